@@ -1,0 +1,2 @@
+//! The gswarm command.
+fn main() {}

@@ -1,0 +1,136 @@
+//! What the input files say, once they are valid: names are resolved, numbers are in range, graphs have no cycle.
+
+use crate::id::{ModelId, WorkflowId};
+use crate::time::Span;
+use serde_json::{Map, Value};
+
+/// A system configuration and the requests made of it.
+#[derive(Clone, Debug, Default)]
+pub struct Scenario {
+    /// Models, in the order of the file: index = [`ModelId`].
+    pub models: Vec<ModelSpec>,
+    /// Workflows, in the order of the file: index = [`WorkflowId`].
+    pub workflows: Vec<WorkflowSpec>,
+    /// What the configuration says of the cluster; flags win over it.
+    pub cluster: ClusterSpec,
+    /// Requests, in the order of the file.
+    pub requests: Vec<RequestSpec>,
+    /// The configuration's `metadata`, kept as it is.
+    pub config_metadata: Value,
+    /// The request file's `metadata`, kept as it is.
+    pub requests_metadata: Value,
+}
+
+/// One model of the configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelSpec {
+    /// Its key in `models`.
+    pub id: String,
+    /// Its display name; the key where none is given.
+    pub name: String,
+    /// Size of its weights, over all its GPUs together.
+    pub memory_gb: f64,
+    /// Consecutive GPUs that one execution holds.
+    pub gpus_required: u32,
+    /// First load onto empty GPUs.
+    pub load_time_seconds: f64,
+    /// Output rate at batch 1.
+    pub tokens_per_second: Option<f64>,
+    /// Mean number of output tokens.
+    pub token_mean: Option<f64>,
+    /// Its standard deviation.
+    pub token_std: Option<f64>,
+    /// Mean execution time.
+    pub inference_time_mean: Option<f64>,
+    /// Its standard deviation.
+    pub inference_time_std: Option<f64>,
+    /// `llm`, `image_generation`, `embedding`, `audio`, ...
+    pub kind: Option<String>,
+    /// The model it derives from; kept.
+    pub base_model: Option<String>,
+    /// The values that `node_configs` may choose from; kept.
+    pub config: Map<String, Value>,
+    /// Several executions at once on one replica.
+    pub batching: Option<BatchingSpec>,
+    /// KV or activation memory for each concurrent execution, over all its GPUs together.
+    pub memory_gb_per_slot: Option<f64>,
+}
+
+/// How a model slows down when several executions share a replica.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BatchingSpec {
+    /// Most executions at once.
+    pub max_batch: u32,
+    /// (batch, slowdown), batch strictly rising from 1, slowdown from 1.0 and never falling.
+    pub slowdown: Vec<(u32, f64)>,
+}
+
+/// One workflow of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct WorkflowSpec {
+    /// Its key in `workflows`.
+    pub id: String,
+    /// Its display name; the key where none is given.
+    pub name: String,
+    /// Its nodes, in the order of the file.
+    pub nodes: Vec<NodeSpec>,
+    /// (from, to) as indexes into `nodes`; no edge twice, no cycle.
+    pub edges: Vec<(u32, u32)>,
+}
+
+/// One node of a workflow.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Its id inside the workflow.
+    pub id: String,
+    /// The model it calls.
+    pub model: ModelId,
+    /// Names of what it reads.
+    pub inputs: Vec<String>,
+    /// Names of what it writes.
+    pub outputs: Vec<String>,
+    /// The options of the model that a request may set for it.
+    pub config_options: Vec<String>,
+}
+
+/// What the configuration says of the cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterSpec {
+    /// Number of GPUs.
+    pub gpus: Option<u32>,
+    /// GPUs of one server.
+    pub gpus_per_server: Option<u32>,
+    /// Memory of one GPU.
+    pub gpu_memory_gb: Option<f64>,
+    /// Host to GPU.
+    pub pcie_gb_per_s: Option<f64>,
+    /// Added to every switch under the `transfer` rule.
+    pub switch_overhead_seconds: Option<f64>,
+    /// `transfer`, `load_time` or `measured`.
+    pub switch_cost: Option<crate::cost::SwitchRule>,
+    /// `single` or `memory`.
+    pub residency: Option<crate::instance::Residency>,
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct RequestSpec {
+    /// Unique in the file.
+    pub id: String,
+    /// Microseconds since 1970, or since whatever zero the file's numbers count from; `None` where the file gives none.
+    pub timestamp: Option<i64>,
+    /// The workflow it runs.
+    pub workflow: WorkflowId,
+    /// Execution time per node of the workflow (same order), where the file gives one.
+    pub times: Vec<Option<Span>>,
+    /// Higher first.
+    pub priority: i32,
+    /// From arrival.
+    pub deadline: Option<Span>,
+    /// What the workflow reads; kept for the calls.
+    pub input_data: Map<String, Value>,
+    /// Options per node; kept for the calls.
+    pub node_configs: Map<String, Value>,
+    /// Kept as it is.
+    pub metadata: Value,
+}

@@ -1,0 +1,484 @@
+//! The problem itself: immutable, valid and indexed by number. Everything after the input reads this.
+
+use crate::cost::{self, SwitchCost, SwitchRule};
+use crate::gpuset::GpuSet;
+use crate::id::{Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
+use crate::input::{ClusterSpec, ModelSpec, Scenario, WorkflowSpec};
+use crate::time::{Span, Time};
+
+/// When requests arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// All at time 0.
+    Offline,
+    /// At their timestamp minus the earliest.
+    Online,
+}
+
+impl Mode {
+    /// As flags and logs spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Offline => "offline",
+            Mode::Online => "online",
+        }
+    }
+}
+
+/// How many models a GPU holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Residency {
+    /// One at a time.
+    #[default]
+    Single,
+    /// As many as fit into its memory.
+    Memory,
+}
+
+/// The GPUs, and what moving models onto them costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// Number of GPUs.
+    pub gpus: u32,
+    /// GPUs of one server; `None` where all are in one.
+    pub gpus_per_server: Option<u32>,
+    /// Memory of one GPU.
+    pub gpu_memory_gb: f64,
+    /// Cost of replacing models.
+    pub switch: SwitchCost,
+    /// How many models a GPU holds.
+    pub residency: Residency,
+}
+
+/// GPU memory where nothing is said of it.
+pub const DEFAULT_GPU_MEMORY_GB: f64 = 80.0;
+
+impl Cluster {
+    /// The cluster of `spec`, with the usual values where it says nothing. `None` without a number of GPUs.
+    #[must_use]
+    pub fn from_spec(spec: &ClusterSpec) -> Option<Cluster> {
+        Some(Cluster {
+            gpus: spec.gpus?,
+            gpus_per_server: spec.gpus_per_server,
+            gpu_memory_gb: spec.gpu_memory_gb.unwrap_or(DEFAULT_GPU_MEMORY_GB),
+            switch: SwitchCost {
+                rule: spec.switch_cost.unwrap_or(SwitchRule::Transfer),
+                pcie_gb_per_s: spec.pcie_gb_per_s.unwrap_or(16.0),
+                overhead_seconds: spec.switch_overhead_seconds.unwrap_or(2.0),
+            },
+            residency: spec.residency.unwrap_or_default(),
+        })
+    }
+
+    /// The server of a GPU.
+    #[must_use]
+    pub fn server_of(&self, gpu: u32) -> u32 {
+        gpu / self.gpus_per_server.unwrap_or(self.gpus).max(1)
+    }
+
+    /// The number of servers; the last may be smaller than the others.
+    #[must_use]
+    pub fn servers(&self) -> u32 {
+        self.server_of(self.gpus.saturating_sub(1)) + 1
+    }
+
+    /// Whether a model may be put on these GPUs: inside one server where it fits into one, else from a server's first GPU on.
+    #[must_use]
+    pub fn legal(&self, gpus: Gpus) -> bool {
+        let end = u64::from(gpus.first.0) + u64::from(gpus.count);
+        if gpus.count == 0 || end > u64::from(self.gpus) {
+            return false;
+        }
+        match self.gpus_per_server {
+            None => true,
+            Some(per) if gpus.count > per => gpus.first.0 % per == 0,
+            Some(per) => gpus.first.0 / per == (end as u32 - 1) / per,
+        }
+    }
+
+    fn starts(&self, width: u32) -> GpuSet {
+        let mut starts = GpuSet::empty(self.gpus);
+        let windows = (0..self.gpus).map(|first| Gpus::new(first, width));
+        windows.filter(|&window| self.legal(window)).for_each(|window| starts.insert(window.first));
+        starts
+    }
+}
+
+/// A model, ready for scheduling.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Its key in the configuration.
+    pub name: String,
+    /// Size of its weights in GB, over all its GPUs.
+    pub memory_gb: f64,
+    /// Consecutive GPUs that it needs.
+    pub gpus: u32,
+    /// First load onto empty GPUs, in seconds.
+    pub load_seconds: f64,
+    /// Megabytes of weights on each of its GPUs.
+    pub memory_per_gpu: u64,
+    /// Slowdown per batch size in millionths, index b - 1. One entry, 1.0, where the model does not batch.
+    pub slowdown: Vec<u32>,
+    /// First GPUs of the windows that it may be put on.
+    pub starts: GpuSet,
+}
+
+impl Model {
+    /// Most executions at once on a replica.
+    #[must_use]
+    pub fn max_batch(&self) -> u32 {
+        self.slowdown.len() as u32
+    }
+
+    /// The windows that the model may be put on, lowest first.
+    pub fn windows(&self) -> impl Iterator<Item = Gpus> + '_ {
+        self.starts.iter().map(|first| Gpus { first, count: self.gpus })
+    }
+}
+
+/// A workflow's graph.
+#[derive(Clone, Debug)]
+pub struct Workflow {
+    /// Its key in the configuration.
+    pub name: String,
+    /// Node ids, in the order of the file.
+    pub nodes: Vec<String>,
+    /// The model of each node.
+    pub models: Vec<ModelId>,
+    /// Longest path from a root, in edges.
+    pub levels: Vec<u32>,
+    /// The nodes such that every edge goes forward.
+    pub order: Vec<u32>,
+    successors: Rows,
+    predecessors: Rows,
+}
+
+impl Workflow {
+    /// The nodes that read what `node` writes.
+    #[must_use]
+    pub fn successors(&self, node: u32) -> &[u32] {
+        self.successors.row(node)
+    }
+
+    /// The nodes that `node` waits for.
+    #[must_use]
+    pub fn predecessors(&self, node: u32) -> &[u32] {
+        self.predecessors.row(node)
+    }
+}
+
+/// Lists of numbers behind one another in one array.
+#[derive(Clone, Debug)]
+struct Rows {
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Rows {
+    fn new(rows: u32, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Rows {
+        let mut starts = vec![0; rows as usize + 1];
+        pairs.clone().for_each(|(row, _)| starts[row as usize + 1] += 1);
+        for row in 0..rows as usize {
+            starts[row + 1] += starts[row];
+        }
+        let (mut next, mut items) = (starts.clone(), vec![0; starts[rows as usize] as usize]);
+        for (row, item) in pairs {
+            items[next[row as usize] as usize] = item;
+            next[row as usize] += 1;
+        }
+        Rows { starts, items }
+    }
+
+    fn row(&self, row: u32) -> &[u32] {
+        &self.items[self.starts[row as usize] as usize..self.starts[row as usize + 1] as usize]
+    }
+}
+
+/// A request, ready for scheduling.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its id in the file.
+    pub name: String,
+    /// What it runs.
+    pub workflow: WorkflowId,
+    /// When it arrives.
+    pub arrival: Time,
+    /// Its first node; the others follow.
+    pub first_task: TaskId,
+    /// Higher first.
+    pub priority: i32,
+    /// From arrival.
+    pub deadline: Option<Span>,
+}
+
+/// A problem that can be run.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Models, in the order of the file.
+    pub models: IdVec<ModelId, Model>,
+    /// Workflows, in the order of the file.
+    pub workflows: IdVec<WorkflowId, Workflow>,
+    /// Requests, in the order of the file.
+    pub requests: IdVec<RequestId, Request>,
+    /// Where it runs.
+    pub cluster: Cluster,
+    /// When requests arrive.
+    pub mode: Mode,
+    request_of: IdVec<TaskId, RequestId>,
+    model_of: IdVec<TaskId, ModelId>,
+    execution: IdVec<TaskId, Span>,
+}
+
+/// Why a valid input cannot be run on these GPUs.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Infeasible {
+    /// Too few GPUs for a model that a request uses.
+    #[error("model `{model}` needs {needs} consecutive GPUs{}, and there are {gpus}", server_note(*.per_server))]
+    TooFewGpus {
+        /// The model.
+        model: String,
+        /// What it needs.
+        needs: u32,
+        /// What there is.
+        gpus: u32,
+        /// The server size, where one was given.
+        per_server: Option<u32>,
+    },
+    /// A model is larger than the memory of its GPUs.
+    #[error("model `{model}` needs {needs_gb:.1} GB on each of its GPUs, and a GPU has {has_gb:.1} GB")]
+    TooLittleMemory {
+        /// The model.
+        model: String,
+        /// Per GPU.
+        needs_gb: f64,
+        /// Per GPU.
+        has_gb: f64,
+    },
+    /// More nodes than there are numbers for.
+    #[error("{0} nodes are more than the {max} that one run can hold", max = u32::MAX)]
+    TooManyNodes(u64),
+}
+
+fn server_note(per_server: Option<u32>) -> String {
+    per_server.map_or(String::new(), |per| {
+        format!(" (servers of {per}: inside one where it fits, else from a server's first GPU)")
+    })
+}
+
+impl Instance {
+    /// Turns valid input into a problem on `cluster`, or says why it cannot be run there.
+    pub fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, Vec<Infeasible>> {
+        let models: IdVec<ModelId, Model> =
+            scenario.models.iter().map(|spec| model(spec, &cluster)).collect();
+        let workflows: IdVec<WorkflowId, Workflow> = scenario.workflows.iter().map(workflow).collect();
+        let total: u64 = scenario.requests.iter().map(|r| workflows[r.workflow].nodes.len() as u64).sum();
+        let mut faults = infeasible(scenario, &cluster, &models);
+        if total > u64::from(u32::MAX) {
+            faults.push(Infeasible::TooManyNodes(total));
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let defaults: IdVec<ModelId, Option<Span>> =
+            scenario.models.iter().map(cost::default_execution).collect();
+        let start = scenario.requests.iter().filter_map(|r| r.timestamp).min().unwrap_or(0);
+        let mut instance = Instance {
+            models,
+            workflows,
+            requests: IdVec::with_capacity(scenario.requests.len()),
+            cluster,
+            mode,
+            request_of: IdVec::with_capacity(total as usize),
+            model_of: IdVec::with_capacity(total as usize),
+            execution: IdVec::with_capacity(total as usize),
+        };
+        for (id, spec) in scenario.requests.iter().enumerate() {
+            let arrival = match mode {
+                Mode::Offline => Time::ZERO,
+                Mode::Online => Time(spec.timestamp.map_or(0, |at| at.abs_diff(start))),
+            };
+            instance.requests.push(Request {
+                name: spec.id.clone(),
+                workflow: spec.workflow,
+                arrival,
+                first_task: TaskId::from(instance.execution.len()),
+                priority: spec.priority,
+                deadline: spec.deadline,
+            });
+            for (node, &model) in instance.workflows[spec.workflow].models.iter().enumerate() {
+                let given = spec.times.get(node).copied().flatten();
+                instance.request_of.push(RequestId::from(id));
+                instance.model_of.push(model);
+                // The input's checks saw to it that one of the two is there.
+                instance.execution.push(given.or(defaults[model]).unwrap_or(Span(1)));
+            }
+        }
+        Ok(instance)
+    }
+
+    /// The number of nodes of all requests.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.execution.len()
+    }
+
+    /// All nodes of all requests.
+    pub fn task_ids(&self) -> impl DoubleEndedIterator<Item = TaskId> + use<> {
+        (0..self.execution.len() as u32).map(TaskId)
+    }
+
+    /// The nodes of one request.
+    pub fn tasks_of(&self, request: RequestId) -> impl DoubleEndedIterator<Item = TaskId> + use<> {
+        let request = &self.requests[request];
+        let count = self.workflows[request.workflow].nodes.len() as u32;
+        (request.first_task.0..request.first_task.0 + count).map(TaskId)
+    }
+
+    /// The request that a task belongs to.
+    #[must_use]
+    pub fn request_of(&self, task: TaskId) -> RequestId {
+        self.request_of[task]
+    }
+
+    /// The model that a task calls.
+    #[must_use]
+    pub fn model_of(&self, task: TaskId) -> ModelId {
+        self.model_of[task]
+    }
+
+    /// How long a task runs at batch 1.
+    #[must_use]
+    pub fn execution(&self, task: TaskId) -> Span {
+        self.execution[task]
+    }
+
+    /// The place of a task in its workflow.
+    #[must_use]
+    pub fn node_of(&self, task: TaskId) -> u32 {
+        task.0 - self.requests[self.request_of[task]].first_task.0
+    }
+
+    /// The workflow that a task belongs to.
+    #[must_use]
+    pub fn workflow_of(&self, task: TaskId) -> &Workflow {
+        &self.workflows[self.requests[self.request_of[task]].workflow]
+    }
+
+    /// Longest path from a root of its request, in edges.
+    #[must_use]
+    pub fn level_of(&self, task: TaskId) -> u32 {
+        self.workflow_of(task).levels[self.node_of(task) as usize]
+    }
+
+    /// The tasks that wait for `task`.
+    pub fn successors(&self, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
+        let request = &self.requests[self.request_of[task]];
+        let first = request.first_task.0;
+        self.workflows[request.workflow]
+            .successors(task.0 - first)
+            .iter()
+            .map(move |&node| TaskId(first + node))
+    }
+
+    /// The tasks that `task` waits for.
+    pub fn predecessors(&self, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
+        let request = &self.requests[self.request_of[task]];
+        let first = request.first_task.0;
+        self.workflows[request.workflow]
+            .predecessors(task.0 - first)
+            .iter()
+            .map(move |&node| TaskId(first + node))
+    }
+
+    /// `request/node`, as people name a task.
+    #[must_use]
+    pub fn task_name(&self, task: TaskId) -> String {
+        let node = self.node_of(task) as usize;
+        format!("{}/{}", self.requests[self.request_of[task]].name, self.workflow_of(task).nodes[node])
+    }
+}
+
+fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {
+    let memory_per_gpu = cost::megabytes(spec.memory_gb / f64::from(spec.gpus_required));
+    let slowdown = spec.batching.as_ref().map_or_else(
+        || vec![1_000_000],
+        |batching| {
+            let slots = spec.memory_gb_per_slot.map_or(u64::MAX, |gb| {
+                let free = cost::megabytes(cluster.gpu_memory_gb).saturating_sub(memory_per_gpu);
+                (free / cost::megabytes(gb / f64::from(spec.gpus_required)).max(1)).max(1)
+            });
+            cost::slowdown_table(&batching.slowdown, u64::from(batching.max_batch).min(slots) as u32)
+        },
+    );
+    Model {
+        name: spec.id.clone(),
+        memory_gb: spec.memory_gb,
+        gpus: spec.gpus_required,
+        load_seconds: spec.load_time_seconds,
+        memory_per_gpu,
+        slowdown,
+        starts: cluster.starts(spec.gpus_required),
+    }
+}
+
+fn workflow(spec: &WorkflowSpec) -> Workflow {
+    let count = spec.nodes.len() as u32;
+    let successors = Rows::new(count, spec.edges.iter().copied());
+    let predecessors = Rows::new(count, spec.edges.iter().map(|&(from, to)| (to, from)));
+    let mut waiting: Vec<u32> = (0..count).map(|node| predecessors.row(node).len() as u32).collect();
+    let mut order: Vec<u32> = (0..count).filter(|&node| waiting[node as usize] == 0).collect();
+    let mut levels = vec![0; count as usize];
+    let mut next = 0;
+    while let Some(&node) = order.get(next) {
+        next += 1;
+        for &after in successors.row(node) {
+            levels[after as usize] = levels[after as usize].max(levels[node as usize] + 1);
+            waiting[after as usize] -= 1;
+            if waiting[after as usize] == 0 {
+                order.push(after);
+            }
+        }
+    }
+    debug_assert_eq!(order.len(), count as usize, "input checks refuse cycles");
+    Workflow {
+        name: spec.id.clone(),
+        nodes: spec.nodes.iter().map(|node| node.id.clone()).collect(),
+        models: spec.nodes.iter().map(|node| node.model).collect(),
+        levels,
+        order,
+        successors,
+        predecessors,
+    }
+}
+
+/// Models that requests use and the cluster cannot hold.
+fn infeasible(scenario: &Scenario, cluster: &Cluster, models: &IdVec<ModelId, Model>) -> Vec<Infeasible> {
+    let mut used_workflows = vec![false; scenario.workflows.len()];
+    scenario.requests.iter().for_each(|request| used_workflows[usize::from(request.workflow)] = true);
+    let mut used = vec![false; models.len()];
+    for (workflow, _) in scenario.workflows.iter().zip(&used_workflows).filter(|&(_, &is_used)| is_used) {
+        workflow.nodes.iter().for_each(|node| used[usize::from(node.model)] = true);
+    }
+    let mut faults = Vec::new();
+    for (model, _) in models.iter().zip(&used).filter(|&(_, &is_used)| is_used) {
+        if model.starts.is_empty() {
+            faults.push(Infeasible::TooFewGpus {
+                model: model.name.clone(),
+                needs: model.gpus,
+                gpus: cluster.gpus,
+                per_server: cluster.gpus_per_server,
+            });
+        }
+        if cluster.residency == Residency::Memory
+            && model.memory_per_gpu > cost::megabytes(cluster.gpu_memory_gb)
+        {
+            faults.push(Infeasible::TooLittleMemory {
+                model: model.name.clone(),
+                needs_gb: model.memory_gb / f64::from(model.gpus),
+                has_gb: cluster.gpu_memory_gb,
+            });
+        }
+    }
+    faults
+}

@@ -1,0 +1,16 @@
+//! The pure part of gswarm: no files, no threads, no wall clock.
+//!
+//! The data goes one way through it:
+//! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
+
+pub mod cost;
+pub mod gpuset;
+pub mod id;
+pub mod input;
+pub mod instance;
+pub mod log;
+pub mod time;
+
+pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
+pub use instance::Instance;
+pub use time::{Span, Time};

@@ -1,0 +1,89 @@
+//! What happened: the executions and loads of a run, by number. Files are written from this and read back into it.
+
+use crate::id::{Gpus, ModelId, TaskId};
+use crate::time::{Span, Time};
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It gave its result.
+    Completed,
+    /// It failed; the next attempt, if any, has a record of its own.
+    Failed,
+    /// One of its GPUs was lost under it. `start == end` where it was still waiting for its model.
+    Lost,
+}
+
+impl Status {
+    /// As logs spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+            Status::Lost => "lost",
+        }
+    }
+}
+
+/// One attempt at one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// The node.
+    pub task: TaskId,
+    /// The GPUs it held.
+    pub gpus: Gpus,
+    /// From 1.
+    pub attempt: u32,
+    /// Executions on the replica just after this one started, itself included.
+    pub batch: u32,
+    /// How it ended.
+    pub status: Status,
+    /// When its inputs were there (for a retry: when it could be tried again).
+    pub ready: Time,
+    /// The load that ended at `start` for it; zero where the model was there, or another execution of the batch bore it.
+    pub switch: Span,
+    /// When it began to execute.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+    /// Models that its load took off these GPUs (where several can share a GPU).
+    pub evicted: Box<[ModelId]>,
+}
+
+/// A load that was made ahead of any execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The model.
+    pub model: ModelId,
+    /// Where to.
+    pub gpus: Gpus,
+    /// When it began.
+    pub start: Time,
+    /// When the model was there.
+    pub end: Time,
+    /// Whether a lost GPU cut it short: then no model is there.
+    pub lost: bool,
+    /// Models that it took off these GPUs.
+    pub evicted: Box<[ModelId]>,
+}
+
+/// A GPU that was lost, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Which.
+    pub gpu: crate::id::GpuId,
+    /// When.
+    pub at: Time,
+}
+
+/// Everything that a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecutionLog {
+    /// In order of their ends.
+    pub executions: Vec<Execution>,
+    /// In order of their ends.
+    pub loads: Vec<Load>,
+    /// In order of time.
+    pub losses: Vec<Loss>,
+}

@@ -1,0 +1,2 @@
+//! Development tasks of the repository.
+fn main() {}
