@@ -85,6 +85,13 @@ impl GpuSet {
         self.words.iter_mut().zip(&other.words).for_each(|(a, &b)| *a &= b);
     }
 
+    /// What is in this set and not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &GpuSet) -> GpuSet {
+        let words = self.words.iter().zip(&other.words).map(|(&a, &b)| a & !b).collect();
+        GpuSet { words, size: self.size }
+    }
+
     /// The GPUs at which `width` consecutive members start.
     #[must_use]
     pub fn starts(&self, width: u32) -> GpuSet {

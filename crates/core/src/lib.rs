@@ -3,12 +3,16 @@
 //! The data goes one way through it:
 //! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
 
+pub mod bound;
 pub mod cost;
+pub mod engine;
 pub mod gpuset;
 pub mod id;
 pub mod input;
 pub mod instance;
 pub mod log;
+pub mod policy;
+pub mod sim;
 pub mod time;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};

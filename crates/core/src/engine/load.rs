@@ -1,0 +1,174 @@
+//! Loading and evicting models.
+
+use super::state::{Effect, LoadState, News, Rejected, Resident};
+use super::Engine;
+use crate::cost;
+use crate::id::{GpuId, Gpus, ModelId};
+use crate::instance::Residency;
+use crate::log::Load;
+use crate::time::{Span, Time};
+
+/// What a load would take.
+pub(super) struct LoadPlan {
+    pub span: Span,
+    /// Models that leave every GPU of the window that holds them.
+    pub evicted: Vec<ModelId>,
+}
+
+impl Engine<'_> {
+    /// Works out a load onto a window: what has to leave, and what it costs. Changes nothing.
+    pub(super) fn plan_load(&self, model: ModelId, gpus: Gpus) -> Result<LoadPlan, Rejected> {
+        match self.instance.cluster.residency {
+            Residency::Single => Ok(self.plan_single(model, gpus)),
+            Residency::Memory => self.plan_by_memory(model, gpus),
+        }
+    }
+
+    /// One model a GPU: whatever else is there leaves. The log need not list it.
+    fn plan_single(&self, model: ModelId, gpus: Gpus) -> LoadPlan {
+        let spans = gpus.iter().map(|gpu| match self.gpus[gpu].residents.first() {
+            Some(resident) if resident.model == model => Span::ZERO,
+            Some(resident) => self.gpu_cost(Some(self.instance.models[resident.model].memory_gb), model),
+            None => self.gpu_cost(None, model),
+        });
+        LoadPlan { span: spans.max().unwrap_or(Span::ZERO), evicted: Vec::new() }
+    }
+
+    /// As many models as fit: the least recently used leave first, never one that executes on a GPU of the window.
+    fn plan_by_memory(&self, model: ModelId, gpus: Gpus) -> Result<LoadPlan, Rejected> {
+        let room = cost::megabytes(self.instance.cluster.gpu_memory_gb);
+        let in_use = |candidate: ModelId| {
+            gpus.iter().any(|gpu| self.gpus[gpu].run.is_some_and(|lead| self.runs[lead].model == candidate))
+        };
+        let mut evicted: Vec<ModelId> = Vec::new();
+        for gpu in gpus.iter().filter(|&gpu| !self.holding[model].contains(gpu)) {
+            loop {
+                let kept = self.gpus[gpu].residents.iter().filter(|resident| !evicted.contains(&resident.model));
+                let used: u64 = kept.clone().map(|resident| self.instance.models[resident.model].memory_per_gpu).sum();
+                if used + self.instance.models[model].memory_per_gpu <= room {
+                    break;
+                }
+                let removable = kept.filter(|resident| !in_use(resident.model));
+                let oldest = removable.min_by_key(|resident| (resident.last_used, resident.model));
+                evicted.push(oldest.ok_or(Rejected::NoRoom { model, gpu })?.model);
+            }
+        }
+        let spans = gpus.iter().map(|gpu| {
+            if self.holding[model].contains(gpu) {
+                return Span::ZERO;
+            }
+            let leaving = self.gpus[gpu].residents.iter().filter(|resident| evicted.contains(&resident.model));
+            let sizes = leaving.map(|resident| self.instance.models[resident.model].memory_gb);
+            self.gpu_cost(sizes.reduce(|sum, gb| sum + gb), model)
+        });
+        let span = spans.max().unwrap_or(Span::ZERO);
+        evicted.sort_unstable();
+        Ok(LoadPlan { span, evicted })
+    }
+
+    fn gpu_cost(&self, evicted_gb: Option<f64>, model: ModelId) -> Span {
+        let spec = &self.instance.models[model];
+        self.instance.cluster.switch.of(evicted_gb, spec.memory_gb, spec.load_seconds)
+    }
+
+    /// Starts a load; returns what it takes and what it takes off.
+    pub(super) fn begin_load(
+        &mut self, model: ModelId, gpus: Gpus, for_run: bool,
+    ) -> Result<(Span, Box<[ModelId]>), Rejected> {
+        if let Some(gpu) = gpus.iter().find(|&gpu| self.gpus[gpu].load.is_some()) {
+            return Err(Rejected::Loading { gpu });
+        }
+        let plan = self.plan_load(model, gpus)?;
+        for gpu in gpus.iter() {
+            match self.instance.cluster.residency {
+                Residency::Single => self.evict_where(gpu, |resident| resident != model),
+                Residency::Memory => self.evict_where(gpu, |resident| plan.evicted.contains(&resident)),
+            }
+            self.gpus[gpu].load = Some(gpus.first);
+            self.idle.remove(gpu);
+            self.empty.remove(gpu);
+        }
+        let evicted: Box<[ModelId]> = plan.evicted.into();
+        let load = LoadState { model, gpus, start: self.now, for_run, evicted: evicted.clone() };
+        self.loads[gpus.first] = Some(load);
+        self.runs[gpus.first].expected_load_end = self.now + plan.span;
+        self.effects.push(Effect::Load { model, gpus, span: plan.span });
+        Ok((plan.span, evicted))
+    }
+
+    pub(super) fn load_ahead(&mut self, model: ModelId, gpus: Gpus) -> Result<(), Rejected> {
+        self.check_window(model, gpus)?;
+        if self.holding[model].contains_all(gpus) {
+            return Err(Rejected::AlreadyThere { model, gpus });
+        }
+        let running = gpus.iter().find(|&gpu| self.gpus[gpu].run.is_some());
+        match (running, self.instance.cluster.residency) {
+            (Some(gpu), Residency::Single) => Err(Rejected::Busy { gpu }),
+            _ => self.begin_load(model, gpus, false).map(|_| ()),
+        }
+    }
+
+    /// A load has ended: the model is there, and what waited for it executes.
+    pub(super) fn loaded(&mut self, lead: GpuId) {
+        let load = self.loads[lead].take().expect("a load that ended was going on");
+        for gpu in load.gpus.iter() {
+            self.gpus[gpu].load = None;
+            if !self.holding[load.model].contains(gpu) {
+                self.holding[load.model].insert(gpu);
+                self.gpus[gpu].residents.push(Resident { model: load.model, last_used: self.now });
+            }
+            if self.gpus[gpu].run.is_none() && self.alive.contains(gpu) {
+                self.idle.insert(gpu);
+                self.gpus[gpu].idle_since = self.now;
+            }
+        }
+        if !load.for_run {
+            self.record_load(load, false);
+            return;
+        }
+        let run = &mut self.runs[lead];
+        run.loading = false;
+        let took = self.now - load.start;
+        for member in &mut run.members {
+            member.start = self.now;
+            // What the load really took, which under the real clock is not what was expected.
+            if member.switch > Span::ZERO {
+                member.switch = took;
+            }
+            self.effects.push(Effect::Execute { task: member.task, gpus: load.gpus });
+        }
+        run.count_batch(self.now);
+    }
+
+    /// Writes down a load that no execution bears.
+    pub(super) fn record_load(&mut self, load: LoadState, lost: bool) {
+        self.news.push(News::Freed(load.gpus));
+        self.log.loads.push(Load {
+            model: load.model,
+            gpus: load.gpus,
+            start: load.start,
+            end: self.now,
+            lost,
+            evicted: load.evicted,
+        });
+    }
+
+    pub(super) fn evict_where(&mut self, gpu: GpuId, leaves: impl Fn(ModelId) -> bool) {
+        let (residents, holding) = (&mut self.gpus[gpu].residents, &mut self.holding);
+        residents.retain(|resident| {
+            let goes = leaves(resident.model);
+            if goes {
+                holding[resident.model].remove(gpu);
+            }
+            !goes
+        });
+    }
+
+    /// When the replica or load on a GPU is expected to end; now, where there is none.
+    pub(super) fn expected_free(&self, gpu: GpuId) -> Time {
+        let state = &self.gpus[gpu];
+        let run_end = state.run.map_or(self.now, |lead| self.runs[lead].expected_end);
+        let load_end = state.load.map_or(self.now, |lead| self.runs[lead].expected_load_end);
+        run_end.max(load_end).max(self.now)
+    }
+}

@@ -1,0 +1,324 @@
+//! The state machine of a run: who waits, who runs where, what is loaded. It knows no clock, no files and no threads.
+//!
+//! A driver tells it what happened ([`Engine::handle`]), a policy proposes what to do next ([`Engine::apply`]), and the
+//! engine answers with [`Effect`]s that the driver carries out: under a virtual clock in [`crate::sim`], under the real
+//! one in a live run. A proposal that cannot be carried out is [`Rejected`], never repaired.
+
+mod load;
+mod loss;
+mod state;
+mod view;
+
+pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
+pub use view::View;
+
+use crate::gpuset::GpuSet;
+use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
+use crate::instance::Instance;
+use crate::log::{Execution, ExecutionLog, Status};
+use crate::time::{Span, Time};
+use rustc_hash::FxHashMap;
+use state::{Gpu, LoadState, Member, Run};
+
+/// The state of a run.
+pub struct Engine<'i> {
+    instance: &'i Instance,
+    now: Time,
+    max_attempts: u32,
+    states: IdVec<TaskId, TaskState>,
+    /// Inputs that are still missing.
+    missing: IdVec<TaskId, u32>,
+    ready_at: IdVec<TaskId, Time>,
+    /// Where a running task runs: the first GPU of its replica.
+    lead_of: IdVec<TaskId, GpuId>,
+    /// Attempts already made and failures among them, of the few tasks that have any.
+    tries: FxHashMap<TaskId, Tries>,
+    /// Tasks that are neither finished nor given up.
+    open: usize,
+    gpus: IdVec<GpuId, Gpu>,
+    /// By the first GPU of the window.
+    runs: IdVec<GpuId, Run>,
+    /// By the first GPU of the window.
+    loads: IdVec<GpuId, Option<LoadState>>,
+    alive: GpuSet,
+    idle: GpuSet,
+    empty: GpuSet,
+    holding: IdVec<ModelId, GpuSet>,
+    joinable: IdVec<ModelId, GpuSet>,
+    log: ExecutionLog,
+    effects: Vec<Effect>,
+    news: Vec<News>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tries {
+    made: u32,
+    failed: u32,
+}
+
+impl<'i> Engine<'i> {
+    /// Nothing has arrived and every GPU is empty. A task that fails `max_attempts` times is given up.
+    #[must_use]
+    pub fn new(instance: &'i Instance, max_attempts: u32) -> Engine<'i> {
+        let (tasks, gpus) = (instance.tasks(), instance.cluster.gpus);
+        let no_gpu = GpuSet::empty(gpus);
+        let mut missing = IdVec::with_capacity(tasks);
+        for request in &instance.requests {
+            let workflow = &instance.workflows[request.workflow];
+            let nodes = 0..workflow.nodes.len() as u32;
+            missing.extend(nodes.map(|node| workflow.predecessors(node).len() as u32));
+        }
+        Engine {
+            instance,
+            now: Time::ZERO,
+            max_attempts: max_attempts.max(1),
+            states: vec![TaskState::Waiting; tasks].into(),
+            missing,
+            ready_at: vec![Time::ZERO; tasks].into(),
+            lead_of: vec![GpuId(u32::MAX); tasks].into(),
+            tries: FxHashMap::default(),
+            open: tasks,
+            gpus: (0..gpus).map(|_| Gpu::default()).collect(),
+            runs: (0..gpus).map(|_| Run::default()).collect(),
+            loads: (0..gpus).map(|_| None).collect(),
+            alive: GpuSet::full(gpus),
+            idle: GpuSet::full(gpus),
+            empty: GpuSet::full(gpus),
+            holding: vec![no_gpu.clone(); instance.models.len()].into(),
+            joinable: vec![no_gpu; instance.models.len()].into(),
+            log: ExecutionLog::default(),
+            effects: Vec::new(),
+            news: Vec::new(),
+        }
+    }
+
+    /// What a policy may look at.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View::new(self)
+    }
+
+    /// Whether every task is finished or given up.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.open == 0
+    }
+
+    /// How many tasks are neither finished nor given up.
+    #[must_use]
+    pub fn open_tasks(&self) -> usize {
+        self.open
+    }
+
+    /// What happened so far; the run is over for this engine.
+    #[must_use]
+    pub fn into_log(self) -> ExecutionLog {
+        self.log
+    }
+
+    /// What the driver has to do next; empties the list.
+    pub fn take_effects(&mut self, into: &mut Vec<Effect>) {
+        into.append(&mut self.effects);
+    }
+
+    /// What a policy has to be told, in the order in which it happened; empties the list.
+    pub fn take_news(&mut self, into: &mut Vec<News>) {
+        into.append(&mut self.news);
+    }
+
+    /// Something happened at `at`, which is never before what happened last.
+    pub fn handle(&mut self, at: Time, event: Event) {
+        debug_assert!(at >= self.now, "time runs forward");
+        self.now = at;
+        match event {
+            Event::Finished(task) => self.finished(task),
+            Event::Failed(task) => self.failed(task),
+            Event::Loaded(lead) => self.loaded(lead),
+            Event::Lost(gpu) => self.lose(gpu),
+            Event::Arrived(request) => self.arrived(request),
+            Event::Woken => {}
+        }
+    }
+
+    /// Does what a policy proposes, or says why it cannot be done; then nothing has changed.
+    pub fn apply(&mut self, decision: Decision) -> Result<(), Rejected> {
+        match decision {
+            Decision::Start { task, gpus } => self.start(task, gpus),
+            Decision::Load { model, gpus } => self.load_ahead(model, gpus),
+            Decision::Wake { at } if at > self.now => {
+                self.effects.push(Effect::Wake { at });
+                Ok(())
+            }
+            Decision::Wake { at } => Err(Rejected::WakeInThePast { at, now: self.now }),
+        }
+    }
+
+    fn arrived(&mut self, request: RequestId) {
+        for task in self.instance.tasks_of(request) {
+            if self.missing[task] == 0 && self.states[task] == TaskState::Waiting {
+                self.becomes_ready(task);
+            }
+        }
+    }
+
+    fn becomes_ready(&mut self, task: TaskId) {
+        self.states[task] = TaskState::Ready;
+        self.ready_at[task] = self.now;
+        self.news.push(News::Ready(task));
+    }
+
+    fn start(&mut self, task: TaskId, gpus: Gpus) -> Result<(), Rejected> {
+        if self.states.get(task) != Some(&TaskState::Ready) {
+            return Err(Rejected::NotReady { task });
+        }
+        let model = self.instance.model_of(task);
+        self.check_window(model, gpus)?;
+        let lead = gpus.first;
+        let run = &self.runs[lead];
+        if run.is_active() && run.gpus == gpus && run.model == model {
+            if run.members.len() as u32 >= self.instance.models[model].max_batch() {
+                return Err(Rejected::BatchFull { task, gpus });
+            }
+            self.join(task, gpus, Span::ZERO, Box::default());
+            return Ok(());
+        }
+        if let Some(gpu) = gpus.iter().find(|&gpu| self.gpus[gpu].run.is_some()) {
+            return Err(Rejected::Busy { gpu });
+        }
+        let (switch, evicted) = if self.holding[model].contains_all(gpus) {
+            (Span::ZERO, Box::default())
+        } else {
+            self.begin_load(model, gpus, true)?
+        };
+        for gpu in gpus.iter() {
+            self.gpus[gpu].run = Some(lead);
+            self.gpus[gpu].busy_from = self.now;
+            self.idle.remove(gpu);
+        }
+        let run = &mut self.runs[lead];
+        (run.model, run.gpus) = (model, gpus);
+        run.loading = self.loads[lead].as_ref().is_some_and(|load| load.for_run);
+        run.expected_end = self.now + switch;
+        self.join(task, gpus, switch, evicted);
+        Ok(())
+    }
+
+    /// Puts a task into the batch of a replica; it executes at once, or when the replica's load has ended.
+    fn join(&mut self, task: TaskId, gpus: Gpus, switch: Span, evicted: Box<[ModelId]>) {
+        let lead = gpus.first;
+        let (model, run) = (&self.instance.models[self.runs[lead].model], &mut self.runs[lead]);
+        let ready = self.ready_at[task];
+        run.members.push(Member { task, ready, switch, start: self.now, batch: 0, evicted });
+        let slowdown = u128::from(model.slowdown[run.members.len() - 1]);
+        let alone = u128::from(self.instance.execution(task).0);
+        let begins = if run.loading { run.expected_load_end.max(self.now) } else { self.now };
+        run.expected_end = run.expected_end.max(begins + Span((alone * slowdown / 1_000_000) as u64));
+        self.states[task] = TaskState::Running;
+        self.lead_of[task] = lead;
+        if !run.loading {
+            run.count_batch(self.now);
+            self.effects.push(Effect::Execute { task, gpus });
+        }
+        self.update_joinable(lead);
+    }
+
+    fn update_joinable(&mut self, lead: GpuId) {
+        let run = &self.runs[lead];
+        let room = self.instance.models[run.model].max_batch() as usize;
+        if room == 1 {
+            return;
+        }
+        let open = &mut self.joinable[run.model];
+        if run.is_active() && run.members.len() < room { open.insert(lead) } else { open.remove(lead) }
+    }
+
+    fn finished(&mut self, task: TaskId) {
+        self.leave(task, Status::Completed);
+        self.states[task] = TaskState::Done;
+        self.open -= 1;
+        let instance = self.instance;
+        for after in instance.successors(task) {
+            self.missing[after] -= 1;
+            if self.missing[after] == 0 && self.states[after] == TaskState::Waiting {
+                self.becomes_ready(after);
+            }
+        }
+    }
+
+    fn failed(&mut self, task: TaskId) {
+        self.leave(task, Status::Failed);
+        let tries = self.tries.entry(task).or_default();
+        tries.failed += 1;
+        if tries.failed < self.max_attempts {
+            self.becomes_ready(task);
+            return;
+        }
+        // Nothing that needs its result can run any more.
+        let mut given_up = vec![task];
+        while let Some(task) = given_up.pop() {
+            if self.states[task] != TaskState::GivenUp {
+                self.states[task] = TaskState::GivenUp;
+                self.open -= 1;
+                given_up.extend(self.instance.successors(task));
+            }
+        }
+    }
+
+    /// Takes a task out of its replica and writes its record; the last one frees the GPUs.
+    fn leave(&mut self, task: TaskId, status: Status) {
+        debug_assert_eq!(self.states[task], TaskState::Running, "only running tasks end");
+        let lead = self.lead_of[task];
+        let run = &mut self.runs[lead];
+        let place = run.members.iter().position(|member| member.task == task).expect("a running task is in its replica");
+        let member = run.members.swap_remove(place);
+        let gpus = run.gpus;
+        let attempt = self.tries.get(&task).map_or(0, |tries| tries.made) + 1;
+        if status != Status::Completed {
+            self.tries.entry(task).or_default().made = attempt;
+        }
+        self.log.executions.push(Execution {
+            task,
+            gpus,
+            attempt,
+            batch: member.batch,
+            status,
+            ready: member.ready,
+            switch: member.switch,
+            start: member.start,
+            end: self.now,
+            evicted: member.evicted,
+        });
+        self.update_joinable(lead);
+        if !self.runs[lead].is_active() {
+            self.release(gpus);
+        }
+        self.news.push(News::Freed(gpus));
+    }
+
+    fn release(&mut self, gpus: Gpus) {
+        let model = self.runs[gpus.first].model;
+        for gpu in gpus.iter() {
+            let state = &mut self.gpus[gpu];
+            state.run = None;
+            state.busy += self.now - state.busy_from;
+            state.idle_since = self.now;
+            if let Some(resident) = state.residents.iter_mut().find(|resident| resident.model == model) {
+                resident.last_used = self.now;
+            }
+            if state.load.is_none() && self.alive.contains(gpu) {
+                self.idle.insert(gpu);
+            }
+        }
+    }
+
+    fn check_window(&self, model: ModelId, gpus: Gpus) -> Result<(), Rejected> {
+        let spec = &self.instance.models[model];
+        if gpus.count != spec.gpus || gpus.first.0 >= self.instance.cluster.gpus || !spec.starts.contains(gpus.first) {
+            return Err(Rejected::IllegalWindow { model, gpus });
+        }
+        match gpus.iter().find(|&gpu| !self.alive.contains(gpu)) {
+            Some(gpu) => Err(Rejected::GpuLost { gpu }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The words that engine, drivers and policies use with each other, and the parts of the engine's state.
+
+use crate::id::{GpuId, Gpus, ModelId, RequestId, TaskId};
+use crate::time::{Span, Time};
+
+/// What a policy proposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Run a ready task on these GPUs: load its model if it is not there, or join the batch that runs there.
+    Start {
+        /// The task.
+        task: TaskId,
+        /// As many consecutive GPUs as its model needs.
+        gpus: Gpus,
+    },
+    /// Bring a model onto these GPUs ahead of need.
+    Load {
+        /// The model.
+        model: ModelId,
+        /// As many consecutive GPUs as it needs.
+        gpus: Gpus,
+    },
+    /// Ask again at this time, even if nothing happens until then.
+    Wake {
+        /// In the future.
+        at: Time,
+    },
+}
+
+/// What happened. The order of the variants is the order in which events of one instant are handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// A task gave its result.
+    Finished(TaskId),
+    /// A task failed.
+    Failed(TaskId),
+    /// The load whose window starts at this GPU has ended.
+    Loaded(GpuId),
+    /// A GPU is gone for good.
+    Lost(GpuId),
+    /// A request came in.
+    Arrived(RequestId),
+    /// A time that a policy asked for.
+    Woken,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Bring a model onto GPUs; report [`Event::Loaded`] with the first of them.
+    Load {
+        /// The model.
+        model: ModelId,
+        /// Where to.
+        gpus: Gpus,
+        /// What the cost rules say it takes.
+        span: Span,
+    },
+    /// Execute a task on GPUs that hold its model; report [`Event::Finished`] or [`Event::Failed`].
+    Execute {
+        /// The task.
+        task: TaskId,
+        /// Where.
+        gpus: Gpus,
+    },
+    /// Forget the execution of a task: its GPUs are gone. Report nothing more of it.
+    AbortTask {
+        /// The task.
+        task: TaskId,
+        /// Where it ran.
+        gpus: Gpus,
+    },
+    /// Forget a load: its GPUs are gone. Report nothing more of it.
+    AbortLoad {
+        /// Its window.
+        gpus: Gpus,
+    },
+    /// Report [`Event::Woken`] at this time.
+    Wake {
+        /// When.
+        at: Time,
+    },
+}
+
+/// What a policy is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A task has all its inputs, or may be tried again.
+    Ready(TaskId),
+    /// An execution or a load ended on these GPUs.
+    Freed(Gpus),
+    /// A GPU is gone.
+    Lost(GpuId),
+}
+
+/// Why a decision cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// The task waits for inputs, runs or has ended.
+    #[error("task {} is not ready", task.0)]
+    NotReady {
+        /// The task.
+        task: TaskId,
+    },
+    /// Wrong number of GPUs, or across servers.
+    #[error("model {} cannot be put on GPUs {gpus}", model.0)]
+    IllegalWindow {
+        /// The model.
+        model: ModelId,
+        /// The window.
+        gpus: Gpus,
+    },
+    /// The GPU is gone.
+    #[error("GPU {} is lost", gpu.0)]
+    GpuLost {
+        /// The GPU.
+        gpu: GpuId,
+    },
+    /// Another replica executes there.
+    #[error("GPU {} is busy", gpu.0)]
+    Busy {
+        /// The GPU.
+        gpu: GpuId,
+    },
+    /// Another load goes on there.
+    #[error("GPU {} is loading a model", gpu.0)]
+    Loading {
+        /// The GPU.
+        gpu: GpuId,
+    },
+    /// The replica runs as many executions as it can.
+    #[error("the batch on GPUs {gpus} is full, task {} cannot join", task.0)]
+    BatchFull {
+        /// The task.
+        task: TaskId,
+        /// The replica.
+        gpus: Gpus,
+    },
+    /// The model is already there.
+    #[error("model {} is already on GPUs {gpus}", model.0)]
+    AlreadyThere {
+        /// The model.
+        model: ModelId,
+        /// The window.
+        gpus: Gpus,
+    },
+    /// What runs there cannot be evicted and leaves too little memory.
+    #[error("GPU {} has no room for model {} beside what runs there", gpu.0, model.0)]
+    NoRoom {
+        /// The model.
+        model: ModelId,
+        /// The GPU.
+        gpu: GpuId,
+    },
+    /// A policy asked to be woken at a time that is not in the future.
+    #[error("cannot wake at {at}: it is {now}")]
+    WakeInThePast {
+        /// The time asked for.
+        at: Time,
+        /// The time it is.
+        now: Time,
+    },
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// Not all inputs are there.
+    Waiting,
+    /// All inputs are there.
+    Ready,
+    /// On GPUs, or waiting there for its model.
+    Running,
+    /// Finished.
+    Done,
+    /// It, or something it needs, failed too often.
+    GivenUp,
+}
+
+/// A model on a GPU.
+#[derive(Clone, Copy)]
+pub(super) struct Resident {
+    pub model: ModelId,
+    pub last_used: Time,
+}
+
+#[derive(Default)]
+pub(super) struct Gpu {
+    /// First GPU of the replica that executes here.
+    pub run: Option<GpuId>,
+    /// First GPU of the load that goes on here.
+    pub load: Option<GpuId>,
+    pub residents: Vec<Resident>,
+    pub idle_since: Time,
+    pub busy_from: Time,
+    pub busy: Span,
+}
+
+/// A replica at work, or the empty shell of the last one that started at this GPU: its list keeps its memory.
+pub(super) struct Run {
+    pub model: ModelId,
+    pub gpus: Gpus,
+    pub loading: bool,
+    pub members: Vec<Member>,
+    pub expected_end: Time,
+    pub expected_load_end: Time,
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        Run {
+            model: ModelId(0),
+            gpus: Gpus::new(0, 0),
+            loading: false,
+            members: Vec::new(),
+            expected_end: Time::ZERO,
+            expected_load_end: Time::ZERO,
+        }
+    }
+}
+
+impl Run {
+    pub fn is_active(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// All that start at the same moment see the same batch: the one that is there when the moment has passed.
+    pub fn count_batch(&mut self, now: Time) {
+        let count = self.members.len() as u32;
+        self.members.iter_mut().filter(|member| member.start == now).for_each(|member| member.batch = count);
+    }
+}
+
+pub(super) struct Member {
+    pub task: TaskId,
+    pub ready: Time,
+    pub switch: Span,
+    pub start: Time,
+    pub batch: u32,
+    pub evicted: Box<[ModelId]>,
+}
+
+pub(super) struct LoadState {
+    pub model: ModelId,
+    pub gpus: Gpus,
+    pub start: Time,
+    /// An execution waits for it; else it was made ahead of need.
+    pub for_run: bool,
+    pub evicted: Box<[ModelId]>,
+}

@@ -1,0 +1,126 @@
+//! What a policy may look at: the present, the past and the inputs, never the future of the clock.
+
+use super::state::TaskState;
+use super::Engine;
+use crate::gpuset::GpuSet;
+use crate::id::{GpuId, Gpus, ModelId, TaskId};
+use crate::instance::Instance;
+use crate::time::{Span, Time};
+
+/// A look at the state of a run.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    engine: &'a Engine<'a>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(engine: &'a Engine<'a>) -> View<'a> {
+        View { engine }
+    }
+
+    /// The problem. Requests that have not arrived are in it: a policy for streams must not look at them.
+    #[must_use]
+    pub fn instance(&self) -> &'a Instance {
+        self.engine.instance
+    }
+
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.engine.now
+    }
+
+    /// GPUs that were not lost.
+    #[must_use]
+    pub fn alive(&self) -> &'a GpuSet {
+        &self.engine.alive
+    }
+
+    /// GPUs on which nothing executes or loads.
+    #[must_use]
+    pub fn idle(&self) -> &'a GpuSet {
+        &self.engine.idle
+    }
+
+    /// GPUs that never held a model, or hold none any more.
+    #[must_use]
+    pub fn empty(&self) -> &'a GpuSet {
+        &self.engine.empty
+    }
+
+    /// GPUs that hold `model`.
+    #[must_use]
+    pub fn holding(&self, model: ModelId) -> &'a GpuSet {
+        &self.engine.holding[model]
+    }
+
+    /// First GPUs of the replicas of `model` that are at work and have room in their batch.
+    #[must_use]
+    pub fn joinable(&self, model: ModelId) -> &'a GpuSet {
+        &self.engine.joinable[model]
+    }
+
+    /// Executions on the replica that starts at `lead`.
+    #[must_use]
+    pub fn batch_at(&self, lead: GpuId) -> u32 {
+        self.engine.runs[lead].members.len() as u32
+    }
+
+    /// The model that came onto a GPU last, where it holds one.
+    #[must_use]
+    pub fn resident(&self, gpu: GpuId) -> Option<ModelId> {
+        self.engine.gpus[gpu].residents.last().map(|resident| resident.model)
+    }
+
+    /// Where a task stands.
+    #[must_use]
+    pub fn state(&self, task: TaskId) -> TaskState {
+        self.engine.states[task]
+    }
+
+    /// What loading `model` onto these GPUs would take now; zero where it is there, `None` where it has no room beside
+    /// what executes there.
+    #[must_use]
+    pub fn load_cost(&self, model: ModelId, gpus: Gpus) -> Option<Span> {
+        if self.engine.holding[model].contains_all(gpus) {
+            return Some(Span::ZERO);
+        }
+        self.engine.plan_load(model, gpus).ok().map(|plan| plan.span)
+    }
+
+    /// When what executes or loads on a GPU is expected to end; now, where there is nothing.
+    #[must_use]
+    pub fn free_at(&self, gpu: GpuId) -> Time {
+        self.engine.expected_free(gpu)
+    }
+
+    /// Since when a GPU is idle (or, where it is not, was idle last).
+    #[must_use]
+    pub fn idle_since(&self, gpu: GpuId) -> Time {
+        self.engine.gpus[gpu].idle_since
+    }
+
+    /// How long a GPU has loaded for and executed what has ended.
+    #[must_use]
+    pub fn busy(&self, gpu: GpuId) -> Span {
+        self.engine.gpus[gpu].busy
+    }
+
+    /// Whether a load goes on there.
+    #[must_use]
+    pub fn is_loading(&self, gpu: GpuId) -> bool {
+        self.engine.gpus[gpu].load.is_some()
+    }
+
+    /// Whether a replica executes there, or waits there for its load.
+    #[must_use]
+    pub fn is_running(&self, gpu: GpuId) -> bool {
+        self.engine.gpus[gpu].run.is_some()
+    }
+
+    /// Tasks that are neither finished nor given up.
+    #[must_use]
+    pub fn open_tasks(&self) -> usize {
+        self.engine.open
+    }
+}

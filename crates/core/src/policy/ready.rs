@@ -1,0 +1,80 @@
+//! Ready tasks, kept apart by model: a model that does not fit now is passed over once, not once for each of its tasks.
+
+use crate::engine::View;
+use crate::id::{IdVec, ModelId, TaskId};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// What decides between ready tasks; smaller first.
+pub(super) type Rank = (i64, u64);
+
+/// Ready tasks of every model, each model's in order of rank, and the models in order of their first task.
+pub(super) struct ReadyByModel {
+    queues: IdVec<ModelId, BinaryHeap<Reverse<(Rank, TaskId)>>>,
+    heads: BTreeSet<(Rank, ModelId)>,
+    arrived: u64,
+    len: usize,
+}
+
+impl ReadyByModel {
+    pub fn new(models: usize) -> ReadyByModel {
+        ReadyByModel {
+            queues: (0..models).map(|_| BinaryHeap::new()).collect(),
+            heads: BTreeSet::new(),
+            arrived: 0,
+            len: 0,
+        }
+    }
+
+    /// First come, first served among requests of the same priority.
+    pub fn push_fifo(&mut self, task: TaskId, view: &View<'_>) {
+        let priority = view.instance().requests[view.instance().request_of(task)].priority;
+        self.arrived += 1;
+        self.push(task, view.instance().model_of(task), (-i64::from(priority), self.arrived));
+    }
+
+    pub fn push(&mut self, task: TaskId, model: ModelId, rank: Rank) {
+        let before = self.head(model);
+        self.queues[model].push(Reverse((rank, task)));
+        self.len += 1;
+        self.head_changed(model, before);
+    }
+
+    pub fn pop(&mut self, model: ModelId) -> Option<TaskId> {
+        let before = self.head(model);
+        let Reverse((_, task)) = self.queues[model].pop()?;
+        self.len -= 1;
+        self.head_changed(model, before);
+        Some(task)
+    }
+
+    /// The first task of a model.
+    pub fn peek(&self, model: ModelId) -> Option<TaskId> {
+        self.queues[model].peek().map(|&Reverse((_, task))| task)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn count(&self, model: ModelId) -> usize {
+        self.queues[model].len()
+    }
+
+    /// Models with ready tasks, in order of the rank of their first.
+    pub fn models(&self) -> impl Iterator<Item = ModelId> + '_ {
+        self.heads.iter().map(|&(_, model)| model)
+    }
+
+    fn head(&self, model: ModelId) -> Option<Rank> {
+        self.queues[model].peek().map(|&Reverse((rank, _))| rank)
+    }
+
+    fn head_changed(&mut self, model: ModelId, before: Option<Rank>) {
+        let after = self.head(model);
+        if before != after {
+            before.map(|rank| self.heads.remove(&(rank, model)));
+            after.map(|rank| self.heads.insert((rank, model)));
+        }
+    }
+}

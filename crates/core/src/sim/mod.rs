@@ -1,0 +1,193 @@
+//! The engine under a virtual clock: deterministic, and as fast as the machine allows.
+
+mod faults;
+mod hardware;
+
+pub use faults::Faults;
+
+use crate::engine::{Effect, Engine, Event, News, Rejected, TaskState};
+use crate::id::{RequestId, TaskId};
+use crate::instance::Instance;
+use crate::log::ExecutionLog;
+use crate::policy::Policy;
+use crate::time::Time;
+use hardware::Hardware;
+
+/// How a simulation is run.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// A node that fails this often is given up, and its request with it.
+    pub max_attempts: u32,
+    /// What goes wrong.
+    pub faults: Faults,
+}
+
+impl Default for SimOptions {
+    fn default() -> SimOptions {
+        SimOptions { max_attempts: 3, faults: Faults::default() }
+    }
+}
+
+/// How far a simulation is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Nodes finished or given up.
+    pub done: usize,
+    /// All nodes.
+    pub total: usize,
+    /// The virtual time.
+    pub now: Time,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// Why a simulation did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// The policy proposed something that cannot be done.
+    #[error("the policy made an illegal decision at {at}: {why}")]
+    Rejected {
+        /// When.
+        at: Time,
+        /// Why it cannot be done.
+        why: Rejected,
+    },
+    /// Work is left and nothing will happen any more.
+    #[error("nothing happens after {at}, and {left} nodes are not done; {task} waits for {waits_for}")]
+    Stalled {
+        /// When.
+        at: Time,
+        /// Nodes not done.
+        left: usize,
+        /// One of them, as `request/node`.
+        task: String,
+        /// What it waits for.
+        waits_for: String,
+        /// Whether GPUs that were lost are the reason: no policy could go on.
+        gpus_lost: bool,
+    },
+}
+
+impl SimError {
+    /// Whether the problem itself, not the policy, is at fault: too many GPUs were lost.
+    #[must_use]
+    pub fn is_infeasible(&self) -> bool {
+        matches!(self, SimError::Stalled { gpus_lost: true, .. })
+    }
+}
+
+/// How many events pass between two reports of progress.
+const EVENTS_PER_REPORT: u64 = 1 << 14;
+
+/// Runs the whole problem under `policy`; `progress` is called now and then.
+pub fn simulate(
+    instance: &Instance, policy: &mut dyn Policy, options: &SimOptions, progress: &mut dyn FnMut(Progress),
+) -> Result<ExecutionLog, SimError> {
+    let mut run = Simulation {
+        engine: Engine::new(instance, options.max_attempts),
+        hardware: Hardware::new(instance, options.faults.clone()),
+        effects: Vec::new(),
+        news: Vec::new(),
+    };
+    let mut arrivals: Vec<(Time, RequestId)> =
+        instance.requests.iter_enumerated().map(|(id, request)| (request.arrival, id)).collect();
+    arrivals.sort_unstable();
+    let mut arrivals = arrivals.into_iter().peekable();
+    options.faults.lose.iter().for_each(|&(at, gpu)| run.hardware.schedule(at, Event::Lost(gpu)));
+
+    let mut events = 0;
+    while !run.engine.is_done() {
+        let next_arrival = arrivals.peek().map_or(Time::NEVER, |&(at, _)| at);
+        let at = run.hardware.next_time().min(next_arrival);
+        if at == Time::NEVER {
+            return Err(run.stalled());
+        }
+        // Arrivals rank behind the machine's own events of the same instant and have a list of their own: a million of
+        // them would only make the queue of the few that are under way slower.
+        while let Some(event) = run.hardware.next_at(at) {
+            events += 1;
+            run.handle(at, event);
+        }
+        while let Some((_, request)) = arrivals.next_if(|&(when, _)| when == at) {
+            events += 1;
+            run.handle(at, Event::Arrived(request));
+        }
+        run.ask(policy).map_err(|why| SimError::Rejected { at, why })?;
+        if events % EVENTS_PER_REPORT < 2 {
+            progress(run.progress(events));
+        }
+    }
+    progress(run.progress(events));
+    Ok(run.engine.into_log())
+}
+
+struct Simulation<'i> {
+    engine: Engine<'i>,
+    hardware: Hardware<'i>,
+    effects: Vec<Effect>,
+    news: Vec<News>,
+}
+
+impl Simulation<'_> {
+    fn handle(&mut self, at: Time, event: Event) {
+        self.engine.handle(at, event);
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        self.engine.take_effects(&mut self.effects);
+        let now = self.engine.view().now();
+        for effect in self.effects.drain(..) {
+            self.hardware.carry_out(now, effect);
+        }
+    }
+
+    /// The instant is settled: tells the policy what is new and does what it decides.
+    fn ask(&mut self, policy: &mut dyn Policy) -> Result<(), Rejected> {
+        self.engine.take_news(&mut self.news);
+        for news in self.news.drain(..) {
+            match news {
+                News::Ready(task) => policy.ready(task, &self.engine.view()),
+                News::Freed(gpus) => policy.freed(gpus, &self.engine.view()),
+                News::Lost(gpu) => policy.lost(gpu, &self.engine.view()),
+            }
+        }
+        while let Some(decision) = policy.decide(&self.engine.view()) {
+            self.engine.apply(decision)?;
+            self.carry_out();
+        }
+        Ok(())
+    }
+
+    fn progress(&self, events: u64) -> Progress {
+        let view = self.engine.view();
+        let total = view.instance().tasks();
+        Progress { done: total - view.open_tasks(), total, now: view.now(), events }
+    }
+
+    fn stalled(&self) -> SimError {
+        let view = self.engine.view();
+        let instance = view.instance();
+        let of_state = |state| instance.task_ids().find(move |&task| view.state(task) == state);
+        // A ready task says more than one that waits for it.
+        let task = of_state(TaskState::Ready).or_else(|| of_state(TaskState::Waiting)).unwrap_or(TaskId(0));
+        let model = &instance.models[instance.model_of(task)];
+        let can_ever_run = model.windows().any(|window| view.alive().contains_all(window));
+        let waits_for = match view.state(task) {
+            TaskState::Ready => {
+                format!("{} consecutive GPUs for `{}` ({} of {} GPUs left)", model.gpus, model.name, view.alive().len(), instance.cluster.gpus)
+            }
+            _ => match instance.predecessors(task).find(|&before| view.state(before) != TaskState::Done) {
+                Some(before) => format!("the output of {}", instance.task_name(before)),
+                None => "its request to arrive".to_owned(),
+            },
+        };
+        SimError::Stalled {
+            at: view.now(),
+            left: view.open_tasks(),
+            task: instance.task_name(task),
+            waits_for,
+            gpus_lost: !can_ever_run,
+        }
+    }
+}
