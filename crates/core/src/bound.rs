@@ -1,7 +1,7 @@
 //! Lower bounds: times that no valid schedule can go below.
 
-use crate::id::{IdVec, ModelId};
 use crate::cost::SwitchRule;
+use crate::id::{IdVec, ModelId};
 use crate::instance::{Instance, Model};
 use crate::time::{Span, Time};
 
@@ -9,7 +9,7 @@ use crate::time::{Span, Time};
 #[must_use]
 pub fn lower_bound(instance: &Instance) -> Span {
     let entry = entry_costs(instance);
-    area(instance, &entry).max(path_and_replicas(instance, &entry))
+    area(instance).max(path_and_replicas(instance, &entry))
 }
 
 /// The least time between an idle, empty cluster and the first execution of each model: its own load, or (where switching
@@ -34,23 +34,15 @@ fn best_share(model: &Model) -> u64 {
     shares.min().unwrap_or(1_000_000)
 }
 
-/// All work, spread evenly; the earliest any GPU can start is after the cheapest entry.
-fn area(instance: &Instance, entry: &IdVec<ModelId, Span>) -> Span {
+/// All work, spread evenly over all GPUs.
+fn area(instance: &Instance) -> Span {
     let shares: IdVec<ModelId, u64> = instance.models.iter().map(best_share).collect();
-    let mut work: u128 = 0;
-    let mut first = Time::NEVER;
-    let mut used = vec![false; instance.models.len()];
-    for request in &instance.requests {
-        first = first.min(request.arrival);
-    }
-    for task in instance.task_ids() {
+    let work = instance.task_ids().map(|task| {
         let model = instance.model_of(task);
-        used[usize::from(model)] = true;
         let gpus = u128::from(instance.models[model].gpus);
-        work += u128::from(instance.execution(task).0) * gpus * u128::from(shares[model]);
-    }
-    let _ = (first, entry);
-    Span((work / 1_000_000).div_ceil(u128::from(instance.cluster.gpus.max(1))) as u64)
+        u128::from(instance.execution(task).0) * gpus * u128::from(shares[model])
+    });
+    Span((work.sum::<u128>() / 1_000_000).div_ceil(u128::from(instance.cluster.gpus.max(1))) as u64)
 }
 
 /// Per request: its arrival, the entry of its first model and its longest path. Per model: its replicas share the work
@@ -72,7 +64,7 @@ fn path_and_replicas(instance: &Instance, entry: &IdVec<ModelId, Span>) -> Span 
             let before = workflow.predecessors(node).iter();
             let inputs = before.map(|&p| heads[p as usize] + instance.execution(task(p))).max();
             // A task's model must be on its GPUs too, which takes at least its entry from the start of the run.
-            let ready = inputs.unwrap_or(Span(request.arrival.0) + Span::ZERO);
+            let ready = inputs.unwrap_or(request.arrival.since(Time::ZERO));
             heads[node as usize] = ready.max(entry[workflow.models[node as usize]]);
         }
         for &node in workflow.order.iter().rev() {

@@ -1,7 +1,7 @@
 //! Loading and evicting models.
 
-use super::state::{Effect, LoadState, News, Rejected, Resident};
 use super::Engine;
+use super::state::{Effect, LoadState, News, Rejected, Resident};
 use crate::cost;
 use crate::id::{GpuId, Gpus, ModelId};
 use crate::instance::Residency;
@@ -43,8 +43,10 @@ impl Engine<'_> {
         let mut evicted: Vec<ModelId> = Vec::new();
         for gpu in gpus.iter().filter(|&gpu| !self.holding[model].contains(gpu)) {
             loop {
-                let kept = self.gpus[gpu].residents.iter().filter(|resident| !evicted.contains(&resident.model));
-                let used: u64 = kept.clone().map(|resident| self.instance.models[resident.model].memory_per_gpu).sum();
+                let kept =
+                    self.gpus[gpu].residents.iter().filter(|resident| !evicted.contains(&resident.model));
+                let used: u64 =
+                    kept.clone().map(|resident| self.instance.models[resident.model].memory_per_gpu).sum();
                 if used + self.instance.models[model].memory_per_gpu <= room {
                     break;
                 }
@@ -57,7 +59,8 @@ impl Engine<'_> {
             if self.holding[model].contains(gpu) {
                 return Span::ZERO;
             }
-            let leaving = self.gpus[gpu].residents.iter().filter(|resident| evicted.contains(&resident.model));
+            let leaving =
+                self.gpus[gpu].residents.iter().filter(|resident| evicted.contains(&resident.model));
             let sizes = leaving.map(|resident| self.instance.models[resident.model].memory_gb);
             self.gpu_cost(sizes.reduce(|sum, gb| sum + gb), model)
         });
@@ -73,7 +76,10 @@ impl Engine<'_> {
 
     /// Starts a load; returns what it takes and what it takes off.
     pub(super) fn begin_load(
-        &mut self, model: ModelId, gpus: Gpus, for_run: bool,
+        &mut self,
+        model: ModelId,
+        gpus: Gpus,
+        for_run: bool,
     ) -> Result<(Span, Box<[ModelId]>), Rejected> {
         if let Some(gpu) = gpus.iter().find(|&gpu| self.gpus[gpu].load.is_some()) {
             return Err(Rejected::Loading { gpu });

@@ -1,7 +1,7 @@
 //! Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it again.
 
-use super::state::{Effect, News, TaskState};
 use super::Engine;
+use super::state::{Effect, News, TaskState};
 use crate::id::{GpuId, Gpus};
 use crate::log::{Loss, Status};
 use crate::time::Span;

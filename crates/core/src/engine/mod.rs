@@ -269,7 +269,11 @@ impl<'i> Engine<'i> {
         debug_assert_eq!(self.states[task], TaskState::Running, "only running tasks end");
         let lead = self.lead_of[task];
         let run = &mut self.runs[lead];
-        let place = run.members.iter().position(|member| member.task == task).expect("a running task is in its replica");
+        let place = run
+            .members
+            .iter()
+            .position(|member| member.task == task)
+            .expect("a running task is in its replica");
         let member = run.members.swap_remove(place);
         let gpus = run.gpus;
         let attempt = self.tries.get(&task).map_or(0, |tries| tries.made) + 1;
@@ -313,7 +317,10 @@ impl<'i> Engine<'i> {
 
     fn check_window(&self, model: ModelId, gpus: Gpus) -> Result<(), Rejected> {
         let spec = &self.instance.models[model];
-        if gpus.count != spec.gpus || gpus.first.0 >= self.instance.cluster.gpus || !spec.starts.contains(gpus.first) {
+        if gpus.count != spec.gpus
+            || gpus.first.0 >= self.instance.cluster.gpus
+            || !spec.starts.contains(gpus.first)
+        {
             return Err(Rejected::IllegalWindow { model, gpus });
         }
         match gpus.iter().find(|&gpu| !self.alive.contains(gpu)) {

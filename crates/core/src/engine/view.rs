@@ -1,7 +1,7 @@
 //! What a policy may look at: the present, the past and the inputs, never the future of the clock.
 
-use super::state::TaskState;
 use super::Engine;
+use super::state::TaskState;
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::Instance;

@@ -8,9 +8,9 @@
 //!
 //! Cost: O(log n) per task and O(models) per event; see [`super::ready`].
 
+use super::Policy;
 use super::place;
 use super::ready::ReadyByModel;
-use super::Policy;
 use crate::engine::{Decision, News, View};
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};

@@ -1,6 +1,6 @@
 //! The list of policies: names, what they are for, and how they are made.
 
-use super::{baseline, Policy};
+use super::{Policy, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, yardsticks};
 use crate::instance::{Instance, Mode, Residency};
 
 /// The policies there are.
@@ -8,6 +8,26 @@ use crate::instance::{Instance, Mode, Residency};
 pub enum PolicyKind {
     /// See [`super::Baseline`].
     Baseline,
+    /// See [`super::Offline`].
+    Offline,
+    /// See [`super::Batch`].
+    Batch,
+    /// See [`super::Balanced`].
+    Balanced,
+    /// See [`super::Improved`].
+    Improved,
+    /// See [`super::Hybrid`].
+    Hybrid,
+    /// See [`super::Static`].
+    Static,
+    /// See [`super::Online`].
+    Online,
+    /// See [`super::Lru`].
+    Lru,
+    /// See [`super::Yardstick`].
+    RoundRobin,
+    /// See [`super::Yardstick`].
+    Random,
 }
 
 /// What a policy can be told. Each policy uses what concerns it.
@@ -46,13 +66,35 @@ const BOTH: &[Mode] = &[Mode::Offline, Mode::Online];
 
 impl PolicyKind {
     /// All of them, in the order in which they are shown.
-    pub const ALL: &'static [PolicyKind] = &[PolicyKind::Baseline];
+    pub const ALL: &'static [PolicyKind] = &[
+        PolicyKind::Baseline,
+        PolicyKind::Offline,
+        PolicyKind::Batch,
+        PolicyKind::Balanced,
+        PolicyKind::Improved,
+        PolicyKind::Hybrid,
+        PolicyKind::Static,
+        PolicyKind::Online,
+        PolicyKind::Lru,
+        PolicyKind::RoundRobin,
+        PolicyKind::Random,
+    ];
 
     /// As flags and file names spell it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             PolicyKind::Baseline => "baseline",
+            PolicyKind::Offline => "offline",
+            PolicyKind::Batch => "batch",
+            PolicyKind::Balanced => "balanced",
+            PolicyKind::Improved => "improved",
+            PolicyKind::Hybrid => "hybrid",
+            PolicyKind::Static => "static",
+            PolicyKind::Online => "online",
+            PolicyKind::Lru => "lru",
+            PolicyKind::RoundRobin => "round_robin",
+            PolicyKind::Random => "random",
         }
     }
 
@@ -60,7 +102,33 @@ impl PolicyKind {
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
-            PolicyKind::Baseline => "first come, first served, as Ray does; the yardstick",
+            PolicyKind::Baseline => "first come, first served, as Ray does; the yardstick to beat",
+            PolicyKind::Offline => {
+                "fewest switches for a batch known in advance: by level and model, GPUs balanced"
+            }
+            PolicyKind::Batch => {
+                "whole batches of one model kept together, idle GPUs steal; for many requests of few workflows"
+            }
+            PolicyKind::Balanced => {
+                "even use of all GPUs: completion time plus a penalty for what a GPU has done; for shared hardware"
+            }
+            PolicyKind::Improved => {
+                "the model whose ready batch is worth a switch most, whenever GPUs fall free; for changing backlogs"
+            }
+            PolicyKind::Hybrid => {
+                "batches prepared ahead, executed as things come; for batches whose times are roughly known"
+            }
+            PolicyKind::Static => {
+                "no switches at all: a permanent deployment for the pattern of the requests; when memory holds all models"
+            }
+            PolicyKind::Online => {
+                "waiting, switching, future use and load in one cost, with work stealing; for streams"
+            }
+            PolicyKind::Lru => {
+                "strictly in order of arrival, least recently used model evicted, as Ollama and llama-swap do; a yardstick"
+            }
+            PolicyKind::RoundRobin => "each task to the next GPUs in turn; a yardstick",
+            PolicyKind::Random => "each task to any GPUs by a seeded draw; a yardstick",
         }
     }
 
@@ -68,7 +136,14 @@ impl PolicyKind {
     #[must_use]
     pub fn modes(self) -> &'static [Mode] {
         match self {
-            PolicyKind::Baseline => BOTH,
+            PolicyKind::Offline | PolicyKind::Batch | PolicyKind::Balanced | PolicyKind::Hybrid => OFFLINE,
+            PolicyKind::Baseline
+            | PolicyKind::Improved
+            | PolicyKind::Static
+            | PolicyKind::Online
+            | PolicyKind::Lru
+            | PolicyKind::RoundRobin
+            | PolicyKind::Random => BOTH,
         }
     }
 
@@ -81,14 +156,25 @@ impl PolicyKind {
     /// The residency under which it runs on a cluster that has `residency`.
     #[must_use]
     pub fn residency(self, residency: Residency) -> Residency {
-        residency
+        // A deployment puts several models on a GPU where memory allows: that is the point of it.
+        if self == PolicyKind::Static { Residency::Memory } else { residency }
     }
 
     /// The policy, ready to run `instance`.
     #[must_use]
-    pub fn build<'i>(self, instance: &'i Instance, _params: &PolicyParams) -> Box<dyn Policy + 'i> {
+    pub fn build<'i>(self, instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
         match self {
             PolicyKind::Baseline => Box::new(baseline::Baseline::new(instance)),
+            PolicyKind::Offline => Box::new(offline::Offline::new(instance)),
+            PolicyKind::Batch => Box::new(batch::Batch::new(instance)),
+            PolicyKind::Balanced => Box::new(balanced::Balanced::new(instance, params.seed)),
+            PolicyKind::Improved => Box::new(improved::Improved::new(instance)),
+            PolicyKind::Hybrid => Box::new(hybrid::Hybrid::new(instance)),
+            PolicyKind::Static => Box::new(fixed::Static::new(instance)),
+            PolicyKind::Online => Box::new(online::Online::new(instance, params)),
+            PolicyKind::Lru => Box::new(lru::Lru::new(instance)),
+            PolicyKind::RoundRobin => Box::new(yardsticks::Yardstick::round_robin(instance)),
+            PolicyKind::Random => Box::new(yardsticks::Yardstick::random(instance, params.seed)),
         }
     }
 }

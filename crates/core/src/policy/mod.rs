@@ -1,12 +1,35 @@
 //! The policies: each proposes what to start where, and nothing else. One file each.
 
+mod balanced;
 mod baseline;
+mod batch;
+mod deployment;
+mod fixed;
+mod hybrid;
+mod improved;
 mod kind;
+mod lists;
+mod lru;
+mod offline;
+mod online;
 mod place;
 mod ready;
+mod reserve;
+mod sketch;
+mod yardsticks;
 
+pub use balanced::Balanced;
 pub use baseline::Baseline;
+pub use batch::Batch;
+pub use deployment::{Deployment, deploy};
+pub use fixed::Static;
+pub use hybrid::Hybrid;
+pub use improved::Improved;
 pub use kind::{PolicyKind, PolicyParams, UnknownPolicy};
+pub use lru::Lru;
+pub use offline::Offline;
+pub use online::Online;
+pub use yardsticks::Yardstick;
 
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, TaskId};

@@ -46,12 +46,18 @@ pub(super) fn latest_idle(view: &View<'_>, window: Gpus) -> Time {
     window.iter().map(|gpu| view.idle_since(gpu)).max().unwrap_or(Time::ZERO)
 }
 
-/// The window inside `allowed` where the model is there soonest; among equals one at a multiple of its width, then the
-/// one idle longest.
-pub(super) fn cheapest_within(view: &View<'_>, model: ModelId, allowed: &GpuSet) -> Option<(Gpus, Span)> {
-    let count = view.instance().models[model].gpus;
-    let starts = starts_within(view, model, allowed);
-    let windows = starts.iter().map(|first| Gpus { first, count });
-    let costed = windows.filter_map(|window| Some((window, view.load_cost(model, window)?)));
-    costed.min_by_key(|&(window, span)| (span, !window.first.0.is_multiple_of(count), latest_idle(view, window)))
+/// The window inside `allowed`, of the model's `tiles`, where it is there soonest; among equals the one idle longest.
+pub(super) fn cheapest_within(
+    view: &View<'_>,
+    model: ModelId,
+    allowed: &GpuSet,
+    tiles: &[Gpus],
+) -> Option<(Gpus, Span)> {
+    let cost_of = |window: Gpus| Some((window, view.load_cost(model, window)?));
+    let rank = |&(window, span): &(Gpus, Span)| (span, latest_idle(view, window), window);
+    if view.instance().models[model].gpus == 1 {
+        return allowed.iter().filter_map(|first| cost_of(Gpus { first, count: 1 })).min_by_key(rank);
+    }
+    let open = tiles.iter().copied().filter(|&window| allowed.contains_all(window));
+    open.filter_map(cost_of).min_by_key(rank)
 }

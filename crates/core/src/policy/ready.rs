@@ -11,7 +11,7 @@ pub(super) type Rank = (i64, u64);
 /// Ready tasks of every model, each model's in order of rank, and the models in order of their first task.
 pub(super) struct ReadyByModel {
     queues: IdVec<ModelId, BinaryHeap<Reverse<(Rank, TaskId)>>>,
-    heads: BTreeSet<(Rank, ModelId)>,
+    heads: BTreeSet<(Rank, TaskId, ModelId)>,
     arrived: u64,
     len: usize,
 }
@@ -31,6 +31,14 @@ impl ReadyByModel {
         let priority = view.instance().requests[view.instance().request_of(task)].priority;
         self.arrived += 1;
         self.push(task, view.instance().model_of(task), (-i64::from(priority), self.arrived));
+    }
+
+    /// Requests in order of arrival (of the file, where they arrive together), whichever of their tasks is ready: early
+    /// requests are carried through before late ones are begun.
+    pub fn push_by_arrival(&mut self, task: TaskId, view: &View<'_>) {
+        let instance = view.instance();
+        let request = &instance.requests[instance.request_of(task)];
+        self.push(task, instance.model_of(task), (-i64::from(request.priority), request.arrival.0));
     }
 
     pub fn push(&mut self, task: TaskId, model: ModelId, rank: Rank) {
@@ -63,18 +71,18 @@ impl ReadyByModel {
 
     /// Models with ready tasks, in order of the rank of their first.
     pub fn models(&self) -> impl Iterator<Item = ModelId> + '_ {
-        self.heads.iter().map(|&(_, model)| model)
+        self.heads.iter().map(|&(_, _, model)| model)
     }
 
-    fn head(&self, model: ModelId) -> Option<Rank> {
-        self.queues[model].peek().map(|&Reverse((rank, _))| rank)
+    fn head(&self, model: ModelId) -> Option<(Rank, TaskId)> {
+        self.queues[model].peek().map(|&Reverse(head)| head)
     }
 
-    fn head_changed(&mut self, model: ModelId, before: Option<Rank>) {
+    fn head_changed(&mut self, model: ModelId, before: Option<(Rank, TaskId)>) {
         let after = self.head(model);
         if before != after {
-            before.map(|rank| self.heads.remove(&(rank, model)));
-            after.map(|rank| self.heads.insert((rank, model)));
+            before.map(|(rank, task)| self.heads.remove(&(rank, task, model)));
+            after.map(|(rank, task)| self.heads.insert((rank, task, model)));
         }
     }
 }

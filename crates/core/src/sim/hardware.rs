@@ -70,7 +70,9 @@ impl<'i> Hardware<'i> {
             Event::Finished(task) | Event::Failed(task) if !self.aborted_tasks.is_empty() => {
                 self.aborted_tasks.get(&task).copied().unwrap_or(0)
             }
-            Event::Loaded(lead) if !self.aborted_loads.is_empty() => self.aborted_loads.get(&lead).copied().unwrap_or(0),
+            Event::Loaded(lead) if !self.aborted_loads.is_empty() => {
+                self.aborted_loads.get(&lead).copied().unwrap_or(0)
+            }
             _ => 0,
         }
     }
@@ -104,7 +106,8 @@ impl<'i> Hardware<'i> {
             Effect::Execute { task, gpus } => self.execute(now, task, gpus),
             Effect::AbortTask { task, gpus } => {
                 *self.aborted_tasks.entry(task).or_default() += 1;
-                self.batches[gpus.first] = Batch { stamp: self.batches[gpus.first].stamp + 1, ..Batch::default() };
+                self.batches[gpus.first] =
+                    Batch { stamp: self.batches[gpus.first].stamp + 1, ..Batch::default() };
             }
             Effect::AbortLoad { gpus } => *self.aborted_loads.entry(gpus.first).or_default() += 1,
             Effect::Wake { at } => self.schedule(at, Event::Woken),

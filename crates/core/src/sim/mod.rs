@@ -81,7 +81,10 @@ const EVENTS_PER_REPORT: u64 = 1 << 14;
 
 /// Runs the whole problem under `policy`; `progress` is called now and then.
 pub fn simulate(
-    instance: &Instance, policy: &mut dyn Policy, options: &SimOptions, progress: &mut dyn FnMut(Progress),
+    instance: &Instance,
+    policy: &mut dyn Policy,
+    options: &SimOptions,
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<ExecutionLog, SimError> {
     let mut run = Simulation {
         engine: Engine::new(instance, options.max_attempts),
@@ -175,7 +178,13 @@ impl Simulation<'_> {
         let can_ever_run = model.windows().any(|window| view.alive().contains_all(window));
         let waits_for = match view.state(task) {
             TaskState::Ready => {
-                format!("{} consecutive GPUs for `{}` ({} of {} GPUs left)", model.gpus, model.name, view.alive().len(), instance.cluster.gpus)
+                format!(
+                    "{} consecutive GPUs for `{}` ({} of {} GPUs left)",
+                    model.gpus,
+                    model.name,
+                    view.alive().len(),
+                    instance.cluster.gpus
+                )
             }
             _ => match instance.predecessors(task).find(|&before| view.state(before) != TaskState::Done) {
                 Some(before) => format!("the output of {}", instance.task_name(before)),

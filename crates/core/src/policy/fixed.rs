@@ -1,0 +1,158 @@
+//! `static`: every model in its place, for good.
+//!
+//! Optimises switches: there are none. The [`deployment`](super::deployment) is worked out from the pattern of the requests
+//! (which models they use, how much and together; for a stream this is the pattern that is expected of it), then every
+//! replica is loaded once, those that are needed first before the others. A ready task goes to a replica of its model that is
+//! free, on the server where its request ran before if there is one there. Replicas share GPUs only where memory allows, and
+//! take turns on them.
+//!
+//! Where the models do not all fit into memory, those that found no room share GPUs with others and are switched: slow, but
+//! everything is finished.
+//!
+//! Cost: O(models x replicas) to deploy, for each replica; O(log n + replicas of the model) per task.
+
+use super::deployment::{Deployment, deploy};
+use super::ready::ReadyByModel;
+use super::reserve::Reservations;
+use super::{Policy, place};
+use crate::engine::{Decision, View};
+use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
+use crate::instance::Instance;
+
+/// Runs a fixed deployment.
+pub struct Static {
+    ready: ReadyByModel,
+    windows: IdVec<ModelId, Vec<Gpus>>,
+    /// Replicas still to be loaded.
+    to_load: Vec<(ModelId, Gpus)>,
+    fits: bool,
+    /// The server on which each request ran last.
+    server: IdVec<RequestId, u32>,
+    reserved: Reservations,
+    round: u64,
+    waits_in: IdVec<ModelId, u64>,
+}
+
+const NO_SERVER: u32 = u32::MAX;
+
+impl Static {
+    /// Works out the deployment.
+    #[must_use]
+    pub fn new(instance: &Instance) -> Static {
+        let deployment = deploy(instance);
+        let models = instance.models.len();
+        let mut first_level: IdVec<ModelId, u32> = vec![u32::MAX; models].into();
+        for workflow in &instance.workflows {
+            for (&model, &level) in workflow.models.iter().zip(&workflow.levels) {
+                first_level[model] = first_level[model].min(level);
+            }
+        }
+        let mut to_load = deployment.replicas.clone();
+        // Taken from the end.
+        to_load.sort_by_key(|&(model, gpus)| std::cmp::Reverse((first_level[model], gpus)));
+        Static {
+            ready: ReadyByModel::new(models),
+            windows: (0..models).map(|model| windows_of(&deployment, ModelId::from(model))).collect(),
+            to_load: if deployment.fits { to_load } else { Vec::new() },
+            fits: deployment.fits,
+            server: vec![NO_SERVER; instance.requests.len()].into(),
+            reserved: Reservations::new(instance.cluster.gpus),
+            round: 1,
+            waits_in: vec![0; models].into(),
+        }
+    }
+
+    fn new_round(&mut self) {
+        self.round += 1;
+        self.reserved.clear();
+    }
+
+    fn next_load(&mut self, view: &View<'_>) -> Option<Decision> {
+        let free = |gpus: Gpus| gpus.iter().all(|gpu| !view.is_loading(gpu) && view.alive().contains(gpu));
+        let next = self.to_load.iter().rposition(|&(_, gpus)| free(gpus))?;
+        let (model, gpus) = self.to_load.remove(next);
+        Some(Decision::Load { model, gpus })
+    }
+
+    /// A free replica, on the server where the request ran before if possible, else the one idle longest.
+    fn free_replica(&self, view: &View<'_>, model: ModelId, task: TaskId) -> Option<Gpus> {
+        let cluster = &view.instance().cluster;
+        let home = self.server[view.instance().request_of(task)];
+        let takes = view.instance().execution(task);
+        let free = |gpus: &Gpus| {
+            if !self.reserved.leaves_in_time(view, *gpus, takes) {
+                return false;
+            }
+            let there =
+                view.holding(model).contains_all(*gpus) && !gpus.iter().any(|gpu| view.is_running(gpu));
+            there || !self.fits && view.idle().contains_all(*gpus)
+        };
+        let joins = view.joinable(model);
+        let open =
+            self.windows[model].iter().copied().filter(|gpus| free(gpus) || joins.contains(gpus.first));
+        open.min_by_key(|&gpus| {
+            let away = home != NO_SERVER && cluster.server_of(gpus.first.0) != home;
+            (away, view.batch_at(gpus.first), place::latest_idle(view, gpus), gpus)
+        })
+    }
+}
+
+fn windows_of(deployment: &Deployment, model: ModelId) -> Vec<Gpus> {
+    deployment.windows(model).collect()
+}
+
+impl Policy for Static {
+    fn ready(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.push_by_arrival(task, view);
+        self.new_round();
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
+        if let Some(load) = self.next_load(view) {
+            return Some(load);
+        }
+        let mut chosen = None;
+        for model in self.ready.models() {
+            if self.waits_in[model] == self.round {
+                continue;
+            }
+            let Some(task) = self.ready.peek(model) else { continue };
+            match self.free_replica(view, model, task) {
+                Some(gpus) => {
+                    chosen = Some((model, gpus));
+                    break;
+                }
+                None => {
+                    self.waits_in[model] = self.round;
+                    if view.instance().models[model].gpus > 1 {
+                        self.reserved.reserve(view, model, &self.windows[model]);
+                    }
+                }
+            }
+        }
+        let (model, gpus) = chosen?;
+        let task = self.ready.pop(model)?;
+        self.server[view.instance().request_of(task)] = view.instance().cluster.server_of(gpus.first.0);
+        Some(Decision::Start { task, gpus })
+    }
+
+    fn freed(&mut self, _gpus: Gpus, _view: &View<'_>) {
+        self.new_round();
+    }
+
+    /// A model that lost its last replica gets the windows that are left, and is switched like any other.
+    fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.new_round();
+        self.to_load.retain(|(_, gpus)| !gpus.contains(gpu));
+        for (model, windows) in self.windows.iter_mut_enumerated() {
+            let had_some = !windows.is_empty();
+            windows.retain(|gpus| !gpus.contains(gpu));
+            if had_some && windows.is_empty() {
+                let alive =
+                    view.instance().models[model].windows().filter(|&gpus| view.alive().contains_all(gpus));
+                windows.extend(alive);
+                self.fits = false;
+            }
+        }
+    }
+}

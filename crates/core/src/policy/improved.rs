@@ -1,0 +1,111 @@
+//! `improved`: one batch after the other, chosen as GPUs fall free.
+//!
+//! Optimises switches under a changing backlog. Whenever GPUs fall free, the model whose ready batch is worth most is
+//! served first: 100 x ready tasks + their total time + 5 x GPUs that hold it x its load time, as published. It goes to the
+//! idle GPUs where it is there soonest. If the model worth most needs more GPUs than are idle together, the window that will
+//! be clear soonest is held back for it, and the others share the rest: a model that cannot run now must not stop those that
+//! can, nor be stopped by them for ever.
+//!
+//! Cost: O(log n) per task and O(models x windows) per decision.
+
+use super::ready::ReadyByModel;
+use super::reserve::Reservations;
+use super::{Policy, place, sketch};
+use crate::engine::{Decision, View};
+use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
+use crate::instance::Instance;
+use crate::time::Span;
+
+/// Serves the model whose batch is worth most.
+pub struct Improved {
+    ready: ReadyByModel,
+    /// Execution time of each model's ready tasks.
+    total: IdVec<ModelId, Span>,
+    tiles: IdVec<ModelId, Vec<Gpus>>,
+    reserved: Reservations,
+    round: u64,
+    waits_in: IdVec<ModelId, u64>,
+}
+
+impl Improved {
+    /// With nothing ready.
+    #[must_use]
+    pub fn new(instance: &Instance) -> Improved {
+        let models = instance.models.len();
+        Improved {
+            ready: ReadyByModel::new(models),
+            total: vec![Span::ZERO; models].into(),
+            tiles: instance.models.iter().map(sketch::tiles).collect(),
+            reserved: Reservations::new(instance.cluster.gpus),
+            round: 1,
+            waits_in: vec![0; models].into(),
+        }
+    }
+
+    fn worth(&self, view: &View<'_>, model: ModelId) -> f64 {
+        let holding = f64::from(view.holding(model).len());
+        let load = view.instance().models[model].load_seconds;
+        100.0 * self.ready.count(model) as f64 + self.total[model].seconds() + 5.0 * holding * load
+    }
+
+    /// GPUs that hold a model with ready tasks keep it while its batch is worth half the best: switching to and fro as
+    /// batches shrink by turns would cost more than it gains.
+    fn goes_on(&self, view: &View<'_>) -> Option<(ModelId, Gpus)> {
+        let worths = || self.ready.models().map(|model| (model, self.worth(view, model)));
+        let best = worths().map(|(_, worth)| worth).fold(0.0, f64::max);
+        let idle = self.reserved.unheld(view);
+        let mut keepers: Vec<(ModelId, f64)> = worths().filter(|&(_, worth)| worth >= best / 2.0).collect();
+        keepers.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        keepers.into_iter().find_map(|(model, _)| {
+            let mut there = self.tiles[model].iter().copied().filter(|&gpus| idle.contains_all(gpus));
+            there.find(|&gpus| view.holding(model).contains_all(gpus)).map(|gpus| (model, gpus))
+        })
+    }
+
+    fn new_round(&mut self) {
+        self.round += 1;
+        self.reserved.clear();
+    }
+
+    fn start(&mut self, view: &View<'_>, model: ModelId, gpus: Gpus) -> Option<Decision> {
+        let task = self.ready.pop(model)?;
+        self.total[model] = Span(self.total[model].0 - view.instance().execution(task).0);
+        Some(Decision::Start { task, gpus })
+    }
+}
+
+impl Policy for Improved {
+    fn ready(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.push_by_arrival(task, view);
+        self.total[view.instance().model_of(task)] += view.instance().execution(task);
+        self.new_round();
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
+        if let Some((model, gpus)) = self.goes_on(view) {
+            return self.start(view, model, gpus);
+        }
+        loop {
+            let open = self.ready.models().filter(|&model| self.waits_in[model] != self.round);
+            let best = open.map(|model| (model, self.worth(view, model)));
+            let (model, _) = best.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+            let idle = self.reserved.unheld(view);
+            let found = place::cheapest_within(view, model, &idle, &self.tiles[model]).map(|(gpus, _)| gpus);
+            if let Some(gpus) = place::joinable(view, model).or(found) {
+                return self.start(view, model, gpus);
+            }
+            self.waits_in[model] = self.round;
+            if view.instance().models[model].gpus > 1 && !view.idle().is_empty() {
+                self.reserved.reserve(view, model, &self.tiles[model]);
+            }
+        }
+    }
+
+    fn freed(&mut self, _gpus: Gpus, _view: &View<'_>) {
+        self.new_round();
+    }
+
+    fn lost(&mut self, _gpu: GpuId, _view: &View<'_>) {
+        self.new_round();
+    }
+}

@@ -1,0 +1,189 @@
+//! One list of tasks per GPU, followed in order: what policies with a plan, and those that assign at once, share.
+//!
+//! A task stands in the list of each of its GPUs and starts when it is first in all of them, ready, and the GPUs are idle
+//! (or run a batch of its model with room). Lists filled in one global order in which inputs come before what needs them
+//! cannot deadlock. When a GPU is lost the lists are void: what is left runs by the rule of [`Baseline`].
+
+use super::{Baseline, Policy};
+use crate::engine::{Decision, View};
+use crate::id::{GpuId, Gpus, IdVec, TaskId};
+use crate::instance::Instance;
+use crate::time::Span;
+use std::collections::VecDeque;
+
+const NOWHERE: GpuId = GpuId(u32::MAX);
+
+pub(super) struct Lists<'i> {
+    instance: &'i Instance,
+    lists: IdVec<GpuId, VecDeque<TaskId>>,
+    /// Execution time in each list.
+    work: IdVec<GpuId, Span>,
+    /// First GPU of each task's window.
+    place: IdVec<TaskId, GpuId>,
+    ready: IdVec<TaskId, bool>,
+    /// Started, here or by a policy that took the task out of its list.
+    gone: IdVec<TaskId, bool>,
+    /// GPUs whose first task may have become able to start.
+    look_at: Vec<GpuId>,
+    fallback: Option<Baseline>,
+}
+
+impl<'i> Lists<'i> {
+    pub fn new(instance: &'i Instance) -> Lists<'i> {
+        let (tasks, gpus) = (instance.tasks(), instance.cluster.gpus as usize);
+        Lists {
+            instance,
+            lists: vec![VecDeque::new(); gpus].into(),
+            work: vec![Span::ZERO; gpus].into(),
+            place: vec![NOWHERE; tasks].into(),
+            ready: vec![false; tasks].into(),
+            gone: vec![false; tasks].into(),
+            look_at: Vec::new(),
+            fallback: None,
+        }
+    }
+
+    /// Puts a task at the end of the lists of its GPUs.
+    pub fn assign(&mut self, task: TaskId, gpus: Gpus) {
+        self.place[task] = gpus.first;
+        for gpu in gpus.iter() {
+            self.lists[gpu].push_back(task);
+            self.work[gpu] += self.instance.execution(task);
+        }
+    }
+
+    pub fn window(&self, task: TaskId) -> Gpus {
+        Gpus { first: self.place[task], count: self.instance.models[self.instance.model_of(task)].gpus }
+    }
+
+    /// Whether a task has been given GPUs.
+    pub fn is_assigned(&self, task: TaskId) -> bool {
+        self.place[task] != NOWHERE
+    }
+
+    /// Whether the lists are void because a GPU was lost.
+    pub fn is_void(&self) -> bool {
+        self.fallback.is_some()
+    }
+
+    pub fn mark_ready(&mut self, task: TaskId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.ready(task, view);
+            return;
+        }
+        if self.gone[task] {
+            // It failed: before anything else on its GPUs it is tried again.
+            self.gone[task] = false;
+            for gpu in self.window(task).iter() {
+                self.lists[gpu].push_front(task);
+                self.work[gpu] += self.instance.execution(task);
+            }
+        }
+        self.ready[task] = true;
+        self.look_at.push(self.place[task]);
+    }
+
+    pub fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
+        match &mut self.fallback {
+            Some(fallback) => fallback.freed(gpus, view),
+            None => self.look_at.extend(gpus.iter()),
+        }
+    }
+
+    pub fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
+        if self.fallback.is_none() {
+            let mut fallback = Baseline::new(self.instance);
+            let waiting = self.ready.iter_enumerated().filter(|&(task, &ready)| ready && !self.gone[task]);
+            waiting.for_each(|(task, _)| fallback.ready(task, view));
+            self.fallback = Some(fallback);
+        }
+        if let Some(fallback) = &mut self.fallback {
+            fallback.lost(gpu, view);
+        }
+    }
+
+    /// The next task that can start.
+    pub fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
+        if let Some(fallback) = &mut self.fallback {
+            return fallback.decide(view);
+        }
+        while let Some(gpu) = self.look_at.pop() {
+            let Some(task) = self.first(gpu).filter(|&task| self.ready[task]) else { continue };
+            let gpus = self.window(task);
+            let free = view.idle().contains_all(gpus)
+                || view.joinable(self.instance.model_of(task)).contains(gpus.first);
+            if free && gpus.iter().all(|gpu| self.first(gpu) == Some(task)) {
+                self.take(task);
+                return Some(Decision::Start { task, gpus });
+            }
+        }
+        None
+    }
+
+    /// The first task in the list of a GPU that was not started.
+    pub fn first(&mut self, gpu: GpuId) -> Option<TaskId> {
+        while let Some(&task) = self.lists[gpu].front() {
+            if !self.gone[task] {
+                return Some(task);
+            }
+            self.lists[gpu].pop_front();
+        }
+        None
+    }
+
+    /// The tasks in the list of a GPU that were not started, last first.
+    pub fn from_the_end(&self, gpu: GpuId) -> impl Iterator<Item = TaskId> + '_ {
+        self.lists[gpu].iter().rev().copied().filter(|&task| !self.gone[task])
+    }
+
+    pub fn is_ready(&self, task: TaskId) -> bool {
+        self.ready[task]
+    }
+
+    /// Marks a task as started: it leaves its lists.
+    pub fn take(&mut self, task: TaskId) {
+        self.gone[task] = true;
+        for gpu in self.window(task).iter() {
+            let left = self.work[gpu].0.saturating_sub(self.instance.execution(task).0);
+            self.work[gpu] = Span(left);
+            self.look_at.push(gpu);
+        }
+    }
+
+    /// An idle GPU with nothing to do takes a ready one-GPU task from the end of the longest list, if the task would wait
+    /// there for longer than the model takes to come here. Call it when [`Lists::decide`] has nothing.
+    pub fn steal(&mut self, view: &View<'_>) -> Option<Decision> {
+        if self.fallback.is_some() || view.idle().is_empty() {
+            return None;
+        }
+        let longest =
+            self.work.iter_enumerated().max_by_key(|&(gpu, &work)| (work, std::cmp::Reverse(gpu)))?.0;
+        let wait = self.work[longest];
+        let idle: Vec<GpuId> = view.idle().iter().filter(|&gpu| self.work[gpu] == Span::ZERO).collect();
+        let thief_of = |task: TaskId| {
+            let model = self.instance.model_of(task);
+            let costs = idle.iter().filter_map(|&first| {
+                let gpus = Gpus { first, count: 1 };
+                Some((view.load_cost(model, gpus)?, gpus))
+            });
+            costs.min_by_key(|&(cost, gpus)| (cost, gpus.first))
+        };
+        if wait == Span::ZERO || idle.is_empty() {
+            return None;
+        }
+        let single = |task: TaskId| self.instance.models[self.instance.model_of(task)].gpus == 1;
+        let candidates = self.from_the_end(longest).filter(|&task| self.ready[task] && single(task));
+        let found = candidates.take(STEAL_DEPTH).find_map(|task| {
+            let (cost, gpus) = thief_of(task)?;
+            let alone = self.instance.execution(task);
+            (cost + alone < wait).then_some((task, gpus))
+        });
+        let (task, gpus) = found?;
+        self.take(task);
+        self.place[task] = gpus.first;
+        Some(Decision::Start { task, gpus })
+    }
+}
+
+/// How many tasks of the longest list are looked at: those at its end wait longest, and the rest gain little.
+const STEAL_DEPTH: usize = 8;
