@@ -92,7 +92,7 @@ impl Cluster {
         }
         match self.gpus_per_server {
             None => true,
-            Some(per) if gpus.count > per => gpus.first.0 % per == 0,
+            Some(per) if gpus.count > per => gpus.first.0.is_multiple_of(per),
             Some(per) => gpus.first.0 / per == (end as u32 - 1) / per,
         }
     }

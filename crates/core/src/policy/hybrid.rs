@@ -71,7 +71,7 @@ impl<'i> Hybrid<'i> {
 
     fn best_of_any_batch(&mut self, view: &View<'_>) -> Option<Decision> {
         let models: Vec<ModelId> = self.ready.models().collect();
-        let mut best: Option<((Span, std::cmp::Reverse<Span>, TaskId), Gpus)> = None;
+        let mut best = None;
         for model in models {
             let Some(task) = self.first_ready(model) else { continue };
             let Some((gpus, cost)) = place::cheapest_within(view, model, view.idle(), &self.tiles[model])
@@ -80,7 +80,7 @@ impl<'i> Hybrid<'i> {
             };
             let ends = view.now() + cost + view.instance().execution(task);
             let rank = (cost, std::cmp::Reverse(self.total[model]), task);
-            if best.as_ref().is_none_or(|(found, _)| rank < *found)
+            if best.is_none_or(|(found, _)| rank < found)
                 && gpus.iter().all(|gpu| ends <= self.needed_at(view, gpu))
             {
                 best = Some((rank, gpus));

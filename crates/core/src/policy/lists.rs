@@ -132,7 +132,7 @@ impl<'i> Lists<'i> {
     }
 
     /// The tasks in the list of a GPU that were not started, last first.
-    pub fn from_the_end(&self, gpu: GpuId) -> impl Iterator<Item = TaskId> + '_ {
+    pub fn last_first(&self, gpu: GpuId) -> impl Iterator<Item = TaskId> + '_ {
         self.lists[gpu].iter().rev().copied().filter(|&task| !self.gone[task])
     }
 
@@ -172,7 +172,7 @@ impl<'i> Lists<'i> {
             return None;
         }
         let single = |task: TaskId| self.instance.models[self.instance.model_of(task)].gpus == 1;
-        let candidates = self.from_the_end(longest).filter(|&task| self.ready[task] && single(task));
+        let candidates = self.last_first(longest).filter(|&task| self.ready[task] && single(task));
         let found = candidates.take(STEAL_DEPTH).find_map(|task| {
             let (cost, gpus) = thief_of(task)?;
             let alone = self.instance.execution(task);

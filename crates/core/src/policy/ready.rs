@@ -3,14 +3,14 @@
 use crate::engine::View;
 use crate::id::{IdVec, ModelId, TaskId};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 /// What decides between ready tasks; smaller first.
 pub(super) type Rank = (i64, u64);
 
 /// Ready tasks of every model, each model's in order of rank, and the models in order of their first task.
 pub(super) struct ReadyByModel {
-    queues: IdVec<ModelId, BinaryHeap<Reverse<(Rank, TaskId)>>>,
+    queues: IdVec<ModelId, Queue>,
     heads: BTreeSet<(Rank, TaskId, ModelId)>,
     arrived: u64,
     len: usize,
@@ -19,7 +19,7 @@ pub(super) struct ReadyByModel {
 impl ReadyByModel {
     pub fn new(models: usize) -> ReadyByModel {
         ReadyByModel {
-            queues: (0..models).map(|_| BinaryHeap::new()).collect(),
+            queues: (0..models).map(|_| Queue::default()).collect(),
             heads: BTreeSet::new(),
             arrived: 0,
             len: 0,
@@ -43,14 +43,14 @@ impl ReadyByModel {
 
     pub fn push(&mut self, task: TaskId, model: ModelId, rank: Rank) {
         let before = self.head(model);
-        self.queues[model].push(Reverse((rank, task)));
+        self.queues[model].push((rank, task));
         self.len += 1;
         self.head_changed(model, before);
     }
 
     pub fn pop(&mut self, model: ModelId) -> Option<TaskId> {
         let before = self.head(model);
-        let Reverse((_, task)) = self.queues[model].pop()?;
+        let (_, task) = self.queues[model].pop()?;
         self.len -= 1;
         self.head_changed(model, before);
         Some(task)
@@ -58,7 +58,7 @@ impl ReadyByModel {
 
     /// The first task of a model.
     pub fn peek(&self, model: ModelId) -> Option<TaskId> {
-        self.queues[model].peek().map(|&Reverse((_, task))| task)
+        self.queues[model].peek().map(|(_, task)| task)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -75,7 +75,7 @@ impl ReadyByModel {
     }
 
     fn head(&self, model: ModelId) -> Option<(Rank, TaskId)> {
-        self.queues[model].peek().map(|&Reverse(head)| head)
+        self.queues[model].peek()
     }
 
     fn head_changed(&mut self, model: ModelId, before: Option<(Rank, TaskId)>) {
@@ -84,5 +84,43 @@ impl ReadyByModel {
             before.map(|(rank, task)| self.heads.remove(&(rank, task, model)));
             after.map(|(rank, task)| self.heads.insert((rank, task, model)));
         }
+    }
+}
+
+/// A priority queue that is a plain queue as long as items come in order, which they mostly do.
+#[derive(Default)]
+struct Queue {
+    in_order: VecDeque<(Rank, TaskId)>,
+    others: BinaryHeap<Reverse<(Rank, TaskId)>>,
+}
+
+impl Queue {
+    fn push(&mut self, item: (Rank, TaskId)) {
+        if self.in_order.back().is_none_or(|&last| last <= item) {
+            self.in_order.push_back(item);
+        } else {
+            self.others.push(Reverse(item));
+        }
+    }
+
+    fn peek(&self) -> Option<(Rank, TaskId)> {
+        let other = self.others.peek().map(|&Reverse(item)| item);
+        match (self.in_order.front().copied(), other) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn pop(&mut self) -> Option<(Rank, TaskId)> {
+        let next = self.peek()?;
+        if self.in_order.front() == Some(&next) {
+            self.in_order.pop_front()
+        } else {
+            self.others.pop().map(|item| item.0)
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.in_order.len() + self.others.len()
     }
 }

@@ -1,0 +1,7 @@
+//! The engine, the simulator and the policies: every schedule passes the independent checker.
+
+mod engine;
+mod generated;
+mod properties;
+mod real_files;
+mod support;

@@ -1,0 +1,107 @@
+//! Random problems: whatever is drawn, every policy finishes it, the checker finds nothing, and the same seed gives the
+//! same log.
+
+use crate::support::{Problem, run, run_all};
+use gswarm_core::cost::SwitchRule;
+use gswarm_core::instance::{Mode, Residency};
+use gswarm_core::log::Status;
+use gswarm_core::policy::PolicyKind;
+use gswarm_core::sim::{Faults, SimOptions};
+use gswarm_core::{GpuId, Time};
+use proptest::prelude::*;
+
+prop_compose! {
+    fn model()(gpus in 1u32..5, gb in 1.0f64..70.0, load in 0.01f64..60.0, max_batch in 1u32..6, slope in 0.0f64..0.5)
+        -> (u32, f64, f64, u32, f64) { (gpus, gb, load, max_batch, slope) }
+}
+
+fn problem() -> impl Strategy<Value = Problem> {
+    let models = proptest::collection::vec(model(), 1..5);
+    let workflows =
+        proptest::collection::vec((proptest::collection::vec(any::<u32>(), 1..7), any::<u64>()), 1..4);
+    let time = prop_oneof![0.000001f64..0.01, 0.1f64..50.0, Just(10.0)];
+    let requests = proptest::collection::vec(
+        (any::<u32>(), 0.0f64..100.0, proptest::collection::vec(time, 7), -2i32..3),
+        1..14,
+    );
+    let cluster = (0u32..9, proptest::option::of(1u32..6), any::<bool>(), any::<bool>(), any::<bool>());
+    (models, workflows, requests, cluster, any::<bool>()).prop_map(
+        |(models, workflows, requests, cluster, batching)| {
+            let (extra, per_server, by_load_time, by_memory, online) = cluster;
+            let widest = models.iter().map(|model| model.0).max().unwrap();
+            // With servers, a model that is wider than one starts at a server's first GPU: there must be one with room.
+            let mut problem = Problem::on(widest + extra);
+            problem.cluster.gpus_per_server =
+                per_server.filter(|&per| per >= widest || widest + extra >= widest.div_ceil(per) * per);
+            if by_load_time {
+                problem.cluster.switch.rule = SwitchRule::LoadTime;
+            }
+            if by_memory {
+                problem.cluster.residency = Residency::Memory;
+            }
+            if online {
+                problem.mode = Mode::Online;
+            }
+            for (place, &(gpus, gb, load, max_batch, slope)) in models.iter().enumerate() {
+                problem = problem.model(&format!("m{place}"), gpus, gb, load);
+                if batching && max_batch > 1 {
+                    problem = problem.batching(&[(1, 1.0), (max_batch, 1.0 + slope * f64::from(max_batch))]);
+                }
+            }
+            for (nodes, mut bits) in workflows.clone() {
+                let nodes: Vec<u32> = nodes.iter().map(|&node| node % models.len() as u32).collect();
+                let mut edges = Vec::new();
+                for to in 1..nodes.len() as u32 {
+                    for from in 0..to {
+                        bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                        if bits >> 62 == 0 {
+                            edges.push((from, to));
+                        }
+                    }
+                }
+                problem = problem.workflow(&nodes, &edges);
+            }
+            for (workflow, arrival, times, priority) in requests {
+                let workflow = workflow % workflows.len() as u32;
+                let nodes = workflows[workflow as usize].0.len();
+                problem = problem.request(workflow, arrival, &times[..nodes]);
+                problem.scenario.requests.last_mut().unwrap().priority = priority;
+            }
+            problem
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_policy_finishes_every_feasible_problem(problem in problem()) {
+        for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(problem.mode)) {
+            let instance = problem.build_for(kind);
+            let log = run_all(&instance, kind);
+            prop_assert_eq!(log, run_all(&instance, kind), "{} is not deterministic", kind.name());
+        }
+    }
+
+    #[test]
+    fn failures_and_lost_gpus_lose_nothing(
+        problem in problem(), fail_rate in 0.0f64..0.4, seed in any::<u64>(),
+        lose in proptest::collection::vec((0u64..60_000_000, any::<u32>()), 0..3),
+    ) {
+        let lose = lose.into_iter().map(|(at, gpu)| (Time(at), GpuId(gpu % problem.cluster.gpus))).collect();
+        let options = SimOptions { max_attempts: 3, faults: Faults { fail_rate, seed, lose } };
+        for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(problem.mode)) {
+            let instance = problem.build_for(kind);
+            match run(&instance, kind, &options) {
+                Ok(log) => {
+                    let failed = log.executions.iter().filter(|execution| execution.status == Status::Failed);
+                    let gave_up = failed.filter(|execution| execution.attempt >= 3).count() > 0;
+                    let done = log.executions.iter().filter(|execution| execution.status == Status::Completed).count();
+                    prop_assert!(done == instance.tasks() || gave_up, "{}", kind.name());
+                }
+                Err(error) => prop_assert!(error.is_infeasible(), "{}: {}", kind.name(), error),
+            }
+        }
+    }
+}
