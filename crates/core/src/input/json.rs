@@ -300,3 +300,61 @@ fn is_number(word: &[u8]) -> bool {
     }
     at == word.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn accepts(text: &str) -> bool {
+        matches!(one(&mut Tree::new(text)), Ok(None))
+    }
+
+    fn serde_accepts(text: &str) -> bool {
+        match serde_json::from_str::<serde_json::Value>(text) {
+            Ok(_) => true,
+            // Numbers are measured when a field asks for them.
+            Err(error) => error.to_string().starts_with("number out of range"),
+        }
+    }
+
+    #[test]
+    fn the_grammar_at_its_edges() {
+        for text in
+            ["-0", "1e5", "1E-05", "[]", "{}", " [1 , 2 ] ", r#""\ud83d\ude00""#, r#"{"a":{"b":[{}]}}"#]
+        {
+            assert!(accepts(text) && serde_accepts(text), "{text}");
+        }
+        let wrong = [
+            "",
+            "01",
+            "-",
+            "1.",
+            ".5",
+            "1e",
+            "+1",
+            "[1,]",
+            "{,}",
+            "{\"a\"}",
+            "[1 2]",
+            "tru",
+            "\"\\x\"",
+            "\"\\ud83d\"",
+            "]",
+            "{\"a\":1]",
+            "\"\n\"",
+            "[",
+            "1 1",
+        ];
+        for text in wrong {
+            assert!(!accepts(text) && !serde_accepts(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn accepts_what_serde_json_accepts(text in r#"([\[\]{},:"\\0-9eE+.a-f -]|true|null|"[a-z]"|\\u00e9){0,12}"#) {
+            prop_assert_eq!(accepts(&text), serde_accepts(&text), "{}", text);
+        }
+    }
+}

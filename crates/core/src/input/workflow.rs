@@ -45,7 +45,12 @@ pub(super) fn read<'t>(
     }
     for (place, item) in list.map(|list| list.items().enumerate()).into_iter().flatten() {
         let path = nodes.path.index(place, item.at());
-        let (node, id, model_at) = node(item, &path, models, faults);
+        let (node, id, mut model_at) = node(item, &path, models, faults);
+        // A node that cannot be named was reported; no request could give a time for it.
+        let is_named = id.is_some_and(|(id, _)| !by_name.contains_key(id));
+        if !is_named {
+            model_at = 0;
+        }
         if let Some((id, at)) = id {
             let number = spec.nodes.len() as u32;
             if let Some(first) = by_name.get(id) {
