@@ -32,7 +32,7 @@ fn read(config: &[u8], requests: &[u8]) -> Reading {
     let reading = read_scenario(config, Source { name: "requests", bytes: requests }, Mode::Online);
     let errors = reading.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
     assert_eq!(reading.scenario.is_none(), errors > 0, "{:#?}", reading.diagnostics);
-    render(&reading.diagnostics);
+    assert_eq!(render(&reading.diagnostics).is_empty(), reading.diagnostics.is_empty());
     for diagnostic in &reading.diagnostics {
         assert!(diagnostic.message.len() < 1_000 && !diagnostic.message.contains('\n'));
     }
@@ -68,7 +68,7 @@ fn the_texts_that_are_mutated_are_valid() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn any_bytes(config in vec(any::<u8>(), 0..200), requests in vec(any::<u8>(), 0..200)) {

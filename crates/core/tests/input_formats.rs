@@ -150,11 +150,22 @@ fn findings_are_capped_when_kept_and_when_shown() {
     let reading = requests(format!("{{\"requests\": [{}]}}", list.trim_end_matches(',')));
     assert_eq!(reading.diagnostics.len(), 10_001);
     let last = reading.diagnostics.last().unwrap();
-    assert_eq!((last.code, last.severity), (Code::TooManyFaults, Severity::Error));
+    assert_eq!((last.code, last.severity), (Code::LeftOut, Severity::Warning));
     assert_eq!(last.message, "50000 more findings in this file were left out");
     let text = render(&reading.diagnostics);
-    assert!(text.ends_with("... and 9951 more (10001 errors and 0 warnings in all)\n"), "{text}");
+    assert!(text.ends_with("... and 9951 more (in all: 10000 errors, 1 warnings)\n"), "{text}");
     assert_eq!(text.matches("error[").count(), 50);
+}
+
+#[test]
+fn many_warnings_do_not_hide_an_error() {
+    let fields = (0..20_000).fold(String::new(), |text, number| text + &format!("\"f{number}\": 1, "));
+    let text = CONFIG.replacen("{\"models\"", &format!("{{{fields}\"models\""), 1);
+    let reading = config(&text);
+    assert!(reading.scenario.is_some());
+    assert_eq!(reading.diagnostics.len(), 10_001);
+    let reading = config(text.replace("8.5", "-8.5"));
+    assert!(reading.diagnostics.iter().any(|d| d.code == Code::NotPositive));
 }
 
 #[test]

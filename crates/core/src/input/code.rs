@@ -70,11 +70,9 @@ codes! {
     NoContent "E006" "the file is empty"
         "The file has no content, or only comments."
     TooBig "E007" "the file is too big"
-        "One input file may have up to 4 GiB of text."
+        "One input file may have up to 2 GiB of text."
     SeveralDocuments "E008" "several documents in one file"
         "A file holds one document. Only requests may be given as several JSON objects, one a line."
-    TooManyFaults "E009" "too many faults"
-        "After 10,000 findings in a file the others are counted but not kept. Mend those that are shown and read the file again."
 
     WrongType "E101" "wrong type"
         "A value is of another type than the field needs, such as text where a number belongs. Numbers are written without quotes."
@@ -129,6 +127,8 @@ codes! {
         "The endpoint of the edge is no node's id, but exactly one node has an output of that name. That node is taken to be meant."
     DoubleEdge "W403" "edge given twice"
         "The same two nodes are joined by two edges. One is kept."
+    LeftOut "W404" "findings left out"
+        "After 10,000 errors, or as many warnings, in a file the others are counted but not kept. Mend those that are shown and read the file again."
 }
 
 impl Code {

@@ -58,7 +58,7 @@ pub fn render(diagnostics: &[Diagnostic]) -> String {
     let more = diagnostics.len().saturating_sub(SHOWN);
     if more > 0 {
         let (errors, warnings) = (of(Severity::Error).count(), of(Severity::Warning).count());
-        let _ = writeln!(text, "... and {more} more ({errors} errors and {warnings} warnings in all)");
+        let _ = writeln!(text, "... and {more} more (in all: {errors} errors, {warnings} warnings)");
     }
     text
 }

@@ -5,7 +5,7 @@ use super::code::{Code, Severity};
 use super::diagnostic::Diagnostic;
 use std::fmt::{self, Write};
 
-/// How many faults of one file are kept.
+/// How many errors of one file are kept, and how many warnings.
 const MAX_KEPT: usize = 10_000;
 /// How many faults of one file get a "did you mean": comparing names is slow next to everything else.
 const MAX_HINTS: u32 = 100;
@@ -94,8 +94,9 @@ struct Fault {
 #[derive(Default)]
 pub(super) struct Faults {
     kept: Vec<Fault>,
-    left_out: u64,
-    errors: u64,
+    left_out: usize,
+    errors: usize,
+    warnings: usize,
     hints: u32,
 }
 
@@ -116,9 +117,12 @@ impl Faults {
         message: fmt::Arguments<'_>,
         hint: Option<String>,
     ) {
-        let is_error = code.severity() == Severity::Error;
-        self.errors += u64::from(is_error);
-        if self.kept.len() < MAX_KEPT {
+        let found = match code.severity() {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *found += 1;
+        if *found <= MAX_KEPT {
             self.kept.push(Fault { code, at, path: path.to_string(), message: message.to_string(), hint });
         } else {
             self.left_out += 1;
@@ -127,7 +131,7 @@ impl Faults {
 
     /// "did you mean", where one of `known` resembles `name`.
     pub fn nearest<'n>(&mut self, name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
-        if self.hints >= MAX_HINTS || name.len() > 100 || self.kept.len() >= MAX_KEPT {
+        if self.hints >= MAX_HINTS || name.len() > 100 {
             return None;
         }
         self.hints += 1;
@@ -167,8 +171,8 @@ impl Faults {
         }
         if self.left_out > 0 {
             out.push(Diagnostic {
-                code: Code::TooManyFaults,
-                severity: Severity::Error,
+                code: Code::LeftOut,
+                severity: Code::LeftOut.severity(),
                 file: file.to_owned(),
                 line: None,
                 column: None,

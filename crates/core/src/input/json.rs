@@ -31,7 +31,7 @@ pub(super) fn lines(tree: &mut Tree<'_>, faults: &mut Vec<TextFault>) {
             Ok(()) => count += 1,
             Err(fault) => {
                 parser.tree.truncate(start);
-                parser.to_next_object(line);
+                parser.skip_to_next_object(line);
                 faults.push(fault);
             }
         }
@@ -69,7 +69,7 @@ impl<'a, 't> Parser<'a, 't> {
         }
     }
 
-    fn to_next_object(&mut self, from: usize) {
+    fn skip_to_next_object(&mut self, from: usize) {
         self.open.clear();
         self.pos = from;
         while let Some(line_end) = self.bytes[self.pos..].iter().position(|&b| b == b'\n') {
@@ -162,7 +162,7 @@ impl<'a, 't> Parser<'a, 't> {
     fn string(&mut self) -> Result<(), TextFault> {
         let (at, start) = (self.pos, self.pos + 1);
         self.pos = start;
-        self.to_special();
+        self.skip_to_special();
         if self.peek() == Some(b'"') {
             self.tree.scalar(Kind::Quoted, at, start, self.pos - start);
             self.pos += 1;
@@ -180,7 +180,7 @@ impl<'a, 't> Parser<'a, 't> {
                 None => return Err(self.unexpected("the end of a string")),
             }
             let from = self.pos;
-            self.to_special();
+            self.skip_to_special();
             text.push_str(&self.source[from..self.pos]);
         }
         self.pos += 1;
@@ -188,7 +188,7 @@ impl<'a, 't> Parser<'a, 't> {
         Ok(())
     }
 
-    fn to_special(&mut self) {
+    fn skip_to_special(&mut self) {
         let special = |&byte: &u8| byte == b'"' || byte == b'\\' || byte < 0x20;
         let rest = &self.bytes[self.pos..];
         self.pos += rest.iter().position(special).unwrap_or(rest.len());

@@ -6,6 +6,9 @@ use super::json;
 use super::tree::{Kind, Tree};
 use super::yaml;
 
+/// Largest file. Offsets have 32 bits, and what YAML's escapes write out can be half as long again as the text.
+const MAX_BYTES: usize = 1 << 31;
+
 /// A fault of the text itself, before anything is known of its meaning.
 #[derive(Debug)]
 pub(super) struct TextFault {
@@ -67,8 +70,8 @@ pub(super) fn parse<'a>(bytes: &'a [u8], form: Form, faults: &mut Faults) -> Opt
 
 fn decode(bytes: &[u8]) -> Result<&str, TextFault> {
     let bytes = without_mark(bytes);
-    if u32::try_from(bytes.len()).is_err() {
-        let message = format!("{} bytes are more than the 4 GiB that are read", bytes.len());
+    if bytes.len() > MAX_BYTES {
+        let message = format!("{} bytes are more than the 2 GiB that are read", bytes.len());
         return Err(TextFault::new(Code::TooBig, 0, message));
     }
     std::str::from_utf8(bytes).map_err(|error| {

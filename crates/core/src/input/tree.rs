@@ -40,7 +40,7 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// An empty tree over `source`, which is below 4 GiB.
+    /// An empty tree over `source`, whose offsets have to fit into 32 bits.
     pub fn new(source: &'a str) -> Tree<'a> {
         debug_assert!(u32::try_from(source.len()).is_ok());
         Tree { source, nodes: Vec::new(), own: String::new() }

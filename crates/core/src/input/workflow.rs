@@ -30,12 +30,10 @@ pub(super) fn read<'t>(
 ) -> (WorkflowSpec, HashMap<&'t str, u32>, Vec<u32>) {
     let mut spec = WorkflowSpec { id: id.to_owned(), name: id.to_owned(), ..WorkflowSpec::default() };
     let (mut by_name, mut places) = (HashMap::new(), Vec::new());
-    let Some([name, nodes, edges, _, metadata]) =
-        fields(item, path, ["name", "nodes", "edges", "description", "metadata"], faults)
-    else {
+    let names = ["name", "nodes", "edges", "description"];
+    let Some([name, nodes, edges, _]) = fields(item, path, names, faults) else {
         return (spec, by_name, places);
     };
-    metadata.kept(faults);
     if let Some(name) = name.string(faults) {
         spec.name = name;
     }
