@@ -30,6 +30,19 @@ fn yaml_request(number: usize) -> String {
     )
 }
 
+/// A workflow that is a chain of `nodes`.
+fn chain(nodes: usize) -> String {
+    let ids = (0..nodes).map(|node| format!("{{\"id\": \"n{node}\", \"model\": \"m\"}}"));
+    let edges = (1..nodes).map(|node| format!("{{\"from\": \"n{}\", \"to\": \"n{node}\"}}", node - 1));
+    let join = |items: Vec<String>| items.join(",\n");
+    format!(
+        "{{\"models\": {{\"m\": {{\"memory_gb\": 14, \"gpus_required\": 1, \"load_time_seconds\": 10, \
+         \"inference_time_mean\": 2}}}},\n\"workflows\": {{\"w\": {{\"nodes\": [{}],\n\"edges\": [{}]}}}}}}",
+        join(ids.collect()),
+        join(edges.collect())
+    )
+}
+
 fn measure(what: &str, config: &[u8], requests: &[u8]) -> Reading {
     let mut best = f64::INFINITY;
     let mut last = None;
@@ -53,6 +66,9 @@ fn main() {
         print!("{}", render(&reading.diagnostics));
         return;
     }
+    let one = "{\"request_id\": \"r\", \"workflow_id\": \"w\", \"timestamp\": 0}";
+    let reading = measure("a workflow of a million nodes, JSON", chain(1_000_000).as_bytes(), one.as_bytes());
+    assert!(reading.scenario.is_some());
     let count = 130_000;
     let lines: String = (0..count).fold(String::new(), |mut text, number| {
         let _ = writeln!(text, "{}", request(number));

@@ -52,6 +52,7 @@ pub(super) fn read(root: Item<'_>, config: Option<&Config<'_>>, mode: Mode, faul
     }
     let mut reader = Reader::new(config, mode, faults);
     found.requests.reserve(list.count());
+    reader.ids.reserve(list.count());
     for (place, item) in list.items().enumerate() {
         found.requests.extend(reader.request(item, &path.index(place, item.at())));
     }

@@ -43,7 +43,9 @@ impl<'a> Tree<'a> {
     /// An empty tree over `source`, whose offsets have to fit into 32 bits.
     pub fn new(source: &'a str) -> Tree<'a> {
         debug_assert!(u32::try_from(source.len()).is_ok());
-        Tree { source, nodes: Vec::new(), own: String::new() }
+        // About as many as such texts have, so that a large array is not copied again and again while it grows.
+        let expected = (source.len() / 8).min(1 << 24);
+        Tree { source, nodes: Vec::with_capacity(expected), own: String::new() }
     }
 
     pub fn len(&self) -> usize {

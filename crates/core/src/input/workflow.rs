@@ -7,7 +7,7 @@ use super::fields::{Slot, fields};
 use super::scenario::{ModelSpec, NodeSpec, WorkflowSpec};
 use super::tree::Item;
 use crate::id::ModelId;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use std::collections::HashMap;
 
 /// The models that nodes may name.
@@ -41,6 +41,9 @@ pub(super) fn read<'t>(
     if list.is_some_and(|list| list.count() == 0) {
         faults.add(Code::Nothing, nodes.path.at, &nodes.path, format_args!("the workflow has no nodes"));
     }
+    let count = list.map_or(0, Item::count);
+    by_name.reserve(count);
+    spec.nodes.reserve(count);
     for (place, item) in list.map(|list| list.items().enumerate()).into_iter().flatten() {
         let path = nodes.path.index(place, item.at());
         let (node, id, mut model_at) = node(item, &path, models, faults);
@@ -118,7 +121,7 @@ impl<'n> Edges<'n, '_> {
         let Some(list) = slot.list(faults) else { return Vec::new() };
         let mut edges = Vec::with_capacity(list.count());
         let mut places = Vec::with_capacity(list.count());
-        let mut seen = FxHashSet::default();
+        let mut seen = FxHashSet::with_capacity_and_hasher(list.count(), FxBuildHasher);
         for (place, item) in list.items().enumerate() {
             let path = slot.path.index(place, item.at());
             let Some([from, to]) = fields(item, &path, ["from", "to"], faults) else { continue };
