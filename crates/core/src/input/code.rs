@@ -1,0 +1,146 @@
+//! The closed list of what can be wrong with an input file. `docs/errors.md` explains each with an example.
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The input cannot be used.
+    Error,
+    /// The input can be used; the finding says what was assumed.
+    Warning,
+}
+
+impl Severity {
+    /// As diagnostics spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($name:ident $code:literal $title:literal $help:literal)*) => {
+        /// What is wrong with an input. Codes that start with `E` are errors, those that start with `W` warnings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(
+                #[doc = concat!($code, ": ", $title, ".")]
+                $name,
+            )*
+        }
+
+        impl Code {
+            /// Every code, in the order of the documentation.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            /// The short name that diagnostics show, such as `E104`.
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self { $(Code::$name => $code,)* }
+            }
+
+            /// A few words on what is wrong.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$name => $title,)* }
+            }
+
+            /// A paragraph on what is wrong and what to do about it.
+            #[must_use]
+            pub fn help(self) -> &'static str {
+                match self { $(Code::$name => $help,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    NotUtf8 "E001" "not UTF-8"
+        "Input files are UTF-8 text, with or without a byte-order mark. The position is that of the first byte that cannot be part of UTF-8; convert the file, for example with `iconv -t utf-8`."
+    Truncated "E002" "the file ends early"
+        "The text stops inside a mapping, a list or a quoted string. The file was probably cut off while it was written or copied; write it again."
+    Syntax "E003" "neither JSON nor YAML"
+        "The text breaks the rules of the format that it starts in. In a JSON Lines file the other lines are still checked."
+    TooDeep "E004" "nested too deeply"
+        "Mappings and lists may be nested 128 levels deep. No real input comes near that; the file is damaged or hostile."
+    Aliases "E005" "aliases expand too far"
+        "The YAML aliases of a file may stand for a million values in all, and none may contain itself. Write the values out, or share less."
+    NoContent "E006" "the file is empty"
+        "The file has no content, or only comments."
+    TooBig "E007" "the file is too big"
+        "One input file may have up to 2 GiB of text."
+    SeveralDocuments "E008" "several documents in one file"
+        "A file holds one document. Only requests may be given as several JSON objects, one a line."
+
+    WrongType "E101" "wrong type"
+        "A value is of another type than the field needs, such as text where a number belongs. Numbers are written without quotes."
+    Missing "E102" "missing field"
+        "A field that has no default is absent, or null."
+    Duplicate "E103" "given twice"
+        "Ids of models, workflows, nodes and requests are unique, and so are the keys of a mapping. Which of the two was meant cannot be known."
+    UnknownModel "E104" "unknown model"
+        "A node names a model that is no key of `models`."
+    UnknownWorkflow "E105" "unknown workflow"
+        "A request names a workflow that is no key of `workflows`."
+    UnknownNode "E106" "unknown node"
+        "An edge, or a request's `node_execution_times` or `node_configs`, names a node that the workflow does not have."
+    Nothing "E107" "nothing given"
+        "`models`, `workflows`, each workflow's `nodes` and `requests` need at least one entry."
+    UnknownChoice "E108" "unknown choice"
+        "The field takes one of a few words, which the message lists."
+    Cycle "E109" "cycle"
+        "The nodes of a workflow wait for one another in a circle, so none of them could ever start. Take out one of the edges that the message names."
+    SelfEdge "E110" "edge from a node to itself"
+        "A node cannot wait for its own output. Take the edge out."
+    NoTime "E111" "no execution time"
+        "The execution time of a node is the request's `node_execution_times`, else the model's `inference_time_mean`, else its `token_mean / tokens_per_second`. Here none of them is given. It is reported once a node, not once a request."
+    Batching "E112" "malformed batching"
+        "`batching.slowdown` lists pairs of batch size and slowdown: sizes are whole, rise strictly and start at 1 or above; slowdowns start at 1.0 for size 1, never fall, and stay at 4000 or below."
+    NoProfile "E113" "no hardware profile"
+        "`switch_cost: measured` takes its costs from a hardware profile, and none was given. Use `transfer` or `load_time`."
+    BadId "E114" "empty id"
+        "An id is a piece of text of at least one character."
+
+    NotPositive "E201" "not above zero"
+        "The number has to be above zero."
+    Negative "E202" "below zero"
+        "The number has to be zero or above."
+    NotFinite "E203" "not a finite number"
+        "Infinity and NaN are no quantities that can be scheduled with."
+    TooLarge "E204" "number too large"
+        "The number is above the limit that the message names. Times go up to 3.2e9 seconds (about 100 years), sizes up to 1e9 GB, rates and counts of tokens up to 1e12, GPUs of a cluster up to 1,048,576, batches up to 65,536."
+    NotWhole "E205" "not a whole number"
+        "The number counts things, so it cannot have a fraction."
+
+    BadTimestamp "E301" "bad timestamp"
+        "A timestamp is ISO 8601, such as `2024-01-01T10:00:00.25` with an optional `Z` or offset (without one it is taken as UTC), or a number of seconds written without quotes."
+    MixedTimestamps "E302" "numbers and dates mixed"
+        "The timestamps of a file are all ISO 8601 or all numbers of seconds: a number counts from a zero that only its file knows, so it cannot be compared with a date."
+    NoTimestamp "E303" "missing timestamp"
+        "In online mode a request arrives at its timestamp, so every request needs one. In offline mode none does."
+
+    UnknownField "W401" "unknown field"
+        "The field is not one that is read here. It was left out; if it is a slip of the pen the hint names the field that it resembles."
+    EdgeByOutput "W402" "edge names an output"
+        "The endpoint of the edge is no node's id, but exactly one node has an output of that name. That node is taken to be meant."
+    DoubleEdge "W403" "edge given twice"
+        "The same two nodes are joined by two edges. One is kept."
+    LeftOut "W404" "findings left out"
+        "After 10,000 errors, or as many warnings, in a file the others are counted but not kept. Mend those that are shown and read the file again."
+}
+
+impl Code {
+    /// Whether the code is an error or a warning.
+    #[must_use]
+    pub fn severity(self) -> Severity {
+        if self.code().starts_with('W') { Severity::Warning } else { Severity::Error }
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.code())
+    }
+}

@@ -1,0 +1,64 @@
+//! What is told to people about an input file.
+
+use super::code::{Code, Severity};
+use std::fmt::{self, Write};
+
+/// One finding in an input file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What kind of fault it is.
+    pub code: Code,
+    /// Whether the input is unusable for it.
+    pub severity: Severity,
+    /// The file, as it was named by the caller.
+    pub file: String,
+    /// From 1; `None` where the fault has no place in the text.
+    pub line: Option<u32>,
+    /// In characters, from 1.
+    pub column: Option<u32>,
+    /// Where in the data, such as `requests[3].node_execution_times.paint`; empty for the whole file.
+    pub path: String,
+    /// What is wrong, in this very case.
+    pub message: String,
+    /// What might be meant instead.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity.name(), self.code, self.message)?;
+        write!(f, "\n  --> {}", self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+            if let Some(column) = self.column {
+                write!(f, ":{column}")?;
+            }
+        }
+        if !self.path.is_empty() {
+            write!(f, " ({})", self.path)?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How many findings [`render`] writes out.
+pub const SHOWN: usize = 50;
+
+/// The findings as text for people: the first fifty, then how many more there are. Errors come before warnings.
+#[must_use]
+pub fn render(diagnostics: &[Diagnostic]) -> String {
+    let of = |severity| diagnostics.iter().filter(move |d| d.severity == severity);
+    let mut text = String::new();
+    for diagnostic in of(Severity::Error).chain(of(Severity::Warning)).take(SHOWN) {
+        let _ = writeln!(text, "{diagnostic}");
+    }
+    let more = diagnostics.len().saturating_sub(SHOWN);
+    if more > 0 {
+        let (errors, warnings) = (of(Severity::Error).count(), of(Severity::Warning).count());
+        let _ = writeln!(text, "... and {more} more (in all: {errors} errors, {warnings} warnings)");
+    }
+    text
+}

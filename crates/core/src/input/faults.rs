@@ -1,0 +1,195 @@
+//! Faults as they are found: a place in the text as an offset, a path in the data, and nothing more until there is
+//! something to show.
+
+use super::code::{Code, Severity};
+use super::diagnostic::Diagnostic;
+use std::fmt::{self, Write};
+
+/// How many errors of one file are kept, and how many warnings.
+const MAX_KEPT: usize = 10_000;
+/// How many faults of one file get a "did you mean": comparing names is slow next to everything else.
+const MAX_HINTS: u32 = 100;
+/// How many names a mistaken one is compared with.
+const MAX_CANDIDATES: usize = 2_000;
+/// Longest piece of the input that a message repeats, in characters.
+const MAX_SHOWN: usize = 60;
+
+/// Where in the data something is: a chain on the stack, turned into text only for a fault.
+#[derive(Clone, Copy)]
+pub(super) struct Path<'p> {
+    parent: Option<&'p Path<'p>>,
+    step: Step<'p>,
+    /// Where its key stands, or itself in a list.
+    pub at: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Root,
+    Key(&'p str),
+    Index(usize),
+}
+
+impl<'p> Path<'p> {
+    pub fn root() -> Path<'p> {
+        Path { parent: None, step: Step::Root, at: 0 }
+    }
+
+    pub fn key(&'p self, name: &'p str, at: u32) -> Path<'p> {
+        Path { parent: Some(self), step: Step::Key(name), at }
+    }
+
+    pub fn index(&'p self, index: usize, at: u32) -> Path<'p> {
+        Path { parent: Some(self), step: Step::Index(index), at }
+    }
+
+    /// The last key, for messages.
+    pub fn name(&self) -> &'p str {
+        match self.step {
+            Step::Key(name) => name,
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_first = self.parent.is_none_or(|parent| matches!(parent.step, Step::Root));
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        let simple = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '/'));
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(name) if !simple(name) || name.is_empty() => write!(f, "[\"{}\"]", Shown(name)),
+            Step::Key(name) if is_first => write!(f, "{}", Shown(name)),
+            Step::Key(name) => write!(f, ".{}", Shown(name)),
+        }
+    }
+}
+
+/// A piece of the input in a message: on one line, and not too long.
+pub(super) struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut chars = self.0.chars();
+        for shown in chars.by_ref().take(MAX_SHOWN) {
+            if shown.is_control() { write!(f, "{}", shown.escape_debug())? } else { f.write_char(shown)? }
+        }
+        if chars.next().is_some() { f.write_str("...") } else { Ok(()) }
+    }
+}
+
+struct Fault {
+    code: Code,
+    at: u32,
+    path: String,
+    message: String,
+    hint: Option<String>,
+}
+
+/// The faults of one file.
+#[derive(Default)]
+pub(super) struct Faults {
+    kept: Vec<Fault>,
+    left_out: usize,
+    errors: usize,
+    warnings: usize,
+    hints: u32,
+}
+
+impl Faults {
+    pub fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    pub fn add(&mut self, code: Code, at: u32, path: &Path<'_>, message: fmt::Arguments<'_>) {
+        self.add_hinted(code, at, path, message, None);
+    }
+
+    pub fn add_hinted(
+        &mut self,
+        code: Code,
+        at: u32,
+        path: &Path<'_>,
+        message: fmt::Arguments<'_>,
+        hint: Option<String>,
+    ) {
+        let found = match code.severity() {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *found += 1;
+        if *found <= MAX_KEPT {
+            self.kept.push(Fault { code, at, path: path.to_string(), message: message.to_string(), hint });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// "did you mean", where one of `known` resembles `name`.
+    pub fn nearest<'n>(&mut self, name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
+        if self.hints >= MAX_HINTS || name.len() > 100 {
+            return None;
+        }
+        self.hints += 1;
+        let near = known.into_iter().take(MAX_CANDIDATES).filter(|known| known.len() <= 100);
+        let scored = near.map(|known| (likeness(name, known), known));
+        let best = scored
+            .filter(|&(score, _)| score > 0.75)
+            .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(a.1)))?;
+        Some(format!("did you mean `{}`?", Shown(best.1)))
+    }
+
+    /// The faults with lines and columns, in the order of the text, at the end of `out`.
+    pub fn locate(mut self, file: &str, bytes: &[u8], out: &mut Vec<Diagnostic>) {
+        self.kept.sort_by_key(|fault| fault.at);
+        let (mut line, mut column, mut seen) = (1, 1, 0);
+        for fault in self.kept {
+            let at = (fault.at as usize).clamp(seen, bytes.len().max(seen));
+            for &byte in &bytes[seen..at] {
+                if byte == b'\n' {
+                    (line, column) = (line + 1, 1);
+                } else {
+                    // Bytes that go on with a character are not counted.
+                    column += u32::from(byte & 0xC0 != 0x80);
+                }
+            }
+            seen = at;
+            out.push(Diagnostic {
+                code: fault.code,
+                severity: fault.code.severity(),
+                file: file.to_owned(),
+                line: Some(line),
+                column: Some(column),
+                path: fault.path,
+                message: fault.message,
+                hint: fault.hint,
+            });
+        }
+        if self.left_out > 0 {
+            out.push(Diagnostic {
+                code: Code::LeftOut,
+                severity: Code::LeftOut.severity(),
+                file: file.to_owned(),
+                line: None,
+                column: None,
+                path: String::new(),
+                message: format!("{} more findings in this file were left out", self.left_out),
+                hint: None,
+            });
+        }
+    }
+}
+
+/// From 0 to 1. Names that differ in case, or in `-` for `_`, are almost the same.
+fn likeness(name: &str, known: &str) -> f64 {
+    let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
+    if plain(name) == plain(known) {
+        return 0.999;
+    }
+    strsim::jaro_winkler(name, known).min(0.9) * 0.5
+        + strsim::normalized_damerau_levenshtein(name, known) * 0.5
+}

@@ -1,0 +1,262 @@
+//! Values of fields: each getter gives what a field says, or reports why it cannot.
+
+use super::code::Code;
+use super::faults::{Faults, Path, Shown};
+use super::tree::{Item, Kind, Scalar, number};
+use serde_json::{Map, Number, Value};
+
+/// A field of a mapping, there or not.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'t, 'p> {
+    /// `None` where the field is absent or null.
+    pub item: Option<Item<'t>>,
+    pub path: Path<'p>,
+}
+
+/// What a number may be.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub zero: bool,
+    pub max: f64,
+    pub unit: &'static str,
+}
+
+/// Above zero, up to `max`.
+pub(super) fn positive(max: f64, unit: &'static str) -> Limits {
+    Limits { zero: false, max, unit }
+}
+
+/// Zero or above, up to `max`.
+pub(super) fn not_negative(max: f64, unit: &'static str) -> Limits {
+    Limits { zero: true, max, unit }
+}
+
+/// The fields of `map` by `names`, in the same order; others are warned of, and those given twice refused. `None`
+/// where it is no mapping, which is reported.
+pub(super) fn fields<'t, 'p, const N: usize>(
+    map: Item<'t>,
+    path: &'p Path<'p>,
+    names: [&'static str; N],
+    faults: &mut Faults,
+) -> Option<[Slot<'t, 'p>; N]> {
+    if map.kind() != Kind::Map {
+        wrong_type(map, path, "a mapping", faults);
+        return None;
+    }
+    let mut slots = names.map(|name| Slot { item: None, path: path.key(name, path.at) });
+    let mut seen = [false; N];
+    for (key, value) in map.entries() {
+        let name = key.text();
+        let Some(place) = names.iter().position(|&known| known == name) else {
+            let hint = faults.nearest(name, names);
+            let path = path.key(name, key.at());
+            let message = format_args!("unknown field `{}`, left out", Shown(name));
+            faults.add_hinted(Code::UnknownField, key.at(), &path, message, hint);
+            continue;
+        };
+        if seen[place] {
+            duplicate_key(key, path, faults);
+            continue;
+        }
+        seen[place] = true;
+        slots[place].path.at = key.at();
+        slots[place].item = (!value.is_null()).then_some(value);
+    }
+    Some(slots)
+}
+
+pub(super) fn duplicate_key(key: Item<'_>, path: &Path<'_>, faults: &mut Faults) {
+    let path = path.key(key.text(), key.at());
+    faults.add(Code::Duplicate, key.at(), &path, format_args!("key `{}` is given twice", Shown(key.text())));
+}
+
+pub(super) fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults: &mut Faults) {
+    let found = item.described();
+    let hint = (expected == "a number" && item.kind() == Kind::Quoted && number(item.text()).is_some())
+        .then(|| format!("write it without quotes: {}", Shown(item.text())));
+    let message = match item.scalar() {
+        Some(Scalar::Text | Scalar::Number(_)) => {
+            format!("expected {expected}, found {found} `{}`", Shown(item.text()))
+        }
+        _ => format!("expected {expected}, found {found}"),
+    };
+    faults.add_hinted(Code::WrongType, item.at(), path, format_args!("{message}"), hint);
+}
+
+/// An id or a name. A number is taken as it is written: people number their requests.
+pub(super) fn text<'t>(item: Item<'t>, path: &Path<'_>, faults: &mut Faults) -> Option<&'t str> {
+    match item.scalar() {
+        Some(Scalar::Text | Scalar::Number(_)) => Some(item.text()),
+        _ => {
+            wrong_type(item, path, "text", faults);
+            None
+        }
+    }
+}
+
+impl<'t, 'p> Slot<'t, 'p> {
+    /// The value; its absence is reported.
+    pub fn required(&self, faults: &mut Faults) -> Option<Item<'t>> {
+        if self.item.is_none() {
+            let message = format_args!("field `{}` is missing", self.path.name());
+            faults.add(Code::Missing, self.path.at, &self.path, message);
+        }
+        self.item
+    }
+
+    pub fn text(&self, faults: &mut Faults) -> Option<&'t str> {
+        text(self.item?, &self.path, faults)
+    }
+
+    /// An id, which cannot be empty or absent.
+    pub fn id(&self, faults: &mut Faults) -> Option<&'t str> {
+        let item = self.required(faults)?;
+        let id = text(item, &self.path, faults)?;
+        if id.is_empty() {
+            faults.add(Code::BadId, item.at(), &self.path, format_args!("`{}` is empty", self.path.name()));
+            return None;
+        }
+        Some(id)
+    }
+
+    pub fn string(&self, faults: &mut Faults) -> Option<String> {
+        self.text(faults).map(str::to_owned)
+    }
+
+    /// The value, if it is a mapping.
+    pub fn map(&self, faults: &mut Faults) -> Option<Item<'t>> {
+        self.container(Kind::Map, "a mapping", faults)
+    }
+
+    /// The value, if it is a list.
+    pub fn list(&self, faults: &mut Faults) -> Option<Item<'t>> {
+        self.container(Kind::Seq, "a list", faults)
+    }
+
+    fn container(&self, kind: Kind, expected: &str, faults: &mut Faults) -> Option<Item<'t>> {
+        let item = self.item?;
+        if item.kind() != kind {
+            wrong_type(item, &self.path, expected, faults);
+            return None;
+        }
+        Some(item)
+    }
+
+    /// A list of names.
+    pub fn texts(&self, faults: &mut Faults) -> Vec<String> {
+        let items = self.list(faults).map(|list| list.items().enumerate());
+        let texts = items.into_iter().flatten().filter_map(|(place, item)| {
+            text(item, &self.path.index(place, item.at()), faults).map(str::to_owned)
+        });
+        texts.collect()
+    }
+
+    pub fn number(&self, limits: Limits, faults: &mut Faults) -> Option<f64> {
+        quantity(self.item?, &self.path, limits, faults)
+    }
+
+    /// A number of things, from 1 to `max`.
+    pub fn count(&self, max: u32, faults: &mut Faults) -> Option<u32> {
+        let value = self.number(positive(f64::from(max), ""), faults)?;
+        whole(value, self.item?, &self.path, faults).map(|value| value as u32)
+    }
+
+    /// Any whole number of 32 bits.
+    pub fn integer(&self, faults: &mut Faults) -> Option<i32> {
+        let item = self.item?;
+        let value = finite(item, &self.path, faults)?;
+        if value.abs() > f64::from(i32::MAX) {
+            let message = format_args!("{} is beyond {}", Shown(item.text()), i32::MAX);
+            faults.add(Code::TooLarge, item.at(), &self.path, message);
+            return None;
+        }
+        whole(value, item, &self.path, faults).map(|value| value as i32)
+    }
+
+    /// A value that is kept as it is.
+    pub fn kept(&self, faults: &mut Faults) -> Value {
+        self.item.map_or(Value::Null, |item| keep(item, &self.path, faults))
+    }
+
+    /// A mapping that is kept as it is.
+    pub fn kept_map(&self, faults: &mut Faults) -> Map<String, Value> {
+        match self.map(faults).map(|item| keep(item, &self.path, faults)) {
+            Some(Value::Object(map)) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+fn whole(value: f64, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
+    if value.fract() != 0.0 {
+        faults.add(Code::NotWhole, item.at(), path, format_args!("{} is not whole", Shown(item.text())));
+        return None;
+    }
+    Some(value)
+}
+
+/// A number that is neither infinite nor NaN.
+pub(super) fn finite(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
+    let Some(Scalar::Number(value)) = item.scalar() else {
+        wrong_type(item, path, "a number", faults);
+        return None;
+    };
+    if value.is_finite() {
+        return Some(value);
+    }
+    let written_out = item.text().bytes().any(|byte| byte.is_ascii_digit());
+    let code = if written_out { Code::TooLarge } else { Code::NotFinite };
+    faults.add(code, item.at(), path, format_args!("`{}` is no finite number", Shown(item.text())));
+    None
+}
+
+/// A number within `limits`.
+pub(super) fn quantity(item: Item<'_>, path: &Path<'_>, limits: Limits, faults: &mut Faults) -> Option<f64> {
+    let value = finite(item, path, faults)?;
+    let (shown, at) = (Shown(item.text()), item.at());
+    if value < 0.0 && limits.zero {
+        faults.add(Code::Negative, at, path, format_args!("{shown} is below zero"));
+    } else if value <= 0.0 && !limits.zero {
+        faults.add(Code::NotPositive, at, path, format_args!("{shown} is not above zero"));
+    } else if value > limits.max {
+        let message = format_args!("{shown} is above the limit of {}{}", limits.max, limits.unit);
+        faults.add(Code::TooLarge, at, path, message);
+    } else {
+        return Some(value);
+    }
+    None
+}
+
+/// A value as it is, for what is only passed on. Keys given twice are refused here too.
+pub(super) fn keep(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Value {
+    match item.kind() {
+        Kind::Map => {
+            let mut map = Map::new();
+            for (key, value) in item.entries() {
+                let kept = keep(value, &path.key(key.text(), key.at()), faults);
+                if map.insert(key.text().to_owned(), kept).is_some() {
+                    duplicate_key(key, path, faults);
+                }
+            }
+            Value::Object(map)
+        }
+        Kind::Seq => {
+            let items = item.items().enumerate();
+            Value::Array(items.map(|(i, item)| keep(item, &path.index(i, item.at()), faults)).collect())
+        }
+        Kind::Plain | Kind::Quoted => match item.scalar() {
+            Some(Scalar::Null) => Value::Null,
+            Some(Scalar::Bool(value)) => Value::Bool(value),
+            Some(Scalar::Number(value)) => kept_number(item.text(), value),
+            _ => Value::String(item.text().to_owned()),
+        },
+    }
+}
+
+/// A whole number stays one. What JSON has no number for stays text.
+fn kept_number(text: &str, value: f64) -> Value {
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    let whole = digits.parse::<u64>().map(Number::from).or_else(|_| digits.parse::<i64>().map(Number::from));
+    let number = whole.ok().or_else(|| Number::from_f64(value));
+    number.map_or_else(|| Value::String(text.to_owned()), Value::Number)
+}
