@@ -3,12 +3,15 @@
 //! The data goes one way through it:
 //! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
 
+pub mod check;
 pub mod cost;
 pub mod gpuset;
 pub mod id;
 pub mod input;
 pub mod instance;
 pub mod log;
+pub mod log_file;
+pub mod report;
 pub mod time;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};

@@ -1,0 +1,1 @@
+//! Metrics from an instance and a log.
