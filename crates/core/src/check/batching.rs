@@ -54,16 +54,22 @@ fn alone(context: &mut Context<'_>, model: ModelId, executions: &[u32], sessions
     for index in executions.iter().map(|&index| index as usize) {
         let one = &log.executions[index];
         if one.batch > 1 {
-            let message = format!("batch_size {}, and `{}` does not batch", one.batch, context.model_name(index));
+            let message =
+                format!("batch_size {}, and `{}` does not batch", one.batch, context.model_name(index));
             context.at(Code::BatchSize, index, message);
         }
         work(context, index, one.end.since(one.start).0 as f64, 0);
-        let session = Session { model, gpus: one.gpus, start: one.start, end: one.end, execution: index as u32 };
+        let session =
+            Session { model, gpus: one.gpus, start: one.start, end: one.end, execution: index as u32 };
         match &mut last {
             Some(open) if one.start.0 + TOLERANCE < open.end.0 => {
                 let other = context.instance.task_name(log.executions[open.execution as usize].task);
                 let until = s(open.end);
-                let message = format!("it starts at {} on GPUs {}, where {other} runs until {until}", s(one.start), one.gpus);
+                let message = format!(
+                    "it starts at {} on GPUs {}, where {other} runs until {until}",
+                    s(one.start),
+                    one.gpus
+                );
                 context.at(Code::Overlap, index, message);
                 open.end = open.end.max(one.end);
             }
@@ -91,7 +97,13 @@ impl<'a> Sweep<'a> {
     }
 
     /// Goes through the executions by start and by end at once.
-    fn run(mut self, context: &mut Context<'_>, model: ModelId, by_start: Vec<u32>, sessions: &mut Vec<Session>) {
+    fn run(
+        mut self,
+        context: &mut Context<'_>,
+        model: ModelId,
+        by_start: Vec<u32>,
+        sessions: &mut Vec<Session>,
+    ) {
         let log = context.log;
         let mut by_end: Vec<u32> = (0..by_start.len() as u32).collect();
         let of = |place: u32| &log.executions[by_start[place as usize] as usize];
@@ -142,11 +154,20 @@ impl<'a> Sweep<'a> {
     fn started(&self, context: &mut Context<'_>, index: usize) {
         let (one, most) = (&context.log.executions[index], self.model.max_batch());
         if self.running > most {
-            let message = format!("{} run at once on GPUs {} at {}; the limit is {most}", self.running, one.gpus, s(one.start));
+            let message = format!(
+                "{} run at once on GPUs {} at {}; the limit is {most}",
+                self.running,
+                one.gpus,
+                s(one.start)
+            );
             context.at(Code::BatchLimit, index, message);
         }
         if one.batch != 0 && one.batch != self.running {
-            context.at(Code::BatchSize, index, format!("batch_size {}, and {} run just after its start", one.batch, self.running));
+            context.at(
+                Code::BatchSize,
+                index,
+                format!("batch_size {}, and {} run just after its start", one.batch, self.running),
+            );
         }
     }
 }
@@ -159,7 +180,8 @@ fn work(context: &mut Context<'_>, index: usize, done: f64, changes: u32) {
     let one = &context.log.executions[index];
     let needed = context.instance.execution(one.task).0;
     let slack = (TOLERANCE * (1 + u64::from(changes))) as f64;
-    let numbers = || format!("{} of work done, and the node is {}", seconds(done.round() as u64), seconds(needed));
+    let numbers =
+        || format!("{} of work done, and the node is {}", seconds(done.round() as u64), seconds(needed));
     if done > needed as f64 + slack {
         context.at(Code::WorkMuch, index, numbers());
     } else if one.status == Status::Completed && done < needed as f64 - slack {

@@ -121,6 +121,9 @@ pub(super) fn s(time: Time) -> String {
 
 /// Microseconds as seconds, in full.
 pub(super) fn seconds(micros: u64) -> String {
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000).trim_end_matches('0').trim_end_matches('.').to_string()
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_string()
         + " s"
 }

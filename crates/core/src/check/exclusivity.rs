@@ -59,10 +59,11 @@ fn time_lines(context: &Context<'_>, sessions: &[Session]) -> Vec<Vec<Item>> {
         let what = What::Switch(index as u32);
         (one.gpus, Item { start, end: one.start, what, model: instance.model_of(one.task) })
     });
-    let loads = log.loads.iter().enumerate().filter(|&(index, _)| context.sound.loads[index]).map(|(index, one)| {
-        let what = What::Load(index as u32);
-        (one.gpus, Item { start: one.start, end: one.end, what, model: one.model })
-    });
+    let loads =
+        log.loads.iter().enumerate().filter(|&(index, _)| context.sound.loads[index]).map(|(index, one)| {
+            let what = What::Load(index as u32);
+            (one.gpus, Item { start: one.start, end: one.end, what, model: one.model })
+        });
     let mut lines = vec![Vec::new(); instance.cluster.gpus as usize];
     let all: Vec<(Gpus, Item)> = executing.chain(switches).chain(loads).collect();
     for (gpus, item) in all.into_iter().filter(|(_, item)| item.end > item.start) {
@@ -74,7 +75,12 @@ fn time_lines(context: &Context<'_>, sessions: &[Session]) -> Vec<Vec<Item>> {
 type Reported = FxHashSet<(What, What)>;
 
 /// Reports each item that starts before what lasts longest of those before it has ended.
-fn sweep<'i>(context: &mut Context<'_>, gpu: u32, items: impl Iterator<Item = &'i Item>, reported: &mut Reported) {
+fn sweep<'i>(
+    context: &mut Context<'_>,
+    gpu: u32,
+    items: impl Iterator<Item = &'i Item>,
+    reported: &mut Reported,
+) {
     let mut longest: Option<&Item> = None;
     for item in items {
         if let Some(open) = longest
@@ -107,8 +113,10 @@ fn beside<'i>(
         }
         let evicted = &context.log.loads[index as usize].evicted;
         let before = running.partition_point(|item| item.start.0 + TOLERANCE < load.end.0);
-        let meanwhile = running[..before].iter().rev().take_while(|item| item.end.0 > load.start.0 + TOLERANCE);
-        let hit = meanwhile.into_iter().find(|item| item.model == load.model || evicted.contains(&item.model));
+        let meanwhile =
+            running[..before].iter().rev().take_while(|item| item.end.0 > load.start.0 + TOLERANCE);
+        let hit =
+            meanwhile.into_iter().find(|item| item.model == load.model || evicted.contains(&item.model));
         if let Some(item) = hit {
             clash(context, gpu, item, load, reported);
         }

@@ -78,14 +78,27 @@ fn attempts(context: &mut Context<'_>, attempts: &[u32]) {
             continue;
         };
         if last.status == Status::Completed || last.attempt == one.attempt {
-            let message =
-                format!("attempt {} at {} follows a {} attempt {}", one.attempt, s(one.start), last.status.name(), last.attempt);
+            let message = format!(
+                "attempt {} at {} follows a {} attempt {}",
+                one.attempt,
+                s(one.start),
+                last.status.name(),
+                last.attempt
+            );
             context.at(Code::NodeTwice, index, message);
         } else if one.attempt != last.attempt + 1 {
-            context.at(Code::Attempt, index, format!("attempt {} follows attempt {}", one.attempt, last.attempt));
+            context.at(
+                Code::Attempt,
+                index,
+                format!("attempt {} follows attempt {}", one.attempt, last.attempt),
+            );
         } else if one.start.0 + TOLERANCE < last.end.0 {
-            let message =
-                format!("attempt {} starts at {}, before the last one ended at {}", one.attempt, s(one.start), s(last.end));
+            let message = format!(
+                "attempt {} starts at {}, before the last one ended at {}",
+                one.attempt,
+                s(one.start),
+                s(last.end)
+            );
             context.at(Code::Attempt, index, message);
         }
     }
@@ -102,7 +115,8 @@ fn missing(context: &mut Context<'_>, tasks: &Tasks) {
         for &node in &workflow.order {
             let task = TaskId(request.first_task.0 + node);
             let upstream = workflow.predecessors(node).iter().any(|&input| failed[input as usize]);
-            let last = tasks.attempts(task).last().map(|&index| context.log.executions[index as usize].status);
+            let last =
+                tasks.attempts(task).last().map(|&index| context.log.executions[index as usize].status);
             failed[node as usize] = upstream || last == Some(Status::Failed);
             if tasks.completed[task.index()].is_some() || failed[node as usize] {
                 continue;

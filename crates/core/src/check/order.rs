@@ -25,7 +25,8 @@ fn attempt(context: &mut Context<'_>, tasks: &Tasks, index: usize, before: Optio
     let request = &instance.requests[instance.request_of(one.task)];
     let starts = one.start.0 + TOLERANCE;
     if starts < request.arrival.0 {
-        let message = format!("it starts at {}, and its request arrives at {}", s(one.start), s(request.arrival));
+        let message =
+            format!("it starts at {}, and its request arrives at {}", s(one.start), s(request.arrival));
         context.at(Code::BeforeArrival, index, message);
     }
     let (mut ready, mut known) = (request.arrival, true);
@@ -49,13 +50,18 @@ fn attempt(context: &mut Context<'_>, tasks: &Tasks, index: usize, before: Optio
             context.at(Code::Ready, index, message);
         }
         Some(last) if one.attempt > last.attempt && one.ready.0 + TOLERANCE < last.end.0 => {
-            let message = format!("ready_time {}, and the attempt before ended at {}", s(one.ready), s(last.end));
+            let message =
+                format!("ready_time {}, and the attempt before ended at {}", s(one.ready), s(last.end));
             context.at(Code::Ready, index, message);
         }
         _ => {}
     }
     // Where the start is before the true ready time, that was said above.
     if starts < one.ready.0 && starts >= ready.0 {
-        context.at(Code::Ready, index, format!("it starts at {}, before its ready_time {}", s(one.start), s(one.ready)));
+        context.at(
+            Code::Ready,
+            index,
+            format!("it starts at {}, before its ready_time {}", s(one.start), s(one.ready)),
+        );
     }
 }

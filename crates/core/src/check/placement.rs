@@ -60,13 +60,15 @@ pub(super) fn check(context: &mut Context<'_>, claims: Option<&Claims>) {
 }
 
 fn in_cluster(context: &Context<'_>, gpus: Gpus) -> bool {
-    gpus.count > 0 && u64::from(gpus.first.0) + u64::from(gpus.count) <= u64::from(context.instance.cluster.gpus)
+    gpus.count > 0
+        && u64::from(gpus.first.0) + u64::from(gpus.count) <= u64::from(context.instance.cluster.gpus)
 }
 
 fn window(context: &Context<'_>, model: ModelId, gpus: Gpus) -> Option<(Code, String)> {
     let (cluster, model) = (&context.instance.cluster, &context.instance.models[model]);
     if gpus.count != model.gpus {
-        let message = format!("it holds {} of the {} GPUs that `{}` needs", gpus.count, model.gpus, model.name);
+        let message =
+            format!("it holds {} of the {} GPUs that `{}` needs", gpus.count, model.gpus, model.name);
         return Some((Code::GpuCount, message));
     }
     if !in_cluster(context, gpus) {
@@ -100,7 +102,9 @@ fn after_loss(context: &Context<'_>, gpus: Gpus, end: Time) -> Option<(u32, Stri
 fn assignments(context: &Context<'_>, claims: &Claims) -> Option<FxHashSet<(u32, ModelId)>> {
     let given = claims.gpu_assignments.as_ref().filter(|_| context.log.losses.is_empty())?;
     let models = &context.instance.models;
-    let named = |name: &String| models.iter_enumerated().find(|(_, model)| &model.name == name).map(|(id, _)| id);
-    let pairs = given.iter().flat_map(|(&gpu, names)| names.iter().filter_map(named).map(move |id| (gpu, id)));
+    let named =
+        |name: &String| models.iter_enumerated().find(|(_, model)| &model.name == name).map(|(id, _)| id);
+    let pairs =
+        given.iter().flat_map(|(&gpu, names)| names.iter().filter_map(named).map(move |id| (gpu, id)));
     Some(pairs.collect())
 }

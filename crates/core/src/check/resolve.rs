@@ -104,7 +104,9 @@ impl<'a> Resolver<'a> {
             nodes: instance
                 .workflows
                 .iter_enumerated()
-                .flat_map(|(id, workflow)| (0..).zip(&workflow.nodes).map(move |(node, name)| ((id.0, name.as_str()), node)))
+                .flat_map(|(id, workflow)| {
+                    (0..).zip(&workflow.nodes).map(move |(node, name)| ((id.0, name.as_str()), node))
+                })
                 .collect(),
             gpus,
             out: Vec::new(),
@@ -131,7 +133,14 @@ impl<'a> Resolver<'a> {
         let task = self.task(record, place)?;
         let model = self.instance.model_of(task);
         self.names(record, place, task);
-        let times = arithmetic::execution(self.instance, self.file.schema.is_some(), task, record, place, &mut self.out);
+        let times = arithmetic::execution(
+            self.instance,
+            self.file.schema.is_some(),
+            task,
+            record,
+            place,
+            &mut self.out,
+        );
         let gpus = self.gpus(record, model, place);
         let status = self.status(record, place);
         let attempt = match record.attempt {
@@ -146,7 +155,11 @@ impl<'a> Resolver<'a> {
             None => 0,
             Some(batch) if batch >= 1 => u32::try_from(batch).unwrap_or(u32::MAX),
             Some(batch) => {
-                self.report(Code::BatchSize, place, format!("batch_size {batch}; the execution itself counts"));
+                self.report(
+                    Code::BatchSize,
+                    place,
+                    format!("batch_size {batch}; the execution itself counts"),
+                );
                 0
             }
         };
@@ -155,7 +168,8 @@ impl<'a> Resolver<'a> {
         let Times { ready, switch, start, end } = known;
         let ready = ready.unwrap_or(Time::NEVER);
         let window = gpus.unwrap_or(Gpus::new(0, 0));
-        let execution = Execution { task, gpus: window, attempt, batch, status, ready, switch, start, end, evicted };
+        let execution =
+            Execution { task, gpus: window, attempt, batch, status, ready, switch, start, end, evicted };
         Some((execution, times.is_some(), gpus.is_some()))
     }
 
@@ -185,7 +199,11 @@ impl<'a> Resolver<'a> {
     fn task(&mut self, record: &Record, place: &Place) -> Option<TaskId> {
         let request = record.request?;
         let Some(id) = self.requests[request as usize] else {
-            self.report(Code::Unknown, place, format!("request `{}` is not in the inputs", self.file.name(request)));
+            self.report(
+                Code::Unknown,
+                place,
+                format!("request `{}` is not in the inputs", self.file.name(request)),
+            );
             return None;
         };
         let (request, node) = (&self.instance.requests[id], self.file.name(record.node?));
@@ -239,7 +257,11 @@ impl<'a> Resolver<'a> {
             }
         };
         if let Some(&unknown) = ids.iter().find(|&&id| !self.has_gpu(id)) {
-            self.report(Code::GpuUnknown, &place.clone().on(unknown.max(0) as u32), format!("the run has no GPU {unknown}"));
+            self.report(
+                Code::GpuUnknown,
+                &place.clone().on(unknown.max(0) as u32),
+                format!("the run has no GPU {unknown}"),
+            );
             return None;
         }
         let Some(&first) = ids.first() else {
@@ -277,7 +299,8 @@ impl<'a> Resolver<'a> {
             match self.models[name as usize] {
                 Some(model) => models.push(model),
                 None => {
-                    let message = format!("evicted model `{}` is not in the configuration", self.file.name(name));
+                    let message =
+                        format!("evicted model `{}` is not in the configuration", self.file.name(name));
                     self.report(Code::Unknown, place, message);
                 }
             }
@@ -308,8 +331,12 @@ impl<'a> Resolver<'a> {
             ("status", record.status.is_none()),
         ];
         let by_schema = by_schema.into_iter().filter(|_| self.file.schema.is_some());
-        let missing: Vec<&str> =
-            always.into_iter().chain(by_schema).filter(|&(_, missing)| missing).map(|(name, _)| name).collect();
+        let missing: Vec<&str> = always
+            .into_iter()
+            .chain(by_schema)
+            .filter(|&(_, missing)| missing)
+            .map(|(name, _)| name)
+            .collect();
         if !missing.is_empty() {
             self.report(Code::Field, place, format!("no `{}`", missing.join("`, `")));
         }

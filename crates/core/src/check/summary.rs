@@ -6,7 +6,7 @@ use super::identity::Tasks;
 use super::switching::Loads;
 use super::violation::{Place, ViolationCode as Code};
 use crate::instance::Cluster;
-use crate::log_file::Claims;
+use crate::log_file::{Claims, residency_name, rule_name};
 use crate::time::Time;
 
 pub(super) fn check(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims, loads: &Loads) {
@@ -28,7 +28,11 @@ fn number(context: &mut Context<'_>, code: Code, field: &str, said: Option<u64>,
 fn time(context: &mut Context<'_>, code: Code, field: &str, said: Option<f64>, is: u64) {
     let right = |said: f64| said.is_finite() && said >= 0.0 && !differ((said * 1e6).round() as u64, is);
     if let Some(said) = said.filter(|&said| !right(said)) {
-        context.report(code, Place::default(), format!("{field} is {said} s, and the records give {}", seconds(is)));
+        context.report(
+            code,
+            Place::default(),
+            format!("{field} is {said} s, and the records give {}", seconds(is)),
+        );
     }
 }
 
@@ -96,15 +100,25 @@ fn servers(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims) {
         }
         for (node, task) in instance.tasks_of(request).enumerate() {
             let from = spans[node].map(|(server, _)| server);
-            let to = instance.successors(task).map(|next| spans[instance.node_of(next) as usize].map(|(server, _)| server));
+            let to = instance
+                .successors(task)
+                .map(|next| spans[instance.node_of(next) as usize].map(|(server, _)| server));
             cross += to.filter(|to| from.is_some() && to.is_some() && *to != from).count() as u64;
         }
     }
     number(context, Code::SumServers, "intra_server_workflows", claims.intra_server_workflows, intra);
     number(context, Code::SumServers, "inter_server_workflows", claims.inter_server_workflows, inter);
-    number(context, Code::SumServers, "cross_server_communications", claims.cross_server_communications, cross);
+    number(
+        context,
+        Code::SumServers,
+        "cross_server_communications",
+        claims.cross_server_communications,
+        cross,
+    );
     let efficiency = intra as f64 / (instance.requests.len() as f64).max(1.0);
-    if let Some(said) = claims.server_efficiency.filter(|said| said.is_nan() || (said - efficiency).abs() > 1e-4) {
+    if let Some(said) =
+        claims.server_efficiency.filter(|said| said.is_nan() || (said - efficiency).abs() > 1e-4)
+    {
         let message = format!("server_efficiency is {said}, and the records give {efficiency:.6}");
         context.report(Code::SumServers, Place::default(), message);
     }
@@ -114,10 +128,12 @@ fn servers(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims) {
 fn cluster(context: &mut Context<'_>, claims: &Claims) {
     let Cluster { gpus, gpus_per_server, gpu_memory_gb, switch, .. } = &context.instance.cluster;
     let rules = claims.cluster.clone().unwrap_or_default();
-    let known = |said: &Option<String>, names: [&str; 3]| said.as_deref().is_none_or(|said| names.contains(&said));
-    let mode = context.instance.mode.name();
     let numbers = [
-        ("gpus", claims.gpus.as_ref().map(|ids| ids.iter().max().map_or(0.0, |&id| f64::from(id) + 1.0)), f64::from(*gpus)),
+        (
+            "gpus",
+            claims.gpus.as_ref().map(|ids| ids.iter().max().map_or(0.0, |&id| f64::from(id) + 1.0)),
+            f64::from(*gpus),
+        ),
         (
             "gpus_per_server",
             claims.gpus_per_server.map(|said| f64::from(said.unwrap_or(0))),
@@ -134,17 +150,17 @@ fn cluster(context: &mut Context<'_>, claims: &Claims) {
             Some(format!("{field} is {said}, and the log is checked with {is}"))
         })
         .collect();
-    if let Some(said) = claims.mode.as_deref().filter(|&said| said != mode) {
-        faults.push(format!("mode is `{said}`, and the log is checked as {mode}"));
-    }
-    if !known(&rules.switch_cost, ["transfer", "load_time", "measured"]) {
-        faults.push(format!("switch_cost is {:?}", rules.switch_cost));
-    }
-    if !known(&rules.residency, ["single", "memory", ""]) {
-        faults.push(format!("residency is {:?}", rules.residency));
-    }
-    if !known(&claims.timing, ["estimated", "measured", ""]) {
-        faults.push(format!("timing is {:?}", claims.timing));
+    let timing = if context.measured { "measured" } else { "estimated" };
+    let names = [
+        ("mode", &claims.mode, context.instance.mode.name()),
+        ("timing", &claims.timing, timing),
+        ("switch_cost", &rules.switch_cost, rule_name(switch.rule)),
+        ("residency", &rules.residency, residency_name(context.instance.cluster.residency)),
+    ];
+    for (field, said, is) in names {
+        if let Some(said) = said.as_deref().filter(|&said| said != is) {
+            faults.push(format!("{field} is `{said}`, and the log is checked with `{is}`"));
+        }
     }
     faults.into_iter().for_each(|fault| context.report(Code::SumCluster, Place::default(), fault));
 }

@@ -89,15 +89,18 @@ fn brings<'a>(context: &Context<'a>) -> Vec<Bring<'a>> {
         evicted: &one.evicted,
         place: Where::Execution(index as u32),
     });
-    let ahead = log.loads.iter().enumerate().filter(|&(index, _)| context.sound.loads[index]).map(|(index, one)| Bring {
-        model: one.model,
-        gpus: one.gpus,
-        start: one.start,
-        end: one.end,
-        lost: one.lost,
-        evicted: &one.evicted,
-        place: Where::Load(index as u32),
-    });
+    let ahead =
+        log.loads.iter().enumerate().filter(|&(index, _)| context.sound.loads[index]).map(|(index, one)| {
+            Bring {
+                model: one.model,
+                gpus: one.gpus,
+                start: one.start,
+                end: one.end,
+                lost: one.lost,
+                evicted: &one.evicted,
+                place: Where::Load(index as u32),
+            }
+        });
     for_executions.chain(ahead).collect()
 }
 
@@ -118,7 +121,11 @@ impl Replay {
         let cost = self.cost(context, bring.model, bring.gpus, bring.evicted);
         let given = bring.end.0 - bring.start.0;
         self.loads.micros += given;
-        if cost.replaces { self.loads.switches += 1 } else { self.loads.cold += 1 }
+        if cost.replaces {
+            self.loads.switches += 1
+        } else {
+            self.loads.cold += 1
+        }
         self.evict(context, bring);
         self.put(context, bring, false);
         if context.measured {
@@ -158,7 +165,8 @@ impl Replay {
         let unready = |held: &Vec<Held>| held.iter().any(|one| one.model == model && !one.ready);
         if cost.micros > TOLERANCE || self.holds[one.gpus.range()].iter().any(unready) {
             let without = one.gpus.iter().find(|gpu| !there(&self.holds[gpu.index()]));
-            let place = without.map_or(context.place(index as usize), |gpu| context.place(index as usize).on(gpu.0));
+            let place =
+                without.map_or(context.place(index as usize), |gpu| context.place(index as usize).on(gpu.0));
             let name = &context.instance.models[model].name;
             let message = format!("`{name}` is not there, and loading it costs {}", seconds(cost.micros));
             context.report(Code::SwitchMissing, place, message);
@@ -195,7 +203,8 @@ impl Replay {
             held.retain(|one| one.model != bring.model);
             held.push(Held { model: bring.model, ready });
             let used: u64 = held.iter().map(|one| megabytes(&models[one.model])).sum();
-            let over = cluster.residency == Residency::Memory && used > whole_megabytes(cluster.gpu_memory_gb);
+            let over =
+                cluster.residency == Residency::Memory && used > whole_megabytes(cluster.gpu_memory_gb);
             full = full.or(over.then_some((gpu, used)));
         }
         if let Some((gpu, used)) = full {

@@ -216,8 +216,7 @@ pub fn report(violations: &[Violation]) -> String {
     let mut groups: std::collections::BTreeMap<ViolationCode, Vec<&Violation>> = Default::default();
     violations.iter().for_each(|violation| groups.entry(violation.code).or_default().push(violation));
     let of = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-    let mut text =
-        format!("{} of {} found.\n", of(violations.len(), "violation"), of(groups.len(), "kind"));
+    let mut text = format!("{} of {} found.\n", of(violations.len(), "violation"), of(groups.len(), "kind"));
     for (code, group) in groups {
         let _ = writeln!(text, "\n{code}: {} ({})", code.title(), group.len());
         for violation in group.iter().take(SHOWN) {

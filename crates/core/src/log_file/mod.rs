@@ -9,6 +9,7 @@ mod write;
 
 pub use raw::Record;
 pub use summary::{Claims, ClusterClaims, Deployment, RunStatus, Summary, Timing};
+pub(crate) use summary::{residency_name, rule_name};
 pub use write::{write_json, write_jsonl};
 
 use crate::check::Violation;
@@ -87,7 +88,8 @@ impl LogFile {
             let highest = self.executions.iter().chain(&self.loads).flat_map(Record::gpus).max();
             highest.map_or(1, |gpu| u32::try_from(gpu).unwrap_or(0).saturating_add(1))
         };
-        let claimed = claims.gpus.as_ref().map(|gpus| gpus.iter().max().map_or(0, |&most| most.saturating_add(1)));
+        let claimed =
+            claims.gpus.as_ref().map(|gpus| gpus.iter().max().map_or(0, |&most| most.saturating_add(1)));
         let mut gpus = merge("gpus", claimed, spec.gpus, &mut notes).unwrap_or_else(seen);
         if gpus > MOST_GPUS {
             notes.push(format!("the log speaks of {gpus} GPUs; {MOST_GPUS} are checked"));

@@ -34,7 +34,8 @@ pub(super) fn read(text: &str) -> LogFile {
     let (first, rest) = text.trim_start().split_once('\n').unwrap_or((text.trim_start(), ""));
     let header = without_nan(first);
     let header = serde_json::from_str::<Fields>(&header);
-    let says_header = header.as_ref().is_ok_and(|fields| fields.get("kind").is_some_and(|kind| kind.get() == "\"header\""));
+    let says_header =
+        header.as_ref().is_ok_and(|fields| fields.get("kind").is_some_and(|kind| kind.get() == "\"header\""));
     if header.is_ok() && (!rest.trim().is_empty() || says_header) {
         reader.lines(text);
     } else {
@@ -90,7 +91,8 @@ impl Reader {
         let fields: Fields = match serde_json::from_str(&text) {
             Ok(fields) => fields,
             Err(error) => {
-                let what = if text.trim().is_empty() { "the file is empty".into() } else { error.to_string() };
+                let what =
+                    if text.trim().is_empty() { "the file is empty".into() } else { error.to_string() };
                 return self.fault(ViolationCode::File, error.line().max(1) as u32, what);
             }
         };
@@ -145,7 +147,8 @@ impl Reader {
                 }
             }
         }
-        let summary = fields.get("summary").map(|summary| serde_json::from_str::<Map<String, Value>>(summary.get()));
+        let summary =
+            fields.get("summary").map(|summary| serde_json::from_str::<Map<String, Value>>(summary.get()));
         let mut summary = match summary {
             Some(Ok(summary)) => summary,
             Some(Err(_)) => {
@@ -203,7 +206,12 @@ impl Reader {
         self.take::<Number>(summary, name, required).map(|Number(number)| number)
     }
 
-    fn take<T: DeserializeOwned>(&mut self, summary: &mut Map<String, Value>, name: &str, required: bool) -> Option<T> {
+    fn take<T: DeserializeOwned>(
+        &mut self,
+        summary: &mut Map<String, Value>,
+        name: &str,
+        required: bool,
+    ) -> Option<T> {
         match summary.remove(name) {
             None | Some(Value::Null) => {
                 if required && self.log.schema.is_some() {
@@ -235,7 +243,11 @@ impl Reader {
             "load" => 1,
             "lost_gpu" => 2,
             other => {
-                return self.fault(ViolationCode::Record, line, format!("a record of unknown kind `{other}`"));
+                return self.fault(
+                    ViolationCode::Record,
+                    line,
+                    format!("a record of unknown kind `{other}`"),
+                );
             }
         };
         let number = |number: Option<Number>| number.map(|Number(number)| number);

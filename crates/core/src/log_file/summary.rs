@@ -217,7 +217,7 @@ impl From<&Summary> for Claims {
     }
 }
 
-pub(super) fn rule_name(rule: SwitchRule) -> &'static str {
+pub(crate) fn rule_name(rule: SwitchRule) -> &'static str {
     match rule {
         SwitchRule::Transfer => "transfer",
         SwitchRule::LoadTime => "load_time",
@@ -230,7 +230,7 @@ pub(super) fn rule_from_name(name: &str) -> Option<SwitchRule> {
     all.into_iter().find(|&rule| rule_name(rule) == name)
 }
 
-pub(super) fn residency_name(residency: Residency) -> &'static str {
+pub(crate) fn residency_name(residency: Residency) -> &'static str {
     match residency {
         Residency::Single => "single",
         Residency::Memory => "memory",
