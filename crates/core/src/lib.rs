@@ -4,6 +4,7 @@
 //! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
 
 pub mod bound;
+pub mod check;
 pub mod cost;
 pub mod engine;
 pub mod gpuset;
@@ -13,6 +14,8 @@ pub mod instance;
 pub mod log;
 pub mod policy;
 pub mod sim;
+pub mod log_file;
+pub mod report;
 pub mod time;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};

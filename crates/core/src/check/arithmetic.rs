@@ -1,0 +1,82 @@
+//! The times of one record: that they are times, and that they add up.
+
+use super::context::{TOLERANCE, s, seconds};
+use super::violation::{Place, Violation, ViolationCode as Code};
+use crate::id::TaskId;
+use crate::instance::Instance;
+use crate::log_file::Record;
+use crate::time::{Span, Time};
+
+/// The times of an execution that the other rules use.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    /// `None` where the log does not say.
+    pub ready: Option<Time>,
+    pub switch: Span,
+    pub start: Time,
+    pub end: Time,
+}
+
+/// Later than any run lasts: past this, seconds no longer hold whole microseconds.
+const MOST_SECONDS: f64 = 9e9;
+
+/// A time of a file, or what is wrong with it. Missing fields are reported elsewhere.
+pub(super) fn time(value: Option<f64>, field: &str, place: &Place, out: &mut Vec<Violation>) -> Option<Time> {
+    let seconds = value?;
+    if seconds.is_finite() && (0.0..=MOST_SECONDS).contains(&seconds) {
+        return Some(Time((seconds * 1e6).round() as u64));
+    }
+    // Noise of a subtraction elsewhere is not a negative time.
+    if seconds > -1e-6 && seconds < 0.0 {
+        return Some(Time::ZERO);
+    }
+    out.push(Violation::new(Code::Time, place.clone(), format!("{field} is {seconds}")));
+    None
+}
+
+/// The times of a record; `None` where start, end or switch cannot be used.
+pub(super) fn execution(
+    instance: &Instance,
+    has_schema: bool,
+    task: TaskId,
+    record: &Record,
+    place: &Place,
+    out: &mut Vec<Violation>,
+) -> Option<Times> {
+    let arrival = time(record.arrival_time, "arrival_time", place, out);
+    let ready = time(record.ready_time, "ready_time", place, out);
+    let switch = time(Some(record.switch_time.unwrap_or(0.0)), "switch_time", place, out);
+    let start = time(record.start_time, "start_time", place, out);
+    let end = time(record.end_time, "end_time", place, out);
+    let length = time(record.execution_time, "execution_time", place, out);
+    let estimate = time(record.estimated_time, "estimated_time", place, out);
+    let mut report = |code, message: String| out.push(Violation::new(code, place.clone(), message));
+
+    let arrived = instance.requests[instance.request_of(task)].arrival;
+    if let Some(said) = arrival.filter(|said| differ(said.0, arrived.0)) {
+        report(Code::Arrival, format!("arrival_time {}, and the request arrives at {}", s(said), s(arrived)));
+    }
+    let expected = instance.execution(task).0;
+    if let Some(said) = estimate.filter(|said| has_schema && differ(said.0, expected)) {
+        let message = format!("estimated_time {}, and the node takes {}", s(said), seconds(expected));
+        report(Code::Estimate, message);
+    }
+    let (start, end, switch) = (start?, end?, switch?);
+    if end < start {
+        report(Code::TimeSum, format!("it ends at {}, before it starts at {}", s(end), s(start)));
+        return None;
+    }
+    if let Some(length) = length.filter(|length| differ(length.0, end.since(start).0)) {
+        let is = seconds(end.since(start).0);
+        report(Code::TimeSum, format!("execution_time {}, and end - start is {is}", s(length)));
+    }
+    if switch.0 > start.0 + TOLERANCE {
+        let message = format!("a switch of {} that ends at {} begins before the run", s(switch), s(start));
+        report(Code::Time, message);
+    }
+    Some(Times { ready, switch: Span(switch.0.min(start.0)), start, end })
+}
+
+pub(super) fn differ(one: u64, other: u64) -> bool {
+    one.abs_diff(other) > TOLERANCE
+}

@@ -1,0 +1,154 @@
+//! Every node once: none missing, none twice, attempts one after the other.
+
+use super::context::{Context, TOLERANCE, s};
+use super::violation::ViolationCode as Code;
+use crate::id::TaskId;
+use crate::log::Status;
+use crate::time::Time;
+
+/// The executions of each task, in order of attempts.
+pub(super) struct Tasks {
+    starts: Vec<u32>,
+    items: Vec<u32>,
+    /// End of each task's completed execution.
+    pub completed: Vec<Option<Time>>,
+}
+
+impl Tasks {
+    /// The attempts at a task, as indexes into the executions.
+    pub fn attempts(&self, task: TaskId) -> &[u32] {
+        let task = task.index();
+        &self.items[self.starts[task] as usize..self.starts[task + 1] as usize]
+    }
+
+    /// The execution that gave a task's result.
+    pub fn result(&self, context: &Context<'_>, task: TaskId) -> Option<usize> {
+        let all = self.attempts(task).iter().map(|&index| index as usize);
+        all.rev().find(|&index| context.log.executions[index].status == Status::Completed)
+    }
+}
+
+/// Sorts the executions by task.
+pub(super) fn group(context: &Context<'_>) -> Tasks {
+    let executions = &context.log.executions;
+    let count = context.instance.tasks();
+    let mut starts = vec![0u32; count + 1];
+    executions.iter().for_each(|one| starts[one.task.index() + 1] += 1);
+    (0..count).for_each(|task| starts[task + 1] += starts[task]);
+    let (mut next, mut items) = (starts.clone(), vec![0u32; executions.len()]);
+    let mut completed = vec![None; count];
+    for (index, one) in executions.iter().enumerate() {
+        let task = one.task.index();
+        items[next[task] as usize] = index as u32;
+        next[task] += 1;
+        if one.status == Status::Completed {
+            completed[task] = completed[task].max(Some(one.end));
+        }
+    }
+    for task in 0..count {
+        let attempts = &mut items[starts[task] as usize..starts[task + 1] as usize];
+        if attempts.len() > 1 {
+            attempts.sort_unstable_by_key(|&index| {
+                let one = &executions[index as usize];
+                (one.attempt, one.start, index)
+            });
+        }
+    }
+    Tasks { starts, items, completed }
+}
+
+pub(super) fn check(context: &mut Context<'_>, tasks: &Tasks) {
+    for task in context.instance.task_ids() {
+        attempts(context, tasks.attempts(task));
+    }
+    missing(context, tasks);
+    lost(context);
+}
+
+fn attempts(context: &mut Context<'_>, attempts: &[u32]) {
+    let log = context.log;
+    let mut before: Option<usize> = None;
+    for index in attempts.iter().map(|&index| index as usize) {
+        let (one, last) = (&log.executions[index], before.map(|before| &log.executions[before]));
+        before = Some(index);
+        let Some(last) = last else {
+            if one.attempt != 1 {
+                context.at(Code::Attempt, index, format!("the first attempt has number {}", one.attempt));
+            }
+            continue;
+        };
+        if last.status == Status::Completed || last.attempt == one.attempt {
+            let message = format!(
+                "attempt {} at {} follows a {} attempt {}",
+                one.attempt,
+                s(one.start),
+                last.status.name(),
+                last.attempt
+            );
+            context.at(Code::NodeTwice, index, message);
+        } else if one.attempt != last.attempt + 1 {
+            context.at(
+                Code::Attempt,
+                index,
+                format!("attempt {} follows attempt {}", one.attempt, last.attempt),
+            );
+        } else if one.start.0 + TOLERANCE < last.end.0 {
+            let message = format!(
+                "attempt {} starts at {}, before the last one ended at {}",
+                one.attempt,
+                s(one.start),
+                s(last.end)
+            );
+            context.at(Code::Attempt, index, message);
+        }
+    }
+}
+
+/// A node may be missing only where something that it waits for failed for good.
+fn missing(context: &mut Context<'_>, tasks: &Tasks) {
+    let instance = context.instance;
+    let mut failed: Vec<bool> = Vec::new();
+    for (_, request) in instance.requests.iter_enumerated() {
+        let workflow = &instance.workflows[request.workflow];
+        failed.clear();
+        failed.resize(workflow.nodes.len(), false);
+        for &node in &workflow.order {
+            let task = TaskId(request.first_task.0 + node);
+            let upstream = workflow.predecessors(node).iter().any(|&input| failed[input as usize]);
+            let last =
+                tasks.attempts(task).last().map(|&index| context.log.executions[index as usize].status);
+            failed[node as usize] = upstream || last == Some(Status::Failed);
+            if tasks.completed[task.index()].is_some() || failed[node as usize] {
+                continue;
+            }
+            let place = context.task_place(task);
+            let message = if last.is_some() {
+                "its last attempt was lost, and it was not tried again"
+            } else {
+                "it has no execution, and nothing that it waits for failed"
+            };
+            context.report(Code::NodeMissing, place, message);
+        }
+    }
+}
+
+/// Whatever is marked lost must have lost a GPU at its end.
+fn lost(context: &mut Context<'_>) {
+    let log = context.log;
+    let lost_at = context.lost_at.clone();
+    let was_lost = |gpus: crate::id::Gpus, end: Time| {
+        lost_at[gpus.range()].iter().any(|at| at.0.abs_diff(end.0) <= TOLERANCE)
+    };
+    for (index, one) in log.executions.iter().enumerate() {
+        if one.status == Status::Lost && context.sound(index) && !was_lost(one.gpus, one.end) {
+            let message = format!("no GPU of {} was lost at {}", one.gpus, s(one.end));
+            context.at(Code::Lost, index, message);
+        }
+    }
+    for (index, one) in log.loads.iter().enumerate() {
+        if one.lost && context.sound.loads[index] && !was_lost(one.gpus, one.end) {
+            let place = context.load_place(index);
+            context.report(Code::Lost, place, format!("no GPU of {} was lost at {}", one.gpus, s(one.end)));
+        }
+    }
+}

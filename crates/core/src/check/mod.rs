@@ -1,0 +1,65 @@
+//! An independent check of execution logs: every rule is reckoned again from the instance's own numbers.
+//!
+//! Nothing here knows how a log was made. Each family of rules has its file; all of them are run, and all that they
+//! find is reported. `docs/checks.md` lists the codes.
+
+mod arithmetic;
+mod batching;
+mod context;
+mod exclusivity;
+mod identity;
+mod order;
+mod placement;
+mod resolve;
+mod summary;
+mod switching;
+mod violation;
+
+pub use violation::{Place, Violation, ViolationCode, report, to_json};
+
+use crate::instance::Instance;
+use crate::log::ExecutionLog;
+use crate::log_file::{Claims, LogFile, Summary};
+use context::Context;
+
+/// Checks a log that was read from a file. No violation means that the log is a valid run of the instance.
+#[must_use]
+pub fn check(instance: &Instance, file: &LogFile) -> Vec<Violation> {
+    let resolved = resolve::resolve(instance, file);
+    let mut context = Context::new(instance, &resolved.log, file.claims.measured());
+    context.sources = Some(&resolved.sources);
+    context.sound = resolved.sound;
+    context.out = file.faults.clone();
+    context.out.extend(resolved.violations);
+    rules(&mut context, Some(&file.claims));
+    context.out
+}
+
+/// Checks a log in memory, and the summary that goes with it where there is one.
+#[must_use]
+pub fn check_log(instance: &Instance, log: &ExecutionLog, summary: Option<&Summary>) -> Vec<Violation> {
+    let claims = summary.map(Claims::from);
+    let mut context = Context::new(instance, log, claims.as_ref().is_some_and(Claims::measured));
+    rules(&mut context, claims.as_ref());
+    context.out
+}
+
+/// The log of a file in terms of the instance, for reports; with what did not fit.
+#[must_use]
+pub fn read_back(instance: &Instance, file: &LogFile) -> (ExecutionLog, Vec<Violation>) {
+    let resolved = resolve::resolve(instance, file);
+    (resolved.log, file.faults.iter().cloned().chain(resolved.violations).collect())
+}
+
+fn rules(context: &mut Context<'_>, claims: Option<&Claims>) {
+    placement::check(context, claims);
+    let tasks = identity::group(context);
+    identity::check(context, &tasks);
+    order::check(context, &tasks);
+    let sessions = batching::check(context);
+    exclusivity::check(context, &sessions);
+    let loads = switching::check(context);
+    if let Some(claims) = claims {
+        summary::check(context, &tasks, claims, &loads);
+    }
+}

@@ -1,0 +1,350 @@
+//! From a file's names and seconds to the instance's ids and microseconds.
+
+use super::arithmetic::{self, Times};
+use super::context::{Sound, Sources};
+use super::violation::{Place, Violation, ViolationCode as Code};
+use crate::id::{GpuId, Gpus, ModelId, RequestId, TaskId};
+use crate::instance::Instance;
+use crate::log::{Execution, ExecutionLog, Load, Loss, Status};
+use crate::log_file::{LogFile, Record};
+use crate::time::{Span, Time};
+use rustc_hash::FxHashMap;
+
+/// A log in terms of the instance.
+pub(super) struct Resolved {
+    pub log: ExecutionLog,
+    pub sources: Sources,
+    pub sound: Sound,
+    pub violations: Vec<Violation>,
+}
+
+struct Resolver<'a> {
+    instance: &'a Instance,
+    file: &'a LogFile,
+    /// By number of the name in the file.
+    requests: Vec<Option<RequestId>>,
+    models: Vec<Option<ModelId>>,
+    nodes: FxHashMap<(u32, &'a str), u32>,
+    gpus: Option<Vec<bool>>,
+    out: Vec<Violation>,
+}
+
+pub(super) fn resolve(instance: &Instance, file: &LogFile) -> Resolved {
+    let mut resolver = Resolver::new(instance, file);
+    let (mut log, mut sources, mut sound) = (ExecutionLog::default(), Sources::default(), Sound::default());
+    let mut unknown_ready = Vec::new();
+    for (index, record) in file.executions.iter().enumerate() {
+        let place = resolver.place(index, record);
+        let Some((execution, times, gpus)) = resolver.execution(record, &place) else { continue };
+        if execution.ready == Time::NEVER {
+            unknown_ready.push(log.executions.len());
+        }
+        log.executions.push(execution);
+        sources.executions.push((index as u32, record.line));
+        sound.times.push(times);
+        sound.gpus.push(gpus);
+    }
+    for (index, record) in file.loads.iter().enumerate() {
+        let place = Place { load: Some(index), ..Place::line(record.line) };
+        let Some((load, usable)) = resolver.load(record, &place) else { continue };
+        log.loads.push(load);
+        sources.loads.push((index as u32, record.line));
+        sound.loads.push(usable);
+    }
+    for record in &file.lost_gpus {
+        let place = Place::line(record.line);
+        let at = arithmetic::time(record.time, "time", &place, &mut resolver.out);
+        match (record.gpu_id.filter(|&gpu| resolver.has_gpu(gpu)), at) {
+            (Some(gpu), Some(at)) => log.losses.push(Loss { gpu: GpuId(gpu as u32), at }),
+            (None, _) => {
+                let message = format!("lost GPU {:?} is not one of the run's", record.gpu_id);
+                resolver.out.push(Violation::new(Code::GpuUnknown, place, message));
+            }
+            (_, None) => {}
+        }
+    }
+    fill_ready(instance, &mut log, &unknown_ready);
+    Resolved { log, sources, sound, violations: resolver.out }
+}
+
+/// Logs of other programs may not say when a node was ready: then it was when its inputs were there.
+fn fill_ready(instance: &Instance, log: &mut ExecutionLog, unknown: &[usize]) {
+    if unknown.is_empty() {
+        return;
+    }
+    let mut ends = vec![Time::ZERO; instance.tasks()];
+    for execution in log.executions.iter().filter(|one| one.status == Status::Completed) {
+        ends[execution.task.index()] = execution.end;
+    }
+    for &index in unknown {
+        let task = log.executions[index].task;
+        let inputs = instance.predecessors(task).map(|input| ends[input.index()]).max();
+        let arrival = instance.requests[instance.request_of(task)].arrival;
+        log.executions[index].ready = inputs.unwrap_or(arrival).max(arrival);
+    }
+}
+
+impl<'a> Resolver<'a> {
+    fn new(instance: &'a Instance, file: &'a LogFile) -> Resolver<'a> {
+        let named: FxHashMap<&str, RequestId> =
+            instance.requests.iter_enumerated().map(|(id, request)| (request.name.as_str(), id)).collect();
+        let models: FxHashMap<&str, ModelId> =
+            instance.models.iter_enumerated().map(|(id, model)| (model.name.as_str(), id)).collect();
+        let names = 0..file.names() as u32;
+        let gpus = file.claims.gpus.as_ref().map(|gpus| {
+            let mut known = vec![false; instance.cluster.gpus as usize];
+            gpus.iter().for_each(|&gpu| known.get_mut(gpu as usize).into_iter().for_each(|one| *one = true));
+            known
+        });
+        Resolver {
+            instance,
+            file,
+            requests: names.clone().map(|name| named.get(file.name(name)).copied()).collect(),
+            models: names.map(|name| models.get(file.name(name)).copied()).collect(),
+            nodes: instance
+                .workflows
+                .iter_enumerated()
+                .flat_map(|(id, workflow)| {
+                    (0..).zip(&workflow.nodes).map(move |(node, name)| ((id.0, name.as_str()), node))
+                })
+                .collect(),
+            gpus,
+            out: Vec::new(),
+        }
+    }
+
+    fn place(&self, index: usize, record: &Record) -> Place {
+        let name = |name: Option<u32>| name.map(|name| self.file.name(name).to_string());
+        Place {
+            record: Some(index),
+            request: name(record.request),
+            node: name(record.node),
+            ..Place::line(record.line)
+        }
+    }
+
+    fn report(&mut self, code: Code, place: &Place, message: impl Into<String>) {
+        self.out.push(Violation::new(code, place.clone(), message));
+    }
+
+    /// The execution, and whether its times and its GPUs can be used.
+    fn execution(&mut self, record: &Record, place: &Place) -> Option<(Execution, bool, bool)> {
+        self.fields(record, place);
+        let task = self.task(record, place)?;
+        let model = self.instance.model_of(task);
+        self.names(record, place, task);
+        let times = arithmetic::execution(
+            self.instance,
+            self.file.schema.is_some(),
+            task,
+            record,
+            place,
+            &mut self.out,
+        );
+        let gpus = self.gpus(record, model, place);
+        let status = self.status(record, place);
+        let attempt = match record.attempt {
+            None => 1,
+            Some(attempt) if attempt >= 1 => u32::try_from(attempt).unwrap_or(u32::MAX),
+            Some(attempt) => {
+                self.report(Code::Attempt, place, format!("attempt {attempt}; attempts count from 1"));
+                1
+            }
+        };
+        let batch = match record.batch_size {
+            None => 0,
+            Some(batch) if batch >= 1 => u32::try_from(batch).unwrap_or(u32::MAX),
+            Some(batch) => {
+                self.report(
+                    Code::BatchSize,
+                    place,
+                    format!("batch_size {batch}; the execution itself counts"),
+                );
+                0
+            }
+        };
+        let evicted = self.evicted(record, place);
+        let known = times.unwrap_or_default();
+        let Times { ready, switch, start, end } = known;
+        let ready = ready.unwrap_or(Time::NEVER);
+        let window = gpus.unwrap_or(Gpus::new(0, 0));
+        let execution =
+            Execution { task, gpus: window, attempt, batch, status, ready, switch, start, end, evicted };
+        Some((execution, times.is_some(), gpus.is_some()))
+    }
+
+    fn load(&mut self, record: &Record, place: &Place) -> Option<(Load, bool)> {
+        let Some(name) = record.model else {
+            self.report(Code::Field, place, "a load has no `model_name`");
+            return None;
+        };
+        let Some(model) = self.models[name as usize] else {
+            let message = format!("model `{}` is not in the configuration", self.file.name(name));
+            self.report(Code::Unknown, place, message);
+            return None;
+        };
+        let gpus = self.gpus(record, model, place);
+        let start = arithmetic::time(record.start_time, "start_time", place, &mut self.out);
+        let end = arithmetic::time(record.end_time, "end_time", place, &mut self.out);
+        let (start, end) = (start?, end?);
+        if end < start {
+            self.report(Code::TimeSum, place, "a load ends before it starts");
+        }
+        let lost = self.status(record, place) == Status::Lost;
+        let evicted = self.evicted(record, place);
+        let window = gpus.unwrap_or(Gpus::new(0, 0));
+        Some((Load { model, gpus: window, start, end, lost, evicted }, gpus.is_some() && start <= end))
+    }
+
+    fn task(&mut self, record: &Record, place: &Place) -> Option<TaskId> {
+        let request = record.request?;
+        let Some(id) = self.requests[request as usize] else {
+            self.report(
+                Code::Unknown,
+                place,
+                format!("request `{}` is not in the inputs", self.file.name(request)),
+            );
+            return None;
+        };
+        let (request, node) = (&self.instance.requests[id], self.file.name(record.node?));
+        match self.nodes.get(&(request.workflow.0, node)) {
+            Some(node) => Some(TaskId(request.first_task.0 + node)),
+            None => {
+                let workflow = &self.instance.workflows[request.workflow].name;
+                self.report(Code::Unknown, place, format!("workflow `{workflow}` has no node `{node}`"));
+                None
+            }
+        }
+    }
+
+    /// Workflow and model, which the node's ids already determine.
+    fn names(&mut self, record: &Record, place: &Place, task: TaskId) {
+        let instance = self.instance;
+        if let Some(said) = record.workflow.map(|name| self.file.name(name)) {
+            let is = &instance.workflow_of(task).name;
+            if !instance.workflows.iter().any(|workflow| workflow.name == said) {
+                self.report(Code::Unknown, place, format!("workflow `{said}` is not in the configuration"));
+            } else if said != is {
+                self.report(Code::Workflow, place, format!("workflow `{said}`, and the request's is `{is}`"));
+            }
+        }
+        if let Some(name) = record.model {
+            let (said, is) = (self.file.name(name), &instance.models[instance.model_of(task)].name);
+            if self.models[name as usize].is_none() {
+                self.report(Code::Unknown, place, format!("model `{said}` is not in the configuration"));
+            } else if said != is {
+                self.report(Code::Model, place, format!("model `{said}`, and the node's is `{is}`"));
+            }
+        }
+    }
+
+    /// The window of a record: consecutive GPUs of the run.
+    fn gpus(&mut self, record: &Record, model: ModelId, place: &Place) -> Option<Gpus> {
+        let needed = self.instance.models[model].gpus;
+        let ids: Vec<i64> = match (&record.gpu_ids, record.gpu_id) {
+            (Some(ids), _) => ids.to_vec(),
+            (None, Some(first)) if needed == 1 => vec![first],
+            (None, Some(first)) => {
+                let message = format!("names GPU {first} only, and the model needs {needed}");
+                self.report(Code::GpuCount, place, message);
+                // Held against the others as the window that it should have held.
+                let last = i64::from(self.instance.cluster.gpus);
+                (first..(first.saturating_add(i64::from(needed))).min(last)).collect()
+            }
+            (None, None) => {
+                self.report(Code::Field, place, "neither `gpu_ids` nor `gpu_id`");
+                return None;
+            }
+        };
+        if let Some(&unknown) = ids.iter().find(|&&id| !self.has_gpu(id)) {
+            self.report(
+                Code::GpuUnknown,
+                &place.clone().on(unknown.max(0) as u32),
+                format!("the run has no GPU {unknown}"),
+            );
+            return None;
+        }
+        let Some(&first) = ids.first() else {
+            self.report(Code::GpuCount, place, "`gpu_ids` is empty");
+            return None;
+        };
+        if let Some(said) = record.gpu_id.filter(|&said| said != first) {
+            self.report(Code::GpuWindow, place, format!("gpu_id {said} is not the first of gpu_ids {ids:?}"));
+        }
+        if ids.windows(2).any(|pair| pair[1] != pair[0] + 1) {
+            self.report(Code::GpuWindow, place, format!("GPUs {ids:?} are not consecutive"));
+            return None;
+        }
+        Some(Gpus::new(first as u32, ids.len() as u32))
+    }
+
+    fn has_gpu(&self, gpu: i64) -> bool {
+        let in_cluster = gpu >= 0 && gpu < i64::from(self.instance.cluster.gpus);
+        in_cluster && self.gpus.as_ref().is_none_or(|known| known[gpu as usize])
+    }
+
+    fn status(&mut self, record: &Record, place: &Place) -> Status {
+        let all = [Status::Completed, Status::Failed, Status::Lost];
+        let Some(said) = record.status.map(|name| self.file.name(name)) else { return Status::Completed };
+        all.into_iter().find(|status| status.name() == said).unwrap_or_else(|| {
+            self.report(Code::Record, place, format!("status `{said}` is none of completed, failed, lost"));
+            Status::Completed
+        })
+    }
+
+    fn evicted(&mut self, record: &Record, place: &Place) -> Box<[ModelId]> {
+        let names = record.evicted.as_deref().unwrap_or_default();
+        let mut models = Vec::with_capacity(names.len());
+        for &name in names {
+            match self.models[name as usize] {
+                Some(model) => models.push(model),
+                None => {
+                    let message =
+                        format!("evicted model `{}` is not in the configuration", self.file.name(name));
+                    self.report(Code::Unknown, place, message);
+                }
+            }
+        }
+        models.into()
+    }
+
+    /// What the format requires; of logs without a schema only what nothing can be checked without.
+    fn fields(&mut self, record: &Record, place: &Place) {
+        let always = [
+            ("request_id", record.request.is_none()),
+            ("node_id", record.node.is_none()),
+            ("start_time", record.start_time.is_none()),
+            ("end_time", record.end_time.is_none()),
+        ];
+        let by_schema = [
+            ("workflow_id", record.workflow.is_none()),
+            ("model_name", record.model.is_none()),
+            ("gpu_id", record.gpu_id.is_none()),
+            ("gpu_ids", record.gpu_ids.is_none()),
+            ("arrival_time", record.arrival_time.is_none()),
+            ("ready_time", record.ready_time.is_none()),
+            ("switch_time", record.switch_time.is_none()),
+            ("execution_time", record.execution_time.is_none()),
+            ("estimated_time", record.estimated_time.is_none()),
+            ("batch_size", record.batch_size.is_none()),
+            ("attempt", record.attempt.is_none()),
+            ("status", record.status.is_none()),
+        ];
+        let by_schema = by_schema.into_iter().filter(|_| self.file.schema.is_some());
+        let missing: Vec<&str> = always
+            .into_iter()
+            .chain(by_schema)
+            .filter(|&(_, missing)| missing)
+            .map(|(name, _)| name)
+            .collect();
+        if !missing.is_empty() {
+            self.report(Code::Field, place, format!("no `{}`", missing.join("`, `")));
+        }
+    }
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times { ready: Some(Time::ZERO), switch: Span::ZERO, start: Time::ZERO, end: Time::ZERO }
+    }
+}

@@ -1,0 +1,273 @@
+//! What every GPU holds at every moment, replayed from the loads: that executions find their model, and that each load
+//! takes as long as it costs.
+
+use super::context::{Context, TOLERANCE, seconds};
+use super::violation::{Place, ViolationCode as Code};
+use crate::cost::SwitchRule;
+use crate::id::{GpuId, Gpus, ModelId};
+use crate::instance::{Cluster, Model, Residency};
+use crate::log::Status;
+use crate::time::Time;
+
+/// What the loads of a log come to.
+#[derive(Default)]
+pub(super) struct Loads {
+    pub switches: u64,
+    pub cold: u64,
+    pub micros: u64,
+}
+
+/// At one instant in this order: loads end, GPUs are lost, loads begin, executions begin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Loaded(u32),
+    Lost(GpuId),
+    Load(u32),
+    Execute(u32),
+}
+
+/// A load of either sort.
+struct Bring<'a> {
+    model: ModelId,
+    gpus: Gpus,
+    start: Time,
+    end: Time,
+    lost: bool,
+    evicted: &'a [ModelId],
+    place: Where,
+}
+
+#[derive(Clone, Copy)]
+enum Where {
+    Execution(u32),
+    Load(u32),
+}
+
+pub(super) fn check(context: &mut Context<'_>) -> Loads {
+    let log = context.log;
+    let brings = brings(context);
+    let mut events: Vec<(Time, Event)> = Vec::with_capacity(log.executions.len() + 2 * brings.len());
+    for (number, bring) in (0..).zip(&brings) {
+        events.push((bring.start, Event::Load(number)));
+        if bring.end > bring.start {
+            events.push((bring.end, Event::Loaded(number)));
+        }
+    }
+    let starts = context.placed().filter(|(_, one)| one.switch.0 == 0 && one.end > one.start);
+    events.extend(starts.map(|(index, one)| (one.start, Event::Execute(index as u32))));
+    let gpus = context.instance.cluster.gpus;
+    let lost = log.losses.iter().filter(|loss| loss.gpu.0 < gpus);
+    events.extend(lost.map(|loss| (loss.at, Event::Lost(loss.gpu))));
+    events.sort_unstable();
+    let mut replay = Replay { holds: vec![Vec::new(); gpus as usize], loads: Loads::default() };
+    for (_, event) in events {
+        match event {
+            Event::Loaded(number) => replay.loaded(&brings[number as usize]),
+            Event::Lost(gpu) => replay.holds[gpu.index()].clear(),
+            Event::Load(number) => {
+                let bring = &brings[number as usize];
+                replay.load(context, bring);
+                if bring.end == bring.start {
+                    replay.loaded(bring);
+                }
+            }
+            Event::Execute(index) => replay.execute(context, index),
+        }
+    }
+    replay.loads
+}
+
+/// The loads of executions, then those made ahead.
+fn brings<'a>(context: &Context<'a>) -> Vec<Bring<'a>> {
+    let (instance, log) = (context.instance, context.log);
+    let for_executions = context.placed().filter(|(_, one)| one.switch.0 > 0).map(|(index, one)| Bring {
+        model: instance.model_of(one.task),
+        gpus: one.gpus,
+        start: Time(one.start.0 - one.switch.0.min(one.start.0)),
+        end: one.start,
+        lost: one.status == Status::Lost && one.start == one.end,
+        evicted: &one.evicted,
+        place: Where::Execution(index as u32),
+    });
+    let ahead =
+        log.loads.iter().enumerate().filter(|&(index, _)| context.sound.loads[index]).map(|(index, one)| {
+            Bring {
+                model: one.model,
+                gpus: one.gpus,
+                start: one.start,
+                end: one.end,
+                lost: one.lost,
+                evicted: &one.evicted,
+                place: Where::Load(index as u32),
+            }
+        });
+    for_executions.chain(ahead).collect()
+}
+
+/// A model on a GPU, and whether all of it is there yet.
+#[derive(Clone, Copy)]
+struct Held {
+    model: ModelId,
+    ready: bool,
+}
+
+struct Replay {
+    holds: Vec<Vec<Held>>,
+    loads: Loads,
+}
+
+impl Replay {
+    fn load(&mut self, context: &mut Context<'_>, bring: &Bring<'_>) {
+        let cost = self.cost(context, bring.model, bring.gpus, bring.evicted);
+        let given = bring.end.0 - bring.start.0;
+        self.loads.micros += given;
+        if cost.replaces {
+            self.loads.switches += 1
+        } else {
+            self.loads.cold += 1
+        }
+        self.evict(context, bring);
+        self.put(context, bring, false);
+        if context.measured {
+            return;
+        }
+        let model = &context.instance.models[bring.model].name;
+        let numbers = || format!("loading `{model}` on GPUs {} took {}", bring.gpus, seconds(given));
+        if !bring.lost && given + TOLERANCE < cost.micros {
+            let message = format!("{}, and costs {}", numbers(), seconds(cost.micros));
+            context.report(Code::SwitchShort, bring.at(context), message);
+        } else if given > cost.micros + TOLERANCE {
+            let there = if cost.there { "the model was there" } else { "it costs" };
+            let message = format!("{}; {there} ({})", numbers(), seconds(cost.micros));
+            context.report(Code::SwitchLong, bring.at(context), message);
+        }
+    }
+
+    fn loaded(&mut self, bring: &Bring<'_>) {
+        for held in &mut self.holds[bring.gpus.range()] {
+            if bring.lost {
+                held.retain(|one| one.model != bring.model);
+            } else {
+                held.iter_mut().filter(|one| one.model == bring.model).for_each(|one| one.ready = true);
+            }
+        }
+    }
+
+    /// An execution without a load: its model must be there, or cost nothing to bring in.
+    fn execute(&mut self, context: &mut Context<'_>, index: u32) {
+        let one = &context.log.executions[index as usize];
+        let model = context.instance.model_of(one.task);
+        let there = |held: &Vec<Held>| held.iter().any(|one| one.model == model && one.ready);
+        if one.evicted.is_empty() && self.holds[one.gpus.range()].iter().all(there) {
+            return;
+        }
+        let cost = self.cost(context, model, one.gpus, &one.evicted);
+        let unready = |held: &Vec<Held>| held.iter().any(|one| one.model == model && !one.ready);
+        if cost.micros > TOLERANCE || self.holds[one.gpus.range()].iter().any(unready) {
+            let without = one.gpus.iter().find(|gpu| !there(&self.holds[gpu.index()]));
+            let place =
+                without.map_or(context.place(index as usize), |gpu| context.place(index as usize).on(gpu.0));
+            let name = &context.instance.models[model].name;
+            let message = format!("`{name}` is not there, and loading it costs {}", seconds(cost.micros));
+            context.report(Code::SwitchMissing, place, message);
+        }
+        let (gpus, evicted, place) = (one.gpus, &*one.evicted, Where::Execution(index));
+        let bring = Bring { model, gpus, start: one.start, end: one.start, lost: false, evicted, place };
+        self.evict(context, &bring);
+        self.put(context, &bring, true);
+    }
+
+    /// Takes off what has to go: what the load names, and under `single` everything else.
+    fn evict(&mut self, context: &mut Context<'_>, bring: &Bring<'_>) {
+        let models = &context.instance.models;
+        let holds = &mut self.holds[bring.gpus.range()];
+        for &evicted in bring.evicted {
+            let there = holds.iter().flatten().any(|one| one.model == evicted);
+            if !there || evicted == bring.model {
+                let why = if there { "the model that it loads" } else { "which is not on its GPUs" };
+                let message = format!("the load evicts `{}`, {why}", models[evicted].name);
+                context.report(Code::Evicted, bring.at(context), message);
+            }
+        }
+        let single = context.instance.cluster.residency == Residency::Single;
+        for held in holds {
+            held.retain(|one| one.model == bring.model || !(single || bring.evicted.contains(&one.model)));
+        }
+    }
+
+    fn put(&mut self, context: &mut Context<'_>, bring: &Bring<'_>, ready: bool) {
+        let (cluster, models) = (&context.instance.cluster, &context.instance.models);
+        let mut full = None;
+        for gpu in bring.gpus.iter() {
+            let held = &mut self.holds[gpu.index()];
+            held.retain(|one| one.model != bring.model);
+            held.push(Held { model: bring.model, ready });
+            let used: u64 = held.iter().map(|one| megabytes(&models[one.model])).sum();
+            let over =
+                cluster.residency == Residency::Memory && used > whole_megabytes(cluster.gpu_memory_gb);
+            full = full.or(over.then_some((gpu, used)));
+        }
+        if let Some((gpu, used)) = full {
+            let place = bring.at(context).on(gpu.0);
+            let (used, has) = (used as f64 / 1000.0, cluster.gpu_memory_gb);
+            context.report(Code::Memory, place, format!("models of {used} GB on a GPU of {has} GB"));
+        }
+    }
+
+    fn cost(&self, context: &Context<'_>, model: ModelId, gpus: Gpus, evicted: &[ModelId]) -> Cost {
+        let (cluster, models) = (&context.instance.cluster, &context.instance.models);
+        let single = cluster.residency == Residency::Single;
+        let new = &models[model];
+        let (mut largest, mut there, mut replaces) = (0.0f64, true, !single && !evicted.is_empty());
+        for held in &self.holds[gpus.range()] {
+            let leaves = |one: &&Held| one.model != model && (single || evicted.contains(&one.model));
+            let mut old = held.iter().filter(leaves).map(|one| models[one.model].memory_gb).peekable();
+            let has = held.iter().any(|one| one.model == model);
+            there &= has;
+            let taken_off = old.peek().is_some();
+            replaces |= single && taken_off;
+            if !has {
+                largest = largest.max(gpu_cost(cluster, new, taken_off.then(|| old.sum())));
+            }
+        }
+        Cost { micros: (largest * 1e6).round() as u64, there, replaces }
+    }
+}
+
+struct Cost {
+    micros: u64,
+    there: bool,
+    replaces: bool,
+}
+
+/// What one GPU pays, in seconds: `old_gb` is the size of what leaves it, `None` where nothing does.
+fn gpu_cost(cluster: &Cluster, new: &Model, old_gb: Option<f64>) -> f64 {
+    let switch = &cluster.switch;
+    match (old_gb, switch.rule) {
+        (None, _) => new.load_seconds,
+        (Some(old_gb), SwitchRule::Transfer) => {
+            (old_gb + new.memory_gb) / switch.pcie_gb_per_s + switch.overhead_seconds
+        }
+        (Some(old_gb), SwitchRule::LoadTime | SwitchRule::Measured) => {
+            new.load_seconds + old_gb / switch.pcie_gb_per_s
+        }
+    }
+}
+
+/// Weights on each of a model's GPUs.
+fn megabytes(model: &Model) -> u64 {
+    whole_megabytes(model.memory_gb / f64::from(model.gpus.max(1)))
+}
+
+fn whole_megabytes(gb: f64) -> u64 {
+    (gb * 1000.0).ceil() as u64
+}
+
+impl Bring<'_> {
+    fn at(&self, context: &Context<'_>) -> Place {
+        match self.place {
+            Where::Execution(index) => context.place(index as usize),
+            Where::Load(index) => context.load_place(index as usize),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Reading either form of a log. What cannot be read becomes a violation with its line; nothing here panics or gives up
+//! before the end of the file.
+
+use super::raw::{self, Number, Raw, Text, Whole};
+use super::summary::Claims;
+use super::{LogFile, Record, SCHEMA};
+use crate::check::{Place, Violation, ViolationCode};
+use rustc_hash::FxHashMap;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The fields of the whole file, each still as text.
+type Fields<'a> = std::collections::BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+pub(super) fn read_bytes(bytes: &[u8]) -> LogFile {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    match std::str::from_utf8(bytes) {
+        Ok(text) => read(text),
+        Err(error) => {
+            let before = &bytes[..error.valid_up_to()];
+            let line = before.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1;
+            let mut reader = Reader::default();
+            reader.fault(ViolationCode::File, line, "the file is not UTF-8 text");
+            reader.finish()
+        }
+    }
+}
+
+pub(super) fn read(text: &str) -> LogFile {
+    let mut reader = Reader::default();
+    let (first, rest) = text.trim_start().split_once('\n').unwrap_or((text.trim_start(), ""));
+    let header = without_nan(first);
+    let header = serde_json::from_str::<Fields>(&header);
+    let says_header =
+        header.as_ref().is_ok_and(|fields| fields.get("kind").is_some_and(|kind| kind.get() == "\"header\""));
+    if header.is_ok() && (!rest.trim().is_empty() || says_header) {
+        reader.lines(text);
+    } else {
+        reader.document(text);
+    }
+    reader.finish()
+}
+
+/// Python writes `NaN` and `Infinity`, which are not JSON: as strings they can be read, and judged as numbers later.
+fn without_nan(text: &str) -> Cow<'_, str> {
+    if !text.contains("NaN") && !text.contains("Infinity") {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut rest, mut in_string) = (String::with_capacity(text.len()), text, false);
+    while let Some(first) = rest.chars().next() {
+        let word = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| rest.starts_with(word));
+        let taken = match word {
+            Some(word) if !in_string => {
+                out.push('"');
+                out.push_str(word);
+                out.push('"');
+                rest = &rest[word.len()..];
+                continue;
+            }
+            _ if in_string && first == '\\' => rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at),
+            _ => first.len_utf8(),
+        };
+        in_string ^= first == '"';
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    Cow::Owned(out)
+}
+
+#[derive(Default)]
+struct Reader {
+    log: LogFile,
+    numbers: FxHashMap<Arc<str>, u32>,
+}
+
+impl Reader {
+    fn finish(self) -> LogFile {
+        self.log
+    }
+
+    fn fault(&mut self, code: ViolationCode, line: u32, message: impl Into<String>) {
+        self.log.faults.push(Violation::new(code, Place::line(line), message));
+    }
+
+    /// The form with everything in one JSON object.
+    fn document(&mut self, text: &str) {
+        let text = without_nan(text);
+        let fields: Fields = match serde_json::from_str(&text) {
+            Ok(fields) => fields,
+            Err(error) => {
+                let what =
+                    if text.trim().is_empty() { "the file is empty".into() } else { error.to_string() };
+                return self.fault(ViolationCode::File, error.line().max(1) as u32, what);
+            }
+        };
+        self.head(&fields);
+        if !fields.contains_key("executions") {
+            self.fault(ViolationCode::Field, 1, "the log has no `executions`");
+        }
+        for (name, kind) in [("executions", ""), ("loads", "load"), ("lost_gpus", "lost_gpu")] {
+            let Some(list) = fields.get(name) else { continue };
+            let mut lines = Lines { text: &text, at: 0, line: 1 };
+            match serde_json::from_str::<Option<Vec<&RawValue>>>(list.get()) {
+                Err(_) => {
+                    let line = lines.of(list.get());
+                    self.fault(ViolationCode::File, line, format!("`{name}` is not a list"));
+                }
+                Ok(records) => {
+                    for record in records.into_iter().flatten() {
+                        let line = lines.of(record.get());
+                        self.record(record.get(), line, Some(kind));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The form with a header line and then one record a line.
+    fn lines(&mut self, text: &str) {
+        let mut header = false;
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = without_nan(text.trim());
+            if text.is_empty() {
+            } else if header {
+                self.record(&text, line, None);
+            } else {
+                header = true;
+                match serde_json::from_str::<Fields>(&text) {
+                    Ok(fields) => self.head(&fields),
+                    Err(error) => self.fault(ViolationCode::File, line, format!("the header line: {error}")),
+                }
+            }
+        }
+    }
+
+    /// `schema` and `summary`, and what a static run may have put beside the summary.
+    fn head(&mut self, fields: &Fields) {
+        if let Some(schema) = fields.get("schema") {
+            match serde_json::from_str::<u64>(schema.get()) {
+                Ok(version) if (1..=SCHEMA).contains(&version) => self.log.schema = Some(version),
+                _ => {
+                    let message = format!("schema {} (known: 1 to {SCHEMA})", schema.get());
+                    self.fault(ViolationCode::Schema, 1, message);
+                }
+            }
+        }
+        let summary =
+            fields.get("summary").map(|summary| serde_json::from_str::<Map<String, Value>>(summary.get()));
+        let mut summary = match summary {
+            Some(Ok(summary)) => summary,
+            Some(Err(_)) => {
+                self.fault(ViolationCode::Record, 1, "`summary` is not an object");
+                return;
+            }
+            None => {
+                self.fault(ViolationCode::Field, 1, "the log has no `summary`");
+                return;
+            }
+        };
+        for name in DEPLOYMENT {
+            if let (None, Some(beside)) = (summary.get(name), fields.get(name)) {
+                summary.insert(name.into(), serde_json::from_str(beside.get()).unwrap_or(Value::Null));
+            }
+        }
+        self.claims(summary);
+    }
+
+    fn claims(&mut self, mut summary: Map<String, Value>) {
+        if let Some(Value::Number(count)) = summary.get("gpus") {
+            let count = count.as_u64().unwrap_or(0).min(u64::from(super::MOST_GPUS));
+            summary.insert("gpus".into(), (0..count).collect());
+        }
+        let per_server = summary.contains_key("gpus_per_server");
+        self.log.claims = Claims {
+            policy: self.take(&mut summary, "policy", true),
+            mode: self.take(&mut summary, "mode", true),
+            simulate: self.take(&mut summary, "simulate", false),
+            timing: self.take(&mut summary, "timing", false),
+            seed: self.take(&mut summary, "seed", false),
+            status: self.take(&mut summary, "status", false),
+            gpus: self.take(&mut summary, "gpus", true),
+            gpus_per_server: per_server.then(|| self.take(&mut summary, "gpus_per_server", false)),
+            cluster: self.take(&mut summary, "cluster", false),
+            total_requests: self.take(&mut summary, "total_requests", true),
+            completed_requests: self.take(&mut summary, "completed_requests", true),
+            total_nodes_executed: self.take(&mut summary, "total_nodes_executed", true),
+            makespan: self.number(&mut summary, "makespan", true),
+            model_switches: self.take(&mut summary, "model_switches", true),
+            cold_loads: self.take(&mut summary, "cold_loads", true),
+            total_switch_time: self.number(&mut summary, "total_switch_time", true),
+            lower_bound: self.number(&mut summary, "lower_bound", false),
+            gap_percent: self.number(&mut summary, "gap_percent", false),
+            gpu_assignments: self.take(&mut summary, "gpu_assignments", false),
+            server_assignments: self.take(&mut summary, "server_assignments", false),
+            server_efficiency: self.number(&mut summary, "server_efficiency", false),
+            intra_server_workflows: self.take(&mut summary, "intra_server_workflows", false),
+            inter_server_workflows: self.take(&mut summary, "inter_server_workflows", false),
+            cross_server_communications: self.take(&mut summary, "cross_server_communications", false),
+        };
+    }
+
+    fn number(&mut self, summary: &mut Map<String, Value>, name: &str, required: bool) -> Option<f64> {
+        self.take::<Number>(summary, name, required).map(|Number(number)| number)
+    }
+
+    fn take<T: DeserializeOwned>(
+        &mut self,
+        summary: &mut Map<String, Value>,
+        name: &str,
+        required: bool,
+    ) -> Option<T> {
+        match summary.remove(name) {
+            None | Some(Value::Null) => {
+                if required && self.log.schema.is_some() {
+                    self.fault(ViolationCode::Field, 1, format!("the summary has no `{name}`"));
+                }
+                None
+            }
+            Some(value) => match serde_json::from_str(&value.to_string()) {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    self.fault(ViolationCode::Record, 1, format!("the summary's `{name}`: {error}"));
+                    None
+                }
+            },
+        }
+    }
+
+    fn record(&mut self, text: &str, line: u32, kind: Option<&str>) {
+        let raw: Raw = match serde_json::from_str(text) {
+            Ok(raw) => raw,
+            Err(error) => {
+                let why = raw::explain(text, &error);
+                return self.fault(ViolationCode::Record, line, format!("a record cannot be read: {why}"));
+            }
+        };
+        let kind = kind.unwrap_or(raw.kind.as_ref().map_or("", |Text(kind)| kind));
+        let list = match kind {
+            "" | "execution" => 0,
+            "load" => 1,
+            "lost_gpu" => 2,
+            other => {
+                return self.fault(
+                    ViolationCode::Record,
+                    line,
+                    format!("a record of unknown kind `{other}`"),
+                );
+            }
+        };
+        let number = |number: Option<Number>| number.map(|Number(number)| number);
+        let whole = |number: Option<Whole>| number.map(|Whole(number)| number);
+        let record = Record {
+            line,
+            request: self.intern(raw.request_id),
+            workflow: self.intern(raw.workflow_id),
+            node: self.intern(raw.node_id),
+            model: self.intern(raw.model_name),
+            status: self.intern(raw.status),
+            evicted: raw
+                .evicted
+                .map(|models| models.into_iter().filter_map(|model| self.intern(Some(model))).collect()),
+            gpu_id: whole(raw.gpu_id),
+            gpu_ids: raw.gpu_ids.map(|ids| ids.into_iter().map(|Whole(id)| id).collect()),
+            batch_size: whole(raw.batch_size),
+            attempt: whole(raw.attempt),
+            arrival_time: number(raw.arrival_time),
+            ready_time: number(raw.ready_time),
+            switch_time: number(raw.switch_time),
+            start_time: number(raw.start_time),
+            end_time: number(raw.end_time),
+            execution_time: number(raw.execution_time),
+            estimated_time: number(raw.estimated_time),
+            time: number(raw.time),
+        };
+        match list {
+            0 => self.log.executions.push(record),
+            1 => self.log.loads.push(record),
+            _ => self.log.lost_gpus.push(record),
+        }
+    }
+
+    fn intern(&mut self, text: Option<Text<'_>>) -> Option<u32> {
+        let Text(text) = text?;
+        if let Some(&number) = self.numbers.get(text.as_ref()) {
+            return Some(number);
+        }
+        let (number, name) = (self.log.names.len() as u32, Arc::<str>::from(text));
+        self.log.names.push(name.clone());
+        self.numbers.insert(name, number);
+        Some(number)
+    }
+}
+
+const DEPLOYMENT: [&str; 6] = [
+    "gpu_assignments",
+    "server_assignments",
+    "server_efficiency",
+    "intra_server_workflows",
+    "inter_server_workflows",
+    "cross_server_communications",
+];
+
+/// Line numbers of parts of a text, asked for in rising order.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+    line: u32,
+}
+
+impl Lines<'_> {
+    /// The line on which `part`, a slice of the text, begins.
+    fn of(&mut self, part: &str) -> u32 {
+        let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
+        if let Some(between) = self.text.as_bytes().get(self.at..offset) {
+            self.line += between.iter().filter(|&&byte| byte == b'\n').count() as u32;
+            self.at = offset;
+        }
+        self.line
+    }
+}

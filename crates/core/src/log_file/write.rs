@@ -1,0 +1,264 @@
+//! Writing both forms of a log. Times are written from their whole microseconds, so the same run gives the same bytes.
+
+use super::SCHEMA;
+use super::summary::{Claims, Summary};
+use crate::id::{Gpus, ModelId};
+use crate::instance::Instance;
+use crate::log::{Execution, ExecutionLog, Load, Loss};
+use std::io::{self, Write};
+
+/// Bytes gathered before they are handed on.
+const CHUNK: usize = 1 << 16;
+
+/// The form with everything in one JSON object, one record a line.
+pub fn write_json(
+    instance: &Instance,
+    log: &ExecutionLog,
+    summary: &Summary,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut writer = Writer::new(instance, out);
+    writer.text("{\n  \"schema\": ");
+    writer.number(SCHEMA);
+    writer.text(",\n  \"summary\": ");
+    writer.summary(summary)?;
+    writer.text(",\n  \"executions\": [");
+    writer.list(&log.executions, Writer::execution)?;
+    if !log.loads.is_empty() {
+        writer.text(",\n  \"loads\": [");
+        writer.list(&log.loads, |writer, load| writer.load(load, false))?;
+    }
+    if !log.losses.is_empty() {
+        writer.text(",\n  \"lost_gpus\": [");
+        writer.list(&log.losses, |writer, loss| writer.loss(*loss, false))?;
+    }
+    writer.text("\n}\n");
+    writer.flush()
+}
+
+/// The form with a header line and then one record a line: executions, then loads, then lost GPUs.
+pub fn write_jsonl(
+    instance: &Instance,
+    log: &ExecutionLog,
+    summary: &Summary,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut writer = Writer::new(instance, out);
+    writer.text("{\"kind\": \"header\", \"schema\": ");
+    writer.number(SCHEMA);
+    writer.text(", \"summary\": ");
+    writer.summary(summary)?;
+    writer.text("}\n");
+    for execution in &log.executions {
+        writer.execution(execution);
+        writer.line()?;
+    }
+    for load in &log.loads {
+        writer.load(load, true);
+        writer.line()?;
+    }
+    for &loss in &log.losses {
+        writer.loss(loss, true);
+        writer.line()?;
+    }
+    writer.flush()
+}
+
+struct Writer<'a, W> {
+    instance: &'a Instance,
+    out: &'a mut W,
+    buffer: Vec<u8>,
+    /// Names as JSON strings, escaped once: of models, of workflows, and of their nodes.
+    models: Vec<String>,
+    workflows: Vec<String>,
+    nodes: Vec<Vec<String>>,
+}
+
+impl<'a, W: Write> Writer<'a, W> {
+    fn new(instance: &'a Instance, out: &'a mut W) -> Writer<'a, W> {
+        Writer {
+            instance,
+            out,
+            buffer: Vec::with_capacity(CHUNK + 4096),
+            models: instance.models.iter().map(|model| quoted(&model.name)).collect(),
+            workflows: instance.workflows.iter().map(|workflow| quoted(&workflow.name)).collect(),
+            nodes: instance
+                .workflows
+                .iter()
+                .map(|workflow| workflow.nodes.iter().map(|node| quoted(node)).collect())
+                .collect(),
+        }
+    }
+
+    fn list<T>(&mut self, items: &[T], each: impl Fn(&mut Self, &T)) -> io::Result<()> {
+        for (place, item) in items.iter().enumerate() {
+            self.text(if place == 0 { "\n    " } else { ",\n    " });
+            each(self, item);
+            self.spill()?;
+        }
+        self.text("\n  ]");
+        Ok(())
+    }
+
+    fn summary(&mut self, summary: &Summary) -> io::Result<()> {
+        serde_json::to_writer(&mut self.buffer, &Claims::from(summary)).map_err(io::Error::from)
+    }
+
+    fn execution(&mut self, execution: &Execution) {
+        let instance = self.instance;
+        let (task, id) = (execution.task, instance.request_of(execution.task));
+        let request = &instance.requests[id];
+        let (workflow, node) = (request.workflow.index(), instance.node_of(task) as usize);
+        self.text("{\"request_id\": ");
+        escape(&mut self.buffer, &request.name);
+        self.text(", \"workflow_id\": ");
+        self.buffer.extend_from_slice(self.workflows[workflow].as_bytes());
+        self.text(", \"node_id\": ");
+        self.buffer.extend_from_slice(self.nodes[workflow][node].as_bytes());
+        self.text(", \"model_name\": ");
+        self.buffer.extend_from_slice(self.models[instance.model_of(task).index()].as_bytes());
+        self.text(", \"gpu_id\": ");
+        self.number(u64::from(execution.gpus.first.0));
+        self.gpus(execution.gpus);
+        self.field(", \"arrival_time\": ", request.arrival.0);
+        self.field(", \"ready_time\": ", execution.ready.0);
+        self.field(", \"switch_time\": ", execution.switch.0);
+        self.field(", \"start_time\": ", execution.start.0);
+        self.field(", \"end_time\": ", execution.end.0);
+        self.field(", \"execution_time\": ", execution.end.since(execution.start).0);
+        self.field(", \"estimated_time\": ", instance.execution(task).0);
+        self.text(", \"batch_size\": ");
+        self.number(u64::from(execution.batch));
+        self.text(", \"attempt\": ");
+        self.number(u64::from(execution.attempt));
+        self.text(", \"status\": \"");
+        self.text(execution.status.name());
+        self.text("\"");
+        self.evicted(&execution.evicted);
+        self.text("}");
+    }
+
+    fn load(&mut self, load: &Load, kind: bool) {
+        self.text(if kind { "{\"kind\": \"load\", \"model_name\": " } else { "{\"model_name\": " });
+        self.buffer.extend_from_slice(self.models[load.model.index()].as_bytes());
+        self.gpus(load.gpus);
+        self.field(", \"start_time\": ", load.start.0);
+        self.field(", \"end_time\": ", load.end.0);
+        self.text(if load.lost { ", \"status\": \"lost\"" } else { ", \"status\": \"completed\"" });
+        self.evicted(&load.evicted);
+        self.text("}");
+    }
+
+    fn loss(&mut self, loss: Loss, kind: bool) {
+        self.text(if kind { "{\"kind\": \"lost_gpu\", \"gpu_id\": " } else { "{\"gpu_id\": " });
+        self.number(u64::from(loss.gpu.0));
+        self.field(", \"time\": ", loss.at.0);
+        self.text("}");
+    }
+
+    fn gpus(&mut self, gpus: Gpus) {
+        self.text(", \"gpu_ids\": [");
+        for (place, gpu) in gpus.iter().enumerate() {
+            self.text(if place == 0 { "" } else { ", " });
+            self.number(u64::from(gpu.0));
+        }
+        self.text("]");
+    }
+
+    fn evicted(&mut self, models: &[ModelId]) {
+        for (place, model) in models.iter().enumerate() {
+            self.text(if place == 0 { ", \"evicted\": [" } else { ", " });
+            self.buffer.extend_from_slice(self.models[model.index()].as_bytes());
+        }
+        self.text(if models.is_empty() { "" } else { "]" });
+    }
+
+    fn field(&mut self, name: &str, micros: u64) {
+        self.text(name);
+        seconds(&mut self.buffer, micros);
+    }
+
+    fn number(&mut self, number: u64) {
+        digits(&mut self.buffer, number, 1);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.buffer.extend_from_slice(text.as_bytes());
+    }
+
+    fn line(&mut self) -> io::Result<()> {
+        self.text("\n");
+        self.spill()
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= CHUNK {
+            self.out.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        self.out.flush()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn escape(buffer: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
+        buffer.push(b'"');
+        buffer.extend_from_slice(text.as_bytes());
+        buffer.push(b'"');
+    } else {
+        buffer.extend_from_slice(quoted(text).as_bytes());
+    }
+}
+
+/// Whole microseconds as seconds: exact, at least one decimal, no more than needed.
+fn seconds(buffer: &mut Vec<u8>, micros: u64) {
+    digits(buffer, micros / 1_000_000, 1);
+    buffer.push(b'.');
+    let (mut fraction, mut places) = (micros % 1_000_000, 6);
+    while places > 1 && fraction % 10 == 0 {
+        fraction /= 10;
+        places -= 1;
+    }
+    digits(buffer, fraction, places);
+}
+
+fn digits(buffer: &mut Vec<u8>, mut number: u64, places: usize) {
+    let (mut text, mut at) = ([b'0'; 20], 20);
+    while number > 0 {
+        at -= 1;
+        text[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    buffer.extend_from_slice(&text[at.min(20 - places)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seconds_are_exact_and_have_a_decimal() {
+        let rows = [
+            (0, "0.0"),
+            (1, "0.000001"),
+            (8_500_000, "8.5"),
+            (45_300_001, "45.300001"),
+            (100_000_000, "100.0"),
+            (10_010, "0.01001"),
+            (u64::MAX, "18446744073709.551615"),
+        ];
+        for (micros, text) in rows {
+            let mut buffer = Vec::new();
+            super::seconds(&mut buffer, micros);
+            assert_eq!(String::from_utf8(buffer).unwrap(), text);
+        }
+    }
+}

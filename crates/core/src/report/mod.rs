@@ -1,0 +1,17 @@
+//! What a run came to: metrics, and the text made of them. Everything here reads the instance and the log, nothing else,
+//! so that simulated and real runs are measured alike. `docs/metrics.md` defines each figure.
+
+mod events;
+mod gpus;
+mod loads;
+mod metrics;
+mod requests;
+mod stats;
+mod text;
+
+pub use events::write_events;
+pub use gpus::{GpuMetrics, Utilisation};
+pub use metrics::{Metrics, ModelMetrics, RunInfo, metrics, summary};
+pub use requests::ServerMetrics;
+pub use stats::Stats;
+pub use text::render_text;

@@ -1,0 +1,147 @@
+//! The metrics for the console: plain and aligned.
+
+use super::gpus::GpuMetrics;
+use super::metrics::Metrics;
+use super::stats::Stats;
+use crate::log_file::Summary;
+use std::fmt::Write;
+
+/// More GPUs than this are not listed one by one.
+const LISTED: usize = 32;
+
+/// The metrics block. The summary adds the bound, and for static runs the deployment.
+#[must_use]
+pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
+    let mut text = Text(String::new());
+    text.head("Run");
+    if let Some(summary) = summary {
+        text.row("Policy", format!("{} ({})", summary.policy, summary.mode.name()));
+    }
+    text.row("Makespan", seconds(metrics.makespan.seconds()));
+    if let Some((bound, gap)) = summary.and_then(|summary| summary.lower_bound.zip(summary.gap_percent())) {
+        text.row("Lower bound", format!("{} (gap {gap:.2}%)", seconds(bound.seconds())));
+    }
+    let (done, all) = (metrics.completed_requests, metrics.total_requests);
+    text.row("Requests completed", format!("{done} of {all}"));
+    text.row("Nodes completed", metrics.completed_nodes.to_string());
+    text.row(
+        "Throughput",
+        format!("{:.3} requests/s, {:.3} nodes/s", metrics.requests_per_second, metrics.nodes_per_second),
+    );
+    if metrics.requests_with_deadline > 0 {
+        text.row(
+            "Deadlines missed",
+            format!("{} of {}", metrics.deadline_misses, metrics.requests_with_deadline),
+        );
+    }
+    if metrics.retries + metrics.failed_executions + metrics.lost_executions + metrics.lost_gpus > 0 {
+        text.row("Failed executions", metrics.failed_executions.to_string());
+        text.row("Lost executions", format!("{} ({} GPUs lost)", metrics.lost_executions, metrics.lost_gpus));
+        text.row("Retries", metrics.retries.to_string());
+    }
+    text.head("Times (s)");
+    text.line(format!(
+        "{:<20} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}",
+        "", "average", "median", "P90", "P99", "min", "max"
+    ));
+    text.stats("Request latency", &metrics.request_latency);
+    text.stats("Waiting time", &metrics.waiting_time);
+    text.stats("Node latency", &metrics.node_latency);
+    text.stats("Execution time", &metrics.execution_time);
+    utilisation(&mut text, metrics);
+    text.head("Model executions");
+    let width = metrics.models.iter().map(|model| model.model.chars().count()).max().unwrap_or(0).max(20);
+    for model in
+        metrics.models.iter().filter(|model| model.executions + model.switches + model.cold_loads > 0)
+    {
+        let loads = format!("{} switches, {} cold loads", model.switches, model.cold_loads);
+        text.line(format!("{:<width$} {:>11}  ({loads})", model.model, model.executions));
+    }
+    text.head("Model switching");
+    text.row("Model switches", metrics.model_switches.to_string());
+    text.row("Cold loads", metrics.cold_loads.to_string());
+    text.row("Total switch time", seconds(metrics.total_switch_time.seconds()));
+    text.row("Switch overhead", percent(metrics.switch_overhead));
+    deployment(&mut text, metrics, summary);
+    text.0
+}
+
+fn utilisation(text: &mut Text, metrics: &Metrics) {
+    let all = &metrics.utilisation;
+    text.head("GPU utilisation");
+    text.row("Average", format!("{} (computing {})", percent(all.mean), percent(all.mean_compute)));
+    text.row("Spread", format!("{:.2} points, variance {:.6}", all.spread_points, all.variance));
+    text.row("Load balance", format!("{:.4}", all.load_balance));
+    let gpus = &metrics.gpus;
+    if gpus.len() <= LISTED {
+        gpus.iter().for_each(|gpu| text.gpu(&format!("GPU {}", gpu.gpu), gpu));
+        return;
+    }
+    let by =
+        |a: &&GpuMetrics, b: &&GpuMetrics| a.utilisation.total_cmp(&b.utilisation).then(b.gpu.cmp(&a.gpu));
+    let ends = [("first", gpus.first()), ("last", gpus.last())];
+    let extremes = [("idlest", gpus.iter().min_by(by)), ("busiest", gpus.iter().max_by(by))];
+    for (which, gpu) in ends.into_iter().chain(extremes) {
+        gpu.into_iter().for_each(|gpu| text.gpu(&format!("GPU {} ({which})", gpu.gpu), gpu));
+    }
+    text.line(format!("({} GPUs in all)", gpus.len()));
+}
+
+fn deployment(text: &mut Text, metrics: &Metrics, summary: Option<&Summary>) {
+    let deployment = summary.and_then(|summary| summary.deployment.as_ref());
+    if metrics.servers.servers < 2 && deployment.is_none() {
+        return;
+    }
+    let servers = &metrics.servers;
+    text.head("Servers");
+    text.row("Servers", servers.servers.to_string());
+    text.row("Server efficiency", percent(servers.server_efficiency));
+    text.row("Requests on one", servers.intra_server_workflows.to_string());
+    text.row("Requests on several", servers.inter_server_workflows.to_string());
+    text.row("Edges across", servers.cross_server_communications.to_string());
+    let Some(deployment) = deployment else { return };
+    text.head("Deployment");
+    for (gpu, models) in deployment.gpu_assignments.iter().take(LISTED) {
+        text.row(&format!("GPU {gpu}"), models.join(", "));
+    }
+    if deployment.gpu_assignments.len() > LISTED {
+        text.line(format!("({} GPUs in all)", deployment.gpu_assignments.len()));
+    }
+}
+
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, title: &str) {
+        let gap = if self.0.is_empty() { "" } else { "\n" };
+        let _ = writeln!(self.0, "{gap}{title}");
+    }
+
+    fn line(&mut self, line: String) {
+        let _ = writeln!(self.0, "  {}", line.trim_end());
+    }
+
+    fn row(&mut self, name: &str, value: String) {
+        self.line(format!("{name:<20} {value}"));
+    }
+
+    fn stats(&mut self, name: &str, stats: &Stats) {
+        let Stats { mean, median, p90, p99, min, max, .. } = stats;
+        self.line(format!(
+            "{name:<20} {mean:>11.2} {median:>11.2} {p90:>11.2} {p99:>11.2} {min:>11.2} {max:>11.2}"
+        ));
+    }
+
+    fn gpu(&mut self, name: &str, gpu: &GpuMetrics) {
+        let (busy, compute) = (percent(gpu.utilisation), percent(gpu.compute_utilisation));
+        self.line(format!("{name:<20} {busy:>8} (computing {compute:>7})  {} executions", gpu.executions));
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.2} s")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}%", share * 100.0)
+}

@@ -1,0 +1,72 @@
+//! Several executions at once on a replica.
+
+use crate::support::*;
+use gswarm_core::check::ViolationCode as Code;
+use gswarm_core::input::Scenario;
+use gswarm_core::instance::{Instance, Mode};
+use gswarm_core::log::ExecutionLog;
+use gswarm_core::report;
+
+/// Work of 10, 7 and 6 s; the third joins 5 s after the others. Two run at 1/1.25, three at 1/1.5.
+///
+/// From 30 to 35 the first two do 4 s each. Then three run: the second needs 3 x 1.5 = 4.5 s more and ends at 39.5, where
+/// the first has done 7 and the third 3; both need 3 x 1.25 = 3.75 s more and end at 43.25.
+pub fn joined() -> (Instance, ExecutionLog) {
+    let batching = batched(model("m", 14.0, 1, 30.0), &[(1, 1.0), (2, 1.25), (3, 1.5)]);
+    let scenario = Scenario {
+        models: vec![batching],
+        workflows: vec![workflow("one", &[("x", 0)], &[])],
+        requests: vec![
+            request("r1", 0, 0.0, &[10.0]),
+            request("r2", 0, 0.0, &[7.0]),
+            request("r3", 0, 35.0, &[6.0]),
+            request("r4", 0, 35.0, &[1.0]),
+        ],
+        ..Scenario::default()
+    };
+    let instance = Instance::build(&scenario, cluster(1, None), Mode::Online).unwrap();
+    let mut executions = vec![
+        ran(0, (0, 1), 0.0, 30.0, 30.0, 43.25),
+        ran(1, (0, 1), 0.0, 0.0, 30.0, 39.5),
+        ran(2, (0, 1), 35.0, 0.0, 35.0, 43.25),
+        ran(3, (0, 1), 35.0, 0.0, 43.25, 44.25),
+    ];
+    [2, 2, 3, 1].iter().zip(&mut executions).for_each(|(&batch, one)| one.batch = batch);
+    (instance, ExecutionLog { executions, ..ExecutionLog::default() })
+}
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        ("four at once", Code::BatchLimit, |log| shift(record(log, "r4", "x"), -6.0)),
+        ("another batch size", Code::BatchSize, |log| record(log, "r3", "x")["batch_size"] = 2.into()),
+        ("as fast as alone", Code::WorkLittle, |log| record(log, "r3", "x")["end_time"] = 41.0.into()),
+        ("slower than its batch", Code::WorkMuch, |log| record(log, "r1", "x")["end_time"] = 43.3.into()),
+        ("a load inside the batch", Code::SwitchOverlap, |log| {
+            record(log, "r3", "x")["switch_time"] = 1.0.into()
+        }),
+    ]
+}
+
+#[test]
+fn every_damage_is_found() {
+    let (instance, log) = joined();
+    assert_found(&instance, &log, &rows());
+}
+
+#[test]
+fn busy_time_counts_the_batch_once() {
+    let (instance, log) = joined();
+    let metrics = report::metrics(&instance, &log);
+    assert_eq!(metrics.gpus[0].busy, at(44.25).since(at(0.0)));
+    assert_eq!(metrics.gpus[0].compute, at(14.25).since(at(0.0)));
+    assert_eq!((metrics.cold_loads, metrics.total_switch_time), (1, at(30.0).since(at(0.0))));
+}
+
+#[test]
+fn rounding_at_each_change_is_forgiven_and_more_is_not() {
+    let (instance, mut log) = joined();
+    log.executions[1].end.0 += 2;
+    assert_eq!(gswarm_core::check::check_log(&instance, &log, None), []);
+    log.executions[1].end.0 += 20;
+    assert!(!gswarm_core::check::check_log(&instance, &log, None).is_empty());
+}

@@ -1,0 +1,149 @@
+//! Logs written and read back.
+
+use crate::support::*;
+use gswarm_core::check;
+use gswarm_core::input::ClusterSpec;
+use gswarm_core::instance::{Instance, Mode};
+use gswarm_core::log::{ExecutionLog, Load, Loss};
+use gswarm_core::log_file::{LogFile, Summary, write_json, write_jsonl};
+use gswarm_core::{GpuId, Gpus, ModelId, report};
+
+fn texts(instance: &Instance, log: &ExecutionLog, summary: &Summary) -> [String; 2] {
+    let (mut json, mut lines) = (Vec::new(), Vec::new());
+    write_json(instance, log, summary, &mut json).unwrap();
+    write_jsonl(instance, log, summary, &mut lines).unwrap();
+    [String::from_utf8(json).unwrap(), String::from_utf8(lines).unwrap()]
+}
+
+/// A log with every field in use; it need not be valid.
+fn full() -> (Instance, ExecutionLog) {
+    let (mut instance, mut log) = simple();
+    instance.requests[gswarm_core::RequestId(0)].name = "r \"1\" \\ é\n\u{1}".into();
+    log.executions[0].evicted = Box::new([ModelId(1), ModelId(2)]);
+    log.executions[0].attempt = 7;
+    log.executions[1].end.0 += 1;
+    log.executions[2].batch = 3;
+    let load = |lost, evicted: &[ModelId]| Load {
+        model: ModelId(2),
+        gpus: Gpus::new(2, 2),
+        start: at(1.25),
+        end: at(2.000_001),
+        lost,
+        evicted: evicted.into(),
+    };
+    log.loads = vec![load(false, &[]), load(true, &[ModelId(0)])];
+    log.losses = vec![Loss { gpu: GpuId(3), at: at(90.5) }];
+    (instance, log)
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let (instance, log) = full();
+    for text in texts(&instance, &log, &summary(&instance, &log)) {
+        let file = LogFile::read(&text);
+        assert_eq!(file.faults, []);
+        let (back, _) = check::read_back(&instance, &file);
+        assert_eq!(back, log);
+        assert_eq!(file.mode(), Some(Mode::Online));
+    }
+}
+
+#[test]
+fn an_empty_run_is_read_back_from_both_forms() {
+    let (instance, _) = simple();
+    let log = ExecutionLog::default();
+    for text in texts(&instance, &log, &summary(&instance, &log)) {
+        let file = LogFile::read(&text);
+        assert_eq!((file.faults.len(), file.executions.len()), (0, 0), "{text}");
+    }
+}
+
+#[test]
+fn both_forms_are_checked_alike_and_name_their_lines() {
+    let (instance, log) = simple();
+    let [json, lines] = texts(&instance, &log, &summary(&instance, &log));
+    for text in [&json, &lines] {
+        assert_eq!(check::check(&instance, &LogFile::read(text)), []);
+        let found = check::check(
+            &instance,
+            &LogFile::read(&text.replace("\"end_time\": 86.0", "\"end_time\": \"x\"")),
+        );
+        let line = text.lines().position(|line| line.contains("\"end_time\": 86.0")).unwrap() as u32 + 1;
+        assert_eq!(found[0].place.line, Some(line));
+        assert!(found[0].message.contains("end_time cannot be \"x\""), "{}", found[0].message);
+    }
+    let cut = &lines[..lines.len() - 20];
+    let found = check::check(&instance, &LogFile::read(cut));
+    assert_eq!(found[0].place.line, Some(8));
+}
+
+#[test]
+fn the_header_is_one_line_and_the_same_bytes_come_again() {
+    let (instance, log) = full();
+    let summary = summary(&instance, &log);
+    let [json, lines] = texts(&instance, &log, &summary);
+    assert_eq!(texts(&instance, &log, &summary), [json.clone(), lines.clone()]);
+    assert_eq!(lines.lines().count(), 1 + 7 + 2 + 1);
+    assert!(lines.starts_with("{\"kind\": \"header\", \"schema\": 1, \"summary\": {\"policy\":\"by hand\""));
+    assert!(lines.contains(
+        "{\"kind\": \"load\", \"model_name\": \"wide\", \"gpu_ids\": [2, 3], \"start_time\": 1.25"
+    ));
+    assert!(lines.contains("{\"kind\": \"lost_gpu\", \"gpu_id\": 3, \"time\": 90.5}"));
+    assert!(json.contains("\"start_time\": 38.0, \"end_time\": 46.000001, \"execution_time\": 8.000001,"));
+}
+
+#[test]
+fn the_summary_wins_over_the_configuration() {
+    let (instance, log) = simple();
+    let [json, _] = texts(&instance, &log, &summary(&instance, &log));
+    let file = LogFile::read(&json);
+    let (same, notes) = file.cluster(&ClusterSpec::default());
+    assert_eq!((same, notes), (instance.cluster.clone(), vec![]));
+    let other = ClusterSpec {
+        gpus: Some(8),
+        pcie_gb_per_s: Some(32.0),
+        gpus_per_server: Some(2),
+        ..ClusterSpec::default()
+    };
+    let (same, notes) = file.cluster(&other);
+    assert_eq!(same, instance.cluster);
+    assert_eq!(
+        notes,
+        [
+            "gpus: the run was made with 4, the configuration says 8",
+            "pcie_gb_per_s: the run was made with 16, the configuration says 32"
+        ]
+    );
+    let (spec, _) = LogFile::read("{\"executions\": [{\"gpu_id\": 5}]}").cluster(&ClusterSpec::default());
+    assert_eq!(spec.gpus, 6);
+}
+
+#[test]
+fn a_static_run_says_where_its_models_are() {
+    let (instance, log) = simple();
+    let metrics = report::metrics(&instance, &log);
+    let models = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+    let info = report::RunInfo {
+        policy: "static".into(),
+        simulate: true,
+        gpu_assignments: Some(
+            [
+                (0, models(&["a", "b", "wide"])),
+                (1, models(&["b", "wide"])),
+                (2, models(&["wide"])),
+                (3, models(&["wide"])),
+            ]
+            .into(),
+        ),
+        ..report::RunInfo::default()
+    };
+    let summary = report::summary(&instance, &metrics, info);
+    assert_eq!(check::check_log(&instance, &log, Some(&summary)), []);
+    let [json, _] = texts(&instance, &log, &summary);
+    let claims = LogFile::read(&json).claims;
+    assert_eq!(claims.server_assignments.unwrap()[&0], ["a", "b", "wide"]);
+    assert_eq!((claims.intra_server_workflows, claims.inter_server_workflows), (Some(1), Some(2)));
+    assert_eq!(claims.cross_server_communications, Some(2));
+    let text = report::render_text(&metrics, Some(&summary));
+    assert!(text.contains("Deployment") && text.contains("GPU 1                b, wide"), "{text}");
+}

@@ -1,0 +1,97 @@
+//! Several models on a GPU.
+
+use crate::support::*;
+use gswarm_core::check::ViolationCode as Code;
+use gswarm_core::input::Scenario;
+use gswarm_core::instance::{Instance, Mode, Residency};
+use gswarm_core::log::{ExecutionLog, Load};
+use gswarm_core::{Gpus, ModelId};
+use serde_json::json;
+
+/// One GPU of 30 GB. a (14 GB) and b (10 GB) fit together; c (12 GB) needs b's place.
+fn two_fit() -> (Instance, ExecutionLog) {
+    let scenario = Scenario {
+        models: vec![model("a", 14.0, 1, 30.0), model("b", 10.0, 1, 20.0), model("c", 12.0, 1, 25.0)],
+        workflows: vec![workflow("one", &[("x", 0)], &[]), workflow("two", &[("y", 1), ("z", 2)], &[(0, 1)])],
+        requests: vec![
+            request("r1", 0, 0.0, &[40.0]),
+            request("r2", 1, 0.0, &[5.0, 6.0]),
+            request("r3", 0, 0.0, &[2.0]),
+        ],
+        ..Scenario::default()
+    };
+    let mut on = cluster(1, None);
+    (on.residency, on.gpu_memory_gb) = (Residency::Memory, 30.0);
+    let instance = Instance::build(&scenario, on, Mode::Offline).unwrap();
+    let mut replaces = ran(2, (0, 1), 75.0, 3.375, 78.375, 84.375);
+    // b (10 GB) leaves for c (12 GB): 22 / 16 + 2.
+    replaces.evicted = Box::new([ModelId(1)]);
+    let executions = vec![
+        ran(0, (0, 1), 0.0, 30.0, 30.0, 70.0),
+        ran(1, (0, 1), 0.0, 0.0, 70.0, 75.0),
+        replaces,
+        ran(3, (0, 1), 0.0, 0.0, 84.375, 86.375),
+    ];
+    // b comes while a executes.
+    let ahead = Load {
+        model: ModelId(1),
+        gpus: Gpus::new(0, 1),
+        start: at(40.0),
+        end: at(60.0),
+        lost: false,
+        evicted: Box::new([]),
+    };
+    (instance, ExecutionLog { executions, loads: vec![ahead], losses: vec![] })
+}
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        ("b and c and a together", Code::Memory, |log| {
+            let one = record(log, "r2", "z");
+            one.as_object_mut().unwrap().remove("evicted");
+            one["switch_time"] = 25.0.into();
+            shift(one, 21.625);
+            shift(record(log, "r3", "x"), 21.625);
+        }),
+        ("an eviction of what is not there", Code::Evicted, |log| log["loads"][0]["evicted"] = json!(["c"])),
+        ("an eviction of itself", Code::Evicted, |log| record(log, "r2", "z")["evicted"] = json!(["b", "c"])),
+        ("an eviction of what executes", Code::SwitchOverlap, |log| {
+            log["loads"][0]["evicted"] = json!(["a"])
+        }),
+        ("a load of what executes", Code::SwitchOverlap, |log| log["loads"][0]["model_name"] = "a".into()),
+        ("loads at once", Code::SwitchOverlap, |log| {
+            log["loads"][0]["start_time"] = 20.0.into();
+            log["loads"][0]["end_time"] = 40.0.into();
+        }),
+        ("an execution while its model is loading", Code::SwitchMissing, |log| {
+            log["loads"][0]["start_time"] = 55.0.into();
+            log["loads"][0]["end_time"] = 75.0.into();
+        }),
+        ("two models execute at once", Code::Overlap, |log| shift(record(log, "r2", "y"), -5.0)),
+        ("a load for an execution while another runs", Code::SwitchOverlap, |log| {
+            let load = log["loads"].as_array_mut().unwrap().pop();
+            assert!(load.is_some());
+            record(log, "r2", "y")["switch_time"] = 20.0.into();
+        }),
+        ("an evicted model executes", Code::SwitchMissing, |log| {
+            record(log, "r2", "z")["evicted"] = json!(["b", "a"])
+        }),
+        ("a load cheaper than its evictions", Code::SwitchShort, |log| {
+            record(log, "r2", "z")["evicted"] = json!(["b", "a"]);
+        }),
+        ("an eviction is a switch", Code::SumSwitches, |log| {
+            log["summary"]["model_switches"] = 0.into();
+            log["summary"]["cold_loads"] = 3.into();
+        }),
+        ("a load ends before it starts", Code::TimeSum, |log| log["loads"][0]["end_time"] = 30.0.into()),
+        ("a load without a model", Code::Field, |log| {
+            log["loads"][0].as_object_mut().unwrap().remove("model_name");
+        }),
+    ]
+}
+
+#[test]
+fn every_damage_is_found() {
+    let (instance, log) = two_fit();
+    assert_found(&instance, &log, &rows());
+}
