@@ -147,3 +147,37 @@ fn a_static_run_says_where_its_models_are() {
     let text = report::render_text(&metrics, Some(&summary));
     assert!(text.contains("Deployment") && text.contains("GPU 1                b, wide"), "{text}");
 }
+
+#[test]
+fn no_damage_to_the_bytes_makes_the_check_panic() {
+    let (instance, log) = full();
+    let summary = summary(&instance, &log);
+    let mut seed = 1u64;
+    let mut next = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    for text in texts(&instance, &log, &summary) {
+        for _ in 0..1500 {
+            let mut bytes = text.clone().into_bytes();
+            for _ in 0..=next(3) {
+                let at = next(bytes.len());
+                match next(4) {
+                    0 => bytes[at] = b"0189-.eE\"[]{},:x\xff\n"[next(18)],
+                    1 => bytes.truncate(at.max(1)),
+                    2 => drop(bytes.remove(at)),
+                    _ => bytes.insert(at, b"0189-.eE\"[]{},:x\xff\n"[next(18)]),
+                }
+                bytes.push(b' ');
+            }
+            let file = LogFile::read_bytes(&bytes);
+            let found = check::check(&instance, &file);
+            let (back, _) = check::read_back(&instance, &file);
+            let _ = (
+                check::report(&found),
+                report::metrics(&instance, &back),
+                file.cluster(&ClusterSpec::default()),
+            );
+        }
+    }
+}
