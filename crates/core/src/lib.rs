@@ -4,6 +4,7 @@
 //! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
 
 pub mod cost;
+pub mod generate;
 pub mod gpuset;
 pub mod id;
 pub mod input;
