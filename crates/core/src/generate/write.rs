@@ -25,7 +25,7 @@ impl Format {
 }
 
 /// Writes a configuration.
-pub fn write_config(config: &ConfigFile, format: Format, out: &mut impl Write) -> io::Result<()> {
+pub fn write_config(config: &ConfigFile, format: Format, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Format::Json => {
             serde_json::to_writer_pretty(&mut *out, config)?;
@@ -36,7 +36,7 @@ pub fn write_config(config: &ConfigFile, format: Format, out: &mut impl Write) -
 }
 
 /// Writes requests, as many a file as one likes: one is in memory at a time.
-pub fn write_requests(requests: Requests<'_>, format: Format, out: &mut impl Write) -> io::Result<()> {
+pub fn write_requests(requests: Requests<'_>, format: Format, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Format::Json => {
             out.write_all(b"{\"requests\": [")?;
