@@ -19,6 +19,8 @@ impl Batch {
         // The outermost folder that is missing: what has to go again if nothing comes of the files.
         let made_folder =
             folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).last();
+        // The folder that one is in goes without a name: `./a.log` would be `a.log` with two characters too many.
+        let folder = if folder == Path::new(".") { Path::new("") } else { folder };
         let batch = Batch {
             folder: folder.to_path_buf(),
             made_folder: made_folder.map(Path::to_path_buf),
