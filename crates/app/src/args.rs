@@ -91,10 +91,10 @@ pub struct InputArgs {
 #[command(next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
 pub struct ClusterArgs {
     /// Number of GPUs
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
     pub gpus: Option<u32>,
     /// GPUs of one server: a model that fits into a server never spans two
-    #[arg(long, alias = "gpus_per_server", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
+    #[arg(long, alias = "gpus_per_server", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
     pub gpus_per_server: Option<u32>,
     /// Models on a GPU: one at a time, or as many as fit into its memory
     #[arg(long, value_name = "RULE", value_parser = residency_parser())]
@@ -103,13 +103,13 @@ pub struct ClusterArgs {
     #[arg(long, alias = "switch_cost", value_name = "RULE", value_parser = switch_parser())]
     pub switch_cost: Option<SwitchRule>,
     /// Memory of one GPU
-    #[arg(long, alias = "gpu_memory_gb", value_name = "GB", value_parser = positive)]
+    #[arg(long, alias = "gpu_memory_gb", value_name = "GB", allow_negative_numbers = true, value_parser = positive)]
     pub gpu_memory_gb: Option<f64>,
     /// Bandwidth between host and GPU
-    #[arg(long, alias = "pcie_gb_per_s", value_name = "GB/S", value_parser = positive)]
+    #[arg(long, alias = "pcie_gb_per_s", value_name = "GB/S", allow_negative_numbers = true, value_parser = positive)]
     pub pcie_gb_per_s: Option<f64>,
     /// Added to every switch under `transfer`
-    #[arg(long, alias = "switch_overhead_seconds", value_name = "SECONDS", value_parser = not_negative)]
+    #[arg(long, alias = "switch_overhead_seconds", value_name = "SECONDS", allow_negative_numbers = true, value_parser = not_negative)]
     pub switch_overhead_seconds: Option<f64>,
 }
 

@@ -1,16 +1,17 @@
 //! What every run goes through: files to a problem, a policy on it, the check of its own log, the files it leaves.
 
 use crate::core_api::{
-    Diagnostic, Metrics, PolicyKind, PolicyParams, Severity, SimOptions, Source, Summary, check_log,
-    lower_bound, metrics, read_scenario, render, render_violations, simulate, write_events, write_json,
-    write_jsonl,
+    Diagnostic, Metrics, PolicyKind, PolicyParams, RunInfo, Severity, SimOptions, Source, Summary, check_log,
+    deploy, lower_bound, metrics, read_scenario, render, render_violations, simulate, summary, write_events,
+    write_json, write_jsonl,
 };
 use crate::failure::{Code, Failure};
 use crate::output::{self, files, progress::Bar};
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::{Instance, Span};
+use gswarm_core::{Gpus, Instance};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Above this many executions, a log of no stated form is written line by line.
@@ -92,7 +93,7 @@ pub struct Outcome {
 impl Outcome {
     /// Requests that did not complete.
     pub fn failed_requests(&self) -> u64 {
-        self.summary.total_requests - self.summary.completed_requests
+        self.metrics.failed_requests
     }
 }
 
@@ -109,9 +110,8 @@ pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Ou
         }
     })?;
     drop(bar);
-    let bound = lower_bound(instance);
     let metrics = metrics(instance, &log);
-    let summary = summary(instance, job, &log, bound);
+    let summary = summary(instance, &metrics, info(instance, job, &metrics));
     let violations = check_log(instance, &log, Some(&summary));
     if !violations.is_empty() {
         return Err(fault_of_policy(job.policy, &render_violations(&violations)));
@@ -119,8 +119,26 @@ pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Ou
     Ok(Outcome { log, metrics, summary })
 }
 
-fn summary(instance: &Instance, job: &Job, log: &ExecutionLog, bound: Span) -> Summary {
-    Summary::of(instance, log, job.policy.name(), Some(job.params.seed), Some(bound))
+/// What the summary says beside the metrics.
+fn info(instance: &Instance, job: &Job, metrics: &Metrics) -> RunInfo {
+    let gpu_assignments = (job.policy == PolicyKind::Static).then(|| {
+        let deployment = deploy(instance);
+        let mut models_of: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for (id, model) in instance.models.iter_enumerated() {
+            for gpu in deployment.windows(id).flat_map(Gpus::iter) {
+                models_of.entry(gpu.0).or_default().push(model.name.clone());
+            }
+        }
+        models_of
+    });
+    RunInfo {
+        policy: job.policy.name().to_string(),
+        seed: Some(job.params.seed),
+        // A run that gave requests up did less than the bound speaks of.
+        lower_bound: (metrics.failed_requests == 0).then(|| lower_bound(instance)),
+        gpu_assignments,
+        ..RunInfo::default()
+    }
 }
 
 fn fault_of_policy(policy: PolicyKind, what: &str) -> Failure {

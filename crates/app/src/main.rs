@@ -3,7 +3,6 @@
 mod args;
 mod commands;
 mod core_api;
-mod core_stub;
 mod failure;
 mod job;
 mod output;

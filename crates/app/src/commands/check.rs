@@ -61,7 +61,9 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
         save(path, &report)?;
     }
     if args.json {
-        let result = json!({"log": args.log, "executions": log.executions.len(), "violations": violations_to_json(&violations)});
+        let mut result = violations_to_json(&violations);
+        result["log"] = json!(args.log);
+        result["executions"] = json!(log.executions.len());
         output::line(&result.to_string())?;
     } else if !args.quiet {
         output::line(report.trim_end())?;

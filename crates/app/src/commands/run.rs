@@ -71,7 +71,7 @@ pub struct RunArgs {
 #[command(next_help_heading = "Faults to simulate")]
 struct FaultArgs {
     /// Chance that an execution fails
-    #[arg(long, alias = "fail_rate", value_name = "0..1", default_value_t = 0.0, value_parser = share)]
+    #[arg(long, alias = "fail_rate", value_name = "0..1", allow_negative_numbers = true, default_value_t = 0.0, value_parser = share)]
     fail_rate: f64,
     /// Attempts at a node before its request is given up
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = SimOptions::default().max_attempts,
@@ -86,16 +86,16 @@ struct FaultArgs {
 #[command(next_help_heading = "Weights of the `online` policy")]
 struct WeightArgs {
     /// Weight of waiting
-    #[arg(long, value_name = "X", default_value_t = PolicyParams::default().alpha, value_parser = not_negative)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().alpha, value_parser = not_negative)]
     alpha: f64,
     /// Weight of switching models
-    #[arg(long, value_name = "X", default_value_t = PolicyParams::default().beta, value_parser = not_negative)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().beta, value_parser = not_negative)]
     beta: f64,
     /// Weight of what a switch does to later tasks
-    #[arg(long, value_name = "X", default_value_t = PolicyParams::default().gamma, value_parser = not_negative)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().gamma, value_parser = not_negative)]
     gamma: f64,
     /// Weight of load imbalance
-    #[arg(long, value_name = "X", default_value_t = PolicyParams::default().delta, value_parser = not_negative)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().delta, value_parser = not_negative)]
     delta: f64,
     /// How many later tasks are looked at
     #[arg(long, value_name = "N", default_value_t = PolicyParams::default().lookahead)]
@@ -167,7 +167,7 @@ fn print(args: &RunArgs, instance: &Instance, outcome: &Outcome, written: &[Path
         output::stream(|mut out| write_events(instance, &outcome.log, &mut out))?;
         output::line("")?;
     }
-    output::line(render_text(instance, &outcome.metrics, &outcome.summary).trim_end())?;
+    output::line(render_text(&outcome.metrics, Some(&outcome.summary)).trim_end())?;
     let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
     output::line(&format!("\nLogs: {}", names.join(", ")))
 }
@@ -192,11 +192,10 @@ fn as_json(
     let context = [
         ("policy", json!(args.policy.name())),
         ("mode", json!(args.mode.name())),
-        ("gpus", json!(instance.cluster.gpus)),
+        ("gpu_count", json!(instance.cluster.gpus)),
         ("seed", json!(args.seed)),
         ("lower_bound", json!(outcome.summary.lower_bound.map(Span::seconds))),
         ("gap_percent", json!(outcome.summary.gap_percent())),
-        ("failed_requests", json!(outcome.failed_requests())),
         ("files", json!(written)),
     ];
     for (key, value) in context {

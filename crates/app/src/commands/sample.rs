@@ -96,7 +96,7 @@ fn comparison(results: &[(PolicyKind, Outcome)]) -> String {
             format!("{}{mark}", policy.name()),
             table::grouped(outcome.summary.makespan.seconds(), 1),
             table::grouped(outcome.summary.model_switches as f64, 0),
-            format!("{:.1}", 100.0 * outcome.metrics.mean_utilisation),
+            format!("{:.1}", 100.0 * outcome.metrics.utilisation.mean),
             table::grouped(outcome.metrics.request_latency.p99, 1),
             outcome.summary.gap_percent().map_or("-".to_string(), |gap| format!("{gap:.1}")),
         ]

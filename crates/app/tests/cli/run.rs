@@ -39,7 +39,7 @@ fn quiet_json_and_verbose_do_what_they_say() {
     assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
     let json = place.run(&format!("{} --json", line("baseline"))).code(0);
     let object: Value = serde_json::from_str(&json.out).unwrap();
-    assert!(object["makespan"].as_f64().unwrap() > 0.0);
+    assert!(object["makespan_seconds"].as_f64().unwrap() > 0.0);
     assert_eq!(object["policy"], "baseline");
     assert_eq!(json.err, "");
     let verbose = place.run(&format!("{} --verbose", line("baseline"))).code(0);

@@ -16,6 +16,7 @@ fn wrong_usage_is_code_2_and_says_what_to_do() {
         ("run --policy baseline --pcie-gb-per-s 0 --config c --requests r", "above zero"),
         ("run --policy baseline --alpha nan --config c --requests r", "zero or more"),
         ("run --policy baseline --json --quiet --config c --requests r", "cannot be used"),
+        ("run --policy baseline --beta -1 --config c --requests r", "zero or more"),
         ("generate --preset huge --out x", "simple"),
         ("generate requests --config c --duration soon", "20min"),
         ("generate requests --config c --mix a", "a=2"),
