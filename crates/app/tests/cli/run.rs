@@ -59,10 +59,8 @@ fn lines_where_they_are_asked_for() {
 fn bad_input_touches_nothing() {
     let place = Place::with_work("simple", 3);
     place.write("bad.yaml", "models: {a: {memory_gb: -1");
-    let run = format!(
-        "run --policy baseline --gpus 8 --config bad.yaml --requests work/requests.yaml --out out/deep"
-    );
-    place.run(&run).code(2).says("error").says("bad.yaml");
+    let run = "run --policy baseline --gpus 8 --config bad.yaml --requests work/requests.yaml --out out/deep";
+    place.run(run).code(2).says("error").says("bad.yaml");
     assert_eq!(place.names(), ["bad.yaml", "work"]);
 }
 
