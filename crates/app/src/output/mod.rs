@@ -13,7 +13,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     settle(anstream::stdout().lock().write_all(text.as_bytes()))
 }
 
-/// As [`print`], with the end of a line.
+/// As [`print()`], with the end of a line.
 pub fn line(text: &str) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
