@@ -1,2 +1,54 @@
-//! Development tasks of the repository.
-fn main() {}
+//! Development tasks of the repository: `cargo xtask test` and `cargo xtask bench`.
+//!
+//! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
+
+mod steps;
+mod tools;
+
+use std::process::ExitCode;
+use std::time::Instant;
+use steps::{Step, Verdict};
+
+const USAGE: &str = "\
+cargo xtask test     installs what the tests need, then runs every check that a change has to pass
+cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let result = match args.next().as_deref() {
+        Some("test") => test(),
+        Some("bench") => steps::bench(&args.collect::<Vec<_>>()),
+        Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(format!("there is no task `{}`\n\n{USAGE}", other.unwrap_or_default())),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Every step, in order; the first that fails ends it. The last lines sum up.
+fn test() -> Result<(), String> {
+    let start = Instant::now();
+    let mut lines = Vec::new();
+    for (place, Step { name, run }) in steps::ALL.iter().enumerate() {
+        println!("\n==> [{}/{}] {name}", place + 1, steps::ALL.len());
+        let step_start = Instant::now();
+        let verdict = run().map_err(|message| format!("step `{name}` failed: {message}"))?;
+        let seconds = step_start.elapsed().as_secs_f64();
+        lines.push(match verdict {
+            Verdict::Passed(note) if note.is_empty() => format!("  ok      {name} ({seconds:.0} s)"),
+            Verdict::Passed(note) => format!("  ok      {name} ({seconds:.0} s): {note}"),
+            Verdict::Skipped(why) => format!("  skipped {name}: {why}"),
+        });
+    }
+    println!("\n==> All steps are done, in {:.0} s", start.elapsed().as_secs_f64());
+    lines.iter().for_each(|line| println!("{line}"));
+    Ok(())
+}

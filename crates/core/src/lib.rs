@@ -7,6 +7,7 @@ pub mod bound;
 pub mod check;
 pub mod cost;
 pub mod engine;
+pub mod generate;
 pub mod gpuset;
 pub mod id;
 pub mod input;

@@ -1,0 +1,215 @@
+//! The command line: what every command shares.
+
+use crate::commands::{check, completions, generate, policies, run, sample};
+use anstream::ColorChoice;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use gswarm_core::cost::SwitchRule;
+use gswarm_core::input::ClusterSpec;
+use gswarm_core::instance::{Mode, Residency};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm                                       all policies on a built-in sample
+  gswarm generate --preset simple --requests 200 --out work
+  gswarm run --policy baseline --gpus 8 --config work/config.yaml --requests work/requests.yaml
+  gswarm check baseline_execution_log.json --config work/config.yaml --requests work/requests.yaml
+  gswarm policies                              what there is to choose from
+
+Exit codes:
+  0 ok; 1 a check found violations; 2 bad input or usage; 3 the problem cannot be run on these GPUs;
+  4 a run ended with failed requests; 70 a fault of gswarm";
+
+/// Schedules compound AI workflows on fewer GPUs than models.
+///
+/// Without a command: runs every policy on a built-in sample and compares them.
+#[derive(Debug, Parser)]
+#[command(name = "gswarm", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// When to colour the output
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The sample's own.
+    #[command(flatten)]
+    pub sample: sample::SampleArgs,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run requests under one policy, write the logs and report what happened
+    Run(Box<run::RunArgs>),
+    /// Check an execution log against its inputs, independently of the scheduler
+    Check(check::CheckArgs),
+    /// Make configurations and request files from a seed
+    Generate(Box<generate::GenerateArgs>),
+    /// List the policies, what each optimises and when to use it
+    Policies(policies::PoliciesArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// When to colour the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Makes it hold for everything that is printed from now on.
+    pub fn apply(self) {
+        match self {
+            Color::Auto => ColorChoice::Auto.write_global(),
+            Color::Always => ColorChoice::Always.write_global(),
+            Color::Never => ColorChoice::Never.write_global(),
+        }
+    }
+}
+
+/// The two input files.
+#[derive(Clone, Debug, Args)]
+pub struct InputArgs {
+    /// System configuration, JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Requests, JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    pub requests: PathBuf,
+}
+
+/// The cluster; each flag wins over the configuration's `cluster`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+pub struct ClusterArgs {
+    /// Number of GPUs
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
+    pub gpus: Option<u32>,
+    /// GPUs of one server: a model that fits into a server never spans two
+    #[arg(long, alias = "gpus_per_server", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
+    pub gpus_per_server: Option<u32>,
+    /// Models on a GPU: one at a time, or as many as fit into its memory
+    #[arg(long, value_name = "RULE", value_parser = residency_parser())]
+    pub residency: Option<Residency>,
+    /// What replacing a model costs: moving both over PCIe, or the new one's load time
+    #[arg(long, alias = "switch_cost", value_name = "RULE", value_parser = switch_parser())]
+    pub switch_cost: Option<SwitchRule>,
+    /// Memory of one GPU
+    #[arg(long, alias = "gpu_memory_gb", value_name = "GB", allow_negative_numbers = true, value_parser = positive)]
+    pub gpu_memory_gb: Option<f64>,
+    /// Bandwidth between host and GPU
+    #[arg(long, alias = "pcie_gb_per_s", value_name = "GB/S", allow_negative_numbers = true, value_parser = positive)]
+    pub pcie_gb_per_s: Option<f64>,
+    /// Added to every switch under `transfer`
+    #[arg(long, alias = "switch_overhead_seconds", value_name = "SECONDS", allow_negative_numbers = true, value_parser = not_negative)]
+    pub switch_overhead_seconds: Option<f64>,
+}
+
+/// More GPUs than any cluster has; a slip of the finger must not take all memory.
+pub const MOST_GPUS: i64 = 1 << 20;
+
+impl ClusterArgs {
+    /// What the file says, with the flags that were given put over it.
+    pub fn over(&self, file: &ClusterSpec) -> ClusterSpec {
+        ClusterSpec {
+            gpus: self.gpus.or(file.gpus),
+            gpus_per_server: self.gpus_per_server.or(file.gpus_per_server),
+            gpu_memory_gb: self.gpu_memory_gb.or(file.gpu_memory_gb),
+            pcie_gb_per_s: self.pcie_gb_per_s.or(file.pcie_gb_per_s),
+            switch_overhead_seconds: self.switch_overhead_seconds.or(file.switch_overhead_seconds),
+            switch_cost: self.switch_cost.or(file.switch_cost),
+            residency: self.residency.or(file.residency),
+        }
+    }
+}
+
+/// A parser that takes one of `pairs`' names and gives its value; help, errors and completions list the names.
+pub fn choice<T: Copy + Send + Sync + 'static>(
+    pairs: Vec<(&'static str, T)>,
+) -> impl TypedValueParser<Value = T> {
+    let names: Vec<&'static str> = pairs.iter().map(|&(name, _)| name).collect();
+    PossibleValuesParser::new(names).try_map(move |given: String| {
+        let found = pairs.iter().find(|(name, _)| *name == given);
+        found.map(|&(_, value)| value).ok_or_else(|| format!("no such value: {given}"))
+    })
+}
+
+fn residency_parser() -> impl TypedValueParser<Value = Residency> {
+    choice(vec![("single", Residency::Single), ("memory", Residency::Memory)])
+}
+
+fn switch_parser() -> impl TypedValueParser<Value = SwitchRule> {
+    choice(vec![("transfer", SwitchRule::Transfer), ("load_time", SwitchRule::LoadTime)])
+}
+
+/// `offline` or `online`.
+pub fn mode_parser() -> impl TypedValueParser<Value = Mode> {
+    choice(vec![(Mode::Offline.name(), Mode::Offline), (Mode::Online.name(), Mode::Online)])
+}
+
+/// A number above zero.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("give a number above zero".to_string()),
+    }
+}
+
+/// A number of zero or more.
+pub fn not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("give a number of zero or more".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn underscores_are_taken_for_dashes() {
+        let line = [
+            "gswarm",
+            "run",
+            "--policy",
+            "baseline",
+            "--config",
+            "c",
+            "--requests",
+            "r",
+            "--gpus_per_server",
+            "4",
+        ];
+        let Some(Command::Run(run)) = Cli::parse_from(line).command else { panic!("not a run") };
+        assert_eq!(run.cluster.gpus_per_server, Some(4));
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = ClusterSpec { gpus: Some(2), gpu_memory_gb: Some(24.0), ..ClusterSpec::default() };
+        let flags = ClusterArgs { gpus: Some(8), ..ClusterArgs::default() };
+        let merged = flags.over(&file);
+        assert_eq!((merged.gpus, merged.gpu_memory_gb), (Some(8), Some(24.0)));
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        assert!(positive("0").is_err() && positive("nan").is_err() && positive("inf").is_err());
+        assert!(not_negative("-1").is_err() && not_negative("0").is_ok());
+    }
+}

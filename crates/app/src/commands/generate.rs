@@ -1,0 +1,270 @@
+//! `gswarm generate`: configurations and request files from a seed.
+
+use crate::core_api::{Source, read_config};
+use crate::failure::Failure;
+use crate::job;
+use crate::output::{self, files};
+use clap::builder::TypedValueParser;
+use clap::{Args, Subcommand};
+use gswarm_core::Span;
+use gswarm_core::generate::{
+    Arrivals, Format, Preset, RequestOptions, requests as draw, write_config, write_requests,
+};
+use gswarm_core::input::Scenario;
+use gswarm_core::time::MAX_SECONDS;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm generate --preset complex --requests 1000 --out work       work/config.yaml and work/requests.yaml
+  gswarm generate config --preset simple --out config.json
+  gswarm generate requests --config config.json --requests 500 --duration 20min \\
+      --arrivals bursty --mix illustrate=2,essay=1 --seed 7 --out requests.yaml
+
+The same seed gives the same bytes. Files that are there already are kept unless --force is given.";
+
+/// Arguments of `gswarm generate`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct GenerateArgs {
+    #[command(subcommand)]
+    only: Option<Only>,
+    #[command(flatten)]
+    both: BothArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Only {
+    /// A configuration alone
+    Config(ConfigArgs),
+    /// Requests for a configuration of your own
+    Requests(RequestsArgs),
+}
+
+/// A configuration and requests for it, in one folder.
+#[derive(Debug, Args)]
+struct BothArgs {
+    /// Ready-made configuration: 3 models and 2 workflows, or 10 models and 3 workflows
+    #[arg(long, required = true, value_name = "NAME", value_parser = preset_parser())]
+    preset: Option<Preset>,
+    /// Folder for the two files
+    #[arg(long, short, required = true, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Form of the two files
+    #[arg(long, value_name = "FORM", default_value = "yaml", value_parser = format_parser())]
+    format: Format,
+    #[command(flatten)]
+    draw: DrawArgs,
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct ConfigArgs {
+    /// Ready-made configuration
+    #[arg(long, value_name = "NAME", value_parser = preset_parser())]
+    preset: Preset,
+    /// File to write, JSON or YAML by its ending; without it, YAML on standard output
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct RequestsArgs {
+    /// Configuration to make requests for
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    #[command(flatten)]
+    draw: DrawArgs,
+    /// File to write, JSON or YAML by its ending; without it, YAML on standard output
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// What requests to draw.
+#[derive(Debug, Args)]
+struct DrawArgs {
+    /// Number of requests
+    #[arg(long, alias = "num-requests", alias = "num_requests", value_name = "N", default_value_t = 500)]
+    requests: u32,
+    /// The time in which they arrive: seconds, or as in 90s, 20min, 2h
+    #[arg(long, value_name = "TIME", default_value = "20min", value_parser = duration)]
+    duration: Span,
+    /// How they are spread over it
+    #[arg(long, value_name = "PROCESS", default_value = "poisson", value_parser = arrivals_parser())]
+    arrivals: Arrivals,
+    /// Weights of the workflows, as in a=2,b=1; without it all alike
+    #[arg(long, value_name = "ID=WEIGHT,...", value_delimiter = ',', value_parser = weight)]
+    mix: Vec<(String, f64)>,
+    /// For every random choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+impl DrawArgs {
+    fn options(&self) -> RequestOptions {
+        RequestOptions {
+            count: self.requests,
+            duration: self.duration,
+            arrivals: self.arrivals,
+            mix: self.mix.clone(),
+            seed: self.seed,
+        }
+    }
+}
+
+/// Makes the files.
+pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
+    match &args.only {
+        Some(Only::Config(args)) => {
+            let config = args.preset.config();
+            emit(args.out.as_deref(), args.force, |format, out| write_config(&config, format, out))
+        }
+        Some(Only::Requests(args)) => {
+            let bytes = files::read(&args.config)?;
+            let scenario = read(&args.config.display().to_string(), &bytes)?;
+            let drawn = draw(&scenario, &args.draw.options()).map_err(fault)?;
+            emit(args.out.as_deref(), args.force, |format, out| write_requests(drawn, format, out))
+        }
+        None => both(&args.both),
+    }
+}
+
+fn both(args: &BothArgs) -> Result<(), Failure> {
+    let (Some(preset), Some(folder)) = (args.preset, &args.out) else {
+        return Err(Failure::input("--preset and --out are both needed").hint("see `gswarm generate --help`"));
+    };
+    let ending = if args.format == Format::Json { "json" } else { "yaml" };
+    let names = [format!("config.{ending}"), format!("requests.{ending}")];
+    for name in &names {
+        keep(&folder.join(name), args.force)?;
+    }
+    let (config, scenario) = scenario_of(preset)?;
+    let drawn = draw(&scenario, &args.draw.options()).map_err(fault)?;
+    let mut batch = files::Batch::new(folder)?;
+    batch.add(&names[0], |mut out| write_config(&config, args.format, &mut out))?;
+    batch.add(&names[1], |mut out| write_requests(drawn, args.format, &mut out))?;
+    let paths = batch.commit()?;
+    output::line(&format!("Wrote {} and {}", paths[0].display(), paths[1].display()))?;
+    output::line(&format!(
+        "Next: gswarm run --policy baseline --config {} --requests {}",
+        paths[0].display(),
+        paths[1].display()
+    ))
+}
+
+/// A preset as a file and as it is read back, which is the way that a user's own file goes.
+pub fn scenario_of(preset: Preset) -> Result<(gswarm_core::generate::ConfigFile, Scenario), Failure> {
+    let config = preset.config();
+    let mut text = Vec::new();
+    write_config(&config, Format::Json, &mut text)
+        .map_err(|error| Failure::file("make", "a preset".as_ref(), &error))?;
+    let scenario = read(preset.name(), &text)?;
+    Ok((config, scenario))
+}
+
+fn read(name: &str, bytes: &[u8]) -> Result<Scenario, Failure> {
+    let reading = read_config(Source { name, bytes });
+    job::accept(reading.scenario, &reading.diagnostics, false)
+}
+
+fn fault(error: gswarm_core::generate::GenerateError) -> Failure {
+    Failure::input(error.to_string()).hint("see `gswarm generate requests --help`")
+}
+
+/// Writes to a file, in the form that its ending asks for, or to standard output.
+fn emit(
+    path: Option<&Path>,
+    force: bool,
+    write: impl FnOnce(Format, &mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return output::stream(|out| write(Format::Yaml, out));
+    };
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    let format = Format::of_extension(&ending).ok_or_else(|| {
+        Failure::input(format!("{} does not say whether to write JSON or YAML", path.display()))
+            .hint("let the name end in .json, .yaml or .yml")
+    })?;
+    keep(path, force)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut batch = files::Batch::new(path.parent().unwrap_or("".as_ref()))?;
+    batch.add(&name, |out| write(format, out))?;
+    batch.commit()?;
+    output::line(&format!("Wrote {}", path.display()))
+}
+
+fn keep(path: &Path, force: bool) -> Result<(), Failure> {
+    if path.exists() && !force {
+        return Err(Failure::input(format!("{} is there already", path.display()))
+            .hint("choose another name, or add --force to replace it"));
+    }
+    Ok(())
+}
+
+fn preset_parser() -> impl TypedValueParser<Value = Preset> {
+    crate::args::choice(Preset::ALL.iter().map(|&preset| (preset.name(), preset)).collect())
+}
+
+fn arrivals_parser() -> impl TypedValueParser<Value = Arrivals> {
+    crate::args::choice(Arrivals::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
+}
+
+fn format_parser() -> impl TypedValueParser<Value = Format> {
+    crate::args::choice(vec![("yaml", Format::Yaml), ("json", Format::Json)])
+}
+
+fn duration(text: &str) -> Result<Span, String> {
+    let seconds = match text.parse::<f64>() {
+        Ok(seconds) => seconds,
+        Err(_) => text
+            .parse::<jiff::SignedDuration>()
+            .map_err(|_| "give seconds, or a time as in 90s, 20min, 2h".to_string())?
+            .as_secs_f64(),
+    };
+    if seconds.is_finite() && seconds > 0.0 && seconds <= MAX_SECONDS {
+        Ok(Span::from_seconds(seconds))
+    } else {
+        Err(format!("give a time above zero, of {MAX_SECONDS} seconds at most"))
+    }
+}
+
+fn weight(text: &str) -> Result<(String, f64), String> {
+    let usage = || format!("give a workflow and its weight, as in a=2; `{text}` is not of that form");
+    let (name, weight) = text.rsplit_once('=').ok_or_else(usage)?;
+    let weight = crate::args::not_negative(weight).map_err(|_| usage())?;
+    Ok((name.to_string(), weight))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        for (text, seconds) in [("90", 90.0), ("1.5", 1.5), ("90s", 90.0), ("20min", 1200.0), ("2h", 7200.0)]
+        {
+            assert_eq!(duration(text), Ok(Span::from_seconds(seconds)), "{text}");
+        }
+        for bad in ["", "0", "-1", "nan", "soon", "1e99", "-5min"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn weights_are_read() {
+        assert_eq!(weight("a=2"), Ok(("a".to_string(), 2.0)));
+        assert_eq!(weight("a=b=0.5"), Ok(("a=b".to_string(), 0.5)));
+        assert!(weight("a").is_err() && weight("a=x").is_err() && weight("a=-1").is_err());
+    }
+}

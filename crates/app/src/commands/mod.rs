@@ -1,0 +1,23 @@
+//! One file a command; each is a thin call of the library.
+
+pub mod check;
+pub mod completions;
+pub mod generate;
+pub mod policies;
+pub mod run;
+pub mod sample;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+
+/// Does what the command line says.
+pub fn dispatch(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        None => sample::sample(&cli.sample),
+        Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Check(args)) => check::check(&args),
+        Some(Command::Generate(args)) => generate::generate(&args),
+        Some(Command::Policies(args)) => policies::policies(&args),
+        Some(Command::Completions(args)) => completions::completions(&args),
+    }
+}

@@ -1,0 +1,51 @@
+//! `gswarm policies`: what there is to choose from.
+
+use crate::core_api::PolicyKind;
+use crate::failure::Failure;
+use crate::output::{self, table::table};
+use clap::Args;
+use gswarm_core::instance::Mode;
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm policies
+  gswarm policies --mode online
+  gswarm policies --json";
+
+/// Arguments of `gswarm policies`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PoliciesArgs {
+    /// Only those that have this mode
+    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
+    mode: Option<Mode>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the list.
+pub fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
+    let chosen = PolicyKind::ALL.iter().filter(|kind| args.mode.is_none_or(|mode| kind.supports(mode)));
+    if args.json {
+        let entry = |kind: &PolicyKind| {
+            let modes: Vec<&str> = kind.modes().iter().map(|mode| mode.name()).collect();
+            json!({"name": kind.name(), "modes": modes, "about": kind.about()})
+        };
+        let list: Vec<_> = chosen.map(entry).collect();
+        return output::line(&format!("{:#}", json!(list)));
+    }
+    let row = |kind: &PolicyKind| {
+        let modes: Vec<&str> = kind.modes().iter().map(|mode| mode.name()).collect();
+        vec![kind.name().to_string(), modes.join(", "), kind.about().to_string()]
+    };
+    output::line(&table(&["policy", "modes", "what it optimises, when to use it"], 3, chosen.map(row)))
+}
+
+/// The names of the policies that have `mode`, for messages.
+pub fn names(mode: Mode) -> String {
+    let names: Vec<&str> =
+        PolicyKind::ALL.iter().filter(|kind| kind.supports(mode)).map(|kind| kind.name()).collect();
+    names.join(", ")
+}

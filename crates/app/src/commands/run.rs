@@ -1,0 +1,240 @@
+//! `gswarm run`: requests under one policy.
+
+use crate::args::{ClusterArgs, InputArgs, not_negative};
+use crate::commands::policies;
+use crate::core_api::{Faults, PolicyKind, PolicyParams, SimOptions, render_text, write_events};
+use crate::failure::{Code, Failure};
+use crate::job::{self, Job, LogFormat, Outcome};
+use crate::output::{self, files::Batch};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use gswarm_core::instance::Mode;
+use gswarm_core::time::MAX_SECONDS;
+use gswarm_core::{GpuId, Instance, Span, Time};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm run --policy baseline --gpus 8 --config config.yaml --requests requests.yaml
+  gswarm run --policy online --mode online --gpus 16 --gpus-per-server 8 \\
+      --config config.yaml --requests requests.yaml --out results
+  gswarm run --policy lru --gpus 8 --fail-rate 0.01 --lose-gpu 3@600 --seed 7 \\
+      --config config.yaml --requests requests.yaml --json
+
+Writes <policy>_scheduler.log (what happened when) and <policy>_execution_log.json (every execution) into --out.
+Same inputs, flags and seed: same files, byte for byte. `gswarm policies` lists the policies.";
+
+/// Arguments of `gswarm run`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// Who chooses what runs where; see `gswarm policies`
+    #[arg(long, short, value_name = "NAME", value_parser = policy_parser())]
+    policy: PolicyKind,
+    #[command(flatten)]
+    input: InputArgs,
+    /// When requests arrive: all at the start, or at their timestamps
+    #[arg(long, value_name = "MODE", default_value = "offline", value_parser = crate::args::mode_parser())]
+    mode: Mode,
+    /// `false`: estimate by simulation. `true`: run live (not available yet)
+    #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+          action = clap::ArgAction::Set)]
+    simulate: bool,
+    /// For every random choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Folder for the two log files
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Form of the execution log
+    #[arg(long, value_enum, default_value_t = LogFormat::Auto)]
+    format: LogFormat,
+    /// Print nothing but errors
+    #[arg(long, short, conflicts_with_all = ["json", "verbose"])]
+    quiet: bool,
+    /// Print the metrics as one JSON object, and nothing else
+    #[arg(long, conflicts_with = "verbose")]
+    json: bool,
+    /// Print every event
+    #[arg(long, short)]
+    verbose: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    #[command(flatten)]
+    faults: FaultArgs,
+    #[command(flatten)]
+    weights: WeightArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Faults to simulate")]
+struct FaultArgs {
+    /// Chance that an execution fails
+    #[arg(long, alias = "fail_rate", value_name = "0..1", allow_negative_numbers = true, default_value_t = 0.0, value_parser = share)]
+    fail_rate: f64,
+    /// Attempts at a node before its request is given up
+    #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = SimOptions::default().max_attempts,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    max_attempts: u32,
+    /// Lose a GPU at a moment, as in 3@600; may be given several times
+    #[arg(long = "lose-gpu", alias = "lose_gpu", value_name = "ID@SECONDS", value_parser = loss)]
+    lose_gpu: Vec<(Time, GpuId)>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Weights of the `online` policy")]
+struct WeightArgs {
+    /// Weight of waiting
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().alpha, value_parser = not_negative)]
+    alpha: f64,
+    /// Weight of switching models
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().beta, value_parser = not_negative)]
+    beta: f64,
+    /// Weight of what a switch does to later tasks
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().gamma, value_parser = not_negative)]
+    gamma: f64,
+    /// Weight of load imbalance
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().delta, value_parser = not_negative)]
+    delta: f64,
+    /// How many later tasks are looked at
+    #[arg(long, value_name = "N", default_value_t = PolicyParams::default().lookahead)]
+    lookahead: u32,
+}
+
+/// Runs the requests.
+pub fn run(args: &RunArgs) -> Result<(), Failure> {
+    if args.simulate {
+        return Err(Failure::input(
+            "live runs (--simulate true) need a model backend, and this version has none",
+        )
+        .hint("leave --simulate away, or give --simulate false, to estimate the run"));
+    }
+    if !args.policy.supports(args.mode) {
+        let (name, mode) = (args.policy.name(), args.mode);
+        return Err(Failure::input(format!("policy `{name}` has no {} mode", mode.name()))
+            .hint(format!("those that have it: {}", policies::names(mode))));
+    }
+    let scenario = job::load(&args.input.config, &args.input.requests, args.mode, args.quiet)?;
+    let instance = job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy)?;
+    drop(scenario);
+    let job = job_of(args, &instance)?;
+    let outcome = job::execute(&instance, &job, !args.quiet && !args.json)?;
+    let mut batch = Batch::new(&args.out)?;
+    job::save(&mut batch, &instance, &job, &outcome, args.format)?;
+    let written = batch.commit()?;
+    print(args, &instance, &outcome, &written)?;
+    match outcome.failed_requests() {
+        0 => Ok(()),
+        failed => {
+            let (all, attempts) = (instance.requests.len(), args.faults.max_attempts);
+            Err(Failure::new(
+                Code::FailedRequests,
+                format!("{failed} of {all} requests failed after {attempts} attempts at a node"),
+            )
+            .hint("the log shows where; --max-attempts allows more"))
+        }
+    }
+}
+
+fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
+    let gpus = instance.cluster.gpus;
+    if let Some((_, gpu)) = args.faults.lose_gpu.iter().find(|(_, gpu)| gpu.0 >= gpus) {
+        return Err(Failure::input(format!(
+            "--lose-gpu names GPU {}, and there are GPUs 0 to {}",
+            gpu.0,
+            gpus - 1
+        )));
+    }
+    let WeightArgs { alpha, beta, gamma, delta, lookahead } = args.weights;
+    let faults =
+        Faults { fail_rate: args.faults.fail_rate, seed: args.seed, lose: args.faults.lose_gpu.clone() };
+    Ok(Job {
+        policy: args.policy,
+        params: PolicyParams { seed: args.seed, alpha, beta, gamma, delta, lookahead },
+        sim: SimOptions { max_attempts: args.faults.max_attempts, faults },
+    })
+}
+
+fn print(args: &RunArgs, instance: &Instance, outcome: &Outcome, written: &[PathBuf]) -> Result<(), Failure> {
+    if args.quiet {
+        return Ok(());
+    }
+    if args.json {
+        return output::line(&as_json(args, instance, outcome, written)?.to_string());
+    }
+    if args.verbose {
+        output::stream(|mut out| write_events(instance, &outcome.log, &mut out))?;
+        output::line("")?;
+    }
+    output::line(render_text(&outcome.metrics, Some(&outcome.summary)).trim_end())?;
+    let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+    output::line(&format!("\nLogs: {}", names.join(", ")))
+}
+
+/// The metrics, with what they are the metrics of.
+fn as_json(
+    args: &RunArgs,
+    instance: &Instance,
+    outcome: &Outcome,
+    written: &[PathBuf],
+) -> Result<Value, Failure> {
+    let metrics = serde_json::to_value(&outcome.metrics);
+    let mut all = match metrics {
+        Ok(Value::Object(all)) => all,
+        other => {
+            return Err(Failure::new(
+                Code::Internal,
+                format!("internal error: metrics are no object: {other:?}"),
+            ));
+        }
+    };
+    let context = [
+        ("policy", json!(args.policy.name())),
+        ("mode", json!(args.mode.name())),
+        ("gpu_count", json!(instance.cluster.gpus)),
+        ("seed", json!(args.seed)),
+        ("lower_bound", json!(outcome.summary.lower_bound.map(Span::seconds))),
+        ("gap_percent", json!(outcome.summary.gap_percent())),
+        ("files", json!(written)),
+    ];
+    for (key, value) in context {
+        all.entry(key).or_insert(value);
+    }
+    Ok(Value::Object(all))
+}
+
+fn policy_parser() -> impl TypedValueParser<Value = PolicyKind> {
+    crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => Err("give a number from 0 to 1".to_string()),
+    }
+}
+
+fn loss(text: &str) -> Result<(Time, GpuId), String> {
+    let usage = || "give a GPU and the seconds at which it is lost, as in 3@600".to_string();
+    let (gpu, seconds) = text.split_once('@').ok_or_else(usage)?;
+    let gpu = gpu.parse::<u32>().map_err(|_| usage())?;
+    let seconds = not_negative(seconds).map_err(|_| usage())?;
+    if seconds > MAX_SECONDS {
+        return Err(format!("a moment after {MAX_SECONDS} seconds lies beyond any run"));
+    }
+    Ok((Time::ZERO + Span::from_seconds(seconds), GpuId(gpu)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_read() {
+        assert_eq!(loss("3@1.5"), Ok((Time(1_500_000), GpuId(3))));
+        for bad in ["3", "@1", "3@", "x@1", "3@-1", "3@nan", "3@1e300"] {
+            assert!(loss(bad).is_err(), "{bad}");
+        }
+    }
+}

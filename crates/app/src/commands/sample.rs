@@ -1,0 +1,133 @@
+//! `gswarm` alone: every policy on a built-in sample, side by side.
+
+use crate::commands::generate::scenario_of;
+use crate::core_api::{PolicyKind, PolicyParams, SimOptions, Source, read_scenario};
+use crate::failure::Failure;
+use crate::job::{self, Job, LogFormat, Outcome};
+use crate::output::{self, files::Batch, table};
+use clap::Args;
+use gswarm_core::generate::{Format, Preset, RequestOptions, requests, write_config, write_requests};
+use gswarm_core::input::Scenario;
+use gswarm_core::instance::Mode;
+use std::path::{Path, PathBuf};
+
+/// The batch: 10 models, one of them on 8 GPUs, share 16 GPUs.
+const PRESET: Preset = Preset::Complex;
+const REQUESTS: u32 = 100;
+const SEED: u64 = 1;
+
+/// Arguments of `gswarm` without a command.
+#[derive(Debug, Default, Args)]
+pub struct SampleArgs {
+    /// Folder for the sample's inputs and logs; without it, the next free gswarm-out/sample-N
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the sample.
+pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
+    let folder = match &args.out {
+        Some(folder) if folder.exists() => {
+            return Err(Failure::input(format!("{} is there already", folder.display()))
+                .hint("name a folder that is not, or leave --out away"));
+        }
+        Some(folder) => folder.clone(),
+        None => next_free(Path::new("gswarm-out"))?,
+    };
+    let (config_text, requests_text, scenario) = inputs()?;
+    let gpus = scenario.cluster.gpus.unwrap_or(0);
+    output::line(&format!(
+        "{} requests of {} workflows, {} models on {gpus} GPUs, all there at the start",
+        scenario.requests.len(),
+        scenario.workflows.len(),
+        scenario.models.len()
+    ))?;
+
+    let mut batch = Batch::new(&folder)?;
+    batch.add("config.yaml", |out| std::io::Write::write_all(out, &config_text))?;
+    batch.add("requests.yaml", |out| std::io::Write::write_all(out, &requests_text))?;
+    let chosen: Vec<PolicyKind> =
+        PolicyKind::ALL.iter().copied().filter(|kind| kind.supports(Mode::Offline)).collect();
+    let mut results = Vec::new();
+    for (place, &policy) in chosen.iter().enumerate() {
+        let instance = job::build(&scenario, &scenario.cluster, Mode::Offline, policy)?;
+        let params = PolicyParams { seed: SEED, ..PolicyParams::default() };
+        let job = Job { policy, params, sim: SimOptions::default() };
+        let outcome = job::execute(&instance, &job, true)?;
+        output::note(&format!(
+            "[{:>2}/{}] {:<12} {} nodes done and checked",
+            place + 1,
+            chosen.len(),
+            policy.name(),
+            outcome.summary.total_nodes_executed
+        ));
+        job::save(&mut batch, &instance, &job, &outcome, LogFormat::Json)?;
+        results.push((policy, outcome));
+    }
+    batch.commit()?;
+    output::line("")?;
+    output::line(&comparison(&results))?;
+    output::line(&next_steps(&folder, &results))
+}
+
+fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
+    let (config, bare) = scenario_of(PRESET)?;
+    let options = RequestOptions { count: REQUESTS, seed: SEED, ..RequestOptions::default() };
+    let drawn = requests(&bare, &options).map_err(|error| Failure::input(error.to_string()))?;
+    let (mut config_text, mut requests_text) = (Vec::new(), Vec::new());
+    write_config(&config, Format::Yaml, &mut config_text)
+        .and_then(|()| write_requests(drawn, Format::Yaml, &mut requests_text))
+        .map_err(|error| Failure::file("make", "the sample".as_ref(), &error))?;
+    let reading = read_scenario(
+        Source { name: "config.yaml", bytes: &config_text },
+        Source { name: "requests.yaml", bytes: &requests_text },
+        Mode::Offline,
+    );
+    let scenario = job::accept(reading.scenario, &reading.diagnostics, false)?;
+    Ok((config_text, requests_text, scenario))
+}
+
+/// The shortest makespan is marked; `gap` says how far it can be from the best there is.
+fn comparison(results: &[(PolicyKind, Outcome)]) -> String {
+    let best = results.iter().map(|(_, outcome)| outcome.summary.makespan).min();
+    let row = |(policy, outcome): &(PolicyKind, Outcome)| {
+        let mark = if Some(outcome.summary.makespan) == best { " *" } else { "" };
+        vec![
+            format!("{}{mark}", policy.name()),
+            table::grouped(outcome.summary.makespan.seconds(), 1),
+            table::grouped(outcome.summary.model_switches as f64, 0),
+            format!("{:.1}", 100.0 * outcome.metrics.utilisation.mean),
+            table::grouped(outcome.metrics.request_latency.p99, 1),
+            outcome.summary.gap_percent().map_or("-".to_string(), |gap| format!("{gap:.1}")),
+        ]
+    };
+    let header = ["policy", "makespan s", "switches", "utilisation %", "P99 latency s", "gap to bound %"];
+    format!(
+        "{}\n\n* the shortest. The bound is a makespan that no schedule can go below.",
+        table::table(&header, 1, results.iter().map(row))
+    )
+}
+
+fn next_steps(folder: &Path, results: &[(PolicyKind, Outcome)]) -> String {
+    let folder = folder.display();
+    let best = results.iter().min_by_key(|(_, outcome)| outcome.summary.makespan);
+    let policy = best.map_or("baseline", |(policy, _)| policy.name());
+    let inputs = format!("--config {folder}/config.yaml --requests {folder}/requests.yaml");
+    format!(
+        "\nInputs and logs are in {folder}\n\n{}\n  \
+         gswarm run --policy {policy} --gpus 12 {inputs}\n  \
+         gswarm check {folder}/{policy}_execution_log.json {inputs}\n  \
+         gswarm generate --preset simple --requests 500 --out work\n  \
+         gswarm policies",
+        output::heading("Next:")
+    )
+}
+
+/// The first `sample-N` that is not there: what an earlier run left is never touched.
+fn next_free(parent: &Path) -> Result<PathBuf, Failure> {
+    let mut candidates = (1..=9999).map(|number| parent.join(format!("sample-{number}")));
+    candidates.find(|folder| !folder.exists()).ok_or_else(|| {
+        Failure::input(format!("{} holds too many samples", parent.display()))
+            .hint("delete some, or name a folder with --out")
+    })
+}

@@ -1,0 +1,72 @@
+//! Why a command did not do its work, and the exit code that says so.
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The exit codes, other than 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A check found violations.
+    Violations = 1,
+    /// Bad input or usage.
+    Input = 2,
+    /// The problem cannot be run on these GPUs.
+    Infeasible = 3,
+    /// The run came to its end, and requests failed in it.
+    FailedRequests = 4,
+    /// A fault of this program.
+    Internal = 70,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> ExitCode {
+        ExitCode::from(code as u8)
+    }
+}
+
+/// What is told to the user, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub code: Code,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// Bad input or usage.
+    pub fn input(message: impl Into<String>) -> Failure {
+        Failure { code: Code::Input, message: message.into(), hint: None }
+    }
+
+    /// Any other.
+    pub fn new(code: Code, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), hint: None }
+    }
+
+    /// A file that could not be read or written.
+    pub fn file(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+        // The number that the system adds tells people nothing that its words do not.
+        let text = error.to_string();
+        let reason = text.split(" (os error").next().unwrap_or(&text);
+        Failure::input(format!("cannot {what} {}: {reason}", path.display()))
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message.trim_end())?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What every run goes through: files to a problem, a policy on it, the check of its own log, the files it leaves.
+
+use crate::core_api::{
+    Diagnostic, Metrics, PolicyKind, PolicyParams, RunInfo, Severity, SimOptions, Source, Summary, check_log,
+    deploy, lower_bound, metrics, read_scenario, render, render_violations, simulate, summary, write_events,
+    write_json, write_jsonl,
+};
+use crate::failure::{Code, Failure};
+use crate::output::{self, files, progress::Bar};
+use gswarm_core::input::{ClusterSpec, Scenario};
+use gswarm_core::instance::{Cluster, Infeasible, Mode};
+use gswarm_core::log::ExecutionLog;
+use gswarm_core::{Gpus, Instance};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Above this many executions, a log of no stated form is written line by line.
+const LONG_LOG: usize = 100_000;
+
+/// Reads both input files. Every fault in them is reported at once; warnings go to standard error.
+pub fn load(config: &Path, requests: &Path, mode: Mode, quiet: bool) -> Result<Scenario, Failure> {
+    let (config_bytes, requests_bytes) = (files::read(config)?, files::read(requests)?);
+    let (config_name, requests_name) = (config.display().to_string(), requests.display().to_string());
+    let reading = read_scenario(
+        Source { name: &config_name, bytes: &config_bytes },
+        Source { name: &requests_name, bytes: &requests_bytes },
+        mode,
+    );
+    accept(reading.scenario, &reading.diagnostics, quiet)
+}
+
+/// The scenario where there is one; otherwise what is wrong with the input.
+pub fn accept(scenario: Option<Scenario>, found: &[Diagnostic], quiet: bool) -> Result<Scenario, Failure> {
+    let errors = found.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+    match scenario {
+        Some(scenario) if errors == 0 => {
+            if !found.is_empty() && !quiet {
+                output::note(render(found).trim_end());
+            }
+            Ok(scenario)
+        }
+        _ => {
+            let plural = if errors == 1 { "" } else { "s" };
+            Err(Failure::input(format!("the input has {errors} fault{plural}\n\n{}", render(found)))
+                .hint("docs/errors.md explains each code; nothing was run and no file was written"))
+        }
+    }
+}
+
+/// The problem that `policy` is to solve.
+pub fn build(
+    scenario: &Scenario,
+    spec: &ClusterSpec,
+    mode: Mode,
+    policy: PolicyKind,
+) -> Result<Instance, Failure> {
+    let mut cluster = Cluster::from_spec(spec).ok_or_else(|| {
+        Failure::input("the number of GPUs is not given")
+            .hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
+    })?;
+    cluster.residency = policy.residency(cluster.residency);
+    Instance::build(scenario, cluster, mode).map_err(|faults| infeasible(&faults))
+}
+
+/// Says why a problem cannot be run.
+pub fn infeasible(faults: &[Infeasible]) -> Failure {
+    let reasons: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
+    Failure::new(Code::Infeasible, format!("this cannot be run on these GPUs:{}", reasons.concat()))
+        .hint("give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)")
+}
+
+/// How a run is made.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Who chooses.
+    pub policy: PolicyKind,
+    /// What it is told.
+    pub params: PolicyParams,
+    /// Attempts and faults.
+    pub sim: SimOptions,
+}
+
+/// What came of a run.
+pub struct Outcome {
+    /// What happened.
+    pub log: ExecutionLog,
+    /// Measured from it.
+    pub metrics: Metrics,
+    /// The head of its log file.
+    pub summary: Summary,
+}
+
+impl Outcome {
+    /// Requests that did not complete.
+    pub fn failed_requests(&self) -> u64 {
+        self.metrics.failed_requests
+    }
+}
+
+/// Runs the job and checks its log. A log that fails the check is a fault of this program.
+pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Outcome, Failure> {
+    let mut policy = job.policy.build(instance, &job.params);
+    let mut bar = Bar::new(job.policy.name(), show_progress);
+    let log = simulate(instance, policy.as_mut(), &job.sim, &mut |at| bar.update(at.done, at.total)).map_err(|error| {
+        if error.is_infeasible() {
+            Failure::new(Code::Infeasible, error.to_string())
+                .hint("the GPUs that are left are too few for what is left to do: lose fewer, or begin with more")
+        } else {
+            fault_of_policy(job.policy, &error.to_string())
+        }
+    })?;
+    drop(bar);
+    let metrics = metrics(instance, &log);
+    let summary = summary(instance, &metrics, info(instance, job, &metrics));
+    let violations = check_log(instance, &log, Some(&summary));
+    if !violations.is_empty() {
+        return Err(fault_of_policy(job.policy, &render_violations(&violations)));
+    }
+    Ok(Outcome { log, metrics, summary })
+}
+
+/// What the summary says beside the metrics.
+fn info(instance: &Instance, job: &Job, metrics: &Metrics) -> RunInfo {
+    let gpu_assignments = (job.policy == PolicyKind::Static).then(|| {
+        let deployment = deploy(instance);
+        let mut models_of: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for (id, model) in instance.models.iter_enumerated() {
+            for gpu in deployment.windows(id).flat_map(Gpus::iter) {
+                models_of.entry(gpu.0).or_default().push(model.name.clone());
+            }
+        }
+        models_of
+    });
+    RunInfo {
+        policy: job.policy.name().to_string(),
+        seed: Some(job.params.seed),
+        // A run that gave requests up did less than the bound speaks of.
+        lower_bound: (metrics.failed_requests == 0).then(|| lower_bound(instance)),
+        gpu_assignments,
+        ..RunInfo::default()
+    }
+}
+
+fn fault_of_policy(policy: PolicyKind, what: &str) -> Failure {
+    Failure::new(Code::Internal, format!("internal error under policy `{}`: {what}", policy.name()))
+        .hint("this is a fault of gswarm, not of your input, and no file was written; please report it with both input files")
+}
+
+/// The form of an execution log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// One JSON document
+    Json,
+    /// One JSON document a line: the header, then the executions
+    Jsonl,
+    /// JSON up to 100,000 executions, lines above
+    #[default]
+    Auto,
+}
+
+impl LogFormat {
+    fn by_line(self, executions: usize) -> bool {
+        match self {
+            LogFormat::Json => false,
+            LogFormat::Jsonl => true,
+            LogFormat::Auto => executions > LONG_LOG,
+        }
+    }
+}
+
+/// Writes the two files of a run, named after its policy; they take their names when `batch` is committed.
+pub fn save(
+    batch: &mut files::Batch,
+    instance: &Instance,
+    job: &Job,
+    outcome: &Outcome,
+    format: LogFormat,
+) -> Result<(), Failure> {
+    let name = job.policy.name();
+    batch.add(&format!("{name}_scheduler.log"), |out| write_events(instance, &outcome.log, out))?;
+    if format.by_line(outcome.log.executions.len()) {
+        batch.add(&format!("{name}_execution_log.jsonl"), |out| {
+            write_jsonl(instance, &outcome.log, &outcome.summary, out)
+        })
+    } else {
+        batch.add(&format!("{name}_execution_log.json"), |out| {
+            write_json(instance, &outcome.log, &outcome.summary, out)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_logs_are_written_line_by_line() {
+        assert!(!LogFormat::Auto.by_line(LONG_LOG));
+        assert!(LogFormat::Auto.by_line(LONG_LOG + 1));
+        assert!(!LogFormat::Json.by_line(usize::MAX));
+        assert!(LogFormat::Jsonl.by_line(0));
+    }
+}

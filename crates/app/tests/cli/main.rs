@@ -1,0 +1,10 @@
+//! The command as people run it: a process, its exit code, what it prints and the files it leaves.
+
+mod check;
+mod examples;
+mod generate;
+mod readme;
+mod run;
+mod sample;
+mod support;
+mod usage;

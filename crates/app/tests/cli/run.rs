@@ -1,0 +1,114 @@
+use crate::support::{Place, inputs};
+use serde_json::Value;
+
+fn line(policy: &str) -> String {
+    format!("run --policy {policy} {}", inputs("work"))
+}
+
+#[test]
+fn a_run_leaves_its_two_files_and_its_metrics() {
+    let place = Place::with_work("simple", 20);
+    let done = place.run(&line("baseline")).code(0);
+    assert!(done.out.to_lowercase().contains("makespan"), "{}", done.out);
+    assert_eq!(place.names(), ["baseline_execution_log.json", "baseline_scheduler.log", "work"]);
+    let log: Value = serde_json::from_str(&place.read("baseline_execution_log.json")).unwrap();
+    assert_eq!(log["schema"], 1);
+    assert!(place.read("baseline_scheduler.log").contains("] Completed node "));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let place = Place::with_work("complex", 30);
+    let policies: Value = serde_json::from_str(&place.run("policies --json").code(0).out).unwrap();
+    for policy in policies.as_array().unwrap() {
+        let name = policy["name"].as_str().unwrap();
+        let mode = policy["modes"][0].as_str().unwrap();
+        let run = format!("{} --mode {mode} --seed 5 --quiet", line(name));
+        place.run(&format!("{run} --out one")).code(0);
+        place.run(&format!("{run} --out two")).code(0);
+        for file in [format!("{name}_execution_log.json"), format!("{name}_scheduler.log")] {
+            assert_eq!(place.read(&format!("one/{file}")), place.read(&format!("two/{file}")), "{file}");
+        }
+    }
+}
+
+#[test]
+fn quiet_json_and_verbose_do_what_they_say() {
+    let place = Place::with_work("simple", 5);
+    let quiet = place.run(&format!("{} --quiet", line("baseline"))).code(0);
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
+    let json = place.run(&format!("{} --json", line("baseline"))).code(0);
+    let object: Value = serde_json::from_str(&json.out).unwrap();
+    assert!(object["makespan_seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(object["policy"], "baseline");
+    assert_eq!(json.err, "");
+    let verbose = place.run(&format!("{} --verbose", line("baseline"))).code(0);
+    assert!(verbose.out.contains("s] Completed node describe of request req_"), "{}", verbose.out);
+    assert!(verbose.out.contains("on GPU(s) ["), "{}", verbose.out);
+}
+
+#[test]
+fn lines_where_they_are_asked_for() {
+    let place = Place::with_work("simple", 5);
+    place.run(&format!("{} --quiet --format jsonl --out o", line("baseline"))).code(0);
+    assert!(place.path("o/baseline_execution_log.jsonl").exists());
+    assert!(!place.path("o/baseline_execution_log.json").exists());
+}
+
+#[test]
+fn bad_input_touches_nothing() {
+    let place = Place::with_work("simple", 3);
+    place.write("bad.yaml", "models: {a: {memory_gb: -1");
+    let run = "run --policy baseline --gpus 8 --config bad.yaml --requests work/requests.yaml --out out/deep";
+    place.run(run).code(2).says("error").says("bad.yaml");
+    assert_eq!(place.names(), ["bad.yaml", "work"]);
+}
+
+#[test]
+fn too_few_gpus_is_code_3_and_names_the_model() {
+    let place = Place::with_work("simple", 10);
+    let done = place.run(&format!("{} --gpus 3 --out out", line("baseline"))).code(3);
+    done.says("thinker").says("4").says("--gpus");
+    assert_eq!(place.names(), ["work"]);
+}
+
+#[test]
+fn the_number_of_gpus_has_to_come_from_somewhere() {
+    let place = Place::with_work("simple", 3);
+    let config = place.read("work/config.yaml");
+    let (without, _) = config.split_once("cluster:").unwrap();
+    place.write("work/config.yaml", without);
+    place.run(&line("baseline")).code(2).says("--gpus N");
+    place.run(&format!("{} --gpus 4 --quiet", line("baseline"))).code(0);
+}
+
+#[test]
+fn a_policy_without_the_mode_names_those_that_have_it() {
+    let place = Place::with_work("simple", 3);
+    place.run(&format!("{} --mode online", line("offline"))).code(2).says("no online mode").says("baseline");
+    assert_eq!(place.names(), ["work"]);
+}
+
+#[test]
+fn an_unwritable_place_is_named_and_nothing_is_left() {
+    let place = Place::with_work("simple", 3);
+    place.write("file", "in the way");
+    place.run(&format!("{} --out file/below", line("baseline"))).code(2).says("file/below").says("--out");
+    // The second of the two files cannot take its name: a folder has it.
+    std::fs::create_dir_all(place.path("o/baseline_execution_log.json/x")).unwrap();
+    place.run(&format!("{} --out o", line("baseline"))).code(2).says("baseline_execution_log.json");
+    let left: Vec<_> = std::fs::read_dir(place.path("o")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("partial")), "{left:?}");
+}
+
+#[test]
+fn faults_are_simulated() {
+    let place = Place::with_work("simple", 20);
+    let all_fail = format!("{} --fail-rate 1 --max-attempts 2 --quiet", line("baseline"));
+    place.run(&all_fail).code(4).says("20 of 20 requests failed");
+    place.run(&format!("{} --lose-gpu 9@1", line("baseline"))).code(2).says("GPUs 0 to 7");
+    let losses: String = (0..6).map(|gpu| format!(" --lose-gpu {gpu}@10")).collect();
+    place.run(&format!("{}{losses} --out lost", line("baseline"))).code(3).says("GPU");
+    assert!(!place.path("lost").exists());
+    place.run(&format!("{} --lose-gpu 0@10 --quiet", line("baseline"))).code(0);
+}

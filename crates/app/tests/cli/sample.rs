@@ -1,0 +1,28 @@
+use crate::support::{Place, inputs};
+
+#[test]
+fn without_a_command_the_sample_runs_under_every_policy() {
+    let place = Place::new();
+    let done = place.run("").code(0);
+    assert!(done.out.contains("gap to bound"), "{}", done.out);
+    assert!(done.out.contains("gswarm-out/sample-1"), "{}", done.out);
+    let policies: serde_json::Value = serde_json::from_str(&place.run("policies --json").out).unwrap();
+    for policy in policies.as_array().unwrap() {
+        let name = policy["name"].as_str().unwrap();
+        if policy["modes"].as_array().unwrap().iter().any(|mode| mode == "offline") {
+            assert!(done.out.contains(&format!("| {name}")), "{name} is not in\n{}", done.out);
+            let log = format!("gswarm-out/sample-1/{name}_execution_log.json");
+            place.run(&format!("check --quiet {log} {}", inputs("gswarm-out/sample-1"))).code(0);
+        }
+    }
+}
+
+#[test]
+fn an_earlier_sample_is_never_touched() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("gswarm-out/sample-1")).unwrap();
+    place.write("gswarm-out/sample-1/config.yaml", "mine");
+    assert!(place.run("").code(0).out.contains("sample-2"));
+    assert_eq!(place.read("gswarm-out/sample-1/config.yaml"), "mine");
+    place.run("--out gswarm-out").code(2).says("is there already");
+}

@@ -1,0 +1,130 @@
+use crate::support::{Place, inputs};
+
+#[test]
+fn wrong_usage_is_code_2_and_says_what_to_do() {
+    let place = Place::new();
+    let cases = [
+        ("jump", "unrecognized subcommand"),
+        ("run", "--policy"),
+        ("run --policy basline --config c --requests r", "baseline"),
+        ("run --policy baseline --gpus 0 --config c --requests r", "--gpus"),
+        ("run --policy baseline --gpus -1 --config c --requests r", "--gpus"),
+        ("run --policy baseline --gpus many --config c --requests r", "--gpus"),
+        ("run --policy baseline --fail-rate 2 --config c --requests r", "from 0 to 1"),
+        ("run --policy baseline --lose-gpu 3 --config c --requests r", "3@600"),
+        ("run --policy baseline --mode sideways --config c --requests r", "offline"),
+        ("run --policy baseline --pcie-gb-per-s 0 --config c --requests r", "above zero"),
+        ("run --policy baseline --alpha nan --config c --requests r", "zero or more"),
+        ("run --policy baseline --json --quiet --config c --requests r", "cannot be used"),
+        ("run --policy baseline --beta -1 --config c --requests r", "zero or more"),
+        ("generate --preset huge --out x", "simple"),
+        ("generate requests --config c --duration soon", "20min"),
+        ("generate requests --config c --mix a", "a=2"),
+        ("completions tcsh", "bash"),
+    ];
+    for (line, part) in cases {
+        place.run(line).code(2).says(part);
+        assert!(place.names().is_empty(), "{line} left {:?}", place.names());
+    }
+}
+
+#[test]
+fn missing_files_are_named() {
+    let place = Place::new();
+    place
+        .run("run --policy baseline --gpus 1 --config none.yaml --requests r")
+        .code(2)
+        .says("none.yaml")
+        .says("hint");
+    place.run("check none.json --config c --requests r").code(2).says("none.json");
+    place.run("run --policy baseline --gpus 1 --config . --requests r").code(2).says("is a folder");
+}
+
+#[test]
+fn live_runs_are_refused_for_now() {
+    let place = Place::with_work("simple", 1);
+    let line = format!("run --policy baseline {}", inputs("work"));
+    place.run(&format!("{line} --simulate true")).code(2).says("--simulate false");
+    place.run(&format!("{line} --simulate")).code(2).says("backend");
+    assert_eq!(place.names(), ["work"]);
+    place.run(&format!("{line} --simulate false --quiet")).code(0);
+}
+
+#[test]
+fn help_has_examples_everywhere() {
+    let place = Place::new();
+    for command in
+        ["", "run", "check", "generate", "generate config", "generate requests", "policies", "completions"]
+    {
+        let done = place.run(&format!("{command} --help")).code(0);
+        assert!(done.out.contains("Examples:"), "{command}");
+    }
+    assert!(place.run("--version").code(0).out.starts_with("gswarm "));
+}
+
+#[test]
+fn policies_are_listed() {
+    let place = Place::new();
+    let text = place.run("policies").code(0).out;
+    let json: serde_json::Value = serde_json::from_str(&place.run("policies --json").code(0).out).unwrap();
+    assert!(!json.as_array().unwrap().is_empty());
+    for policy in json.as_array().unwrap() {
+        assert!(text.contains(policy["name"].as_str().unwrap()));
+        assert!(!policy["about"].as_str().unwrap().is_empty());
+    }
+    let online = place.run("policies --mode online").code(0).out;
+    assert!(online.contains("baseline") && !online.contains("| offline "), "{online}");
+}
+
+#[test]
+fn completions_are_printed_for_every_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(place.run(&format!("completions {shell}")).code(0).out.contains("gswarm"));
+    }
+}
+
+/// `gswarm ... | head -1`: the reader goes away in the middle.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let place = Place::with_work("simple", 200);
+    let lines = [
+        "policies".to_string(),
+        "completions bash".to_string(),
+        "generate config --preset complex".to_string(),
+        "generate requests --config work/config.yaml --requests 5000".to_string(),
+        format!("run --policy baseline --verbose {}", inputs("work")),
+    ];
+    for line in lines {
+        let mut child = place
+            .command(&line)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let done = child.wait_with_output().unwrap();
+        let err = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(0), "{line}: {err}");
+        assert!(!err.contains("panic") && !err.contains("internal"), "{line}: {err}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_standard_output_is_an_error() {
+    let place = Place::new();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let done = place.command("policies").stdout(full).output().unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8(done.stderr).unwrap().contains("standard output"));
+}
+
+#[test]
+fn colour_only_where_it_is_wanted() {
+    let place = Place::new();
+    let line = "run --policy baseline --gpus 1 --config none --requests none";
+    assert!(!place.run(line).err.contains('\u{1b}'));
+    assert!(!place.run(&format!("{line} --color never")).err.contains('\u{1b}'));
+    assert!(place.run(&format!("{line} --color always")).err.contains('\u{1b}'));
+}
