@@ -13,10 +13,10 @@ pub mod id;
 pub mod input;
 pub mod instance;
 pub mod log;
-pub mod policy;
-pub mod sim;
 pub mod log_file;
+pub mod policy;
 pub mod report;
+pub mod sim;
 pub mod time;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};

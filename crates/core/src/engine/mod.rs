@@ -259,6 +259,7 @@ impl<'i> Engine<'i> {
             if self.states[task] != TaskState::GivenUp {
                 self.states[task] = TaskState::GivenUp;
                 self.open -= 1;
+                self.news.push(News::GivenUp(task));
                 given_up.extend(self.instance.successors(task));
             }
         }

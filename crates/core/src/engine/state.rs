@@ -91,6 +91,8 @@ pub enum News {
     Freed(Gpus),
     /// A GPU is gone.
     Lost(GpuId),
+    /// A task will never run: it, or something it needs, failed too often.
+    GivenUp(TaskId),
 }
 
 /// Why a decision cannot be carried out.

@@ -140,7 +140,8 @@ impl Policy for Balanced {
         self.new_round();
     }
 
-    fn lost(&mut self, _gpu: GpuId, _view: &View<'_>) {
+    fn lost(&mut self, _gpu: GpuId, view: &View<'_>) {
+        self.windows = sketch::tiles_left(view.instance(), view.alive());
         self.new_round();
     }
 }

@@ -74,6 +74,7 @@ impl Baseline {
                     self.round += 1;
                 }
                 News::Lost(_) => self.round += 1,
+                News::GivenUp(_) => {}
             }
         }
         read_any

@@ -123,4 +123,8 @@ impl Policy for Hybrid<'_> {
     fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
         self.lists.lost(gpu, view);
     }
+
+    fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
+        self.lists.given_up(task);
+    }
 }

@@ -105,7 +105,8 @@ impl Policy for Improved {
         self.new_round();
     }
 
-    fn lost(&mut self, _gpu: GpuId, _view: &View<'_>) {
+    fn lost(&mut self, _gpu: GpuId, view: &View<'_>) {
+        self.tiles = sketch::tiles_left(view.instance(), view.alive());
         self.new_round();
     }
 }

@@ -90,6 +90,13 @@ impl<'i> Lists<'i> {
         }
     }
 
+    /// A task that will never run must not stand before others.
+    pub fn given_up(&mut self, task: TaskId) {
+        if self.is_assigned(task) && !self.gone[task] {
+            self.take(task);
+        }
+    }
+
     pub fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
         if self.fallback.is_none() {
             let mut fallback = Baseline::new(self.instance);

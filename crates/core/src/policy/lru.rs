@@ -10,7 +10,7 @@ use super::Policy;
 use super::ready::ReadyByModel;
 use super::{place, sketch};
 use crate::engine::{Decision, View};
-use crate::id::{Gpus, IdVec, ModelId, TaskId};
+use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
 /// Strictly first come, first served; evicts what was used least recently.
@@ -50,5 +50,9 @@ impl Policy for Lru {
         let model = self.ready.models().next()?;
         let gpus = self.least_recently_used(view, model)?;
         self.ready.pop(model).map(|task| Decision::Start { task, gpus })
+    }
+
+    fn lost(&mut self, _gpu: GpuId, view: &View<'_>) {
+        self.tiles = sketch::tiles_left(view.instance(), view.alive());
     }
 }

@@ -1,5 +1,6 @@
 //! A rough plan: where tasks go and when they would run, reckoned without the engine. Several policies start from one.
 
+use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::{Instance, Model, Residency};
 use crate::time::{Span, Time};
@@ -9,8 +10,18 @@ use std::collections::BinaryHeap;
 /// Windows of a model that do not overlap, from the first GPU on. Plans use no others: windows that start anywhere would
 /// split the GPUs so that fewer fit.
 pub(super) fn tiles(model: &Model) -> Vec<Gpus> {
+    cut(model.windows())
+}
+
+/// The same for all models, of the GPUs that are left.
+pub(super) fn tiles_left(instance: &Instance, alive: &GpuSet) -> IdVec<ModelId, Vec<Gpus>> {
+    let left = |model: &Model| cut(model.windows().filter(|&window| alive.contains_all(window)));
+    instance.models.iter().map(left).collect()
+}
+
+fn cut(windows: impl Iterator<Item = Gpus>) -> Vec<Gpus> {
     let mut tiles: Vec<Gpus> = Vec::new();
-    for window in model.windows() {
+    for window in windows {
         if tiles.last().is_none_or(|last| last.first.0 + last.count <= window.first.0) {
             tiles.push(window);
         }

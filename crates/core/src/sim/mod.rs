@@ -153,6 +153,7 @@ impl Simulation<'_> {
                 News::Ready(task) => policy.ready(task, &self.engine.view()),
                 News::Freed(gpus) => policy.freed(gpus, &self.engine.view()),
                 News::Lost(gpu) => policy.lost(gpu, &self.engine.view()),
+                News::GivenUp(task) => policy.given_up(task, &self.engine.view()),
             }
         }
         while let Some(decision) = policy.decide(&self.engine.view()) {
@@ -171,11 +172,15 @@ impl Simulation<'_> {
     fn stalled(&self) -> SimError {
         let view = self.engine.view();
         let instance = view.instance();
-        let of_state = |state| instance.task_ids().find(move |&task| view.state(task) == state);
-        // A ready task says more than one that waits for it.
-        let task = of_state(TaskState::Ready).or_else(|| of_state(TaskState::Waiting)).unwrap_or(TaskId(0));
-        let model = &instance.models[instance.model_of(task)];
-        let can_ever_run = model.windows().any(|window| view.alive().contains_all(window));
+        let model_of = |task: TaskId| &instance.models[instance.model_of(task)];
+        let can_ever_run =
+            |task: TaskId| model_of(task).windows().any(|window| view.alive().contains_all(window));
+        let of_state = |state| instance.task_ids().filter(move |&task| view.state(task) == state);
+        // One that can never run says most, then a ready one, then one that waits for others.
+        let hopeless = of_state(TaskState::Ready).find(|&task| !can_ever_run(task));
+        let ready = hopeless.or_else(|| of_state(TaskState::Ready).next());
+        let task = ready.or_else(|| of_state(TaskState::Waiting).next()).unwrap_or(TaskId(0));
+        let model = model_of(task);
         let waits_for = match view.state(task) {
             TaskState::Ready => {
                 format!(
@@ -196,7 +201,7 @@ impl Simulation<'_> {
             left: view.open_tasks(),
             task: instance.task_name(task),
             waits_for,
-            gpus_lost: !can_ever_run,
+            gpus_lost: hopeless.is_some(),
         }
     }
 }

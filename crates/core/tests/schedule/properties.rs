@@ -73,8 +73,6 @@ fn problem() -> impl Strategy<Value = Problem> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
-
     #[test]
     fn every_policy_finishes_every_feasible_problem(problem in problem()) {
         for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(problem.mode)) {
