@@ -1,0 +1,175 @@
+//! Lower bounds: times that no valid schedule can go below, each with a witness that can be recomputed by hand.
+//!
+//! Four arguments, the largest value wins:
+//! - **area**: the work of all tasks, spread evenly over all GPUs;
+//! - **switching**: the same, plus what loading takes at the very least;
+//! - **path**: the longest chain of one request behind the cheapest way to its first model;
+//! - **replicas**: the work of one model over as many replicas as the cluster can hold, between the earliest moments at
+//!   which they can begin and the least that comes after them (Carlier).
+
+mod entry;
+mod replicas;
+mod switching;
+
+use crate::id::{IdVec, ModelId, RequestId, TaskId};
+use crate::instance::{Instance, Model};
+use crate::time::{Span, Time};
+use entry::entry_costs;
+
+/// A bound and why it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// No makespan is shorter.
+    pub value: Span,
+    /// The argument that gives it.
+    pub witness: Witness,
+}
+
+/// What an independent check needs to recompute a bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// `work` GPU-microseconds over `gpus` GPUs.
+    Area {
+        /// Execution time times GPUs, over all tasks, at the best batch size.
+        work: u128,
+        /// The GPUs.
+        gpus: u32,
+    },
+    /// The area, plus loading.
+    Switching {
+        /// Execution time times GPUs, over all tasks, at the best batch size.
+        work: u128,
+        /// The least GPU-time that is spent without executing, for this makespan.
+        loading: u128,
+        /// The GPUs.
+        gpus: u32,
+    },
+    /// One request's longest path.
+    Path {
+        /// The request.
+        request: RequestId,
+        /// Its tasks on the path, in order.
+        tasks: Vec<TaskId>,
+        /// Before the first of them can begin: arrival, or the cheapest way to its model.
+        head: Span,
+    },
+    /// One model's tasks on its replicas.
+    Replicas {
+        /// The model.
+        model: ModelId,
+        /// As many replicas as the cluster can hold, or as there are tasks in the set.
+        replicas: u64,
+        /// Only tasks whose head is at least this.
+        least_head: Span,
+        /// Only tasks whose tail is at least this.
+        least_tail: Span,
+        /// The smallest heads, work, and smallest tails of the set, added up, in microseconds.
+        total: u128,
+    },
+}
+
+impl Witness {
+    /// The name of the argument.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Witness::Area { .. } => "area",
+            Witness::Switching { .. } => "switching",
+            Witness::Path { .. } => "path",
+            Witness::Replicas { .. } => "replicas",
+        }
+    }
+}
+
+/// The best bound on the makespan that we know.
+#[must_use]
+pub fn lower_bound(instance: &Instance) -> Span {
+    best_bound(instance).value
+}
+
+/// The best bound on the makespan that we know, and why it holds.
+#[must_use]
+pub fn best_bound(instance: &Instance) -> Bound {
+    let all = all_bounds(instance);
+    all.into_iter().max_by_key(|bound| bound.value).expect("there is always the area")
+}
+
+/// Every argument's bound, in the order in which they are described above.
+#[must_use]
+pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
+    let entry = entry_costs(instance);
+    let slack = Slack::of(instance, &entry);
+    let work = total_work(instance);
+    let gpus = instance.cluster.gpus.max(1);
+    let area = Span(work.div_ceil(u128::from(gpus)) as u64);
+    let mut bounds = vec![Bound { value: area, witness: Witness::Area { work, gpus } }];
+    bounds.extend(switching::bound(instance, &slack, work));
+    bounds.extend(longest_path(instance, &slack));
+    bounds.extend(instance.models.keys().filter_map(|model| replicas::bound(instance, &slack, model)));
+    bounds
+}
+
+/// The least that comes before each task can begin, and after it has ended.
+pub(crate) struct Slack {
+    pub head: IdVec<TaskId, Span>,
+    pub tail: IdVec<TaskId, Span>,
+}
+
+impl Slack {
+    fn of(instance: &Instance, entry: &IdVec<ModelId, Span>) -> Slack {
+        let none: IdVec<TaskId, Span> = vec![Span::ZERO; instance.tasks()].into();
+        let mut slack = Slack { head: none.clone(), tail: none };
+        for request in &instance.requests {
+            let workflow = &instance.workflows[request.workflow];
+            let task = |node: u32| TaskId(request.first_task.0 + node);
+            for &node in &workflow.order {
+                let before = workflow.predecessors(node).iter().map(|&other| task(other));
+                let inputs = before.map(|before| slack.head[before] + instance.execution(before)).max();
+                let ready = inputs.unwrap_or(request.arrival.since(Time::ZERO));
+                // Its model must be on its GPUs too, which takes its entry from the start of the run.
+                slack.head[task(node)] = ready.max(entry[workflow.models[node as usize]]);
+            }
+            for &node in workflow.order.iter().rev() {
+                let after = workflow.successors(node).iter().map(|&other| task(other));
+                let rest = after.map(|after| slack.tail[after] + instance.execution(after)).max();
+                slack.tail[task(node)] = rest.unwrap_or(Span::ZERO);
+            }
+        }
+        slack
+    }
+}
+
+/// What one execution takes of its GPUs at the best batch size, in millionths of its batch-1 time.
+fn best_share(model: &Model) -> u64 {
+    let shares = model.slowdown.iter().zip(1u64..).map(|(&slow, batch)| u64::from(slow) / batch);
+    shares.min().unwrap_or(1_000_000)
+}
+
+fn total_work(instance: &Instance) -> u128 {
+    let shares: IdVec<ModelId, u64> = instance.models.iter().map(best_share).collect();
+    let work = instance.task_ids().map(|task| {
+        let model = instance.model_of(task);
+        let gpus = u128::from(instance.models[model].gpus);
+        u128::from(instance.execution(task).0) * gpus * u128::from(shares[model])
+    });
+    work.sum::<u128>() / 1_000_000
+}
+
+fn longest_path(instance: &Instance, slack: &Slack) -> Option<Bound> {
+    let length = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
+    let first = instance.task_ids().max_by_key(|&task| (length(task), std::cmp::Reverse(task)))?;
+    // Every task of a longest path has the same length; the one with the smallest head begins it.
+    let request = instance.request_of(first);
+    let begins = instance.tasks_of(request).filter(|&task| length(task) == length(first));
+    let mut task = begins.min_by_key(|&task| slack.head[task])?;
+    let (head, value) = (slack.head[task], length(task));
+    let mut tasks = vec![task];
+    while let Some(next) = instance
+        .successors(task)
+        .find(|&after| slack.tail[task] == instance.execution(after) + slack.tail[after])
+    {
+        tasks.push(next);
+        task = next;
+    }
+    Some(Bound { value, witness: Witness::Path { request, tasks, head } })
+}
