@@ -85,6 +85,15 @@ impl GpuSet {
         self.words.iter_mut().zip(&other.words).for_each(|(a, &b)| *a &= b);
     }
 
+    /// The windows of `width` that start in this set and lie inside `cell`, counted from the first GPU of the cell.
+    #[must_use]
+    pub fn within(&self, cell: Gpus, width: u32) -> GpuSet {
+        let mut inside = GpuSet::empty(cell.count);
+        let fits = |first: u32| first + width <= cell.count && self.contains(GpuId(cell.first.0 + first));
+        (0..cell.count).filter(|&first| fits(first)).for_each(|first| inside.insert(GpuId(first)));
+        inside
+    }
+
     /// What is in this set and not in `other`.
     #[must_use]
     pub fn without(&self, other: &GpuSet) -> GpuSet {

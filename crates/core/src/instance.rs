@@ -317,6 +317,35 @@ impl Instance {
         Ok(instance)
     }
 
+    /// The part of the problem that some requests make on some GPUs, numbered from 0: a problem of its own.
+    #[must_use]
+    pub fn restrict(&self, requests: &[RequestId], cell: Gpus) -> Instance {
+        let models = self
+            .models
+            .iter()
+            .map(|model| Model { starts: model.starts.within(cell, model.gpus), ..model.clone() });
+        let mut part = Instance {
+            models: models.collect(),
+            workflows: self.workflows.clone(),
+            requests: IdVec::with_capacity(requests.len()),
+            cluster: Cluster { gpus: cell.count, ..self.cluster.clone() },
+            mode: self.mode,
+            request_of: IdVec::new(),
+            model_of: IdVec::new(),
+            execution: IdVec::new(),
+        };
+        for (id, &request) in requests.iter().enumerate() {
+            let first_task = TaskId::from(part.execution.len());
+            part.requests.push(Request { first_task, ..self.requests[request].clone() });
+            for task in self.tasks_of(request) {
+                part.request_of.push(RequestId::from(id));
+                part.model_of.push(self.model_of[task]);
+                part.execution.push(self.execution[task]);
+            }
+        }
+        part
+    }
+
     /// The number of nodes of all requests.
     #[must_use]
     pub fn tasks(&self) -> usize {

@@ -2,12 +2,13 @@
 //!
 //! No GPU executes before the earliest head. And for a makespan T a model whose executions take P needs at least
 //! P / (T - its entry) visits, since no visit executes for longer than that; each visit is a load on all GPUs of a replica.
-//! Loads may fall into the idle start, so the larger of the two counts, not the sum.
+//! Loads may fall into the idle start, so the larger of the two counts, not the sum. Where several models share a GPU, one
+//! can be loaded while another executes, and only the idle start counts.
 
 use super::entry::{entry_costs, load_costs};
 use super::{Bound, Slack, Witness, best_share};
 use crate::id::{IdVec, ModelId};
-use crate::instance::Instance;
+use crate::instance::{Instance, Residency};
 use crate::time::Span;
 
 pub(super) fn bound(instance: &Instance, slack: &Slack, work: u128) -> Option<Bound> {
@@ -58,6 +59,9 @@ impl Visits {
 
     fn least_loading(&self, instance: &Instance, makespan: u64) -> u128 {
         let idle_start = u128::from(self.earliest.0) * u128::from(instance.cluster.gpus);
+        if instance.cluster.residency == Residency::Memory {
+            return idle_start;
+        }
         let loads = self.work.iter_enumerated().filter(|&(_, &work)| work > 0).map(|(model, &work)| {
             let longest = makespan.saturating_sub(self.entry[model].0).max(1);
             let visits = work.div_ceil(u128::from(longest)).max(1);

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::state::{Effect, LoadState, News, Rejected, Resident};
 use crate::cost;
-use crate::id::{GpuId, Gpus, ModelId};
+use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::Residency;
 use crate::log::Load;
 use crate::time::{Span, Time};
@@ -80,6 +80,7 @@ impl Engine<'_> {
         model: ModelId,
         gpus: Gpus,
         for_run: bool,
+        ahead_of: Option<TaskId>,
     ) -> Result<(Span, Box<[ModelId]>), Rejected> {
         if let Some(gpu) = gpus.iter().find(|&gpu| self.gpus[gpu].load.is_some()) {
             return Err(Rejected::Loading { gpu });
@@ -95,14 +96,19 @@ impl Engine<'_> {
             self.empty.remove(gpu);
         }
         let evicted: Box<[ModelId]> = plan.evicted.into();
-        let load = LoadState { model, gpus, start: self.now, for_run, evicted: evicted.clone() };
+        let load = LoadState { model, gpus, start: self.now, for_run, ahead_of, evicted: evicted.clone() };
         self.loads[gpus.first] = Some(load);
         self.runs[gpus.first].expected_load_end = self.now + plan.span;
         self.effects.push(Effect::Load { model, gpus, span: plan.span });
         Ok((plan.span, evicted))
     }
 
-    pub(super) fn load_ahead(&mut self, model: ModelId, gpus: Gpus) -> Result<(), Rejected> {
+    pub(super) fn load_ahead(
+        &mut self,
+        model: ModelId,
+        gpus: Gpus,
+        ahead_of: Option<TaskId>,
+    ) -> Result<(), Rejected> {
         self.check_window(model, gpus)?;
         if self.holding[model].contains_all(gpus) {
             return Err(Rejected::AlreadyThere { model, gpus });
@@ -110,7 +116,7 @@ impl Engine<'_> {
         let running = gpus.iter().find(|&gpu| self.gpus[gpu].run.is_some());
         match (running, self.instance.cluster.residency) {
             (Some(gpu), Residency::Single) => Err(Rejected::Busy { gpu }),
-            _ => self.begin_load(model, gpus, false).map(|_| ()),
+            _ => self.begin_load(model, gpus, false, ahead_of).map(|_| ()),
         }
     }
 
@@ -146,17 +152,29 @@ impl Engine<'_> {
         run.count_batch(self.now);
     }
 
-    /// Writes down a load that no execution bears.
+    /// Writes down a load that no execution bears, unless one may still come to bear it.
     pub(super) fn record_load(&mut self, load: LoadState, lost: bool) {
         self.news.push(News::Freed(load.gpus));
-        self.log.loads.push(Load {
-            model: load.model,
-            gpus: load.gpus,
-            start: load.start,
-            end: self.now,
-            lost,
-            evicted: load.evicted,
-        });
+        let LoadState { model, gpus, start, evicted, .. } = load;
+        let record = Load { model, gpus, start, end: self.now, lost, evicted };
+        match load.ahead_of {
+            Some(task) if !lost => self.log.loads.extend(self.prepared.insert(task, record)),
+            _ => self.log.loads.push(record),
+        }
+    }
+
+    /// The load that was made ahead of `task`, if it ends just now on these GPUs: then it is the task's own switch.
+    pub(super) fn take_prepared(&mut self, task: TaskId, gpus: Gpus) -> (Span, Box<[ModelId]>) {
+        if self.prepared.is_empty() {
+            return (Span::ZERO, Box::default());
+        }
+        match self.prepared.remove(&task) {
+            Some(load) if load.end == self.now && load.gpus == gpus => (load.end - load.start, load.evicted),
+            other => {
+                self.log.loads.extend(other);
+                (Span::ZERO, Box::default())
+            }
+        }
     }
 
     pub(super) fn evict_where(&mut self, gpu: GpuId, leaves: impl Fn(ModelId) -> bool) {

@@ -15,7 +15,7 @@ pub use view::View;
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
-use crate::log::{Execution, ExecutionLog, Status};
+use crate::log::{Execution, ExecutionLog, Load, Status};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
 use state::{Gpu, LoadState, Member, Run};
@@ -45,6 +45,8 @@ pub struct Engine<'i> {
     empty: GpuSet,
     holding: IdVec<ModelId, GpuSet>,
     joinable: IdVec<ModelId, GpuSet>,
+    /// Loads that were made ahead of a task that has not started.
+    prepared: FxHashMap<TaskId, Load>,
     log: ExecutionLog,
     effects: Vec<Effect>,
     news: Vec<News>,
@@ -86,6 +88,7 @@ impl<'i> Engine<'i> {
             empty: GpuSet::full(gpus),
             holding: vec![no_gpu.clone(); instance.models.len()].into(),
             joinable: vec![no_gpu; instance.models.len()].into(),
+            prepared: FxHashMap::default(),
             log: ExecutionLog::default(),
             effects: Vec::new(),
             news: Vec::new(),
@@ -112,7 +115,9 @@ impl<'i> Engine<'i> {
 
     /// What happened so far; the run is over for this engine.
     #[must_use]
-    pub fn into_log(self) -> ExecutionLog {
+    pub fn into_log(mut self) -> ExecutionLog {
+        self.log.loads.extend(self.prepared.into_values());
+        self.log.loads.sort_by_key(|load| (load.end, load.gpus));
         self.log
     }
 
@@ -144,7 +149,7 @@ impl<'i> Engine<'i> {
     pub fn apply(&mut self, decision: Decision) -> Result<(), Rejected> {
         match decision {
             Decision::Start { task, gpus } => self.start(task, gpus),
-            Decision::Load { model, gpus } => self.load_ahead(model, gpus),
+            Decision::Load { model, gpus, ahead_of } => self.load_ahead(model, gpus, ahead_of),
             Decision::Wake { at } if at > self.now => {
                 self.effects.push(Effect::Wake { at });
                 Ok(())
@@ -186,9 +191,9 @@ impl<'i> Engine<'i> {
             return Err(Rejected::Busy { gpu });
         }
         let (switch, evicted) = if self.holding[model].contains_all(gpus) {
-            (Span::ZERO, Box::default())
+            self.take_prepared(task, gpus)
         } else {
-            self.begin_load(model, gpus, true)?
+            self.begin_load(model, gpus, true, None)?
         };
         for gpu in gpus.iter() {
             self.gpus[gpu].run = Some(lead);

@@ -19,6 +19,9 @@ pub enum Decision {
         model: ModelId,
         /// As many consecutive GPUs as it needs.
         gpus: Gpus,
+        /// The task that will start there next, where the load is made for one whose inputs are not there yet. If the
+        /// two meet to the microsecond, the load is written down as that task's switch.
+        ahead_of: Option<TaskId>,
     },
     /// Ask again at this time, even if nothing happens until then.
     Wake {
@@ -248,5 +251,6 @@ pub(super) struct LoadState {
     pub start: Time,
     /// An execution waits for it; else it was made ahead of need.
     pub for_run: bool,
+    pub ahead_of: Option<TaskId>,
     pub evicted: Box<[ModelId]>,
 }

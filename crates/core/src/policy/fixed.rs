@@ -71,7 +71,7 @@ impl Static {
         let free = |gpus: Gpus| gpus.iter().all(|gpu| !view.is_loading(gpu) && view.alive().contains(gpu));
         let next = self.to_load.iter().rposition(|&(_, gpus)| free(gpus))?;
         let (model, gpus) = self.to_load.remove(next);
-        Some(Decision::Load { model, gpus })
+        Some(Decision::Load { model, gpus, ahead_of: None })
     }
 
     /// A free replica, on the server where the request ran before if possible, else the one idle longest.

@@ -170,7 +170,7 @@ fn illegal_decisions_are_refused_and_change_nothing() {
     assert_eq!(engine.apply(start(0, 0, 1)), Ok(()));
     assert_eq!(engine.apply(start(2, 0, 2)), Err(Rejected::Busy { gpu: GpuId(0) }));
     assert_eq!(engine.apply(start(0, 1, 1)), Err(Rejected::NotReady { task: TaskId(0) }), "already running");
-    let load = Decision::Load { model: ModelId(1), gpus: Gpus::new(2, 2) };
+    let load = Decision::Load { model: ModelId(1), gpus: Gpus::new(2, 2), ahead_of: None };
     assert_eq!(engine.apply(load), Ok(()));
     assert_eq!(engine.apply(load), Err(Rejected::Loading { gpu: GpuId(2) }));
     let past = Decision::Wake { at: Time::ZERO };
