@@ -1,48 +1,46 @@
-//! JSON and JSON Lines into a [`Tree`], without recursion.
+//! JSON and JSON Lines into a [`Tree`]. The grammar is jiter's; which containers are open is kept here, without recursion.
 
 use super::code::Code;
 use super::text::TextFault;
 use super::tree::{Kind, Tree};
+use jiter::{Jiter, JiterError, JiterErrorType, JiterResult, JsonErrorType, Peek};
 
 /// How deep mappings and lists may be nested.
 pub(super) const MAX_DEPTH: usize = 128;
 
 /// Reads the first value of a JSON text; where more follows it, the place where that starts.
 pub(super) fn one(tree: &mut Tree<'_>) -> Result<Option<usize>, TextFault> {
-    let mut parser = Parser::new(tree);
-    parser.value()?;
-    parser.blanks();
-    Ok((parser.pos < parser.bytes.len()).then_some(parser.pos))
+    let mut reader = Reader::new(tree);
+    reader.value()?;
+    Ok(reader.next())
 }
 
 /// Several values one after the other become one list. A line that is no JSON is reported, and the next line that
 /// starts an object is where reading goes on.
 pub(super) fn lines(tree: &mut Tree<'_>, faults: &mut Vec<TextFault>) {
     let list = tree.open(Kind::Seq, 0);
-    let mut parser = Parser::new(tree);
+    let mut reader = Reader::new(tree);
     let mut count = 0;
-    loop {
-        parser.blanks();
-        if parser.pos == parser.bytes.len() {
-            break;
-        }
-        let (start, line) = (parser.tree.len(), parser.pos);
-        match parser.value() {
+    while let Some(line) = reader.next() {
+        let start = reader.tree.len();
+        match reader.value() {
             Ok(()) => count += 1,
             Err(fault) => {
-                parser.tree.truncate(start);
-                parser.skip_to_next_object(line);
                 faults.push(fault);
+                reader.tree.truncate(start);
+                let Some(line_end) = reader.source[line..].find("\n{") else { break };
+                reader.seek(line + line_end + 1);
             }
         }
     }
     tree.close(list, count);
 }
 
-struct Parser<'a, 't> {
-    bytes: &'a [u8],
+struct Reader<'a, 't> {
     source: &'a str,
-    pos: usize,
+    json: Jiter<'a>,
+    /// Where in the source the text of `json` starts.
+    base: usize,
     tree: &'t mut Tree<'a>,
     open: Vec<Open>,
 }
@@ -53,252 +51,133 @@ struct Open {
     is_map: bool,
 }
 
-impl<'a, 't> Parser<'a, 't> {
-    fn new(tree: &'t mut Tree<'a>) -> Parser<'a, 't> {
+impl<'a, 't> Reader<'a, 't> {
+    fn new(tree: &'t mut Tree<'a>) -> Reader<'a, 't> {
         let source = tree.source();
-        Parser { bytes: source.as_bytes(), source, pos: 0, tree, open: Vec::new() }
+        let json = Jiter::new(source.as_bytes()).with_allow_inf_nan();
+        Reader { source, json, base: 0, tree, open: Vec::new() }
     }
 
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.pos).copied()
-    }
-
-    fn blanks(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
-            self.pos += 1;
-        }
-    }
-
-    fn skip_to_next_object(&mut self, from: usize) {
+    fn seek(&mut self, to: usize) {
+        self.json = Jiter::new(&self.source.as_bytes()[to..]).with_allow_inf_nan();
+        self.base = to;
         self.open.clear();
-        self.pos = from;
-        while let Some(line_end) = self.bytes[self.pos..].iter().position(|&b| b == b'\n') {
-            self.pos += line_end + 1;
-            if self.peek() == Some(b'{') {
-                return;
-            }
-        }
-        self.pos = self.bytes.len();
+    }
+
+    fn at(&self) -> usize {
+        self.base + self.json.current_index()
+    }
+
+    /// Where the next thing stands that is not blank, if there is any.
+    fn next(&mut self) -> Option<usize> {
+        self.json.peek().ok().map(|_| self.at())
     }
 
     fn value(&mut self) -> Result<(), TextFault> {
+        let mut next = self.json.peek().map_err(|error| self.fault(error))?;
         loop {
-            self.blanks();
-            match self.peek() {
-                Some(open @ (b'{' | b'[')) => {
-                    if self.start(open == b'{')? {
-                        continue;
-                    }
+            let mut inner = match next {
+                Peek::Array | Peek::Object => self.start(next)?,
+                _ => {
+                    self.scalar(next).map_err(|error| self.fault(error))?;
+                    None
                 }
-                Some(b'"') => self.string()?,
-                Some(_) => self.word()?,
-                None => return Err(self.unexpected("a value")),
-            }
+            };
             // A value is complete; with it the containers that it is the last of.
-            loop {
+            next = loop {
+                if let Some(next) = inner {
+                    break next;
+                }
                 let Some(top) = self.open.last_mut() else { return Ok(()) };
                 top.children += 1 + u32::from(top.is_map);
                 let is_map = top.is_map;
-                self.blanks();
-                match self.peek() {
-                    Some(b',') => {
-                        self.pos += 1;
-                        if is_map {
-                            self.key()?;
-                        }
-                        break;
-                    }
-                    Some(b'}') if is_map => self.finish(),
-                    Some(b']') if !is_map => self.finish(),
-                    _ if is_map => return Err(self.unexpected("`,` or `}`")),
-                    _ => return Err(self.unexpected("`,` or `]`")),
-                }
-            }
+                inner = self.step(is_map, false).map_err(|error| self.fault(error))?;
+            };
         }
     }
 
-    /// Opens a container; whether it has any child, whose value comes next.
-    fn start(&mut self, is_map: bool) -> Result<bool, TextFault> {
+    /// Opens a container; what its first value starts with, or nothing where it has none and is closed again.
+    fn start(&mut self, container: Peek) -> Result<Option<Peek>, TextFault> {
         if self.open.len() == MAX_DEPTH {
-            return Err(TextFault::too_deep(self.pos));
+            return Err(TextFault::too_deep(self.at()));
         }
-        let index = self.tree.open(if is_map { Kind::Map } else { Kind::Seq }, self.pos);
+        let is_map = container == Peek::Object;
+        let index = self.tree.open(if is_map { Kind::Map } else { Kind::Seq }, self.at());
         self.open.push(Open { index, children: 0, is_map });
-        self.pos += 1;
-        self.blanks();
-        match self.peek() {
-            Some(b'}') if is_map => self.finish(),
-            Some(b']') if !is_map => self.finish(),
-            _ if is_map => {
-                self.key()?;
-                return Ok(true);
-            }
-            _ => return Ok(true),
-        }
-        Ok(false)
+        self.step(is_map, true).map_err(|error| self.fault(error))
     }
 
-    fn finish(&mut self) {
-        self.pos += 1;
-        if let Some(top) = self.open.pop() {
-            self.tree.close(top.index, top.children);
-        }
-    }
-
-    fn key(&mut self) -> Result<(), TextFault> {
-        self.blanks();
-        if self.peek() != Some(b'"') {
-            return Err(self.unexpected("a key in double quotes"));
-        }
-        self.string()?;
-        self.blanks();
-        if self.peek() != Some(b':') {
-            return Err(self.unexpected("`:`"));
-        }
-        self.pos += 1;
-        Ok(())
-    }
-
-    fn string(&mut self) -> Result<(), TextFault> {
-        let (at, start) = (self.pos, self.pos + 1);
-        self.pos = start;
-        self.skip_to_special();
-        if self.peek() == Some(b'"') {
-            self.tree.scalar(Kind::Quoted, at, start, self.pos - start);
-            self.pos += 1;
-            return Ok(());
-        }
-        let mut text = String::from(&self.source[start..self.pos]);
-        loop {
-            match self.peek() {
-                Some(b'"') => break,
-                Some(b'\\') => text.push(self.escape()?),
-                Some(_) => {
-                    let message = "a control character stands unescaped in a string".to_owned();
-                    return Err(TextFault::new(Code::Syntax, self.pos, message));
+    /// Goes on to the first or next value of the innermost container, past its key; without another one closes it.
+    fn step(&mut self, is_map: bool, is_first: bool) -> JiterResult<Option<Peek>> {
+        let from = self.at();
+        let next = match (is_map, is_first) {
+            (false, true) => self.json.known_array()?,
+            (false, false) => self.json.array_step()?,
+            (true, _) => {
+                let key = if is_first { self.json.known_object()? } else { self.json.next_key()? };
+                match key {
+                    Some(key) => {
+                        // Between the last value, or the opening bracket, and the key there is a comma at most.
+                        let quote = self.source[from..].find('"').map_or(from, |offset| from + offset);
+                        text(self.tree, self.source, quote, key);
+                        Some(self.json.peek()?)
+                    }
+                    None => None,
                 }
-                None => return Err(self.unexpected("the end of a string")),
-            }
-            let from = self.pos;
-            self.skip_to_special();
-            text.push_str(&self.source[from..self.pos]);
-        }
-        self.pos += 1;
-        self.tree.own_scalar(Kind::Quoted, at, &text);
-        Ok(())
-    }
-
-    fn skip_to_special(&mut self) {
-        let special = |&byte: &u8| byte == b'"' || byte == b'\\' || byte < 0x20;
-        let rest = &self.bytes[self.pos..];
-        self.pos += rest.iter().position(special).unwrap_or(rest.len());
-    }
-
-    fn escape(&mut self) -> Result<char, TextFault> {
-        let at = self.pos;
-        self.pos += 2;
-        let simple = match self.bytes.get(at + 1) {
-            Some(&byte @ (b'"' | b'\\' | b'/')) => byte as char,
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'u') => return self.unicode(at),
-            Some(_) => return Err(bad_escape(at)),
-            None => {
-                self.pos = self.bytes.len();
-                return Err(self.unexpected("the end of a string"));
             }
         };
-        Ok(simple)
+        if next.is_none()
+            && let Some(top) = self.open.pop()
+        {
+            self.tree.close(top.index, top.children);
+        }
+        Ok(next)
     }
 
-    fn unicode(&mut self, at: usize) -> Result<char, TextFault> {
-        let high = self.hex(at)?;
-        if !(0xD800..0xDC00).contains(&high) {
-            return char::from_u32(high).ok_or_else(|| bad_escape(at));
-        }
-        if !self.bytes[self.pos..].starts_with(b"\\u") {
-            return Err(bad_escape(at));
-        }
-        self.pos += 2;
-        let low = self.hex(at)?;
-        let pair = 0x10000 + ((high - 0xD800) << 10) + low.wrapping_sub(0xDC00);
-        if (0xDC00..0xE000).contains(&low) { char::from_u32(pair) } else { None }
-            .ok_or_else(|| bad_escape(at))
-    }
-
-    fn hex(&mut self, at: usize) -> Result<u32, TextFault> {
-        let digits = self.bytes.get(self.pos..self.pos + 4).ok_or_else(|| bad_escape(at))?;
-        self.pos += 4;
-        digits.iter().try_fold(0, |value, &digit| {
-            let digit = (digit as char).to_digit(16).ok_or_else(|| bad_escape(at))?;
-            Ok(value * 16 + digit)
-        })
-    }
-
-    /// A number, `true`, `false` or `null`.
-    fn word(&mut self) -> Result<(), TextFault> {
-        let start = self.pos;
-        let in_word = |&byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-        self.pos += self.bytes[start..].iter().take_while(|&byte| in_word(byte)).count();
-        let word = &self.bytes[start..self.pos];
-        let known: [&[u8]; 6] = [b"true", b"false", b"null", b"NaN", b"Infinity", b"-Infinity"];
-        if is_number(word) || known.contains(&word) {
-            self.tree.scalar(Kind::Plain, start, start, self.pos - start);
-            return Ok(());
-        }
-        let cut_off = self.pos == self.bytes.len()
-            && !word.is_empty()
-            && (known.iter().any(|known| known.starts_with(word)) || is_number(&[word, b"0"].concat()));
-        if !cut_off {
-            self.pos = start;
-        }
-        Err(self.unexpected("a value"))
-    }
-
-    /// What stands here is not what was expected; at the end of the text that means that the text was cut off.
-    fn unexpected(&self, expected: &str) -> TextFault {
-        match self.source[self.pos.min(self.source.len())..].chars().next() {
-            None => TextFault::truncated(self.source, &format!("{expected} was expected")),
-            Some(found) => {
-                let message = format!("invalid JSON: expected {expected}, found `{}`", found.escape_debug());
-                TextFault::new(Code::Syntax, self.pos, message)
+    fn scalar(&mut self, peek: Peek) -> JiterResult<()> {
+        let at = self.at();
+        match peek {
+            Peek::String => {
+                text(self.tree, self.source, at, self.json.known_str()?);
+                return Ok(());
             }
+            Peek::True | Peek::False => _ = self.json.known_bool(peek)?,
+            Peek::Null => self.json.known_null()?,
+            // What is no number either is refused as no value at all.
+            _ => _ = self.json.known_number_bytes(peek)?,
         }
+        self.tree.scalar(Kind::Plain, at, at, self.at() - at);
+        Ok(())
+    }
+
+    fn fault(&self, error: JiterError) -> TextFault {
+        let JiterErrorType::JsonError(kind) = error.error_type else {
+            unreachable!("only what was seen to be next is asked for");
+        };
+        let expected = match kind {
+            JsonErrorType::EofWhileParsingList => "`,` or `]` was expected",
+            JsonErrorType::EofWhileParsingObject => "a key, `:`, `,` or `}` was expected",
+            JsonErrorType::EofWhileParsingString => "the end of a string was expected",
+            JsonErrorType::EofWhileParsingValue => "a value was expected",
+            _ => {
+                let at = self.source.floor_char_boundary(self.base + error.index);
+                let found =
+                    self.source[at..].chars().next().map(|found| format!(" at `{}`", found.escape_debug()));
+                let message = format!("invalid JSON: {kind}{}", found.unwrap_or_default());
+                return TextFault::new(Code::Syntax, at, message);
+            }
+        };
+        TextFault::truncated(self.source, expected)
     }
 }
 
-fn bad_escape(at: usize) -> TextFault {
-    TextFault::new(Code::Syntax, at, "invalid JSON: a string has an escape that does not exist".to_owned())
-}
-
-/// Whether `word` is a number by the grammar of JSON.
-fn is_number(word: &[u8]) -> bool {
-    let digits = |from: usize| word[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let sign = usize::from(word.first() == Some(&b'-'));
-    let whole = digits(sign);
-    if whole == 0 || (whole > 1 && word[sign] == b'0') {
-        return false;
+/// Adds a string whose opening quote is at `at`; where it has escapes, `text` is not what the source says.
+fn text(tree: &mut Tree<'_>, source: &str, at: usize, text: &str) {
+    if source[at + 1..].starts_with(text) {
+        tree.scalar(Kind::Quoted, at, at + 1, text.len());
+    } else {
+        tree.own_scalar(Kind::Quoted, at, text);
     }
-    let mut at = sign + whole;
-    if word.get(at) == Some(&b'.') {
-        let fraction = digits(at + 1);
-        if fraction == 0 {
-            return false;
-        }
-        at += 1 + fraction;
-    }
-    if let Some(b'e' | b'E') = word.get(at) {
-        at += 1 + usize::from(matches!(word.get(at + 1), Some(b'+' | b'-')));
-        let exponent = digits(at);
-        if exponent == 0 {
-            return false;
-        }
-        at += exponent;
-    }
-    at == word.len()
 }
 
 #[cfg(test)]
