@@ -45,6 +45,8 @@ pub struct Cluster {
     pub gpus_per_server: Option<u32>,
     /// Memory of one GPU.
     pub gpu_memory_gb: f64,
+    /// Whether somebody said so, or it is only what is usual: then it matters where models share a GPU, and not elsewhere.
+    pub gpu_memory_given: bool,
     /// Cost of replacing models.
     pub switch: SwitchCost,
     /// How many models a GPU holds.
@@ -62,6 +64,7 @@ impl Cluster {
             gpus: spec.gpus?,
             gpus_per_server: spec.gpus_per_server,
             gpu_memory_gb: spec.gpu_memory_gb.unwrap_or(DEFAULT_GPU_MEMORY_GB),
+            gpu_memory_given: spec.gpu_memory_gb.is_some(),
             switch: SwitchCost {
                 rule: spec.switch_cost.unwrap_or(SwitchRule::Transfer),
                 pcie_gb_per_s: spec.pcie_gb_per_s.unwrap_or(16.0),
@@ -255,10 +258,17 @@ pub enum Infeasible {
         /// Per GPU.
         has_gb: f64,
     },
+    /// Longer than the clock can count.
+    #[error("all nodes one after the other take {0:.3e} s, and a run can count {max:.3e} s at most", max = LONGEST_RUN.seconds())]
+    TooLong(f64),
     /// More nodes than there are numbers for.
     #[error("{0} nodes are more than the {max} that one run can hold", max = u32::MAX)]
     TooManyNodes(u64),
 }
+
+/// What the execution and the loads of all nodes may take together: about 3,000 years. Even with every node tried a hundred
+/// times the clock does not run over.
+pub const LONGEST_RUN: Span = Span(100_000_000_000_000_000);
 
 fn server_note(per_server: Option<u32>) -> String {
     per_server.map_or(String::new(), |per| {
@@ -277,11 +287,15 @@ impl Instance {
         if total > u64::from(u32::MAX) {
             faults.push(Infeasible::TooManyNodes(total));
         }
+        let defaults: IdVec<ModelId, Option<Span>> =
+            scenario.models.iter().map(cost::default_execution).collect();
+        let serial = serial_seconds(scenario, &cluster, &models, &defaults);
+        if serial > LONGEST_RUN.seconds() {
+            faults.push(Infeasible::TooLong(serial));
+        }
         if !faults.is_empty() {
             return Err(faults);
         }
-        let defaults: IdVec<ModelId, Option<Span>> =
-            scenario.models.iter().map(cost::default_execution).collect();
         let start = scenario.requests.iter().filter_map(|r| r.timestamp).min().unwrap_or(0);
         let mut instance = Instance {
             models,
@@ -426,6 +440,34 @@ impl Instance {
         let node = self.node_of(task) as usize;
         format!("{}/{}", self.requests[self.request_of[task]].name, self.workflow_of(task).nodes[node])
     }
+}
+
+/// How long everything takes one after the other, each node with the dearest load of its model and the slowest batch.
+fn serial_seconds(
+    scenario: &Scenario,
+    cluster: &Cluster,
+    models: &IdVec<ModelId, Model>,
+    defaults: &IdVec<ModelId, Option<Span>>,
+) -> f64 {
+    let largest = models.iter().map(|model| model.memory_gb).fold(0.0, f64::max);
+    let dearest = |model: &Model| {
+        let cold = cluster.switch.of(None, model.memory_gb, model.load_seconds);
+        let switch = cluster.switch.of(Some(largest), model.memory_gb, model.load_seconds);
+        cold.max(switch).seconds()
+    };
+    let loads: IdVec<ModelId, f64> = models.iter().map(dearest).collect();
+    let slowest =
+        |model: ModelId| f64::from(models[model].slowdown.last().copied().unwrap_or(1_000_000)) / 1e6;
+    let of_request = |request: &crate::input::RequestSpec| -> f64 {
+        let nodes = scenario.workflows[usize::from(request.workflow)].nodes.iter().enumerate();
+        let time = |at: usize, model: ModelId| request.times.get(at).copied().flatten().or(defaults[model]);
+        nodes
+            .map(|(at, node)| {
+                time(at, node.model).unwrap_or(Span(1)).seconds() * slowest(node.model) + loads[node.model]
+            })
+            .sum()
+    };
+    scenario.requests.iter().map(of_request).sum()
 }
 
 fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {

@@ -14,6 +14,7 @@ pub mod input;
 pub mod instance;
 pub mod log;
 pub mod log_file;
+pub mod plan;
 pub mod policy;
 pub mod report;
 pub mod sim;

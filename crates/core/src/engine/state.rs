@@ -37,10 +37,10 @@ pub enum Event {
     Finished(TaskId),
     /// A task failed.
     Failed(TaskId),
+    /// A GPU is gone for good. A load that would end at the same instant is cut short.
+    Lost(GpuId),
     /// The load whose window starts at this GPU has ended.
     Loaded(GpuId),
-    /// A GPU is gone for good.
-    Lost(GpuId),
     /// A request came in.
     Arrived(RequestId),
     /// A time that a policy asked for.

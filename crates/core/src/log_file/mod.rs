@@ -115,6 +115,7 @@ impl LogFile {
             gpus_per_server: per_server.filter(|&per| per > 0),
             gpu_memory_gb: merge("gpu_memory_gb", rules.gpu_memory_gb, spec.gpu_memory_gb, &mut notes)
                 .unwrap_or(memory),
+            gpu_memory_given: false,
             switch: SwitchCost {
                 rule: rule.or(spec.switch_cost).unwrap_or(SwitchRule::Transfer),
                 pcie_gb_per_s: merge("pcie_gb_per_s", rules.pcie_gb_per_s, spec.pcie_gb_per_s, &mut notes)

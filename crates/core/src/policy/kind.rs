@@ -1,11 +1,15 @@
 //! The list of policies: names, what they are for, and how they are made.
 
-use super::{Policy, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, yardsticks};
+use super::{
+    Policy, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, yardsticks,
+};
 use crate::instance::{Instance, Mode, Residency};
 
 /// The policies there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PolicyKind {
+    /// See [`crate::plan`].
+    Planned,
     /// See [`super::Baseline`].
     Baseline,
     /// See [`super::Offline`].
@@ -45,11 +49,13 @@ pub struct PolicyParams {
     pub delta: f64,
     /// `online`: how many later tasks are looked at.
     pub lookahead: u32,
+    /// `planned`: rounds of search.
+    pub rounds: u64,
 }
 
 impl Default for PolicyParams {
     fn default() -> PolicyParams {
-        PolicyParams { seed: 0, alpha: 1.0, beta: 1.5, gamma: 0.3, delta: 0.5, lookahead: 3 }
+        PolicyParams { seed: 0, alpha: 1.0, beta: 1.5, gamma: 0.3, delta: 0.5, lookahead: 3, rounds: 8 }
     }
 }
 
@@ -67,6 +73,7 @@ const BOTH: &[Mode] = &[Mode::Offline, Mode::Online];
 impl PolicyKind {
     /// All of them, in the order in which they are shown.
     pub const ALL: &'static [PolicyKind] = &[
+        PolicyKind::Planned,
         PolicyKind::Baseline,
         PolicyKind::Offline,
         PolicyKind::Batch,
@@ -84,6 +91,7 @@ impl PolicyKind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            PolicyKind::Planned => "planned",
             PolicyKind::Baseline => "baseline",
             PolicyKind::Offline => "offline",
             PolicyKind::Batch => "batch",
@@ -102,6 +110,9 @@ impl PolicyKind {
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
+            PolicyKind::Planned => {
+                "the shortest makespan that a search finds, with a bound on what is left; for any batch"
+            }
             PolicyKind::Baseline => "first come, first served, as Ray does; the yardstick to beat",
             PolicyKind::Offline => {
                 "fewest switches for a batch known in advance: by level and model, GPUs balanced"
@@ -136,7 +147,11 @@ impl PolicyKind {
     #[must_use]
     pub fn modes(self) -> &'static [Mode] {
         match self {
-            PolicyKind::Offline | PolicyKind::Batch | PolicyKind::Balanced | PolicyKind::Hybrid => OFFLINE,
+            PolicyKind::Planned
+            | PolicyKind::Offline
+            | PolicyKind::Batch
+            | PolicyKind::Balanced
+            | PolicyKind::Hybrid => OFFLINE,
             PolicyKind::Baseline
             | PolicyKind::Improved
             | PolicyKind::Static
@@ -145,6 +160,18 @@ impl PolicyKind {
             | PolicyKind::RoundRobin
             | PolicyKind::Random => BOTH,
         }
+    }
+
+    /// Whether it is there to be compared with, not to be used.
+    #[must_use]
+    pub fn is_yardstick(self) -> bool {
+        matches!(self, PolicyKind::Lru | PolicyKind::RoundRobin | PolicyKind::Random)
+    }
+
+    /// Whether the planner starts from it.
+    #[must_use]
+    pub fn is_portfolio(self) -> bool {
+        self != PolicyKind::Planned
     }
 
     /// Whether it can be used in this mode.
@@ -164,6 +191,7 @@ impl PolicyKind {
     #[must_use]
     pub fn build<'i>(self, instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
         match self {
+            PolicyKind::Planned => planned::plan(instance, params),
             PolicyKind::Baseline => Box::new(baseline::Baseline::new(instance)),
             PolicyKind::Offline => Box::new(offline::Offline::new(instance)),
             PolicyKind::Batch => Box::new(batch::Batch::new(instance)),

@@ -15,6 +15,7 @@ pub fn cluster(gpus: u32, per_server: Option<u32>) -> Cluster {
         gpus,
         gpus_per_server: per_server,
         gpu_memory_gb: 80.0,
+        gpu_memory_given: false,
         switch: SwitchCost { rule: SwitchRule::Transfer, pcie_gb_per_s: 16.0, overhead_seconds: 2.0 },
         residency: Residency::Single,
     }

@@ -106,6 +106,22 @@ fn work_on_a_lost_gpu_moves_to_another() {
     }
 }
 
+/// Round numbers are what people type: the load and the GPU end at the same microsecond.
+#[test]
+fn a_gpu_lost_at_the_end_of_a_load_cuts_it_short() {
+    let problem = Problem::on(4).model("wide", 2, 79.0, 30.0).workflow(&[0, 0], &[(0, 1)]);
+    let instance = problem.request(0, 0.0, &[20.0, 20.0]).build();
+    for (gpu, at) in [(0, 30), (1, 30), (1, 50), (2, 30)] {
+        let faults = Faults { lose: vec![(Time(at * 1_000_000), GpuId(gpu))], ..Faults::default() };
+        for &kind in PolicyKind::ALL {
+            let log = run(&instance, kind, &SimOptions { max_attempts: 3, faults: faults.clone() }).unwrap();
+            assert!(
+                log.executions.iter().filter(|execution| execution.status == Status::Completed).count() == 2
+            );
+        }
+    }
+}
+
 #[test]
 fn losing_the_gpus_that_a_model_needs_is_named() {
     let problem = Problem::on(2).model("wide", 2, 8.0, 1.0).workflow(&[0], &[]).request(0, 0.0, &[10.0]);
@@ -136,8 +152,8 @@ fn events_of_one_instant_are_handled_in_a_fixed_order() {
             Event::Finished(TaskId(1)),
             Event::Finished(TaskId(2)),
             Event::Failed(TaskId(0)),
-            Event::Loaded(GpuId(1)),
             Event::Lost(GpuId(0)),
+            Event::Loaded(GpuId(1)),
             Event::Arrived(RequestId(0)),
             Event::Woken,
         ]

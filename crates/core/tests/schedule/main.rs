@@ -2,6 +2,7 @@
 
 mod engine;
 mod generated;
-mod properties;
+mod planner;
+pub mod properties;
 mod real_files;
 mod support;

@@ -11,11 +11,11 @@ use gswarm_core::{GpuId, Time};
 use proptest::prelude::*;
 
 prop_compose! {
-    fn model()(gpus in 1u32..5, gb in 1.0f64..70.0, load in 0.01f64..60.0, max_batch in 1u32..6, slope in 0.0f64..0.5)
+    fn model()(gpus in 1u32..5, gb in 1.0f64..70.0, load in prop_oneof![0.01f64..60.0, (1u32..60).prop_map(f64::from)], max_batch in 1u32..6, slope in 0.0f64..0.5)
         -> (u32, f64, f64, u32, f64) { (gpus, gb, load, max_batch, slope) }
 }
 
-fn problem() -> impl Strategy<Value = Problem> {
+pub fn problem() -> impl Strategy<Value = Problem> {
     let models = proptest::collection::vec(model(), 1..5);
     let workflows =
         proptest::collection::vec((proptest::collection::vec(any::<u32>(), 1..7), any::<u64>()), 1..4);
@@ -85,7 +85,7 @@ proptest! {
     #[test]
     fn failures_and_lost_gpus_lose_nothing(
         problem in problem(), fail_rate in 0.0f64..0.4, seed in any::<u64>(),
-        lose in proptest::collection::vec((0u64..60_000_000, any::<u32>()), 0..3),
+        lose in proptest::collection::vec((prop_oneof![0u64..60_000_000, (0u64..60).prop_map(|s| s * 1_000_000)], any::<u32>()), 0..3),
     ) {
         let lose = lose.into_iter().map(|(at, gpu)| (Time(at), GpuId(gpu % problem.cluster.gpus))).collect();
         let options = SimOptions { max_attempts: 3, faults: Faults { fail_rate, seed, lose } };

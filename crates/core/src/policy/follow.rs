@@ -1,0 +1,124 @@
+//! Follows a plan: the tasks of each GPU in the order of the plan.
+//!
+//! Where GPUs stand idle before a task whose inputs are not there yet, its model is brought over meanwhile, just in time for
+//! the moment at which the plan expects the inputs. When a GPU is lost the plan is void and the rule of `baseline` takes over.
+//!
+//! Cost: O(1) per task.
+
+use super::Policy;
+use super::lists::Lists;
+use crate::engine::{Decision, View};
+use crate::id::{GpuId, Gpus, TaskId};
+use crate::instance::{Instance, Residency};
+use crate::plan::{Plan, Timed};
+use crate::time::Time;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Runs a [`Plan`].
+pub struct Follow<'i> {
+    lists: Lists<'i>,
+    /// The times that the plan leads to, where loads can be timed by them.
+    timed: Option<Timed>,
+    /// Loads to begin, by the time at which to begin them.
+    to_load: BinaryHeap<Reverse<(Time, TaskId)>>,
+    prepared: Vec<bool>,
+    /// The time for which a wake-up was asked last.
+    wakes_at: Option<Time>,
+    begun: bool,
+}
+
+impl<'i> Follow<'i> {
+    /// Ready to run `plan`, which must hold every task of the problem once.
+    #[must_use]
+    pub fn new(instance: &'i Instance, plan: &Plan) -> Follow<'i> {
+        let mut lists = Lists::new(instance);
+        plan.0.iter().for_each(|&(task, gpus)| lists.assign(task, gpus));
+        let single = instance.cluster.residency == Residency::Single;
+        let unbatched = instance.models.iter().all(|model| model.max_batch() == 1);
+        Follow {
+            lists,
+            timed: (single && unbatched).then(|| Timed::of(instance, plan)),
+            to_load: BinaryHeap::new(),
+            prepared: vec![false; instance.tasks()],
+            wakes_at: None,
+            begun: false,
+        }
+    }
+
+    /// Looks at the GPUs of a window that fell idle: if the next task waits for inputs, its model can come over.
+    fn prepare(&mut self, gpus: Gpus, view: &View<'_>) {
+        if self.lists.is_void() {
+            return;
+        }
+        for gpu in gpus.iter() {
+            let Some(task) = self.lists.first(gpu) else { continue };
+            if self.lists.is_ready(task) || self.prepared[task.index()] {
+                continue;
+            }
+            let window = self.lists.window(task);
+            let first_everywhere = window.iter().all(|gpu| self.lists.first(gpu) == Some(task));
+            if !first_everywhere || !view.idle().contains_all(window) {
+                continue;
+            }
+            let (Some(timed), Some(span)) =
+                (&self.timed, view.load_cost(view.instance().model_of(task), window))
+            else {
+                continue;
+            };
+            if span.0 > 0 {
+                self.prepared[task.index()] = true;
+                let begin = Time(timed.start[task].0.saturating_sub(span.0)).max(view.now());
+                self.to_load.push(Reverse((begin, task)));
+            }
+        }
+    }
+}
+
+impl Policy for Follow<'_> {
+    fn ready(&mut self, task: TaskId, view: &View<'_>) {
+        self.lists.mark_ready(task, view);
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
+        if let Some(start) = self.lists.decide(view) {
+            return Some(start);
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            self.prepare(Gpus::new(0, view.instance().cluster.gpus), view);
+        }
+        while let Some(&Reverse((begin, task))) = self.to_load.peek() {
+            if self.lists.is_void() {
+                self.to_load.clear();
+                break;
+            }
+            let gpus = self.lists.window(task);
+            // Its inputs came sooner than expected, and it has started: nothing is left to prepare.
+            if self.lists.first(gpus.first) != Some(task) || !view.idle().contains_all(gpus) {
+                self.to_load.pop();
+                continue;
+            }
+            if begin > view.now() {
+                let asked = self.wakes_at.replace(begin) == Some(begin);
+                return (!asked).then_some(Decision::Wake { at: begin });
+            }
+            self.to_load.pop();
+            let model = view.instance().model_of(task);
+            return Some(Decision::Load { model, gpus, ahead_of: Some(task) });
+        }
+        None
+    }
+
+    fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
+        self.lists.freed(gpus, view);
+        self.prepare(gpus, view);
+    }
+
+    fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lists.lost(gpu, view);
+    }
+
+    fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
+        self.lists.given_up(task);
+    }
+}

@@ -1,0 +1,31 @@
+//! `planned`: the planner's best plan, followed.
+//!
+//! Optimises the makespan of a batch: see [`crate::plan`]. The plan is never worse than what any other policy does on the
+//! same problem; where a policy does better by itself than by its plan (with batches, whose members a plan does not name),
+//! that policy is run.
+//!
+//! Cost: a few rounds of search before the run starts; O(1) per task to follow.
+
+use super::{Follow, Policy, PolicyParams};
+use crate::instance::Instance;
+use crate::plan::{self, Limits, Planned};
+
+/// The policy that carries out what was planned.
+#[must_use]
+pub fn carry_out<'i>(
+    instance: &'i Instance,
+    planned: &Planned,
+    params: &PolicyParams,
+) -> Box<dyn Policy + 'i> {
+    match planned.policy {
+        Some((kind, seed)) => kind.build(instance, &PolicyParams { seed, ..PolicyParams::default() }),
+        None => Box::new(Follow::new(instance, &planned.plan)),
+    }
+}
+
+/// Plans by the rounds that the parameters allow, then carries it out.
+pub(super) fn plan<'i>(instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
+    let limits = Limits { rounds: params.rounds, stop: &|| false, gap: 0.0, seed: params.seed };
+    let planned = plan::improve(instance, &limits, &mut |_| {});
+    carry_out(instance, &planned)
+}
