@@ -12,11 +12,7 @@ use crate::plan::{self, Limits, Planned};
 
 /// The policy that carries out what was planned.
 #[must_use]
-pub fn carry_out<'i>(
-    instance: &'i Instance,
-    planned: &Planned,
-    params: &PolicyParams,
-) -> Box<dyn Policy + 'i> {
+pub fn carry_out<'i>(instance: &'i Instance, planned: &Planned) -> Box<dyn Policy + 'i> {
     match planned.policy {
         Some((kind, seed)) => kind.build(instance, &PolicyParams { seed, ..PolicyParams::default() }),
         None => Box::new(Follow::new(instance, &planned.plan)),
