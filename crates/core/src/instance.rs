@@ -134,6 +134,17 @@ impl Model {
         self.slowdown.len() as u32
     }
 
+    /// How long an execution takes among `batch` on its replica.
+    #[must_use]
+    pub fn at_batch(&self, alone: Span, batch: u32) -> Span {
+        match batch {
+            1 => alone,
+            _ => {
+                Span((u128::from(alone.0) * u128::from(self.slowdown[batch as usize - 1]) / 1_000_000) as u64)
+            }
+        }
+    }
+
     /// The windows that the model may be put on, lowest first.
     pub fn windows(&self) -> impl Iterator<Item = Gpus> + '_ {
         self.starts.iter().map(|first| Gpus { first, count: self.gpus })

@@ -214,10 +214,9 @@ impl<'i> Engine<'i> {
         let (model, run) = (&self.instance.models[self.runs[lead].model], &mut self.runs[lead]);
         let ready = self.ready_at[task];
         run.members.push(Member { task, ready, switch, start: self.now, batch: 0, evicted });
-        let slowdown = u128::from(model.slowdown[run.members.len() - 1]);
-        let alone = u128::from(self.instance.execution(task).0);
+        let takes = model.at_batch(self.instance.execution(task), run.members.len() as u32);
         let begins = if run.loading { run.expected_load_end.max(self.now) } else { self.now };
-        run.expected_end = run.expected_end.max(begins + Span((alone * slowdown / 1_000_000) as u64));
+        run.expected_end = run.expected_end.max(begins + takes);
         self.states[task] = TaskState::Running;
         self.lead_of[task] = lead;
         if !run.loading {

@@ -12,9 +12,9 @@ pub enum Arrivals {
     /// Independent of each other, at a constant rate.
     #[default]
     Poisson,
-    /// Calm and bursts in turn (a Markov-modulated Poisson process): bursts are [`BURST_RATE`] times as busy.
+    /// Calm and bursts in turn (a Markov-modulated Poisson process): bursts are `BURST_RATE` times as busy.
     Bursty,
-    /// A rate that swings like a day does: a sine of [`SWING`] around its mean, lowest at the start.
+    /// A rate that swings like a day does: a sine of `SWING` around its mean, lowest at the start.
     Diurnal,
 }
 
