@@ -8,7 +8,7 @@ mod support;
 use gswarm_core::Instance;
 use gswarm_core::check::{check, check_log};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::log_file::{LogFile, write_json, write_jsonl};
+use gswarm_core::log_file::{LogFile, Summary, write_json, write_jsonl};
 use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_core::report::{RunInfo, metrics, summary, write_events};
 use gswarm_core::sim::{SimOptions, simulate};
@@ -22,7 +22,9 @@ const GPUS: u32 = 1024;
 const FEW_GPUS: u32 = 64;
 
 /// (name, nodes, what it does).
-const CASES: &[(&str, usize, fn(usize))] = &[
+type Case = (&'static str, usize, fn(usize));
+
+const CASES: &[Case] = &[
     ("baseline, 64 GPUs", 10_000, |nodes| simulation(PolicyKind::Baseline, nodes, FEW_GPUS)),
     ("baseline, 64 GPUs", 100_000, |nodes| simulation(PolicyKind::Baseline, nodes, FEW_GPUS)),
     ("baseline, 64 GPUs", MILLION, |nodes| simulation(PolicyKind::Baseline, nodes, FEW_GPUS)),
@@ -49,23 +51,27 @@ const CASES: &[(&str, usize, fn(usize))] = &[
     }),
     ("write JSON log", MILLION, |nodes| {
         let (instance, log) = a_run(nodes);
-        measure(nodes, || text(&instance, &log, false));
+        let summary = summary_of(&instance, &log);
+        measure(nodes, || text(&instance, &log, &summary, false));
     }),
     ("write JSONL log", MILLION, |nodes| {
         let (instance, log) = a_run(nodes);
-        measure(nodes, || text(&instance, &log, true));
+        let summary = summary_of(&instance, &log);
+        measure(nodes, || text(&instance, &log, &summary, true));
     }),
     ("read JSON log", MILLION, |nodes| reading(nodes, false)),
     ("read JSONL log", MILLION, |nodes| reading(nodes, true)),
     ("check from file", MILLION, |nodes| {
         let (instance, log) = a_run(nodes);
-        let file = LogFile::read_bytes(&text(&instance, &log, true));
+        let file = LogFile::read_bytes(&text(&instance, &log, &summary_of(&instance, &log), true));
         measure(nodes, || assert!(check(&instance, &file).is_empty()));
     }),
 ];
 
-/// Each case is measured so often, and the best is told: whatever else the machine does only adds.
-const TIMES: usize = 3;
+/// Each case is measured so often.
+fn times(nodes: usize) -> usize {
+    (3 * MILLION / nodes).clamp(3, 100)
+}
 
 fn main() {
     // Cargo adds `--bench`; a number alone is a case that this program calls itself for.
@@ -108,30 +114,34 @@ fn a_run(nodes: usize) -> (Instance, ExecutionLog) {
     (instance, log)
 }
 
-fn text(instance: &Instance, log: &ExecutionLog, by_line: bool) -> Vec<u8> {
+fn summary_of(instance: &Instance, log: &ExecutionLog) -> Summary {
     let info = RunInfo { policy: "baseline".into(), ..RunInfo::default() };
-    let summary = summary(instance, &metrics(instance, log), info);
+    summary(instance, &metrics(instance, log), info)
+}
+
+fn text(instance: &Instance, log: &ExecutionLog, summary: &Summary, by_line: bool) -> Vec<u8> {
     let mut text = Vec::new();
     let write = if by_line { write_jsonl } else { write_json };
-    write(instance, log, &summary, &mut text).expect("memory can be written to");
+    write(instance, log, summary, &mut text).expect("memory can be written to");
     text
 }
 
 fn reading(nodes: usize, by_line: bool) {
     let (instance, log) = a_run(nodes);
-    let text = text(&instance, &log, by_line);
+    let text = text(&instance, &log, &summary_of(&instance, &log), by_line);
     drop((instance, log));
     measure(nodes, || LogFile::read_bytes(&text));
 }
 
-/// Prints the rest of a row: the best of a few times, and the most memory that the process had.
+/// Prints the rest of a row: the best time by the clock (whatever else the machine does only adds), the mean processor time
+/// (which systems tell in steps of milliseconds), and the most memory that the process had.
 fn measure<T>(nodes: usize, mut work: impl FnMut() -> T) {
-    let (mut wall, mut cpu) = (f64::INFINITY, f64::INFINITY);
-    for _ in 0..TIMES {
-        let (start, cpu_start) = (Instant::now(), support::cpu_time().as_secs_f64());
+    let (times, mut wall, mut cpu) = (times(nodes), f64::INFINITY, 0.0);
+    for _ in 0..times {
+        let (start, cpu_start) = (Instant::now(), support::cpu_time());
         let result = black_box(work());
         wall = wall.min(start.elapsed().as_secs_f64());
-        cpu = cpu.min(support::cpu_time().as_secs_f64() - cpu_start);
+        cpu += (support::cpu_time() - cpu_start).as_secs_f64() / times as f64;
         drop(result);
     }
     let memory = peak_mib().map_or("-".to_string(), |mib| mib.to_string());
