@@ -1,7 +1,7 @@
 //! The times of one record: that they are times, and that they add up.
 
 use super::context::{TOLERANCE, s, seconds};
-use super::violation::{Place, Violation, ViolationCode as Code};
+use super::violation::ViolationCode as Code;
 use crate::id::TaskId;
 use crate::instance::Instance;
 use crate::log_file::Record;
@@ -21,7 +21,7 @@ pub(super) struct Times {
 const MOST_SECONDS: f64 = 9e9;
 
 /// A time of a file, or what is wrong with it. Missing fields are reported elsewhere.
-pub(super) fn time(value: Option<f64>, field: &str, place: &Place, out: &mut Vec<Violation>) -> Option<Time> {
+pub(super) fn time(value: Option<f64>, field: &str, report: &mut impl FnMut(Code, String)) -> Option<Time> {
     let seconds = value?;
     if seconds.is_finite() && (0.0..=MOST_SECONDS).contains(&seconds) {
         return Some(Time((seconds * 1e6).round() as u64));
@@ -30,7 +30,7 @@ pub(super) fn time(value: Option<f64>, field: &str, place: &Place, out: &mut Vec
     if seconds > -1e-6 && seconds < 0.0 {
         return Some(Time::ZERO);
     }
-    out.push(Violation::new(Code::Time, place.clone(), format!("{field} is {seconds}")));
+    report(Code::Time, format!("{field} is {seconds}"));
     None
 }
 
@@ -40,17 +40,15 @@ pub(super) fn execution(
     has_schema: bool,
     task: TaskId,
     record: &Record,
-    place: &Place,
-    out: &mut Vec<Violation>,
+    report: &mut impl FnMut(Code, String),
 ) -> Option<Times> {
-    let arrival = time(record.arrival_time, "arrival_time", place, out);
-    let ready = time(record.ready_time, "ready_time", place, out);
-    let switch = time(Some(record.switch_time.unwrap_or(0.0)), "switch_time", place, out);
-    let start = time(record.start_time, "start_time", place, out);
-    let end = time(record.end_time, "end_time", place, out);
-    let length = time(record.execution_time, "execution_time", place, out);
-    let estimate = time(record.estimated_time, "estimated_time", place, out);
-    let mut report = |code, message: String| out.push(Violation::new(code, place.clone(), message));
+    let arrival = time(record.arrival_time, "arrival_time", report);
+    let ready = time(record.ready_time, "ready_time", report);
+    let switch = time(Some(record.switch_time.unwrap_or(0.0)), "switch_time", report);
+    let start = time(record.start_time, "start_time", report);
+    let end = time(record.end_time, "end_time", report);
+    let length = time(record.execution_time, "execution_time", report);
+    let estimate = time(record.estimated_time, "estimated_time", report);
 
     let arrived = instance.requests[instance.request_of(task)].arrival;
     if let Some(said) = arrival.filter(|said| differ(said.0, arrived.0)) {

@@ -9,6 +9,7 @@ use crate::log::{Execution, ExecutionLog, Load, Loss, Status};
 use crate::log_file::{LogFile, Record};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 
 /// A log in terms of the instance.
 pub(super) struct Resolved {
@@ -16,6 +17,21 @@ pub(super) struct Resolved {
     pub sources: Sources,
     pub sound: Sound,
     pub violations: Vec<Violation>,
+}
+
+/// A record, and where it stands.
+#[derive(Clone, Copy)]
+struct At<'r> {
+    list: List,
+    index: usize,
+    record: &'r Record,
+}
+
+#[derive(Clone, Copy)]
+enum List {
+    Executions,
+    Loads,
+    LostGpus,
 }
 
 struct Resolver<'a> {
@@ -34,8 +50,8 @@ pub(super) fn resolve(instance: &Instance, file: &LogFile) -> Resolved {
     let (mut log, mut sources, mut sound) = (ExecutionLog::default(), Sources::default(), Sound::default());
     let mut unknown_ready = Vec::new();
     for (index, record) in file.executions.iter().enumerate() {
-        let place = resolver.place(index, record);
-        let Some((execution, times, gpus)) = resolver.execution(record, &place) else { continue };
+        let at = At { list: List::Executions, index, record };
+        let Some((execution, times, gpus)) = resolver.execution(at) else { continue };
         if execution.ready == Time::NEVER {
             unknown_ready.push(log.executions.len());
         }
@@ -45,20 +61,20 @@ pub(super) fn resolve(instance: &Instance, file: &LogFile) -> Resolved {
         sound.gpus.push(gpus);
     }
     for (index, record) in file.loads.iter().enumerate() {
-        let place = Place { load: Some(index), ..Place::line(record.line) };
-        let Some((load, usable)) = resolver.load(record, &place) else { continue };
+        let at = At { list: List::Loads, index, record };
+        let Some((load, usable)) = resolver.load(at) else { continue };
         log.loads.push(load);
         sources.loads.push((index as u32, record.line));
         sound.loads.push(usable);
     }
-    for record in &file.lost_gpus {
-        let place = Place::line(record.line);
-        let at = arithmetic::time(record.time, "time", &place, &mut resolver.out);
-        match (record.gpu_id.filter(|&gpu| resolver.has_gpu(gpu)), at) {
-            (Some(gpu), Some(at)) => log.losses.push(Loss { gpu: GpuId(gpu as u32), at }),
+    for (index, record) in file.lost_gpus.iter().enumerate() {
+        let at = At { list: List::LostGpus, index, record };
+        let time = resolver.time(record.time, "time", at);
+        match (record.gpu_id.filter(|&gpu| resolver.has_gpu(gpu)), time) {
+            (Some(gpu), Some(time)) => log.losses.push(Loss { gpu: GpuId(gpu as u32), at: time }),
             (None, _) => {
                 let message = format!("lost GPU {:?} is not one of the run's", record.gpu_id);
-                resolver.out.push(Violation::new(Code::GpuUnknown, place, message));
+                resolver.report(Code::GpuUnknown, at, message);
             }
             (_, None) => {}
         }
@@ -113,41 +129,47 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn place(&self, index: usize, record: &Record) -> Place {
+    /// Names are looked up only here: almost no record of almost any log has to be named.
+    fn place(&self, at: At<'_>) -> Place {
         let name = |name: Option<u32>| name.map(|name| self.file.name(name).to_string());
-        Place {
-            record: Some(index),
-            request: name(record.request),
-            node: name(record.node),
-            ..Place::line(record.line)
+        let line = Place::line(at.record.line);
+        match at.list {
+            List::Executions => Place {
+                record: Some(at.index),
+                request: name(at.record.request),
+                node: name(at.record.node),
+                ..line
+            },
+            List::Loads => Place { load: Some(at.index), ..line },
+            List::LostGpus => line,
         }
     }
 
-    fn report(&mut self, code: Code, place: &Place, message: impl Into<String>) {
-        self.out.push(Violation::new(code, place.clone(), message));
+    fn report(&mut self, code: Code, at: At<'_>, message: impl Into<String>) {
+        self.out.push(Violation::new(code, self.place(at), message));
+    }
+
+    fn time(&mut self, value: Option<f64>, field: &str, at: At<'_>) -> Option<Time> {
+        arithmetic::time(value, field, &mut |code, message| self.report(code, at, message))
     }
 
     /// The execution, and whether its times and its GPUs can be used.
-    fn execution(&mut self, record: &Record, place: &Place) -> Option<(Execution, bool, bool)> {
-        self.fields(record, place);
-        let task = self.task(record, place)?;
+    fn execution(&mut self, at: At<'_>) -> Option<(Execution, bool, bool)> {
+        let record = at.record;
+        self.fields(at);
+        let task = self.task(at)?;
         let model = self.instance.model_of(task);
-        self.names(record, place, task);
-        let times = arithmetic::execution(
-            self.instance,
-            self.file.schema.is_some(),
-            task,
-            record,
-            place,
-            &mut self.out,
-        );
-        let gpus = self.gpus(record, model, place);
-        let status = self.status(record, place);
+        self.names(at, task);
+        let (instance, has_schema) = (self.instance, self.file.schema.is_some());
+        let report = &mut |code, message| self.report(code, at, message);
+        let times = arithmetic::execution(instance, has_schema, task, record, report);
+        let gpus = self.gpus(at, model);
+        let status = self.status(at);
         let attempt = match record.attempt {
             None => 1,
             Some(attempt) if attempt >= 1 => u32::try_from(attempt).unwrap_or(u32::MAX),
             Some(attempt) => {
-                self.report(Code::Attempt, place, format!("attempt {attempt}; attempts count from 1"));
+                self.report(Code::Attempt, at, format!("attempt {attempt}; attempts count from 1"));
                 1
             }
         };
@@ -155,15 +177,11 @@ impl<'a> Resolver<'a> {
             None => 0,
             Some(batch) if batch >= 1 => u32::try_from(batch).unwrap_or(u32::MAX),
             Some(batch) => {
-                self.report(
-                    Code::BatchSize,
-                    place,
-                    format!("batch_size {batch}; the execution itself counts"),
-                );
+                self.report(Code::BatchSize, at, format!("batch_size {batch}; the execution itself counts"));
                 0
             }
         };
-        let evicted = self.evicted(record, place);
+        let evicted = self.evicted(at);
         let known = times.unwrap_or_default();
         let Times { ready, switch, start, end } = known;
         let ready = ready.unwrap_or(Time::NEVER);
@@ -173,106 +191,109 @@ impl<'a> Resolver<'a> {
         Some((execution, times.is_some(), gpus.is_some()))
     }
 
-    fn load(&mut self, record: &Record, place: &Place) -> Option<(Load, bool)> {
+    fn load(&mut self, at: At<'_>) -> Option<(Load, bool)> {
+        let record = at.record;
         let Some(name) = record.model else {
-            self.report(Code::Field, place, "a load has no `model_name`");
+            self.report(Code::Field, at, "a load has no `model_name`");
             return None;
         };
         let Some(model) = self.models[name as usize] else {
             let message = format!("model `{}` is not in the configuration", self.file.name(name));
-            self.report(Code::Unknown, place, message);
+            self.report(Code::Unknown, at, message);
             return None;
         };
-        let gpus = self.gpus(record, model, place);
-        let start = arithmetic::time(record.start_time, "start_time", place, &mut self.out);
-        let end = arithmetic::time(record.end_time, "end_time", place, &mut self.out);
+        let gpus = self.gpus(at, model);
+        let start = self.time(record.start_time, "start_time", at);
+        let end = self.time(record.end_time, "end_time", at);
         let (start, end) = (start?, end?);
         if end < start {
-            self.report(Code::TimeSum, place, "a load ends before it starts");
+            self.report(Code::TimeSum, at, "a load ends before it starts");
         }
-        let lost = self.status(record, place) == Status::Lost;
-        let evicted = self.evicted(record, place);
+        let lost = self.status(at) == Status::Lost;
+        let evicted = self.evicted(at);
         let window = gpus.unwrap_or(Gpus::new(0, 0));
         Some((Load { model, gpus: window, start, end, lost, evicted }, gpus.is_some() && start <= end))
     }
 
-    fn task(&mut self, record: &Record, place: &Place) -> Option<TaskId> {
-        let request = record.request?;
+    fn task(&mut self, at: At<'_>) -> Option<TaskId> {
+        let request = at.record.request?;
         let Some(id) = self.requests[request as usize] else {
             self.report(
                 Code::Unknown,
-                place,
+                at,
                 format!("request `{}` is not in the inputs", self.file.name(request)),
             );
             return None;
         };
-        let (request, node) = (&self.instance.requests[id], self.file.name(record.node?));
+        let (request, node) = (&self.instance.requests[id], self.file.name(at.record.node?));
         match self.nodes.get(&(request.workflow.0, node)) {
             Some(node) => Some(TaskId(request.first_task.0 + node)),
             None => {
                 let workflow = &self.instance.workflows[request.workflow].name;
-                self.report(Code::Unknown, place, format!("workflow `{workflow}` has no node `{node}`"));
+                self.report(Code::Unknown, at, format!("workflow `{workflow}` has no node `{node}`"));
                 None
             }
         }
     }
 
     /// Workflow and model, which the node's ids already determine.
-    fn names(&mut self, record: &Record, place: &Place, task: TaskId) {
+    fn names(&mut self, at: At<'_>, task: TaskId) {
         let instance = self.instance;
-        if let Some(said) = record.workflow.map(|name| self.file.name(name)) {
-            let is = &instance.workflow_of(task).name;
-            if !instance.workflows.iter().any(|workflow| workflow.name == said) {
-                self.report(Code::Unknown, place, format!("workflow `{said}` is not in the configuration"));
-            } else if said != is {
-                self.report(Code::Workflow, place, format!("workflow `{said}`, and the request's is `{is}`"));
+        let workflow = &instance.workflow_of(task).name;
+        if let Some(said) =
+            at.record.workflow.map(|name| self.file.name(name)).filter(|said| said != workflow)
+        {
+            if instance.workflows.iter().any(|workflow| workflow.name == said) {
+                let message = format!("workflow `{said}`, and the request's is `{workflow}`");
+                self.report(Code::Workflow, at, message);
+            } else {
+                self.report(Code::Unknown, at, format!("workflow `{said}` is not in the configuration"));
             }
         }
-        if let Some(name) = record.model {
-            let (said, is) = (self.file.name(name), &instance.models[instance.model_of(task)].name);
+        let model = instance.model_of(task);
+        if let Some(name) = at.record.model.filter(|&name| self.models[name as usize] != Some(model)) {
+            let (said, is) = (self.file.name(name), &instance.models[model].name);
             if self.models[name as usize].is_none() {
-                self.report(Code::Unknown, place, format!("model `{said}` is not in the configuration"));
-            } else if said != is {
-                self.report(Code::Model, place, format!("model `{said}`, and the node's is `{is}`"));
+                self.report(Code::Unknown, at, format!("model `{said}` is not in the configuration"));
+            } else {
+                self.report(Code::Model, at, format!("model `{said}`, and the node's is `{is}`"));
             }
         }
     }
 
     /// The window of a record: consecutive GPUs of the run.
-    fn gpus(&mut self, record: &Record, model: ModelId, place: &Place) -> Option<Gpus> {
+    fn gpus(&mut self, at: At<'_>, model: ModelId) -> Option<Gpus> {
         let needed = self.instance.models[model].gpus;
-        let ids: Vec<i64> = match (&record.gpu_ids, record.gpu_id) {
-            (Some(ids), _) => ids.to_vec(),
-            (None, Some(first)) if needed == 1 => vec![first],
+        let record = at.record;
+        let ids: Cow<'_, [i64]> = match (&record.gpu_ids, record.gpu_id) {
+            (Some(ids), _) => Cow::Borrowed(ids),
+            (None, Some(first)) if needed == 1 => Cow::Owned(vec![first]),
             (None, Some(first)) => {
                 let message = format!("names GPU {first} only, and the model needs {needed}");
-                self.report(Code::GpuCount, place, message);
+                self.report(Code::GpuCount, at, message);
                 // Held against the others as the window that it should have held.
                 let last = i64::from(self.instance.cluster.gpus);
                 (first..(first.saturating_add(i64::from(needed))).min(last)).collect()
             }
             (None, None) => {
-                self.report(Code::Field, place, "neither `gpu_ids` nor `gpu_id`");
+                self.report(Code::Field, at, "neither `gpu_ids` nor `gpu_id`");
                 return None;
             }
         };
         if let Some(&unknown) = ids.iter().find(|&&id| !self.has_gpu(id)) {
-            self.report(
-                Code::GpuUnknown,
-                &place.clone().on(unknown.max(0) as u32),
-                format!("the run has no GPU {unknown}"),
-            );
+            let place = self.place(at).on(unknown.max(0) as u32);
+            self.out.push(Violation::new(Code::GpuUnknown, place, format!("the run has no GPU {unknown}")));
             return None;
         }
         let Some(&first) = ids.first() else {
-            self.report(Code::GpuCount, place, "`gpu_ids` is empty");
+            self.report(Code::GpuCount, at, "`gpu_ids` is empty");
             return None;
         };
         if let Some(said) = record.gpu_id.filter(|&said| said != first) {
-            self.report(Code::GpuWindow, place, format!("gpu_id {said} is not the first of gpu_ids {ids:?}"));
+            self.report(Code::GpuWindow, at, format!("gpu_id {said} is not the first of gpu_ids {ids:?}"));
         }
         if ids.windows(2).any(|pair| pair[1] != pair[0] + 1) {
-            self.report(Code::GpuWindow, place, format!("GPUs {ids:?} are not consecutive"));
+            self.report(Code::GpuWindow, at, format!("GPUs {ids:?} are not consecutive"));
             return None;
         }
         Some(Gpus::new(first as u32, ids.len() as u32))
@@ -283,17 +304,17 @@ impl<'a> Resolver<'a> {
         in_cluster && self.gpus.as_ref().is_none_or(|known| known[gpu as usize])
     }
 
-    fn status(&mut self, record: &Record, place: &Place) -> Status {
+    fn status(&mut self, at: At<'_>) -> Status {
         let all = [Status::Completed, Status::Failed, Status::Lost];
-        let Some(said) = record.status.map(|name| self.file.name(name)) else { return Status::Completed };
+        let Some(said) = at.record.status.map(|name| self.file.name(name)) else { return Status::Completed };
         all.into_iter().find(|status| status.name() == said).unwrap_or_else(|| {
-            self.report(Code::Record, place, format!("status `{said}` is none of completed, failed, lost"));
+            self.report(Code::Record, at, format!("status `{said}` is none of completed, failed, lost"));
             Status::Completed
         })
     }
 
-    fn evicted(&mut self, record: &Record, place: &Place) -> Box<[ModelId]> {
-        let names = record.evicted.as_deref().unwrap_or_default();
+    fn evicted(&mut self, at: At<'_>) -> Box<[ModelId]> {
+        let names = at.record.evicted.as_deref().unwrap_or_default();
         let mut models = Vec::with_capacity(names.len());
         for &name in names {
             match self.models[name as usize] {
@@ -301,7 +322,7 @@ impl<'a> Resolver<'a> {
                 None => {
                     let message =
                         format!("evicted model `{}` is not in the configuration", self.file.name(name));
-                    self.report(Code::Unknown, place, message);
+                    self.report(Code::Unknown, at, message);
                 }
             }
         }
@@ -309,7 +330,8 @@ impl<'a> Resolver<'a> {
     }
 
     /// What the format requires; of logs without a schema only what nothing can be checked without.
-    fn fields(&mut self, record: &Record, place: &Place) {
+    fn fields(&mut self, at: At<'_>) {
+        let record = at.record;
         let always = [
             ("request_id", record.request.is_none()),
             ("node_id", record.node.is_none()),
@@ -338,7 +360,7 @@ impl<'a> Resolver<'a> {
             .map(|(name, _)| name)
             .collect();
         if !missing.is_empty() {
-            self.report(Code::Field, place, format!("no `{}`", missing.join("`, `")));
+            self.report(Code::Field, at, format!("no `{}`", missing.join("`, `")));
         }
     }
 }

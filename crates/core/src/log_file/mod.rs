@@ -10,6 +10,7 @@ mod write;
 pub use raw::Record;
 pub use summary::{Claims, ClusterClaims, Deployment, RunStatus, Summary, Timing};
 pub(crate) use summary::{residency_name, rule_name};
+pub(crate) use write::digits;
 pub use write::{write_json, write_jsonl};
 
 use crate::check::Violation;

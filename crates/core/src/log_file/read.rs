@@ -44,9 +44,13 @@ pub(super) fn read(text: &str) -> LogFile {
     reader.finish()
 }
 
+fn has_nan(text: &str) -> bool {
+    text.contains("NaN") || text.contains("Infinity")
+}
+
 /// Python writes `NaN` and `Infinity`, which are not JSON: as strings they can be read, and judged as numbers later.
 fn without_nan(text: &str) -> Cow<'_, str> {
-    if !text.contains("NaN") && !text.contains("Infinity") {
+    if !has_nan(text) {
         return Cow::Borrowed(text);
     }
     let (mut out, mut rest, mut in_string) = (String::with_capacity(text.len()), text, false);
@@ -101,31 +105,64 @@ impl Reader {
             self.fault(ViolationCode::Field, 1, "the log has no `executions`");
         }
         for (name, kind) in [("executions", ""), ("loads", "load"), ("lost_gpus", "lost_gpu")] {
-            let Some(list) = fields.get(name) else { continue };
+            let Some(list) = fields.get(name).map(|list| list.get()) else { continue };
             let mut lines = Lines { text: &text, at: 0, line: 1 };
-            match serde_json::from_str::<Option<Vec<&RawValue>>>(list.get()) {
-                Err(_) => {
-                    let line = lines.of(list.get());
-                    self.fault(ViolationCode::File, line, format!("`{name}` is not a list"));
+            if let Some(items) = list.strip_prefix('[') {
+                self.items(items, &mut lines, kind);
+            } else if list != "null" {
+                let line = lines.of(list);
+                self.fault(ViolationCode::File, line, format!("`{name}` is not a list"));
+            }
+        }
+    }
+
+    /// The records of a list that is known to be JSON, from behind its opening bracket: each is read where it stands, so
+    /// that the text is gone through once and not once more to cut it up.
+    fn items(&mut self, items: &str, lines: &mut Lines<'_>, kind: &str) {
+        self.expect(items.len(), kind);
+        let mut rest = items;
+        loop {
+            rest = rest.trim_start_matches([' ', '\t', '\r', '\n', ',']);
+            if rest.is_empty() || rest.starts_with(']') {
+                return;
+            }
+            let line = lines.of(rest);
+            let mut one = serde_json::Deserializer::from_str(rest).into_iter::<Raw>();
+            let (read, length) = (one.next(), one.byte_offset());
+            match read {
+                Some(Ok(raw)) => {
+                    self.record(raw, line, Some(kind));
+                    rest = &rest[length..];
                 }
-                Ok(records) => {
-                    for record in records.into_iter().flatten() {
-                        let line = lines.of(record.get());
-                        self.record(record.get(), line, Some(kind));
-                    }
+                // Not a record: taken as a whole, to go on behind it.
+                _ => {
+                    let mut one = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+                    let Some(Ok(text)) = one.next() else { return };
+                    self.parse(text.get(), line, Some(kind));
+                    rest = &rest[one.byte_offset()..];
                 }
             }
+        }
+    }
+
+    /// Makes room for the records in so many bytes of text; no more than the text itself takes, whatever is in it.
+    fn expect(&mut self, bytes: usize, kind: &str) {
+        if kind.is_empty() {
+            self.log.executions.reserve(bytes / size_of::<Record>().max(256));
         }
     }
 
     /// The form with a header line and then one record a line.
     fn lines(&mut self, text: &str) {
         let mut header = false;
+        self.expect(text.len(), "");
+        let plain = !has_nan(text);
         for (line, text) in (1..).zip(text.lines()) {
-            let text = without_nan(text.trim());
+            // Line by line, so that a damaged one does not spoil those behind it.
+            let text = if plain { Cow::Borrowed(text.trim()) } else { without_nan(text.trim()) };
             if text.is_empty() {
             } else if header {
-                self.record(&text, line, None);
+                self.parse(&text, line, None);
             } else {
                 header = true;
                 match serde_json::from_str::<Fields>(&text) {
@@ -229,14 +266,17 @@ impl Reader {
         }
     }
 
-    fn record(&mut self, text: &str, line: u32, kind: Option<&str>) {
-        let raw: Raw = match serde_json::from_str(text) {
-            Ok(raw) => raw,
+    fn parse(&mut self, text: &str, line: u32, kind: Option<&str>) {
+        match serde_json::from_str(text) {
+            Ok(raw) => self.record(raw, line, kind),
             Err(error) => {
                 let why = raw::explain(text, &error);
-                return self.fault(ViolationCode::Record, line, format!("a record cannot be read: {why}"));
+                self.fault(ViolationCode::Record, line, format!("a record cannot be read: {why}"));
             }
-        };
+        }
+    }
+
+    fn record(&mut self, raw: Raw<'_>, line: u32, kind: Option<&str>) {
         let kind = kind.unwrap_or(raw.kind.as_ref().map_or("", |Text(kind)| kind));
         let list = match kind {
             "" | "execution" => 0,

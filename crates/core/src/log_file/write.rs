@@ -232,7 +232,8 @@ fn seconds(buffer: &mut Vec<u8>, micros: u64) {
     digits(buffer, fraction, places);
 }
 
-fn digits(buffer: &mut Vec<u8>, mut number: u64, places: usize) {
+/// A whole number with at least so many places.
+pub(crate) fn digits(buffer: &mut Vec<u8>, mut number: u64, places: usize) {
     let (mut text, mut at) = ([b'0'; 20], 20);
     while number > 0 {
         at -= 1;

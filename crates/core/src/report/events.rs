@@ -1,9 +1,10 @@
 //! The log as a story: one line for everything that happened, by time.
 
-use super::loads::loads;
-use crate::id::RequestId;
+use super::loads::{Loaded, loads};
+use crate::id::{Gpus, RequestId};
 use crate::instance::Instance;
-use crate::log::{ExecutionLog, Status};
+use crate::log::{Execution, ExecutionLog, Status};
+use crate::log_file::digits;
 use crate::time::Time;
 use std::io::{self, Write};
 
@@ -33,45 +34,108 @@ pub fn write_events(instance: &Instance, log: &ExecutionLog, out: &mut impl Writ
         }
     }
     events.sort_unstable();
-    let mut out = io::BufWriter::with_capacity(1 << 16, out);
+    let mut story = Story { instance, log, loads: &loads, line: Vec::with_capacity(CHUNK + 4096) };
     for (time, event) in events {
-        write!(out, "[{:.2}s] ", time.seconds())?;
+        story.write(time, event);
+        if story.line.len() >= CHUNK {
+            out.write_all(&story.line)?;
+            story.line.clear();
+        }
+    }
+    out.write_all(&story.line)?;
+    out.flush()
+}
+
+/// Bytes gathered before they are handed on.
+const CHUNK: usize = 1 << 16;
+
+/// Lines are put together from bytes: a run of a million nodes has millions, and the formatting of numbers by the
+/// standard library would take most of the time.
+struct Story<'a> {
+    instance: &'a Instance,
+    log: &'a ExecutionLog,
+    loads: &'a [Loaded],
+    line: Vec<u8>,
+}
+
+impl Story<'_> {
+    fn write(&mut self, time: Time, event: Event) {
+        let (instance, log) = (self.instance, self.log);
+        self.text("[");
+        self.seconds(time.0);
+        self.text("s] ");
         match event {
             Event::Arrived(id) => {
                 let request = &instance.requests[RequestId(id)];
                 let workflow = &instance.workflows[request.workflow].name;
-                writeln!(out, "Request {} arrived (workflow {workflow})", request.name)?;
+                self.texts(&["Request ", &request.name, " arrived (workflow ", workflow, ")"]);
             }
             Event::Loading(number) => {
-                let load = &loads[number as usize];
+                let load = &self.loads[number as usize];
                 let (verb, kind) = if load.switch { ("Switching to", "switch") } else { ("Loading", "cold") };
                 let cut = if load.lost { ", cut short by a lost GPU" } else { "" };
-                let model = &instance.models[load.model].name;
-                writeln!(
-                    out,
-                    "{verb} model {model} on GPU(s) {} ({}, {kind}{cut})",
-                    load.gpus,
-                    load.length()
-                )?;
+                self.texts(&[verb, " model ", &instance.models[load.model].name, " on GPU(s) "]);
+                self.gpus(load.gpus);
+                self.text(" (");
+                self.seconds(load.length().0);
+                self.texts(&["s, ", kind, cut, ")"]);
             }
-            Event::Lost(number) => writeln!(out, "Lost GPU {}", log.losses[number as usize].gpu.0)?,
-            Event::Started(index) | Event::Ended(index) => {
+            Event::Lost(number) => {
+                self.text("Lost GPU ");
+                self.number(log.losses[number as usize].gpu.0);
+            }
+            Event::Started(index) => self.execution("Started", &log.executions[index as usize]),
+            Event::Ended(index) => {
                 let one = &log.executions[index as usize];
-                let verb = match (event, one.status) {
-                    (Event::Started(_), _) => "Started",
-                    (_, Status::Completed) => "Completed",
-                    (_, Status::Failed) => "Failed",
-                    (_, Status::Lost) => "Lost",
+                let verb = match one.status {
+                    Status::Completed => "Completed",
+                    Status::Failed => "Failed",
+                    Status::Lost => "Lost",
                 };
-                let request = &instance.requests[instance.request_of(one.task)];
-                let node = &instance.workflow_of(one.task).nodes[instance.node_of(one.task) as usize];
-                write!(out, "{verb} node {node} of request {} on GPU(s) {}", request.name, one.gpus)?;
-                if one.attempt > 1 || one.status != Status::Completed {
-                    write!(out, " (attempt {})", one.attempt)?;
-                }
-                writeln!(out)?;
+                self.execution(verb, one);
             }
         }
+        self.text("\n");
     }
-    out.flush()
+
+    fn execution(&mut self, verb: &str, one: &Execution) {
+        let instance = self.instance;
+        let request = &instance.requests[instance.request_of(one.task)];
+        let node = &instance.workflows[request.workflow].nodes[(one.task.0 - request.first_task.0) as usize];
+        self.texts(&[verb, " node ", node, " of request ", &request.name, " on GPU(s) "]);
+        self.gpus(one.gpus);
+        if one.attempt > 1 || one.status != Status::Completed {
+            self.text(" (attempt ");
+            self.number(one.attempt);
+            self.text(")");
+        }
+    }
+
+    fn gpus(&mut self, gpus: Gpus) {
+        for (place, gpu) in gpus.iter().enumerate() {
+            self.text(if place == 0 { "[" } else { ", " });
+            self.number(gpu.0);
+        }
+        self.text("]");
+    }
+
+    /// Two decimals.
+    fn seconds(&mut self, micros: u64) {
+        let hundredths = micros / 10_000 + u64::from(micros % 10_000 >= 5_000);
+        digits(&mut self.line, hundredths / 100, 1);
+        self.text(".");
+        digits(&mut self.line, hundredths % 100, 2);
+    }
+
+    fn number(&mut self, number: u32) {
+        digits(&mut self.line, u64::from(number), 1);
+    }
+
+    fn texts(&mut self, parts: &[&str]) {
+        parts.iter().for_each(|part| self.text(part));
+    }
+
+    fn text(&mut self, text: &str) {
+        self.line.extend_from_slice(text.as_bytes());
+    }
 }
