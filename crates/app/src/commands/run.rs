@@ -151,7 +151,15 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
         Faults { fail_rate: args.faults.fail_rate, seed: args.seed, lose: args.faults.lose_gpu.clone() };
     Ok(Job {
         policy: args.policy,
-        params: PolicyParams { seed: args.seed, alpha, beta, gamma, delta, lookahead },
+        params: PolicyParams {
+            seed: args.seed,
+            alpha,
+            beta,
+            gamma,
+            delta,
+            lookahead,
+            ..PolicyParams::default()
+        },
         sim: SimOptions { max_attempts: args.faults.max_attempts, faults },
     })
 }
