@@ -58,7 +58,9 @@ pub fn render(diagnostics: &[Diagnostic]) -> String {
     let more = diagnostics.len().saturating_sub(SHOWN);
     if more > 0 {
         let (errors, warnings) = (of(Severity::Error).count(), of(Severity::Warning).count());
-        let _ = writeln!(text, "... and {more} more (in all: {errors} errors, {warnings} warnings)");
+        let at_least = if of(Severity::Warning).any(|d| d.code == Code::LeftOut) { "at least " } else { "" };
+        let _ =
+            writeln!(text, "... and {more} more (in all: {at_least}{errors} errors, {warnings} warnings)");
     }
     text
 }
