@@ -5,8 +5,9 @@ use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gswarm_core::cost::SwitchRule;
-use gswarm_core::input::ClusterSpec;
+use gswarm_core::input::{ClusterSpec, MAX_GB, MAX_GPUS};
 use gswarm_core::instance::{Mode, Residency};
+use gswarm_core::time::MAX_SECONDS;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -19,13 +20,13 @@ Examples:
 
 Exit codes:
   0 ok; 1 a check found violations; 2 bad input or usage; 3 the problem cannot be run on these GPUs;
-  4 a run ended with failed requests; 70 a fault of gswarm";
+  4 a run ended with failed requests; 70 a fault of gswarm; 130 interrupted";
 
 /// Schedules compound AI workflows on fewer GPUs than models.
 ///
 /// Without a command: runs every policy on a built-in sample and compares them.
 #[derive(Debug, Parser)]
-#[command(name = "gswarm", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "gswarm", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// When to colour the output
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
@@ -86,15 +87,14 @@ pub struct InputArgs {
     pub requests: PathBuf,
 }
 
-/// The cluster; each flag wins over the configuration's `cluster`.
+/// The cluster.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
 pub struct ClusterArgs {
     /// Number of GPUs
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     pub gpus: Option<u32>,
     /// GPUs of one server: a model that fits into a server never spans two
-    #[arg(long, alias = "gpus_per_server", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=MOST_GPUS))]
+    #[arg(long, alias = "gpus_per_server", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     pub gpus_per_server: Option<u32>,
     /// Models on a GPU: one at a time, or as many as fit into its memory
     #[arg(long, value_name = "RULE", value_parser = residency_parser())]
@@ -103,18 +103,15 @@ pub struct ClusterArgs {
     #[arg(long, alias = "switch_cost", value_name = "RULE", value_parser = switch_parser())]
     pub switch_cost: Option<SwitchRule>,
     /// Memory of one GPU
-    #[arg(long, alias = "gpu_memory_gb", value_name = "GB", allow_negative_numbers = true, value_parser = positive)]
+    #[arg(long, alias = "gpu_memory_gb", value_name = "GB", allow_negative_numbers = true, value_parser = gigabytes)]
     pub gpu_memory_gb: Option<f64>,
     /// Bandwidth between host and GPU
-    #[arg(long, alias = "pcie_gb_per_s", value_name = "GB/S", allow_negative_numbers = true, value_parser = positive)]
+    #[arg(long, alias = "pcie_gb_per_s", value_name = "GB/S", allow_negative_numbers = true, value_parser = gigabytes)]
     pub pcie_gb_per_s: Option<f64>,
     /// Added to every switch under `transfer`
-    #[arg(long, alias = "switch_overhead_seconds", value_name = "SECONDS", allow_negative_numbers = true, value_parser = not_negative)]
+    #[arg(long, alias = "switch_overhead_seconds", value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub switch_overhead_seconds: Option<f64>,
 }
-
-/// More GPUs than any cluster has; a slip of the finger must not take all memory.
-pub const MOST_GPUS: i64 = 1 << 20;
 
 impl ClusterArgs {
     /// What the file says, with the flags that were given put over it.
@@ -155,12 +152,18 @@ pub fn mode_parser() -> impl TypedValueParser<Value = Mode> {
     choice(vec![(Mode::Offline.name(), Mode::Offline), (Mode::Online.name(), Mode::Online)])
 }
 
-/// A number above zero.
-pub fn positive(text: &str) -> Result<f64, String> {
+/// A size or rate above zero, with the limit that the configuration has.
+fn gigabytes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err("give a number above zero".to_string()),
+        Ok(value) if value > 0.0 && value <= MAX_GB => Ok(value),
+        _ => Err(format!("give a number above zero, of {MAX_GB} at most")),
     }
+}
+
+/// A length of time, with the limit that the configuration has.
+fn seconds(text: &str) -> Result<f64, String> {
+    let value = not_negative(text)?;
+    if value <= MAX_SECONDS { Ok(value) } else { Err(format!("give {MAX_SECONDS} seconds at most")) }
 }
 
 /// A number of zero or more.
@@ -209,7 +212,10 @@ mod tests {
 
     #[test]
     fn numbers_out_of_range_are_refused() {
-        assert!(positive("0").is_err() && positive("nan").is_err() && positive("inf").is_err());
+        for bad in ["0", "-1", "nan", "inf", "1.1e9", "1e300"] {
+            assert!(gigabytes(bad).is_err(), "{bad}");
+        }
+        assert!(gigabytes("1e9").is_ok() && seconds("1e300").is_err() && seconds("0").is_ok());
         assert!(not_negative("-1").is_err() && not_negative("0").is_ok());
     }
 }

@@ -53,6 +53,14 @@ impl Failure {
         Failure::input(format!("cannot {what} {}: {reason}", path.display()))
     }
 
+    /// Both failures at once; the hint of the first stays.
+    #[must_use]
+    pub fn and(mut self, other: Failure) -> Failure {
+        self.message = format!("{}\n{}", self.message, other.message);
+        self.hint = self.hint.or(other.hint);
+        self
+    }
+
     /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {

@@ -1,47 +1,57 @@
 //! What every run goes through: files to a problem, a policy on it, the check of its own log, the files it leaves.
 
-use crate::core_api::{
-    Diagnostic, Metrics, PolicyKind, PolicyParams, RunInfo, Severity, SimOptions, Source, Summary, check_log,
-    deploy, lower_bound, metrics, read_scenario, render, render_violations, simulate, summary, write_events,
-    write_json, write_jsonl,
-};
+use crate::args::InputArgs;
 use crate::failure::{Code, Failure};
-use crate::output::{self, files, progress::Bar};
-use gswarm_core::input::{ClusterSpec, Scenario};
+use crate::output::files;
+use crate::output::progress::{Bar, Phase};
+use crate::output::{self, count};
+use gswarm_core::bound::lower_bound;
+use gswarm_core::check::{check_log, report as render_violations};
+use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_scenario, render, too_slow};
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
 use gswarm_core::log::ExecutionLog;
+use gswarm_core::log_file::{Summary, write_json, write_jsonl};
+use gswarm_core::policy::{PolicyKind, PolicyParams, deploy};
+use gswarm_core::report::{Metrics, RunInfo, metrics, summary, write_events};
+use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Gpus, Instance};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Above this many executions, a log of no stated form is written line by line.
 const LONG_LOG: usize = 100_000;
 
 /// Reads both input files. Every fault in them is reported at once; warnings go to standard error.
-pub fn load(config: &Path, requests: &Path, mode: Mode, quiet: bool) -> Result<Scenario, Failure> {
-    let (config_bytes, requests_bytes) = (files::read(config)?, files::read(requests)?);
+pub fn load(input: &InputArgs, mode: Mode, quiet: bool, show_progress: bool) -> Result<Scenario, Failure> {
+    let phase = Phase::new("reading the inputs", show_progress);
+    let InputArgs { config, requests } = input;
+    let (config_bytes, requests_bytes) = match (files::read(config), files::read(requests)) {
+        (Ok(config), Ok(requests)) => (config, requests),
+        (Err(config), Err(requests)) => return Err(config.and(requests)),
+        (Err(failure), _) | (_, Err(failure)) => return Err(failure),
+    };
     let (config_name, requests_name) = (config.display().to_string(), requests.display().to_string());
     let reading = read_scenario(
         Source { name: &config_name, bytes: &config_bytes },
         Source { name: &requests_name, bytes: &requests_bytes },
         mode,
     );
-    accept(reading.scenario, &reading.diagnostics, quiet)
+    drop(phase);
+    accept(reading, quiet)
 }
 
 /// The scenario where there is one; otherwise what is wrong with the input.
-pub fn accept(scenario: Option<Scenario>, found: &[Diagnostic], quiet: bool) -> Result<Scenario, Failure> {
-    let errors = found.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
-    match scenario {
-        Some(scenario) if errors == 0 => {
+pub fn accept(reading: Reading, quiet: bool) -> Result<Scenario, Failure> {
+    let found = render(&reading.diagnostics);
+    match reading.scenario {
+        Some(scenario) => {
             if !found.is_empty() && !quiet {
-                output::note(render(found).trim_end());
+                output::note(found.trim_end());
             }
             Ok(scenario)
         }
-        _ => {
-            let plural = if errors == 1 { "" } else { "s" };
-            Err(Failure::input(format!("the input has {errors} fault{plural}\n\n{}", render(found)))
+        None => {
+            let faults = count(reading.errors as u64, "fault");
+            Err(Failure::input(format!("the input has {faults}\n\n{found}"))
                 .hint("docs/errors.md explains each code; nothing was run and no file was written"))
         }
     }
@@ -58,6 +68,11 @@ pub fn build(
         Failure::input("the number of GPUs is not given")
             .hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
     })?;
+    // The configuration's own rate was held against its models when it was read; a flag's is not.
+    if let Some(reason) = too_slow(&scenario.models, cluster.switch.pcie_gb_per_s) {
+        return Err(Failure::input(format!("{} GB/s: {reason}", cluster.switch.pcie_gb_per_s))
+            .hint("give a higher --pcie-gb-per-s"));
+    }
     cluster.residency = policy.residency(cluster.residency);
     Instance::build(scenario, cluster, mode).map_err(|faults| infeasible(&faults))
 }
@@ -99,7 +114,9 @@ impl Outcome {
 
 /// Runs the job and checks its log. A log that fails the check is a fault of this program.
 pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Outcome, Failure> {
+    let planning = Phase::new("planning", show_progress);
     let mut policy = job.policy.build(instance, &job.params);
+    drop(planning);
     let mut bar = Bar::new(job.policy.name(), show_progress);
     let log = simulate(instance, policy.as_mut(), &job.sim, &mut |at| bar.update(at.done, at.total)).map_err(|error| {
         if error.is_infeasible() {
@@ -110,6 +127,7 @@ pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Ou
         }
     })?;
     drop(bar);
+    let _phase = Phase::new("checking the run", show_progress);
     let metrics = metrics(instance, &log);
     let summary = summary(instance, &metrics, info(instance, job, &metrics));
     let violations = check_log(instance, &log, Some(&summary));
@@ -178,11 +196,14 @@ pub fn save(
 ) -> Result<(), Failure> {
     let name = job.policy.name();
     batch.add(&format!("{name}_scheduler.log"), |out| write_events(instance, &outcome.log, out))?;
+    // The other form of the log would speak of an earlier run.
     if format.by_line(outcome.log.executions.len()) {
+        batch.supersede(&format!("{name}_execution_log.json"));
         batch.add(&format!("{name}_execution_log.jsonl"), |out| {
             write_jsonl(instance, &outcome.log, &outcome.summary, out)
         })
     } else {
+        batch.supersede(&format!("{name}_execution_log.jsonl"));
         batch.add(&format!("{name}_execution_log.json"), |out| {
             write_json(instance, &outcome.log, &outcome.summary, out)
         })

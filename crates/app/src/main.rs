@@ -2,19 +2,23 @@
 
 mod args;
 mod commands;
-mod core_api;
 mod failure;
 mod job;
 mod output;
 
 use clap::Parser;
+use std::io::Write;
 use std::panic;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     install_panic_hook();
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return without_command(&answer),
+    };
     cli.color.apply();
+    output::files::clean_up_when_interrupted();
     let result = panic::catch_unwind(|| commands::dispatch(cli));
     match result {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -23,6 +27,19 @@ fn main() -> ExitCode {
             failure.code.into()
         }
         Err(_) => failure::Code::Internal.into(),
+    }
+}
+
+/// Help, the version, or what is wrong with the command line.
+fn without_command(answer: &clap::Error) -> ExitCode {
+    let printed = answer.print().and_then(|()| std::io::stdout().flush());
+    let code = answer.exit_code() as u8;
+    match output::settle(printed) {
+        Err(failure) if code == 0 => {
+            output::error(&failure.to_string());
+            failure.code.into()
+        }
+        _ => ExitCode::from(code),
     }
 }
 

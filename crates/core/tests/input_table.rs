@@ -273,3 +273,42 @@ fn faults_of_requests() {
         assert_eq!((found.len(), &found[0].path), (1, &path));
     }
 }
+
+#[test]
+fn swapped_files_are_noticed() {
+    let found = read(REQUEST, CONFIG, Mode::Offline);
+    let hinted: Vec<&str> =
+        found.iter().filter(|d| d.code == Code::Missing).filter_map(|d| d.hint.as_deref()).collect();
+    assert_eq!(hinted.len(), 3, "{found:#?}");
+    assert!(hinted.iter().all(|hint| hint.contains("swapped")), "{hinted:?}");
+}
+
+#[test]
+fn large_numbers_are_shown_short_and_called_large() {
+    let batching = "memory_gb: 14\n    batching: {max_batch: 2, slowdown: [[1, 1.0], [2, 1e300]]}";
+    let found = read(&CONFIG.replacen("memory_gb: 14", batching, 1), REQUEST, Mode::Offline);
+    assert_eq!((found.len(), found[0].code), (1, Code::Batching));
+    assert!(found[0].message.contains("1e300") && found[0].message.len() < 80, "{}", found[0].message);
+    let found = read(&CONFIG.replacen("memory_gb: 14", "memory_gb: 1e999", 1), REQUEST, Mode::Offline);
+    assert_eq!((found.len(), found[0].code), (1, Code::TooLarge));
+    assert!(found[0].message.contains("larger"), "{}", found[0].message);
+}
+
+#[test]
+fn offsets_that_no_place_has_are_refused() {
+    let request = "requests:\n- {request_id: r, workflow_id: chat, timestamp: '2024-01-01T10:00:00+25:00', \
+                   node_execution_times: {check: 2}}\n";
+    let found = read(CONFIG, request, Mode::Offline);
+    assert_eq!((found.len(), found[0].code), (1, Code::BadTimestamp), "{found:#?}");
+}
+
+#[test]
+fn errors_that_are_not_kept_are_counted() {
+    let lines = "- {request_id: '', workflow_id: chat, node_execution_times: {check: 2}}\n".repeat(10_003);
+    let requests = format!("requests:\n{lines}");
+    let config = Source { name: "config.yaml", bytes: CONFIG.as_bytes() };
+    let reading = read_scenario(config, Source { name: "r.yaml", bytes: requests.as_bytes() }, Mode::Offline);
+    assert_eq!(reading.errors, 10_003);
+    let last = reading.diagnostics.last().unwrap();
+    assert_eq!((last.code, last.message.as_str()), (Code::LeftOut, "3 more errors in this file left out"));
+}

@@ -1,13 +1,16 @@
 //! `gswarm check`: an execution log against its inputs.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::core_api::{self, LogFile, render_violations, violations_to_json};
 use crate::failure::{Code, Failure};
 use crate::job;
-use crate::output::{self, files};
+use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
 use clap::Args;
 use gswarm_core::Instance;
-use gswarm_core::instance::Mode;
+use gswarm_core::check::{Place, Violation, ViolationCode, report as render, to_json};
+use gswarm_core::input::{ClusterSpec, MAX_GB, Scenario, too_slow};
+use gswarm_core::instance::{Cluster, Mode};
+use gswarm_core::log_file::LogFile;
+use gswarm_core::time::MAX_SECONDS;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -41,27 +44,43 @@ pub struct CheckArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
     cluster: ClusterArgs,
 }
 
 /// Checks the log.
 pub fn check(args: &CheckArgs) -> Result<(), Failure> {
-    let log = LogFile::read_bytes(&files::read(&args.log)?);
+    let shown = !args.quiet && !args.json;
+    let target = args.save_report.as_ref().map(|path| Batch::beside(path, "--save-report")).transpose()?;
+    let phase = Phase::new("reading the log", shown);
+    let log = match read_log(&args.log) {
+        Ok(bytes) => LogFile::read_bytes(&bytes),
+        // The other files are looked at too, so that all that is missing is named at once.
+        Err(failure) => {
+            return Err(match job::load(&args.input, Mode::Offline, true, false) {
+                Err(other) if !args.input.config.exists() || !args.input.requests.exists() => {
+                    failure.and(other)
+                }
+                _ => failure,
+            });
+        }
+    };
+    drop(phase);
     let mode = log.mode().or(args.mode).unwrap_or(Mode::Offline);
-    let scenario = job::load(&args.input.config, &args.input.requests, mode, args.quiet)?;
-    let (cluster, notes) = log.cluster(&args.cluster.over(&scenario.cluster));
+    let scenario = job::load(&args.input, mode, args.quiet, shown)?;
     if !args.quiet {
-        notes.iter().for_each(|note| output::note(&format!("note: {note}")));
+        notes(args, &log, &scenario.cluster).iter().for_each(|note| output::note(&format!("note: {note}")));
     }
-    let instance = Instance::build(&scenario, cluster, mode).map_err(|faults| job::infeasible(&faults))?;
-    let violations = core_api::check(&instance, &log);
-    let report = render_violations(&violations);
-    if let Some(path) = &args.save_report {
-        save(path, &report)?;
+    let phase = Phase::new("checking", shown);
+    let violations = violations(&log, &scenario, &args.cluster.over(&scenario.cluster), mode);
+    drop(phase);
+    let report = render(&violations);
+    if let Some((mut batch, name)) = target {
+        batch.add(&name, |out| out.write_all(report.as_bytes()))?;
+        batch.commit()?;
     }
     if args.json {
-        let mut result = violations_to_json(&violations);
+        let mut result = to_json(&violations);
         result["log"] = json!(args.log);
         result["executions"] = json!(log.executions.len());
         output::line(&result.to_string())?;
@@ -71,16 +90,89 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     if violations.is_empty() {
         return Ok(());
     }
-    let plural = if violations.len() == 1 { "" } else { "s" };
-    Err(Failure::new(
-        Code::Violations,
-        format!("{}: {} violation{plural}", args.log.display(), violations.len()),
-    ))
+    let found = count(violations.len() as u64, "violation");
+    Err(Failure::new(Code::Violations, format!("{}: {found}", args.log.display())))
 }
 
-fn save(path: &std::path::Path, report: &str) -> Result<(), Failure> {
-    let name = path.file_name().ok_or_else(|| Failure::input(format!("{} names no file", path.display())))?;
-    let mut batch = files::Batch::new(path.parent().unwrap_or("".as_ref()))?;
-    batch.add(&name.to_string_lossy(), |out| out.write_all(report.as_bytes()))?;
-    batch.commit().map(drop)
+/// What the log breaks. Where no run can have been made on the cluster that its summary speaks of, that is a violation,
+/// and the rest is checked on the cluster of the configuration and the flags.
+fn violations(log: &LogFile, scenario: &Scenario, spec: &ClusterSpec, mode: Mode) -> Vec<Violation> {
+    let (claimed, _) = log.cluster(spec);
+    let reason = match build(scenario, claimed.clone(), mode) {
+        Ok(instance) => return gswarm_core::check::check(&instance, log),
+        Err(reason) => reason,
+    };
+    let message = format!("the run cannot have been made on this cluster: {reason}");
+    let unusable = Violation::new(ViolationCode::SumCluster, Place::default(), message);
+    let usual = Cluster::from_spec(&ClusterSpec { gpus: spec.gpus.or(Some(claimed.gpus)), ..spec.clone() });
+    let own = usual.map(|usual| Cluster { residency: claimed.residency, ..usual });
+    let mut found = match own.and_then(|own| build(scenario, own, mode).ok()) {
+        Some(instance) => gswarm_core::check::check(&instance, log),
+        None => log.faults.clone(),
+    };
+    found.push(unusable);
+    found
+}
+
+/// The problem on a cluster whose numbers nobody has vouched for.
+fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, String> {
+    let rate = cluster.switch.pcie_gb_per_s;
+    let sizes = [("gpu_memory_gb", cluster.gpu_memory_gb), ("pcie_gb_per_s", rate)];
+    for (field, value) in sizes {
+        if !(value > 0.0 && value <= MAX_GB) {
+            return Err(format!("{field} is {value:e}"));
+        }
+    }
+    let overhead = cluster.switch.overhead_seconds;
+    if !(0.0..=MAX_SECONDS).contains(&overhead) {
+        return Err(format!("switch_overhead_seconds is {overhead:e}"));
+    }
+    if let Some(reason) = too_slow(&scenario.models, rate) {
+        return Err(format!("pcie_gb_per_s is {rate:e}, and {reason}"));
+    }
+    if cluster.gpus == 0 {
+        return Err("it has no GPUs".to_string());
+    }
+    Instance::build(scenario, cluster, mode).map_err(|faults| {
+        let reasons: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        reasons.join("; ")
+    })
+}
+
+/// Where flags and configuration say other things of the run than the log, which is believed.
+fn notes(args: &CheckArgs, log: &LogFile, configured: &ClusterSpec) -> Vec<String> {
+    let flags = args.cluster.over(&ClusterSpec::default());
+    // What a flag says, the configuration is not asked for.
+    let rest = ClusterSpec {
+        gpus: configured.gpus.filter(|_| flags.gpus.is_none()),
+        gpus_per_server: configured.gpus_per_server.filter(|_| flags.gpus_per_server.is_none()),
+        gpu_memory_gb: configured.gpu_memory_gb.filter(|_| flags.gpu_memory_gb.is_none()),
+        pcie_gb_per_s: configured.pcie_gb_per_s.filter(|_| flags.pcie_gb_per_s.is_none()),
+        switch_overhead_seconds: configured
+            .switch_overhead_seconds
+            .filter(|_| flags.switch_overhead_seconds.is_none()),
+        switch_cost: configured.switch_cost.filter(|_| flags.switch_cost.is_none()),
+        residency: configured.residency.filter(|_| flags.residency.is_none()),
+    };
+    let mut notes = Vec::new();
+    if let (Some(made), Some(asked)) = (log.mode(), args.mode)
+        && made != asked
+    {
+        notes.push(format!("--mode: the run was made {}, the flag says {}", made.name(), asked.name()));
+    }
+    for note in log.cluster(&flags).1 {
+        match note.split_once(": ") {
+            Some((field, said)) if said.contains("the configuration") => {
+                let said = said.replace("the configuration", "the flag");
+                notes.push(format!("--{}: {said}", field.replace('_', "-")));
+            }
+            _ => notes.push(note),
+        }
+    }
+    for note in log.cluster(&rest).1 {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }

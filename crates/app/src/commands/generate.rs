@@ -1,6 +1,5 @@
 //! `gswarm generate`: configurations and request files from a seed.
 
-use crate::core_api::{Source, read_config};
 use crate::failure::Failure;
 use crate::job;
 use crate::output::{self, files};
@@ -10,7 +9,7 @@ use gswarm_core::Span;
 use gswarm_core::generate::{
     Arrivals, Format, Preset, RequestOptions, requests as draw, write_config, write_requests,
 };
-use gswarm_core::input::Scenario;
+use gswarm_core::input::{Scenario, Source, read_config};
 use gswarm_core::time::MAX_SECONDS;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,10 +94,11 @@ struct RequestsArgs {
 #[derive(Debug, Args)]
 struct DrawArgs {
     /// Number of requests
-    #[arg(long, alias = "num-requests", alias = "num_requests", value_name = "N", default_value_t = 500)]
+    #[arg(long, alias = "num-requests", alias = "num_requests", value_name = "N", default_value_t = 500,
+          allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
     /// The time in which they arrive: seconds, or as in 90s, 20min, 2h
-    #[arg(long, value_name = "TIME", default_value = "20min", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "20min", allow_hyphen_values = true, value_parser = duration)]
     duration: Span,
     /// How they are spread over it
     #[arg(long, value_name = "PROCESS", default_value = "poisson", value_parser = arrivals_parser())]
@@ -107,19 +107,27 @@ struct DrawArgs {
     #[arg(long, value_name = "ID=WEIGHT,...", value_delimiter = ',', value_parser = weight)]
     mix: Vec<(String, f64)>,
     /// For every random choice
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
 }
 
 impl DrawArgs {
-    fn options(&self) -> RequestOptions {
-        RequestOptions {
+    fn options(&self) -> Result<RequestOptions, Failure> {
+        let names = self.mix.iter().map(|(name, _)| name);
+        if let Some((_, name)) =
+            names.enumerate().find(|&(at, name)| self.mix[..at].iter().any(|(n, _)| n == name))
+        {
+            return Err(
+                Failure::input(format!("--mix gives `{name}` twice")).hint("give each workflow one weight")
+            );
+        }
+        Ok(RequestOptions {
             count: self.requests,
             duration: self.duration,
             arrivals: self.arrivals,
             mix: self.mix.clone(),
             seed: self.seed,
-        }
+        })
     }
 }
 
@@ -133,7 +141,7 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         Some(Only::Requests(args)) => {
             let bytes = files::read(&args.config)?;
             let scenario = read(&args.config.display().to_string(), &bytes)?;
-            let drawn = draw(&scenario, &args.draw.options()).map_err(fault)?;
+            let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
             emit(args.out.as_deref(), args.force, |format, out| write_requests(drawn, format, out))
         }
         None => both(&args.both),
@@ -150,7 +158,7 @@ fn both(args: &BothArgs) -> Result<(), Failure> {
         keep(&folder.join(name), args.force)?;
     }
     let (config, scenario) = scenario_of(preset)?;
-    let drawn = draw(&scenario, &args.draw.options()).map_err(fault)?;
+    let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
     let mut batch = files::Batch::new(folder)?;
     batch.add(&names[0], |mut out| write_config(&config, args.format, &mut out))?;
     batch.add(&names[1], |mut out| write_requests(drawn, args.format, &mut out))?;
@@ -174,8 +182,7 @@ pub fn scenario_of(preset: Preset) -> Result<(gswarm_core::generate::ConfigFile,
 }
 
 fn read(name: &str, bytes: &[u8]) -> Result<Scenario, Failure> {
-    let reading = read_config(Source { name, bytes });
-    job::accept(reading.scenario, &reading.diagnostics, false)
+    job::accept(read_config(Source { name, bytes }), false)
 }
 
 fn fault(error: gswarm_core::generate::GenerateError) -> Failure {

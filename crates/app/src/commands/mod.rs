@@ -12,6 +12,10 @@ use crate::failure::Failure;
 
 /// Does what the command line says.
 pub fn dispatch(cli: Cli) -> Result<(), Failure> {
+    if let (Some(_), Some(folder)) = (&cli.command, &cli.sample.out) {
+        return Err(Failure::input(format!("--out {} stands before the command", folder.display()))
+            .hint("put it behind the command"));
+    }
     match cli.command {
         None => sample::sample(&cli.sample),
         Some(Command::Run(args)) => run::run(&args),

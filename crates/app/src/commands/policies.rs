@@ -1,10 +1,10 @@
 //! `gswarm policies`: what there is to choose from.
 
-use crate::core_api::PolicyKind;
 use crate::failure::Failure;
-use crate::output::{self, table::table};
+use crate::output;
 use clap::Args;
 use gswarm_core::instance::Mode;
+use gswarm_core::policy::PolicyKind;
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -36,11 +36,13 @@ pub fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
         let list: Vec<_> = chosen.map(entry).collect();
         return output::line(&format!("{:#}", json!(list)));
     }
-    let row = |kind: &PolicyKind| {
+    let width = output::width();
+    for kind in chosen {
         let modes: Vec<&str> = kind.modes().iter().map(|mode| mode.name()).collect();
-        vec![kind.name().to_string(), modes.join(", "), kind.about().to_string()]
-    };
-    output::line(&table(&["policy", "modes", "what it optimises, when to use it"], 3, chosen.map(row)))
+        output::line(&format!("{} ({})", output::heading(kind.name()), modes.join(", ")))?;
+        output::line(&output::wrapped(kind.about(), 4, width))?;
+    }
+    Ok(())
 }
 
 /// The names of the policies that have `mode`, for messages.

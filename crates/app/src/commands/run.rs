@@ -2,13 +2,15 @@
 
 use crate::args::{ClusterArgs, InputArgs, not_negative};
 use crate::commands::policies;
-use crate::core_api::{Faults, PolicyKind, PolicyParams, SimOptions, render_text, write_events};
 use crate::failure::{Code, Failure};
 use crate::job::{self, Job, LogFormat, Outcome};
-use crate::output::{self, files::Batch};
+use crate::output::{self, count, files::Batch, progress::Phase};
 use clap::Args;
 use clap::builder::TypedValueParser;
-use gswarm_core::instance::Mode;
+use gswarm_core::instance::{Mode, Residency};
+use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::report::{render_text, write_events};
+use gswarm_core::sim::{Faults, SimOptions};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{GpuId, Instance, Span, Time};
 use serde_json::{Value, json};
@@ -23,6 +25,7 @@ Examples:
       --config config.yaml --requests requests.yaml --json
 
 Writes <policy>_scheduler.log (what happened when) and <policy>_execution_log.json (every execution) into --out.
+Logs of the same policy that are there already are replaced: give each run a folder of its own to keep both.
 Same inputs, flags and seed: same files, byte for byte. `gswarm policies` lists the policies.";
 
 /// Arguments of `gswarm run`.
@@ -42,9 +45,9 @@ pub struct RunArgs {
           action = clap::ArgAction::Set)]
     simulate: bool,
     /// For every random choice
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
-    /// Folder for the two log files
+    /// Folder for the two log files; those of an earlier run of the same policy in it are replaced
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// Form of the execution log
@@ -59,7 +62,7 @@ pub struct RunArgs {
     /// Print every event
     #[arg(long, short)]
     verbose: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
     pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     faults: FaultArgs,
@@ -75,31 +78,58 @@ struct FaultArgs {
     fail_rate: f64,
     /// Attempts at a node before its request is given up
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = SimOptions::default().max_attempts,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: u32,
     /// Lose a GPU at a moment, as in 3@600; may be given several times
-    #[arg(long = "lose-gpu", alias = "lose_gpu", value_name = "ID@SECONDS", value_parser = loss)]
+    #[arg(long = "lose-gpu", alias = "lose_gpu", value_name = "ID@SECONDS", allow_hyphen_values = true, value_parser = loss)]
     lose_gpu: Vec<(Time, GpuId)>,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Weights of the `online` policy")]
 struct WeightArgs {
-    /// Weight of waiting
-    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().alpha, value_parser = not_negative)]
-    alpha: f64,
-    /// Weight of switching models
-    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().beta, value_parser = not_negative)]
-    beta: f64,
-    /// Weight of what a switch does to later tasks
-    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().gamma, value_parser = not_negative)]
-    gamma: f64,
-    /// Weight of load imbalance
-    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value_t = PolicyParams::default().delta, value_parser = not_negative)]
-    delta: f64,
-    /// How many later tasks are looked at
-    #[arg(long, value_name = "N", default_value_t = PolicyParams::default().lookahead)]
-    lookahead: u32,
+    /// Weight of waiting [default: 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
+    alpha: Option<f64>,
+    /// Weight of switching models [default: 1.5]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
+    beta: Option<f64>,
+    /// Weight of what a switch does to later tasks [default: 0.3]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
+    gamma: Option<f64>,
+    /// Weight of load imbalance [default: 0.5]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
+    delta: Option<f64>,
+    /// How many later tasks are looked at [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    lookahead: Option<u32>,
+}
+
+impl WeightArgs {
+    fn params(&self, seed: u64) -> PolicyParams {
+        let usual = PolicyParams::default();
+        PolicyParams {
+            seed,
+            alpha: self.alpha.unwrap_or(usual.alpha),
+            beta: self.beta.unwrap_or(usual.beta),
+            gamma: self.gamma.unwrap_or(usual.gamma),
+            delta: self.delta.unwrap_or(usual.delta),
+            lookahead: self.lookahead.unwrap_or(usual.lookahead),
+            rounds: usual.rounds,
+        }
+    }
+
+    /// The flags that were given.
+    fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("--alpha", self.alpha.is_some()),
+            ("--beta", self.beta.is_some()),
+            ("--gamma", self.gamma.is_some()),
+            ("--delta", self.delta.is_some()),
+            ("--lookahead", self.lookahead.is_some()),
+        ];
+        flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
+    }
 }
 
 /// Runs the requests.
@@ -115,26 +145,69 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::input(format!("policy `{name}` has no {} mode", mode.name()))
             .hint(format!("those that have it: {}", policies::names(mode))));
     }
-    let scenario = job::load(&args.input.config, &args.input.requests, args.mode, args.quiet)?;
+    let shown = !args.quiet && !args.json;
+    let scenario = job::load(&args.input, args.mode, args.quiet, shown)?;
+    let preparing = Phase::new("preparing", shown);
     let instance = job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy)?;
+    drop(preparing);
+    if shown {
+        notes(args, scenario.cluster.residency)
+            .iter()
+            .for_each(|note| output::note(&format!("note: {note}")));
+    }
     drop(scenario);
     let job = job_of(args, &instance)?;
-    let outcome = job::execute(&instance, &job, !args.quiet && !args.json)?;
+    let outcome = job::execute(&instance, &job, shown)?;
+    let writing = Phase::new("writing", shown);
     let mut batch = Batch::new(&args.out)?;
     job::save(&mut batch, &instance, &job, &outcome, args.format)?;
     let written = batch.commit()?;
+    drop(writing);
     print(args, &instance, &outcome, &written)?;
     match outcome.failed_requests() {
         0 => Ok(()),
         failed => {
-            let (all, attempts) = (instance.requests.len(), args.faults.max_attempts);
+            let all = count(instance.requests.len() as u64, "request");
+            let attempts = count(args.faults.max_attempts.into(), "attempt");
             Err(Failure::new(
                 Code::FailedRequests,
-                format!("{failed} of {all} requests failed after {attempts} attempts at a node"),
+                format!("{failed} of {all} failed after {attempts} at a node"),
             )
             .hint("the log shows where; --max-attempts allows more"))
         }
     }
+}
+
+/// What was asked for and has no effect.
+fn notes(args: &RunArgs, configured: Option<Residency>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let policy = args.policy;
+    if args.cluster.residency.or(configured) == Some(Residency::Single)
+        && policy.residency(Residency::Single) != Residency::Single
+    {
+        notes.push(format!(
+            "policy `{}` keeps several models on a GPU where memory allows; residency `single` is not used",
+            policy.name()
+        ));
+    }
+    let given = args.weights.given();
+    if policy != PolicyKind::Online && !given.is_empty() {
+        notes.push(format!(
+            "{} without effect: policy `{}` does not use it",
+            given.join(", "),
+            policy.name()
+        ));
+    }
+    let losses = &args.faults.lose_gpu;
+    for (at, (_, gpu)) in losses.iter().enumerate() {
+        if losses[..at].iter().filter(|(_, other)| other == gpu).count() == 1 {
+            notes.push(format!(
+                "--lose-gpu names GPU {} more than once; it is lost at the first moment",
+                gpu.0
+            ));
+        }
+    }
+    notes
 }
 
 fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
@@ -146,20 +219,11 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
             gpus - 1
         )));
     }
-    let WeightArgs { alpha, beta, gamma, delta, lookahead } = args.weights;
     let faults =
         Faults { fail_rate: args.faults.fail_rate, seed: args.seed, lose: args.faults.lose_gpu.clone() };
     Ok(Job {
         policy: args.policy,
-        params: PolicyParams {
-            seed: args.seed,
-            alpha,
-            beta,
-            gamma,
-            delta,
-            lookahead,
-            ..PolicyParams::default()
-        },
+        params: args.weights.params(args.seed),
         sim: SimOptions { max_attempts: args.faults.max_attempts, faults },
     })
 }
@@ -237,6 +301,17 @@ fn loss(text: &str) -> Result<(Time, GpuId), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_names_the_defaults() {
+        use clap::CommandFactory;
+        let mut command = crate::args::Cli::command();
+        let help = command.find_subcommand_mut("run").unwrap().render_help().to_string();
+        let usual = PolicyParams::default();
+        for value in [usual.alpha, usual.beta, usual.gamma, usual.delta, f64::from(usual.lookahead)] {
+            assert!(help.contains(&format!("[default: {value}]")), "{value}\n{help}");
+        }
+    }
 
     #[test]
     fn losses_are_read() {

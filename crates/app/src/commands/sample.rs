@@ -1,14 +1,15 @@
 //! `gswarm` alone: every policy on a built-in sample, side by side.
 
 use crate::commands::generate::scenario_of;
-use crate::core_api::{PolicyKind, PolicyParams, SimOptions, Source, read_scenario};
 use crate::failure::Failure;
 use crate::job::{self, Job, LogFormat, Outcome};
-use crate::output::{self, files::Batch, table};
+use crate::output::{self, files::Batch, progress::Line, table};
 use clap::Args;
 use gswarm_core::generate::{Format, Preset, RequestOptions, requests, write_config, write_requests};
-use gswarm_core::input::Scenario;
+use gswarm_core::input::{Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
+use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::sim::SimOptions;
 use std::path::{Path, PathBuf};
 
 /// The batch: 10 models, one of them on 8 GPUs, share 16 GPUs.
@@ -21,17 +22,19 @@ const SEED: u64 = 1;
 pub struct SampleArgs {
     /// Folder for the sample's inputs and logs; without it, the next free gswarm-out/sample-N
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Runs the sample.
 pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
-    let folder = match &args.out {
-        Some(folder) if folder.exists() => {
-            return Err(Failure::input(format!("{} is there already", folder.display()))
-                .hint("name a folder that is not, or leave --out away"));
-        }
-        Some(folder) => folder.clone(),
+    let (folder, mut batch) = match &args.out {
+        Some(folder) => match Batch::reserve(folder)? {
+            Some(batch) => (folder.clone(), batch),
+            None => {
+                return Err(Failure::input(format!("{} is there already", folder.display()))
+                    .hint("name a folder that is not, or leave --out away"));
+            }
+        },
         None => next_free(Path::new("gswarm-out"))?,
     };
     let (config_text, requests_text, scenario) = inputs()?;
@@ -43,31 +46,26 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
         scenario.models.len()
     ))?;
 
-    let mut batch = Batch::new(&folder)?;
     batch.add("config.yaml", |out| std::io::Write::write_all(out, &config_text))?;
     batch.add("requests.yaml", |out| std::io::Write::write_all(out, &requests_text))?;
     let chosen: Vec<PolicyKind> =
         PolicyKind::ALL.iter().copied().filter(|kind| kind.supports(Mode::Offline)).collect();
     let mut results = Vec::new();
+    let progress = Line::new();
     for (place, &policy) in chosen.iter().enumerate() {
         let instance = job::build(&scenario, &scenario.cluster, Mode::Offline, policy)?;
         let params = PolicyParams { seed: SEED, ..PolicyParams::default() };
         let job = Job { policy, params, sim: SimOptions::default() };
-        let outcome = job::execute(&instance, &job, true)?;
-        output::note(&format!(
-            "[{:>2}/{}] {:<12} {} nodes done and checked",
-            place + 1,
-            chosen.len(),
-            policy.name(),
-            outcome.summary.total_nodes_executed
-        ));
+        progress.say(&format!("[{:>2}/{}] {}", place + 1, chosen.len(), policy.name()));
+        let outcome = job::execute(&instance, &job, false)?;
         job::save(&mut batch, &instance, &job, &outcome, LogFormat::Json)?;
         results.push((policy, outcome));
     }
     batch.commit()?;
+    drop(progress);
     output::line("")?;
     output::line(&comparison(&results))?;
-    output::line(&next_steps(&folder, &results))
+    output::line(&next_steps(&folder, gpus, &results))
 }
 
 fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
@@ -83,7 +81,7 @@ fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
         Source { name: "requests.yaml", bytes: &requests_text },
         Mode::Offline,
     );
-    let scenario = job::accept(reading.scenario, &reading.diagnostics, false)?;
+    let scenario = job::accept(reading, false)?;
     Ok((config_text, requests_text, scenario))
 }
 
@@ -101,21 +99,26 @@ fn comparison(results: &[(PolicyKind, Outcome)]) -> String {
             outcome.summary.gap_percent().map_or("-".to_string(), |gap| format!("{gap:.1}")),
         ]
     };
-    let header = ["policy", "makespan s", "switches", "utilisation %", "P99 latency s", "gap to bound %"];
+    let header = ["policy", "makespan s", "switches", "busy %", "P99 s", "gap %"];
     format!(
-        "{}\n\n* the shortest. The bound is a makespan that no schedule can go below.",
+        "{}\n\n\
+         * the shortest makespan\n\
+         busy: share of the time in which GPUs load or execute. P99: request latency.\n\
+         gap: how far above a bound that no schedule can go below.\n\
+         static keeps several models on a GPU where memory allows; the others hold one.",
         table::table(&header, 1, results.iter().map(row))
     )
 }
 
-fn next_steps(folder: &Path, results: &[(PolicyKind, Outcome)]) -> String {
+fn next_steps(folder: &Path, gpus: u32, results: &[(PolicyKind, Outcome)]) -> String {
     let folder = folder.display();
     let best = results.iter().min_by_key(|(_, outcome)| outcome.summary.makespan);
     let policy = best.map_or("baseline", |(policy, _)| policy.name());
-    let inputs = format!("--config {folder}/config.yaml --requests {folder}/requests.yaml");
+    let inputs =
+        format!("\\\n      --config {folder}/config.yaml \\\n      --requests {folder}/requests.yaml");
     format!(
         "\nInputs and logs are in {folder}\n\n{}\n  \
-         gswarm run --policy {policy} --gpus 12 {inputs}\n  \
+         gswarm run --policy {policy} --gpus {gpus} {inputs}\n  \
          gswarm check {folder}/{policy}_execution_log.json {inputs}\n  \
          gswarm generate --preset simple --requests 500 --out work\n  \
          gswarm policies",
@@ -123,11 +126,13 @@ fn next_steps(folder: &Path, results: &[(PolicyKind, Outcome)]) -> String {
     )
 }
 
-/// The first `sample-N` that is not there: what an earlier run left is never touched.
-fn next_free(parent: &Path) -> Result<PathBuf, Failure> {
-    let mut candidates = (1..=9999).map(|number| parent.join(format!("sample-{number}")));
-    candidates.find(|folder| !folder.exists()).ok_or_else(|| {
-        Failure::input(format!("{} holds too many samples", parent.display()))
-            .hint("delete some, or name a folder with --out")
-    })
+/// The first `sample-N` that is not there, made for this run: what an earlier run left is never touched.
+fn next_free(parent: &Path) -> Result<(PathBuf, Batch), Failure> {
+    for folder in (1..=9999).map(|number| parent.join(format!("sample-{number}"))) {
+        if let Some(batch) = Batch::reserve(&folder)? {
+            return Ok((folder, batch));
+        }
+    }
+    Err(Failure::input(format!("{} holds too many samples", parent.display()))
+        .hint("delete some, or name a folder with --out"))
 }

@@ -1,35 +1,98 @@
 //! Files that are either whole or not there. Each is written beside its place under another name; only when all of them
-//! are complete do they take their names.
+//! are complete do they take their names. What is unfinished when the command is interrupted is removed.
 
 use crate::failure::Failure;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What has to go when the command is interrupted: folders, then the files in them.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on, Ctrl-C and a request to terminate leave no unfinished file. Files that are just taking their names all
+/// get them first.
+pub fn clean_up_when_interrupted() {
+    let installed = ctrlc::set_handler(|| {
+        let paths = unfinished();
+        for path in paths.iter().rev() {
+            // Only empty folders go.
+            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        }
+        std::process::exit(130);
+    });
+    // Without a handler an interruption leaves hidden files, which the next run removes.
+    drop(installed);
+}
 
 /// Files on their way into one folder. Dropped before [`Batch::commit`], it leaves no trace.
 pub struct Batch {
     folder: PathBuf,
-    made_folder: Option<PathBuf>,
+    /// Folders that were made for the files, outermost first.
+    made: Vec<PathBuf>,
     waiting: Vec<(PathBuf, PathBuf)>,
+    superseded: Vec<PathBuf>,
+    flag: &'static str,
 }
 
 impl Batch {
     /// Files for `folder`, which is made where it is missing.
     pub fn new(folder: &Path) -> Result<Batch, Failure> {
-        // The outermost folder that is missing: what has to go again if nothing comes of the files.
-        let made_folder =
-            folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).last();
+        let made = missing(folder);
+        let batch = Batch::of(folder, made, "--out");
+        if !batch.folder.as_os_str().is_empty() {
+            fs::create_dir_all(folder)
+                .map_err(|error| batch.unwritable("create the folder", folder, &error))?;
+        }
+        batch.remove_abandoned();
+        Ok(batch)
+    }
+
+    /// Files for a folder of their own; `None` where it is there already, also if someone makes it at this moment.
+    pub fn reserve(folder: &Path) -> Result<Option<Batch>, Failure> {
+        let made = missing(folder);
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let result = parent.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(folder));
+        match result {
+            Ok(()) => Ok(Some(Batch::of(folder, made, "--out"))),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.exists() => Ok(None),
+            Err(error) => {
+                Err(Batch::of(folder, made, "--out").unwritable("create the folder", folder, &error))
+            }
+        }
+    }
+
+    /// One file in a folder that has to be there, as `flag` names it; and the file's name.
+    pub fn beside(path: &Path, flag: &'static str) -> Result<(Batch, String), Failure> {
+        let refuse = |reason: &str| {
+            Err(Failure::input(format!("{flag} {}: {reason}", path.display()))
+                .hint("name a file in a folder that is there"))
+        };
+        let name = match path.file_name() {
+            Some(name) if !path.is_dir() => name.to_string_lossy().into_owned(),
+            _ => return refuse("this is a folder"),
+        };
+        if path.exists() && !path.is_file() {
+            return refuse("this is no regular file");
+        }
+        let folder = path.parent().unwrap_or("".as_ref());
+        if !folder.as_os_str().is_empty() && !folder.is_dir() {
+            return refuse(&format!("there is no folder {}", folder.display()));
+        }
+        let batch = Batch::of(folder, Vec::new(), flag);
+        batch.remove_abandoned();
+        Ok((batch, name))
+    }
+
+    fn of(folder: &Path, made: Vec<PathBuf>, flag: &'static str) -> Batch {
         // The folder that one is in goes without a name: `./a.log` would be `a.log` with two characters too many.
         let folder = if folder == Path::new(".") { Path::new("") } else { folder };
-        let batch = Batch {
-            folder: folder.to_path_buf(),
-            made_folder: made_folder.map(Path::to_path_buf),
-            waiting: Vec::new(),
-        };
-        if !folder.as_os_str().is_empty() {
-            fs::create_dir_all(folder).map_err(|error| unwritable("create the folder", folder, &error))?;
-        }
-        Ok(batch)
+        unfinished().extend(made.iter().cloned());
+        Batch { folder: folder.to_path_buf(), made, waiting: Vec::new(), superseded: Vec::new(), flag }
     }
 
     /// Writes one file, still under another name.
@@ -40,22 +103,100 @@ impl Batch {
     ) -> Result<(), Failure> {
         let target = self.folder.join(name);
         let partial = self.folder.join(format!(".{name}.{}.partial", std::process::id()));
+        unfinished().push(partial.clone());
         self.waiting.push((partial.clone(), target.clone()));
         let written = File::create(&partial).and_then(|file| {
             let mut out = BufWriter::with_capacity(1 << 18, file);
             write(&mut out)?;
             out.flush()
         });
-        written.map_err(|error| unwritable("write", &target, &error))
+        written.map_err(|error| self.unwritable("write", &target, &error))
     }
 
-    /// Gives every file its name, and says which they are.
+    /// A file of this name, where there is one, speaks of an earlier run and goes when the new ones come.
+    pub fn supersede(&mut self, name: &str) {
+        self.superseded.push(self.folder.join(name));
+    }
+
+    /// Gives every file its name, and says which they are. Where one cannot have it, none is replaced.
     pub fn commit(mut self) -> Result<Vec<PathBuf>, Failure> {
-        for (partial, target) in &self.waiting {
-            fs::rename(partial, target).map_err(|error| unwritable("write", target, &error))?;
+        for (_, target) in &self.waiting {
+            if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
+                let taken = io::Error::other("something that is no file has this name");
+                return Err(self.unwritable("write", target, &taken));
+            }
         }
-        self.made_folder = None;
+        // An interruption waits until all of them have their names.
+        let mut registered = unfinished();
+        let mut replaced: Vec<(&Path, Option<PathBuf>)> = Vec::new();
+        for (partial, target) in &self.waiting {
+            let before = target.exists().then(|| partial.with_extension("old.partial"));
+            let kept = before.filter(|old| fs::hard_link(target, old).is_ok());
+            let existed = target.exists();
+            match fs::rename(partial, target) {
+                Ok(()) if existed && kept.is_none() => replaced.push((target, None)),
+                Ok(()) => replaced.push((target, Some(kept.unwrap_or_default()))),
+                Err(error) => {
+                    kept.map(fs::remove_file);
+                    drop(registered);
+                    return Err(self.taken_back(target, &error, &replaced));
+                }
+            }
+        }
+        for (_, old) in &replaced {
+            old.as_ref().filter(|old| !old.as_os_str().is_empty()).map(fs::remove_file);
+        }
+        for outdated in &self.superseded {
+            match fs::remove_file(outdated) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    crate::output::note(&format!(
+                        "note: {} is of an earlier run: {error}",
+                        outdated.display()
+                    ));
+                }
+                _ => {}
+            }
+        }
+        self.made.clear();
+        registered.clear();
+        drop(registered);
         Ok(std::mem::take(&mut self.waiting).into_iter().map(|(_, target)| target).collect())
+    }
+
+    /// Puts back what was there, as far as that can be done, and says how far.
+    fn taken_back(&self, target: &Path, error: &io::Error, replaced: &[(&Path, Option<PathBuf>)]) -> Failure {
+        let mut changed = Vec::new();
+        for (path, old) in replaced.iter().rev() {
+            let restored = match old {
+                Some(old) if old.as_os_str().is_empty() => fs::remove_file(path).is_ok(),
+                Some(old) => fs::rename(old, path).is_ok(),
+                None => false,
+            };
+            if !restored {
+                changed.push(path.display().to_string());
+            }
+        }
+        let failure = self.unwritable("write", target, error);
+        if changed.is_empty() {
+            failure
+        } else {
+            failure.hint(format!("already replaced: {}", changed.join(", ")))
+        }
+    }
+
+    /// Removes what commands that are no more left in the folder unfinished.
+    fn remove_abandoned(&self) {
+        let folder = if self.folder.as_os_str().is_empty() { Path::new(".") } else { &self.folder };
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if maker(&entry.file_name().to_string_lossy()).is_some_and(is_gone) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    fn unwritable(&self, what: &str, path: &Path, error: &io::Error) -> Failure {
+        Failure::file(what, path, error)
+            .hint(format!("choose another place with {}; nothing was left behind", self.flag))
     }
 }
 
@@ -64,25 +205,51 @@ impl Drop for Batch {
         for (partial, _) in &self.waiting {
             let _ = fs::remove_file(partial);
         }
-        if let Some(outermost) = &self.made_folder {
-            // Only empty folders go: whatever someone else has put there meanwhile stays.
-            for folder in self.folder.ancestors().take_while(|path| path.starts_with(outermost)) {
-                let _ = fs::remove_dir(folder);
-            }
+        // Only empty folders go: whatever someone else has put there meanwhile stays.
+        for folder in self.made.iter().rev() {
+            let _ = fs::remove_dir(folder);
         }
+        unfinished().retain(|path| {
+            !self.made.contains(path) && !self.waiting.iter().any(|(partial, _)| partial == path)
+        });
     }
 }
 
-fn unwritable(what: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::file(what, path, error).hint("choose another place with --out; nothing was left behind")
+/// The folders that have to be made for this one, outermost first.
+fn missing(folder: &Path) -> Vec<PathBuf> {
+    let absent = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+    let mut absent: Vec<PathBuf> = absent.map(Path::to_path_buf).collect();
+    absent.reverse();
+    absent
 }
+
+/// The process that made a file under such a name: `.NAME.PROCESS.partial` or `.NAME.PROCESS.old.partial`.
+fn maker(name: &str) -> Option<u32> {
+    let stem = name.strip_prefix('.')?.strip_suffix(".partial")?;
+    stem.strip_suffix(".old").unwrap_or(stem).rsplit_once('.')?.1.parse().ok()
+}
+
+/// Whether a process has ended. Where that cannot be told, it has not.
+fn is_gone(process: u32) -> bool {
+    let processes = Path::new("/proc");
+    processes.join("self").exists() && !processes.join(process.to_string()).exists()
+}
+
+/// Most bytes of a log; inputs have a limit of their own, and so has what is no regular file.
+const MAX_LOG_BYTES: u64 = 1 << 34;
 
 /// The whole of an input file.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    if path.is_dir() {
-        return Err(Failure::input(format!("{} is a folder", path.display())).hint("name the file in it"));
-    }
-    fs::read(path).map_err(|error| {
+    read_up_to(path, gswarm_core::input::MAX_BYTES as u64)
+}
+
+/// The whole of a log.
+pub fn read_log(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_up_to(path, MAX_LOG_BYTES)
+}
+
+fn read_up_to(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    let unreadable = |error: io::Error| {
         let failure = Failure::file("read", path, &error);
         match error.kind() {
             io::ErrorKind::NotFound => failure.hint(
@@ -90,7 +257,28 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
             ),
             _ => failure,
         }
-    })
+    };
+    if path.is_dir() {
+        return Err(Failure::input(format!("{} is a folder", path.display())).hint("name the file in it"));
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    // A device or a pipe may have no end.
+    let limit = if found.is_file() { limit } else { limit.min(gswarm_core::input::MAX_BYTES as u64) };
+    let too_big = || {
+        let gigabytes = limit >> 30;
+        Err(Failure::input(format!(
+            "{} has more than the {gigabytes} GiB that are read (E007)",
+            path.display()
+        ))
+        .hint("split the requests over several runs"))
+    };
+    if found.is_file() && found.len() > limit {
+        return too_big();
+    }
+    let mut bytes = Vec::with_capacity(if found.is_file() { found.len() as usize + 1 } else { 0 });
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > limit { too_big() } else { Ok(bytes) }
 }
 
 #[cfg(test)]
@@ -127,5 +315,75 @@ mod tests {
         drop(batch);
         assert_eq!(fs::read(root.path().join("kept.txt")).unwrap(), b"old");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn where_one_file_cannot_have_its_name_none_is_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("one.txt"), "old").unwrap();
+        fs::create_dir_all(root.path().join("two.txt/x")).unwrap();
+        let mut batch = Batch::new(root.path()).unwrap();
+        batch.add("one.txt", |out| out.write_all(b"new")).unwrap();
+        batch.add("two.txt", |out| out.write_all(b"new")).unwrap();
+        let failed = batch.commit().unwrap_err().to_string();
+        assert!(failed.contains("two.txt") && failed.contains("nothing was left"), "{failed}");
+        assert_eq!(fs::read(root.path().join("one.txt")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_was_replaced_comes_back() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("one.txt"), "old").unwrap();
+        let mut batch = Batch::new(root.path()).unwrap();
+        for name in ["one.txt", "two.txt", "three.txt"] {
+            batch.add(name, |out| out.write_all(b"new")).unwrap();
+        }
+        fs::remove_file(&batch.waiting[2].0).unwrap();
+        let failed = batch.commit().unwrap_err().to_string();
+        assert!(failed.contains("three.txt") && failed.contains("nothing was left"), "{failed}");
+        assert_eq!(fs::read(root.path().join("one.txt")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn outdated_files_go_with_the_commit() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a.jsonl"), "old").unwrap();
+        let mut batch = Batch::new(root.path()).unwrap();
+        batch.add("a.json", |out| out.write_all(b"new")).unwrap();
+        batch.supersede("a.jsonl");
+        assert!(root.path().join("a.jsonl").exists());
+        batch.commit().unwrap();
+        assert!(!root.path().join("a.jsonl").exists());
+    }
+
+    #[test]
+    fn the_maker_of_an_unfinished_file_is_in_its_name() {
+        assert_eq!(maker(".a_log.json.4711.partial"), Some(4711));
+        assert_eq!(maker(".a.4711.old.partial"), Some(4711));
+        assert_eq!(maker("a.4711.partial"), None);
+        assert_eq!(maker(".a.partial"), None);
+        assert!(!is_gone(std::process::id()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_dead_process_left_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join(".a.json.4194999.partial"), "x").unwrap();
+        fs::write(root.path().join(format!(".b.json.{}.partial", std::process::id())), "x").unwrap();
+        drop(Batch::new(root.path()).unwrap());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_is_reserved_once() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("a/b");
+        let first = Batch::reserve(&folder).unwrap();
+        assert!(first.is_some() && Batch::reserve(&folder).unwrap().is_none());
+        drop(first);
+        assert!(!root.path().join("a").exists());
     }
 }

@@ -34,16 +34,68 @@ pub fn error(text: &str) {
     note(&format!("{} {text}", "error:".red().bold()));
 }
 
+/// `1 request`, `2 requests`.
+pub fn count(number: u64, noun: &str) -> String {
+    let ending = match (number, noun.ends_with("tch")) {
+        (1, _) => "",
+        (_, true) => "es",
+        _ => "s",
+    };
+    format!("{number} {noun}{ending}")
+}
+
+/// Columns to write text in: those of the terminal, 100 at most; 80 where there is none.
+pub fn width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).clamp(40, 100)
+}
+
+/// Text in lines of at most [`width`] columns, each after `indent` spaces.
+pub fn wrapped(text: &str, indent: usize, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > 0 && indent + last + 1 + word.chars().count() > width {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    let pad = " ".repeat(indent);
+    lines.iter().map(|line| format!("{pad}{line}")).collect::<Vec<_>>().join("\n")
+}
+
 /// A heading.
 pub fn heading(text: &str) -> String {
     text.bold().to_string()
 }
 
-fn settle(written: io::Result<()>) -> Result<(), Failure> {
+/// What came of printing.
+pub fn settle(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::file("write to", "standard output".as_ref(), &error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(count(1, "attempt"), "1 attempt");
+        assert_eq!((count(0, "attempt"), count(2, "switch")), ("0 attempts".into(), "2 switches".into()));
+    }
+
+    #[test]
+    fn lines_keep_to_the_width() {
+        let text = wrapped("one two three four", 2, 10);
+        assert_eq!(text, "  one two\n  three\n  four");
     }
 }

@@ -64,3 +64,19 @@ fn a_workflow_that_is_not_there_is_named() {
         .says("illustrate");
     assert_eq!(place.names(), ["work"]);
 }
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let place = Place::with_work("simple", 2);
+    let generate = "generate requests --config work/config.yaml";
+    for (flags, part) in [
+        ("--requests 0", "--requests"),
+        ("--requests -3", "--requests"),
+        ("--seed -1", "--seed"),
+        ("--duration -5", "above zero"),
+        ("--duration -5min", "above zero"),
+        ("--mix essay=1,essay=2", "twice"),
+    ] {
+        place.run(&format!("{generate} {flags}")).code(2).says(part);
+    }
+}

@@ -112,3 +112,81 @@ fn faults_are_simulated() {
     assert!(!place.path("lost").exists());
     place.run(&format!("{} --lose-gpu 0@10 --quiet", line("baseline"))).code(0);
 }
+
+#[test]
+fn limits_of_the_configuration_hold_for_flags() {
+    let place = Place::with_work("simple", 3);
+    for (flags, part) in [
+        ("--switch-overhead-seconds 1e300", "seconds at most"),
+        ("--pcie-gb-per-s 1e300", "at most"),
+        ("--pcie-gb-per-s 1e-300", "a model switch takes more than"),
+        ("--gpu-memory-gb 1e10", "at most"),
+        ("--gpus 4000000", "--gpus"),
+        ("--max-attempts 4294967295", "1..=100"),
+        ("--max-attempts 0", "1..=100"),
+        ("--seed -1", "--seed"),
+    ] {
+        place.run(&format!("{} {flags}", line("baseline"))).code(2).says(part);
+    }
+    assert_eq!(place.names(), ["work"]);
+}
+
+#[test]
+fn what_has_no_effect_is_noted() {
+    let place = Place::with_work("simple", 3);
+    place.run(&format!("{} --residency single", line("static"))).code(0).says("several models");
+    place.run(&format!("{} --alpha 2 --lookahead 1", line("baseline"))).code(0).says("--alpha, --lookahead");
+    place.run(&format!("{} --lose-gpu 1@5 --lose-gpu 1@9", line("baseline"))).code(0).says("more than once");
+    let quiet = place.run(&format!("{} --residency single --json --alpha 2", line("static"))).code(0);
+    assert_eq!(quiet.err, "");
+    let plain = place.run(&format!("{} --alpha 2", line("online"))).code(0);
+    assert_eq!(plain.err, "");
+}
+
+#[test]
+fn the_other_form_of_an_earlier_log_goes() {
+    let place = Place::with_work("simple", 3);
+    for (form, stays, goes) in
+        [("json", "json", "jsonl"), ("jsonl", "jsonl", "json"), ("json", "json", "jsonl")]
+    {
+        place.run(&format!("{} --quiet --format {form} --out o", line("baseline"))).code(0);
+        assert!(place.path(&format!("o/baseline_execution_log.{stays}")).exists());
+        assert!(!place.path(&format!("o/baseline_execution_log.{goes}")).exists());
+    }
+}
+
+#[test]
+fn no_log_is_replaced_where_one_cannot_be() {
+    let place = Place::with_work("simple", 3);
+    std::fs::create_dir_all(place.path("o/baseline_execution_log.json/x")).unwrap();
+    std::fs::write(place.path("o/baseline_scheduler.log"), "old").unwrap();
+    place.run(&format!("{} --out o", line("baseline"))).code(2).says("nothing was left behind");
+    assert_eq!(place.read("o/baseline_scheduler.log"), "old");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interruption_leaves_nothing() {
+    let place = Place::with_work("simple", 20_000);
+    let run = format!("{} --quiet --out new/deep", line("baseline"));
+    for _ in 0..5 {
+        let mut child = place.command(&run).spawn().unwrap();
+        let since = std::time::Instant::now();
+        let partial = || {
+            let entries = std::fs::read_dir(place.path("new/deep")).into_iter().flatten().flatten();
+            entries.count() > 0
+        };
+        while !partial() && since.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let id = child.id().to_string();
+        std::process::Command::new("kill").args(["-INT", &id]).status().unwrap();
+        let code = child.wait().unwrap().code();
+        if code == Some(130) && !place.path("new/deep/baseline_scheduler.log").exists() {
+            assert_eq!(place.names(), ["work"]);
+            return;
+        }
+        // It was faster than the signal.
+        std::fs::remove_dir_all(place.path("new")).unwrap();
+    }
+}

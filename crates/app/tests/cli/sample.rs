@@ -4,7 +4,10 @@ use crate::support::{Place, inputs};
 fn without_a_command_the_sample_runs_under_every_policy() {
     let place = Place::new();
     let done = place.run("").code(0);
-    assert!(done.out.contains("gap to bound"), "{}", done.out);
+    assert!(done.out.contains("gap %") && done.out.contains("--gpus 16"), "{}", done.out);
+    assert!(done.out.contains("static keeps several models"), "{}", done.out);
+    let table = done.out.lines().filter(|line| line.starts_with('|'));
+    assert!(table.clone().count() > 2 && table.into_iter().all(|line| line.len() <= 80), "{}", done.out);
     assert!(done.out.contains("gswarm-out/sample-1"), "{}", done.out);
     let policies: serde_json::Value = serde_json::from_str(&place.run("policies --json").out).unwrap();
     for policy in policies.as_array().unwrap() {
@@ -25,4 +28,20 @@ fn an_earlier_sample_is_never_touched() {
     assert!(place.run("").code(0).out.contains("sample-2"));
     assert_eq!(place.read("gswarm-out/sample-1/config.yaml"), "mine");
     place.run("--out gswarm-out").code(2).says("is there already");
+}
+
+#[test]
+fn samples_that_start_together_get_folders_of_their_own() {
+    let place = Place::new();
+    let children: Vec<_> = (0..3)
+        .map(|_| {
+            place.command("").stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()
+        })
+        .collect();
+    for child in children {
+        assert!(child.unwrap().wait().unwrap().success());
+    }
+    for number in 1..=3 {
+        assert!(place.path(&format!("gswarm-out/sample-{number}/config.yaml")).exists());
+    }
 }

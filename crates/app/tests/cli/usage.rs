@@ -12,6 +12,7 @@ fn wrong_usage_is_code_2_and_says_what_to_do() {
         ("run --policy baseline --gpus many --config c --requests r", "--gpus"),
         ("run --policy baseline --fail-rate 2 --config c --requests r", "from 0 to 1"),
         ("run --policy baseline --lose-gpu 3 --config c --requests r", "3@600"),
+        ("run --policy baseline --lose-gpu -3@1 --config c --requests r", "3@600"),
         ("run --policy baseline --mode sideways --config c --requests r", "offline"),
         ("run --policy baseline --pcie-gb-per-s 0 --config c --requests r", "above zero"),
         ("run --policy baseline --alpha nan --config c --requests r", "zero or more"),
@@ -21,6 +22,7 @@ fn wrong_usage_is_code_2_and_says_what_to_do() {
         ("generate requests --config c --duration soon", "20min"),
         ("generate requests --config c --mix a", "a=2"),
         ("completions tcsh", "bash"),
+        ("run --policy baseline --gpus 1 --config /dev/full/x --requests r", "/dev/full/x"),
     ];
     for (line, part) in cases {
         place.run(line).code(2).says(part);
@@ -36,7 +38,12 @@ fn missing_files_are_named() {
         .code(2)
         .says("none.yaml")
         .says("hint");
-    place.run("check none.json --config c --requests r").code(2).says("none.json");
+    place
+        .run("run --policy baseline --gpus 1 --config a.yaml --requests b.yaml")
+        .code(2)
+        .says("a.yaml")
+        .says("b.yaml");
+    place.run("check none.json --config c --requests r").code(2).says("none.json").says("read r:");
     place.run("run --policy baseline --gpus 1 --config . --requests r").code(2).says("is a folder");
 }
 
@@ -73,7 +80,10 @@ fn policies_are_listed() {
         assert!(!policy["about"].as_str().unwrap().is_empty());
     }
     let online = place.run("policies --mode online").code(0).out;
-    assert!(online.contains("baseline") && !online.contains("| offline "), "{online}");
+    assert!(
+        online.contains("baseline") && !online.lines().any(|line| line.starts_with("offline ")),
+        "{online}"
+    );
 }
 
 #[test]
@@ -115,9 +125,12 @@ fn a_closed_pipe_is_no_error() {
 fn a_full_standard_output_is_an_error() {
     let place = Place::new();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let done = place.command("policies").stdout(full).output().unwrap();
-    assert_eq!(done.status.code(), Some(2));
-    assert!(String::from_utf8(done.stderr).unwrap().contains("standard output"));
+    for line in ["policies", "--help", "--version", "run --help"] {
+        let full = full.try_clone().unwrap();
+        let done = place.command(line).stdout(full).output().unwrap();
+        assert_eq!(done.status.code(), Some(2), "{line}");
+        assert!(String::from_utf8(done.stderr).unwrap().contains("standard output"));
+    }
 }
 
 #[test]
@@ -127,4 +140,14 @@ fn colour_only_where_it_is_wanted() {
     assert!(!place.run(line).err.contains('\u{1b}'));
     assert!(!place.run(&format!("{line} --color never")).err.contains('\u{1b}'));
     assert!(place.run(&format!("{line} --color always")).err.contains('\u{1b}'));
+    assert!(place.run(&format!("--color always {line}")).err.contains('\u{1b}'));
+    place.run("--color never policies").code(0);
+    place.run("--out x policies").code(2).says("behind the command");
+}
+
+#[test]
+fn lists_and_help_fit_a_terminal() {
+    let place = Place::new();
+    let policies = place.run("policies").code(0).out;
+    assert!(policies.lines().all(|line| line.chars().count() <= 80), "{policies}");
 }

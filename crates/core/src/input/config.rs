@@ -10,15 +10,15 @@ use crate::cost::SwitchRule;
 use crate::id::{ModelId, WorkflowId};
 use crate::instance::Residency;
 use crate::time::MAX_SECONDS;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
-use std::collections::HashMap;
 
 /// Largest size of a model or a GPU, in GB.
-const MAX_GB: f64 = 1e9;
+pub const MAX_GB: f64 = 1e9;
 /// Largest number of tokens, or of tokens per second.
 const MAX_TOKENS: f64 = 1e12;
 /// Largest cluster.
-const MAX_GPUS: u32 = 1 << 20;
+pub const MAX_GPUS: u32 = 1 << 20;
 /// Largest batch.
 const MAX_BATCH: u32 = 1 << 16;
 /// Largest slowdown of a batch.
@@ -31,12 +31,12 @@ pub(super) struct Config<'t> {
     pub workflows: Vec<WorkflowSpec>,
     pub cluster: ClusterSpec,
     pub metadata: Value,
-    pub model_ids: HashMap<&'t str, ModelId>,
+    pub model_ids: FxHashMap<&'t str, ModelId>,
     /// Per model, whether it gives an execution time, or a fault in it that was reported already.
     pub timed: Vec<bool>,
-    pub workflow_ids: HashMap<&'t str, WorkflowId>,
+    pub workflow_ids: FxHashMap<&'t str, WorkflowId>,
     /// Per workflow, its nodes by name.
-    pub nodes: Vec<HashMap<&'t str, u32>>,
+    pub nodes: Vec<FxHashMap<&'t str, u32>>,
     /// Per workflow, the nodes whose model gives no execution time, and where they name it.
     pub untimed: Vec<Vec<(u32, u32)>>,
     /// Whether names are missing because `workflows` could not be read: then unknown ones are not reported.
@@ -50,7 +50,9 @@ pub(super) fn read<'t>(root: Item<'t>, faults: &mut Faults) -> Config<'t> {
     let Some([models, workflows, cluster, metadata, _]) = fields(root, &path, names, faults) else {
         return config;
     };
-    for (id, at, item) in named(&models, "model", faults) {
+    let swapped = models.item.is_none() && root.entries().any(|(key, _)| key.text() == "requests");
+    let hint = swapped.then_some("it looks like a file of requests: were the two files swapped?");
+    for (id, at, item) in named(&models, "model", hint, faults) {
         let path = models.path.key(id, at);
         config.model_ids.insert(id, ModelId::from(config.models.len()));
         let (model, timed) = model(id, item, &path, faults);
@@ -63,7 +65,7 @@ pub(super) fn read<'t>(root: Item<'t>, faults: &mut Faults) -> Config<'t> {
         workflow::Models::Unreadable
     };
     config.incomplete = workflows.item.is_none_or(|item| item.kind() != Kind::Map);
-    for (id, at, item) in named(&workflows, "workflow", faults) {
+    for (id, at, item) in named(&workflows, "workflow", hint, faults) {
         let path = workflows.path.key(id, at);
         config.workflow_ids.insert(id, WorkflowId::from(config.workflows.len()));
         let (spec, nodes, places) = workflow::read(id, item, &path, &known, faults);
@@ -81,13 +83,20 @@ pub(super) fn read<'t>(root: Item<'t>, faults: &mut Faults) -> Config<'t> {
 }
 
 /// The entries of a mapping from ids to mappings; faults of the mapping itself are reported.
-fn named<'t>(slot: &Slot<'t, '_>, kind: &str, faults: &mut Faults) -> Vec<(&'t str, u32, Item<'t>)> {
-    let Some(map) = slot.required(faults).and_then(|_| slot.map(faults)) else { return Vec::new() };
+fn named<'t>(
+    slot: &Slot<'t, '_>,
+    kind: &str,
+    hint: Option<&str>,
+    faults: &mut Faults,
+) -> Vec<(&'t str, u32, Item<'t>)> {
+    let Some(map) = slot.required_hinted(hint, faults).and_then(|_| slot.map(faults)) else {
+        return Vec::new();
+    };
     if map.count() == 0 {
         let message = format_args!("there is no {kind} in `{}`", slot.path.name());
         faults.add(Code::Nothing, map.at(), &slot.path, message);
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut entries = Vec::new();
     for (key, item) in map.entries() {
         let (id, at) = (key.text(), key.at());
@@ -188,11 +197,11 @@ fn read_batching(slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<BatchingSpe
         if batch <= last_batch {
             refuse(format_args!("batch size {batch} does not rise above the one before, {last_batch}"));
         } else if batch == 1 && slow != 1.0 {
-            refuse(format_args!("the slowdown at batch size 1 is {slow}; it is 1.0 by definition"));
+            refuse(format_args!("the slowdown at batch size 1 is {}; it is 1.0 by definition", brief(slow)));
         } else if slow < last_slow {
-            refuse(format_args!("the slowdown falls from {last_slow} to {slow}"));
+            refuse(format_args!("the slowdown falls from {} to {}", brief(last_slow), brief(slow)));
         } else if slow > MAX_SLOWDOWN {
-            refuse(format_args!("a slowdown of {slow} is above the limit of {MAX_SLOWDOWN}"));
+            refuse(format_args!("a slowdown of {} is above the limit of {MAX_SLOWDOWN}", brief(slow)));
         }
         points.push((batch, slow));
     }
@@ -256,12 +265,23 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
         let hint = Some("use `transfer` or `load_time`".to_owned());
         faults.add_hinted(Code::NoProfile, cost.path.at, &cost.path, message, hint);
     }
-    let largest = models.iter().map(|model| model.memory_gb).fold(0.0, f64::max);
-    if spec.pcie_gb_per_s.is_some_and(|rate| 2.0 * largest / rate > MAX_SECONDS) {
-        let message = format_args!("at this rate a model switch takes more than {MAX_SECONDS} seconds");
-        faults.add(Code::TooLarge, pcie.path.at, &pcie.path, message);
+    if let Some(reason) = spec.pcie_gb_per_s.and_then(|rate| too_slow(models, rate)) {
+        faults.add(Code::TooLarge, pcie.path.at, &pcie.path, format_args!("{reason}"));
     }
     spec
+}
+
+/// Why models cannot be moved at this many GB a second: their switches would outlast any run.
+#[must_use]
+pub fn too_slow(models: &[ModelSpec], pcie_gb_per_s: f64) -> Option<String> {
+    let largest = models.iter().map(|model| model.memory_gb).fold(0.0, f64::max);
+    (2.0 * largest / pcie_gb_per_s > MAX_SECONDS)
+        .then(|| format!("at this rate a model switch takes more than {MAX_SECONDS} seconds"))
+}
+
+/// A number for a message: those with a row of zeros are written with an exponent.
+fn brief(value: f64) -> String {
+    if (1e-6..1e12).contains(&value) { value.to_string() } else { format!("{value:e}") }
 }
 
 /// One of a few words.

@@ -39,10 +39,10 @@ impl Graph {
 
 /// A shortest cycle through the first node of each group, in the order of those nodes. There are no self-edges.
 pub(super) fn cycles(nodes: usize, edges: &[(u32, u32)]) -> Vec<Cycle> {
-    if is_acyclic(nodes, edges) {
+    let graph = Graph::new(nodes, edges);
+    if is_acyclic(nodes, edges, &graph) {
         return Vec::new();
     }
-    let graph = Graph::new(nodes, edges);
     let groups = groups(nodes, &graph);
     let mut done = vec![false; nodes];
     let mut sizes = vec![0_u32; nodes];
@@ -58,8 +58,7 @@ pub(super) fn cycles(nodes: usize, edges: &[(u32, u32)]) -> Vec<Cycle> {
     found
 }
 
-fn is_acyclic(nodes: usize, edges: &[(u32, u32)]) -> bool {
-    let graph = Graph::new(nodes, edges);
+fn is_acyclic(nodes: usize, edges: &[(u32, u32)], graph: &Graph) -> bool {
     let mut waiting = vec![0_u32; nodes];
     edges.iter().for_each(|&(_, to)| waiting[to as usize] += 1);
     let mut free: Vec<u32> = (0..nodes as u32).filter(|&node| waiting[node as usize] == 0).collect();

@@ -57,8 +57,13 @@ pub fn render(diagnostics: &[Diagnostic]) -> String {
     }
     let more = diagnostics.len().saturating_sub(SHOWN);
     if more > 0 {
-        let (errors, warnings) = (of(Severity::Error).count(), of(Severity::Warning).count());
-        let _ = writeln!(text, "... and {more} more (in all: {errors} errors, {warnings} warnings)");
+        let count = |severity, noun: &str| match of(severity).count() {
+            1 => format!("1 {noun}"),
+            count => format!("{count} {noun}s"),
+        };
+        let (errors, warnings) = (count(Severity::Error, "error"), count(Severity::Warning, "warning"));
+        let at_least = if of(Severity::Warning).any(|d| d.code == Code::LeftOut) { "at least " } else { "" };
+        let _ = writeln!(text, "... and {more} more (in all: {at_least}{errors}, {warnings})");
     }
     text
 }

@@ -94,7 +94,6 @@ struct Fault {
 #[derive(Default)]
 pub(super) struct Faults {
     kept: Vec<Fault>,
-    left_out: usize,
     errors: usize,
     warnings: usize,
     hints: u32,
@@ -103,6 +102,11 @@ pub(super) struct Faults {
 impl Faults {
     pub fn has_errors(&self) -> bool {
         self.errors > 0
+    }
+
+    /// All errors, also those that are not kept.
+    pub fn errors(&self) -> usize {
+        self.errors
     }
 
     pub fn add(&mut self, code: Code, at: u32, path: &Path<'_>, message: fmt::Arguments<'_>) {
@@ -124,8 +128,6 @@ impl Faults {
         *found += 1;
         if *found <= MAX_KEPT {
             self.kept.push(Fault { code, at, path: path.to_string(), message: message.to_string(), hint });
-        } else {
-            self.left_out += 1;
         }
     }
 
@@ -169,7 +171,12 @@ impl Faults {
                 hint: fault.hint,
             });
         }
-        if self.left_out > 0 {
+        let left_out = [(self.errors, "error"), (self.warnings, "warning")].map(|(found, noun)| {
+            let more = found.saturating_sub(MAX_KEPT);
+            (more > 0).then(|| format!("{more} more {noun}{}", if more == 1 { "" } else { "s" }))
+        });
+        let left_out: Vec<String> = left_out.into_iter().flatten().collect();
+        if !left_out.is_empty() {
             out.push(Diagnostic {
                 code: Code::LeftOut,
                 severity: Code::LeftOut.severity(),
@@ -177,7 +184,7 @@ impl Faults {
                 line: None,
                 column: None,
                 path: String::new(),
-                message: format!("{} more findings in this file were left out", self.left_out),
+                message: format!("{} in this file left out", left_out.join(" and ")),
                 hint: None,
             });
         }

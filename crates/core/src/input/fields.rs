@@ -97,9 +97,14 @@ pub(super) fn text<'t>(item: Item<'t>, path: &Path<'_>, faults: &mut Faults) -> 
 impl<'t, 'p> Slot<'t, 'p> {
     /// The value; its absence is reported.
     pub fn required(&self, faults: &mut Faults) -> Option<Item<'t>> {
+        self.required_hinted(None, faults)
+    }
+
+    /// The value; its absence is reported, with what might be the reason.
+    pub fn required_hinted(&self, hint: Option<&str>, faults: &mut Faults) -> Option<Item<'t>> {
         if self.item.is_none() {
             let message = format_args!("field `{}` is missing", self.path.name());
-            faults.add(Code::Missing, self.path.at, &self.path, message);
+            faults.add_hinted(Code::Missing, self.path.at, &self.path, message, hint.map(str::to_owned));
         }
         self.item
     }
@@ -205,8 +210,12 @@ pub(super) fn finite(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Op
         return Some(value);
     }
     let written_out = item.text().bytes().any(|byte| byte.is_ascii_digit());
-    let code = if written_out { Code::TooLarge } else { Code::NotFinite };
-    faults.add(code, item.at(), path, format_args!("`{}` is no finite number", Shown(item.text())));
+    let (code, reason) = if written_out {
+        (Code::TooLarge, "is larger than any number can be")
+    } else {
+        (Code::NotFinite, "is no finite number")
+    };
+    faults.add(code, item.at(), path, format_args!("`{}` {reason}", Shown(item.text())));
     None
 }
 

@@ -20,8 +20,10 @@ mod workflow;
 mod yaml;
 
 pub use code::{Code, Severity};
+pub use config::{MAX_GB, MAX_GPUS, too_slow};
 pub use diagnostic::{Diagnostic, SHOWN, render};
 pub use scenario::*;
+pub use text::MAX_BYTES;
 
 use crate::instance::Mode;
 use config::Config;
@@ -45,6 +47,8 @@ pub struct Reading {
     pub scenario: Option<Scenario>,
     /// Every finding: those of the configuration first, each file's in the order of its text.
     pub diagnostics: Vec<Diagnostic>,
+    /// How many errors there are, those counted in that were too many to be kept.
+    pub errors: usize,
 }
 
 /// Reads a configuration and the requests made of it. Either may be JSON or YAML, and the requests JSON Lines.
@@ -60,13 +64,13 @@ pub fn read_scenario(config: Source<'_>, requests: Source<'_>, mode: Mode) -> Re
     if let (Some(config), Some(requests)) = (&parsed_config, &parsed_requests) {
         report_untimed(config, requests, &mut config_faults);
     }
-    let is_valid = !config_faults.has_errors() && !request_faults.has_errors();
-    let parsed = parsed_config.zip(parsed_requests).filter(|_| is_valid);
+    let errors = config_faults.errors() + request_faults.errors();
+    let parsed = parsed_config.zip(parsed_requests).filter(|_| errors == 0);
     let scenario = parsed.map(|(config, requests)| scenario(config, requests));
     let mut diagnostics = Vec::new();
     config_faults.locate(config.name, text::without_mark(config.bytes), &mut diagnostics);
     request_faults.locate(requests.name, text::without_mark(requests.bytes), &mut diagnostics);
-    Reading { scenario, diagnostics }
+    Reading { scenario, diagnostics, errors }
 }
 
 /// Reads a configuration alone; the scenario has no requests.
@@ -75,11 +79,12 @@ pub fn read_config(config: Source<'_>) -> Reading {
     let mut faults = Faults::default();
     let tree = text::parse(config.bytes, Form::Single, &mut faults);
     let parsed = tree.as_ref().map(|tree| config::read(tree.root(), &mut faults));
-    let parsed = parsed.filter(|_| !faults.has_errors());
+    let errors = faults.errors();
+    let parsed = parsed.filter(|_| errors == 0);
     let scenario = parsed.map(|config| scenario(config, Requests::default()));
     let mut diagnostics = Vec::new();
     faults.locate(config.name, text::without_mark(config.bytes), &mut diagnostics);
-    Reading { scenario, diagnostics }
+    Reading { scenario, diagnostics, errors }
 }
 
 fn scenario(config: Config<'_>, requests: Requests) -> Scenario {

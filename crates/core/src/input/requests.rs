@@ -11,8 +11,8 @@ use crate::cost::execution_span;
 use crate::id::WorkflowId;
 use crate::instance::Mode;
 use crate::time::{MAX_SECONDS, Span};
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
 
 /// What the request file says.
 #[derive(Default)]
@@ -41,7 +41,9 @@ pub(super) fn read(root: Item<'_>, config: Option<&Config<'_>>, mode: Mode, faul
                 return found;
             };
             found.metadata = metadata.kept(faults);
-            (requests.required(faults).and_then(|_| requests.list(faults)), requests.path)
+            let swapped = root.entries().any(|(key, _)| key.text() == "models");
+            let hint = swapped.then_some("it looks like a configuration: were the two files swapped?");
+            (requests.required_hinted(hint, faults).and_then(|_| requests.list(faults)), requests.path)
         }
     };
     let Some(list) = list else { return found };
@@ -70,7 +72,7 @@ struct Reader<'c, 't, 'f> {
     config: Option<&'c Config<'c>>,
     mode: Mode,
     faults: &'f mut Faults,
-    ids: HashMap<&'t str, usize>,
+    ids: FxHashMap<&'t str, usize>,
     clock: Option<Clock>,
     mixed: bool,
     count: usize,
@@ -82,7 +84,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
         let untimed = config.map_or(Vec::new(), |config| {
             config.untimed.iter().map(|nodes| vec![(0, 0); nodes.len()]).collect()
         });
-        let ids = HashMap::new();
+        let ids = FxHashMap::default();
         Reader { config, mode, faults, ids, clock: None, mixed: false, count: 0, untimed }
     }
 

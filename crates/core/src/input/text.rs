@@ -7,7 +7,7 @@ use super::tree::{Kind, Tree};
 use super::yaml;
 
 /// Largest file. Offsets have 32 bits, and what YAML's escapes write out can be half as long again as the text.
-const MAX_BYTES: usize = 1 << 31;
+pub const MAX_BYTES: usize = 1 << 31;
 
 /// A fault of the text itself, before anything is known of its meaning.
 #[derive(Debug)]

@@ -7,12 +7,11 @@ use super::fields::{Slot, fields};
 use super::scenario::{ModelSpec, NodeSpec, WorkflowSpec};
 use super::tree::Item;
 use crate::id::ModelId;
-use rustc_hash::{FxBuildHasher, FxHashSet};
-use std::collections::HashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 /// The models that nodes may name.
 pub(super) enum Models<'m, 't> {
-    Known(&'m HashMap<&'t str, ModelId>, &'m [ModelSpec]),
+    Known(&'m FxHashMap<&'t str, ModelId>, &'m [ModelSpec]),
     /// `models` is no mapping, which was reported: names are not checked.
     Unreadable,
 }
@@ -27,9 +26,9 @@ pub(super) fn read<'t>(
     path: &Path<'_>,
     models: &Models<'_, 't>,
     faults: &mut Faults,
-) -> (WorkflowSpec, HashMap<&'t str, u32>, Vec<u32>) {
+) -> (WorkflowSpec, FxHashMap<&'t str, u32>, Vec<u32>) {
     let mut spec = WorkflowSpec { id: id.to_owned(), name: id.to_owned(), ..WorkflowSpec::default() };
-    let (mut by_name, mut places) = (HashMap::new(), Vec::new());
+    let (mut by_name, mut places) = (FxHashMap::default(), Vec::new());
     let names = ["name", "nodes", "edges", "description"];
     let Some([name, nodes, edges, _]) = fields(item, path, names, faults) else {
         return (spec, by_name, places);
@@ -111,9 +110,9 @@ fn node<'t>(
 
 struct Edges<'n, 't> {
     nodes: &'n [NodeSpec],
-    by_name: &'n HashMap<&'t str, u32>,
+    by_name: &'n FxHashMap<&'t str, u32>,
     /// The node that writes an output; `None` for several. Built when an edge first names an output.
-    by_output: Option<HashMap<&'n str, Option<u32>>>,
+    by_output: Option<FxHashMap<&'n str, Option<u32>>>,
 }
 
 impl<'n> Edges<'n, '_> {
@@ -194,8 +193,8 @@ impl<'n> Edges<'n, '_> {
     }
 }
 
-fn by_output(nodes: &[NodeSpec]) -> HashMap<&str, Option<u32>> {
-    let mut writers: HashMap<&str, Option<u32>> = HashMap::new();
+fn by_output(nodes: &[NodeSpec]) -> FxHashMap<&str, Option<u32>> {
+    let mut writers: FxHashMap<&str, Option<u32>> = FxHashMap::default();
     for (number, node) in nodes.iter().enumerate() {
         for output in &node.outputs {
             let number = number as u32;
