@@ -239,9 +239,18 @@ pub struct Instance {
     pub cluster: Cluster,
     /// When requests arrive.
     pub mode: Mode,
-    request_of: IdVec<TaskId, RequestId>,
-    model_of: IdVec<TaskId, ModelId>,
-    execution: IdVec<TaskId, Span>,
+    tasks: IdVec<TaskId, Task>,
+}
+
+/// All that is asked of a task all the time, side by side: with a million of them, every further table is another wait
+/// for memory.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    execution: Span,
+    request: RequestId,
+    model: ModelId,
+    workflow: WorkflowId,
+    node: u32,
 }
 
 /// Why a valid input cannot be run on these GPUs.
@@ -314,9 +323,7 @@ impl Instance {
             requests: IdVec::with_capacity(scenario.requests.len()),
             cluster,
             mode,
-            request_of: IdVec::with_capacity(total as usize),
-            model_of: IdVec::with_capacity(total as usize),
-            execution: IdVec::with_capacity(total as usize),
+            tasks: IdVec::with_capacity(total as usize),
         };
         for (id, spec) in scenario.requests.iter().enumerate() {
             let arrival = match mode {
@@ -327,16 +334,20 @@ impl Instance {
                 name: spec.id.clone(),
                 workflow: spec.workflow,
                 arrival,
-                first_task: TaskId::from(instance.execution.len()),
+                first_task: TaskId::from(instance.tasks.len()),
                 priority: spec.priority,
                 deadline: spec.deadline,
             });
             for (node, &model) in instance.workflows[spec.workflow].models.iter().enumerate() {
                 let given = spec.times.get(node).copied().flatten();
-                instance.request_of.push(RequestId::from(id));
-                instance.model_of.push(model);
-                // The input's checks saw to it that one of the two is there.
-                instance.execution.push(given.or(defaults[model]).unwrap_or(Span(1)));
+                instance.tasks.push(Task {
+                    // The input's checks saw to it that one of the two is there.
+                    execution: given.or(defaults[model]).unwrap_or(Span(1)),
+                    request: RequestId::from(id),
+                    model,
+                    workflow: spec.workflow,
+                    node: node as u32,
+                });
             }
         }
         Ok(instance)
@@ -355,18 +366,14 @@ impl Instance {
             requests: IdVec::with_capacity(requests.len()),
             cluster: Cluster { gpus: cell.count, ..self.cluster.clone() },
             mode: self.mode,
-            request_of: IdVec::new(),
-            model_of: IdVec::new(),
-            execution: IdVec::new(),
+            tasks: IdVec::new(),
         };
         for (id, &request) in requests.iter().enumerate() {
-            let first_task = TaskId::from(part.execution.len());
+            let first_task = TaskId::from(part.tasks.len());
             part.requests.push(Request { first_task, ..self.requests[request].clone() });
-            for task in self.tasks_of(request) {
-                part.request_of.push(RequestId::from(id));
-                part.model_of.push(self.model_of[task]);
-                part.execution.push(self.execution[task]);
-            }
+            let tasks =
+                self.tasks_of(request).map(|task| Task { request: RequestId::from(id), ..self.tasks[task] });
+            part.tasks.extend(tasks);
         }
         part
     }
@@ -374,12 +381,12 @@ impl Instance {
     /// The number of nodes of all requests.
     #[must_use]
     pub fn tasks(&self) -> usize {
-        self.execution.len()
+        self.tasks.len()
     }
 
     /// All nodes of all requests.
     pub fn task_ids(&self) -> impl DoubleEndedIterator<Item = TaskId> + use<> {
-        (0..self.execution.len() as u32).map(TaskId)
+        (0..self.tasks.len() as u32).map(TaskId)
     }
 
     /// The nodes of one request.
@@ -392,31 +399,31 @@ impl Instance {
     /// The request that a task belongs to.
     #[must_use]
     pub fn request_of(&self, task: TaskId) -> RequestId {
-        self.request_of[task]
+        self.tasks[task].request
     }
 
     /// The model that a task calls.
     #[must_use]
     pub fn model_of(&self, task: TaskId) -> ModelId {
-        self.model_of[task]
+        self.tasks[task].model
     }
 
     /// How long a task runs at batch 1.
     #[must_use]
     pub fn execution(&self, task: TaskId) -> Span {
-        self.execution[task]
+        self.tasks[task].execution
     }
 
     /// The place of a task in its workflow.
     #[must_use]
     pub fn node_of(&self, task: TaskId) -> u32 {
-        task.0 - self.requests[self.request_of[task]].first_task.0
+        self.tasks[task].node
     }
 
     /// The workflow that a task belongs to.
     #[must_use]
     pub fn workflow_of(&self, task: TaskId) -> &Workflow {
-        &self.workflows[self.requests[self.request_of[task]].workflow]
+        &self.workflows[self.tasks[task].workflow]
     }
 
     /// Longest path from a root of its request, in edges.
@@ -427,29 +434,23 @@ impl Instance {
 
     /// The tasks that wait for `task`.
     pub fn successors(&self, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
-        let request = &self.requests[self.request_of[task]];
-        let first = request.first_task.0;
-        self.workflows[request.workflow]
-            .successors(task.0 - first)
-            .iter()
-            .map(move |&node| TaskId(first + node))
+        let Task { workflow, node, .. } = self.tasks[task];
+        let first = task.0 - node;
+        self.workflows[workflow].successors(node).iter().map(move |&node| TaskId(first + node))
     }
 
     /// The tasks that `task` waits for.
     pub fn predecessors(&self, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
-        let request = &self.requests[self.request_of[task]];
-        let first = request.first_task.0;
-        self.workflows[request.workflow]
-            .predecessors(task.0 - first)
-            .iter()
-            .map(move |&node| TaskId(first + node))
+        let Task { workflow, node, .. } = self.tasks[task];
+        let first = task.0 - node;
+        self.workflows[workflow].predecessors(node).iter().map(move |&node| TaskId(first + node))
     }
 
     /// `request/node`, as people name a task.
     #[must_use]
     pub fn task_name(&self, task: TaskId) -> String {
         let node = self.node_of(task) as usize;
-        format!("{}/{}", self.requests[self.request_of[task]].name, self.workflow_of(task).nodes[node])
+        format!("{}/{}", self.requests[self.tasks[task].request].name, self.workflow_of(task).nodes[node])
     }
 }
 

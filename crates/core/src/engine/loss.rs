@@ -1,7 +1,7 @@
 //! Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it again.
 
 use super::Engine;
-use super::state::{Effect, News, TaskState};
+use super::state::{Effect, News};
 use crate::id::{GpuId, Gpus};
 use crate::log::{Loss, Status};
 use crate::time::Span;
@@ -31,7 +31,6 @@ impl Engine<'_> {
                 let task = member.task;
                 self.effects.push(Effect::AbortTask { task, gpus });
                 self.leave(task, Status::Lost);
-                self.states[task] = TaskState::Ready;
                 self.becomes_ready(task);
             }
         }

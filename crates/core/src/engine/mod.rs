@@ -18,19 +18,14 @@ use crate::instance::Instance;
 use crate::log::{Execution, ExecutionLog, Load, Status};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
-use state::{Gpu, LoadState, Member, Run};
+use state::{Gpu, LoadState, Member, Progress, Run};
 
 /// The state of a run.
 pub struct Engine<'i> {
     instance: &'i Instance,
     now: Time,
     max_attempts: u32,
-    states: IdVec<TaskId, TaskState>,
-    /// Inputs that are still missing.
-    missing: IdVec<TaskId, u32>,
-    ready_at: IdVec<TaskId, Time>,
-    /// Where a running task runs: the first GPU of its replica.
-    lead_of: IdVec<TaskId, GpuId>,
+    tasks: IdVec<TaskId, Progress>,
     /// Attempts already made and failures among them, of the few tasks that have any.
     tries: FxHashMap<TaskId, Tries>,
     /// Tasks that are neither finished nor given up.
@@ -64,20 +59,18 @@ impl<'i> Engine<'i> {
     pub fn new(instance: &'i Instance, max_attempts: u32) -> Engine<'i> {
         let (tasks, gpus) = (instance.tasks(), instance.cluster.gpus);
         let no_gpu = GpuSet::empty(gpus);
-        let mut missing = IdVec::with_capacity(tasks);
+        let mut progress = IdVec::with_capacity(tasks);
         for request in &instance.requests {
             let workflow = &instance.workflows[request.workflow];
             let nodes = 0..workflow.nodes.len() as u32;
-            missing.extend(nodes.map(|node| workflow.predecessors(node).len() as u32));
+            progress
+                .extend(nodes.map(|node| Progress::waiting_for(workflow.predecessors(node).len() as u32)));
         }
         Engine {
             instance,
             now: Time::ZERO,
             max_attempts: max_attempts.max(1),
-            states: vec![TaskState::Waiting; tasks].into(),
-            missing,
-            ready_at: vec![Time::ZERO; tasks].into(),
-            lead_of: vec![GpuId(u32::MAX); tasks].into(),
+            tasks: progress,
             tries: FxHashMap::default(),
             open: tasks,
             gpus: (0..gpus).map(|_| Gpu::default()).collect(),
@@ -89,7 +82,7 @@ impl<'i> Engine<'i> {
             holding: vec![no_gpu.clone(); instance.models.len()].into(),
             joinable: vec![no_gpu; instance.models.len()].into(),
             prepared: FxHashMap::default(),
-            log: ExecutionLog::default(),
+            log: ExecutionLog { executions: Vec::with_capacity(tasks), ..ExecutionLog::default() },
             effects: Vec::new(),
             news: Vec::new(),
         }
@@ -160,20 +153,20 @@ impl<'i> Engine<'i> {
 
     fn arrived(&mut self, request: RequestId) {
         for task in self.instance.tasks_of(request) {
-            if self.missing[task] == 0 && self.states[task] == TaskState::Waiting {
+            if self.tasks[task].is_free_to_start() {
                 self.becomes_ready(task);
             }
         }
     }
 
     fn becomes_ready(&mut self, task: TaskId) {
-        self.states[task] = TaskState::Ready;
-        self.ready_at[task] = self.now;
+        let progress = &mut self.tasks[task];
+        (progress.state, progress.ready_at) = (TaskState::Ready, self.now);
         self.news.push(News::Ready(task));
     }
 
     fn start(&mut self, task: TaskId, gpus: Gpus) -> Result<(), Rejected> {
-        if self.states.get(task) != Some(&TaskState::Ready) {
+        if self.tasks.get(task).is_none_or(|progress| progress.state != TaskState::Ready) {
             return Err(Rejected::NotReady { task });
         }
         let model = self.instance.model_of(task);
@@ -212,13 +205,13 @@ impl<'i> Engine<'i> {
     fn join(&mut self, task: TaskId, gpus: Gpus, switch: Span, evicted: Box<[ModelId]>) {
         let lead = gpus.first;
         let (model, run) = (&self.instance.models[self.runs[lead].model], &mut self.runs[lead]);
-        let ready = self.ready_at[task];
+        let ready = self.tasks[task].ready_at;
         run.members.push(Member { task, ready, switch, start: self.now, batch: 0, evicted });
         let takes = model.at_batch(self.instance.execution(task), run.members.len() as u32);
         let begins = if run.loading { run.expected_load_end.max(self.now) } else { self.now };
         run.expected_end = run.expected_end.max(begins + takes);
-        self.states[task] = TaskState::Running;
-        self.lead_of[task] = lead;
+        let progress = &mut self.tasks[task];
+        (progress.state, progress.lead) = (TaskState::Running, lead);
         if !run.loading {
             run.count_batch(self.now);
             self.effects.push(Effect::Execute { task, gpus });
@@ -238,12 +231,12 @@ impl<'i> Engine<'i> {
 
     fn finished(&mut self, task: TaskId) {
         self.leave(task, Status::Completed);
-        self.states[task] = TaskState::Done;
+        self.tasks[task].state = TaskState::Done;
         self.open -= 1;
         let instance = self.instance;
         for after in instance.successors(task) {
-            self.missing[after] -= 1;
-            if self.missing[after] == 0 && self.states[after] == TaskState::Waiting {
+            self.tasks[after].missing -= 1;
+            if self.tasks[after].is_free_to_start() {
                 self.becomes_ready(after);
             }
         }
@@ -260,8 +253,8 @@ impl<'i> Engine<'i> {
         // Nothing that needs its result can run any more.
         let mut given_up = vec![task];
         while let Some(task) = given_up.pop() {
-            if self.states[task] != TaskState::GivenUp {
-                self.states[task] = TaskState::GivenUp;
+            if self.tasks[task].state != TaskState::GivenUp {
+                self.tasks[task].state = TaskState::GivenUp;
                 self.open -= 1;
                 self.news.push(News::GivenUp(task));
                 given_up.extend(self.instance.successors(task));
@@ -271,8 +264,8 @@ impl<'i> Engine<'i> {
 
     /// Takes a task out of its replica and writes its record; the last one frees the GPUs.
     fn leave(&mut self, task: TaskId, status: Status) {
-        debug_assert_eq!(self.states[task], TaskState::Running, "only running tasks end");
-        let lead = self.lead_of[task];
+        debug_assert_eq!(self.tasks[task].state, TaskState::Running, "only running tasks end");
+        let lead = self.tasks[task].lead;
         let run = &mut self.runs[lead];
         let place = run
             .members

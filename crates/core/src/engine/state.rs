@@ -182,6 +182,28 @@ pub enum TaskState {
     GivenUp,
 }
 
+/// How far a task is; one small record, so that handling an event touches memory once for each task.
+#[derive(Clone, Copy)]
+pub(super) struct Progress {
+    /// When it became ready.
+    pub ready_at: Time,
+    /// Inputs that are still missing.
+    pub missing: u32,
+    /// Where a running task runs: the first GPU of its replica.
+    pub lead: GpuId,
+    pub state: TaskState,
+}
+
+impl Progress {
+    pub fn waiting_for(missing: u32) -> Progress {
+        Progress { ready_at: Time::ZERO, missing, lead: GpuId(u32::MAX), state: TaskState::Waiting }
+    }
+
+    pub fn is_free_to_start(self) -> bool {
+        self.missing == 0 && self.state == TaskState::Waiting
+    }
+}
+
 /// A model on a GPU.
 #[derive(Clone, Copy)]
 pub(super) struct Resident {

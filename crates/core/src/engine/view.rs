@@ -75,7 +75,7 @@ impl<'a> View<'a> {
     /// Where a task stands.
     #[must_use]
     pub fn state(&self, task: TaskId) -> TaskState {
-        self.engine.states[task]
+        self.engine.tasks[task].state
     }
 
     /// What loading `model` onto these GPUs would take now; zero where it is there, `None` where it has no room beside
