@@ -1,6 +1,6 @@
 //! The command line: what every command shares.
 
-use crate::commands::{check, completions, generate, policies, run, sample};
+use crate::commands::{bound, check, completions, generate, plan, policies, run, sample};
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -15,6 +15,7 @@ Examples:
   gswarm                                       all policies on a built-in sample
   gswarm generate --preset simple --requests 200 --out work
   gswarm run --policy baseline --gpus 8 --config work/config.yaml --requests work/requests.yaml
+  gswarm plan --gpus 8 --budget 10s --config work/config.yaml --requests work/requests.yaml
   gswarm check baseline_execution_log.json --config work/config.yaml --requests work/requests.yaml
   gswarm policies                              what there is to choose from
 
@@ -44,6 +45,10 @@ pub struct Cli {
 pub enum Command {
     /// Run requests under one policy, write the logs and report what happened
     Run(Box<run::RunArgs>),
+    /// Search for the shortest schedule of a batch, with a bound on what is left to gain
+    Plan(Box<plan::PlanArgs>),
+    /// Say how short any schedule can be at best, and why
+    Bound(Box<bound::BoundArgs>),
     /// Check an execution log against its inputs, independently of the scheduler
     Check(check::CheckArgs),
     /// Make configurations and request files from a seed

@@ -11,11 +11,13 @@ use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_scenario, 
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::{Summary, write_json, write_jsonl};
-use gswarm_core::policy::{PolicyKind, PolicyParams, deploy};
+use gswarm_core::plan::{self, Plan};
+use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, deploy};
 use gswarm_core::report::{Metrics, RunInfo, metrics, summary, write_events};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Gpus, Instance};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Above this many executions, a log of no stated form is written line by line.
 const LONG_LOG: usize = 100_000;
@@ -84,6 +86,16 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
         .hint("give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)")
 }
 
+/// Reads a plan for this problem; all that is wrong with it is reported at once.
+pub fn read_plan(instance: &Instance, file: &Path) -> Result<Plan, Failure> {
+    let bytes = files::read(file)?;
+    plan::file::read(instance, &bytes).map_err(|faults| {
+        let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
+        Failure::input(format!("{} does not fit these inputs:{}", file.display(), list.concat()))
+            .hint("make the plan anew with `gswarm plan` for this configuration, these requests and this number of GPUs")
+    })
+}
+
 /// How a run is made.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -117,8 +129,18 @@ pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Ou
     let planning = Phase::new("planning", show_progress);
     let mut policy = job.policy.build(instance, &job.params);
     drop(planning);
+    execute_with(instance, job, policy.as_mut(), show_progress)
+}
+
+/// The same under a policy that is ready to run; the job's gives its name.
+pub fn execute_with(
+    instance: &Instance,
+    job: &Job,
+    policy: &mut dyn Policy,
+    show_progress: bool,
+) -> Result<Outcome, Failure> {
     let mut bar = Bar::new(job.policy.name(), show_progress);
-    let log = simulate(instance, policy.as_mut(), &job.sim, &mut |at| bar.update(at.done, at.total)).map_err(|error| {
+    let log = simulate(instance, policy, &job.sim, &mut |at| bar.update(at.done, at.total)).map_err(|error| {
         if error.is_infeasible() {
             Failure::new(Code::Infeasible, error.to_string())
                 .hint("the GPUs that are left are too few for what is left to do: lose fewer, or begin with more")

@@ -231,7 +231,7 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
     crate::args::choice(vec![("yaml", Format::Yaml), ("json", Format::Json)])
 }
 
-fn duration(text: &str) -> Result<Span, String> {
+pub fn duration(text: &str) -> Result<Span, String> {
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,
         Err(_) => text

@@ -1,8 +1,10 @@
 //! One file a command; each is a thin call of the library.
 
+pub mod bound;
 pub mod check;
 pub mod completions;
 pub mod generate;
+pub mod plan;
 pub mod policies;
 pub mod run;
 pub mod sample;
@@ -19,6 +21,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         None => sample::sample(&cli.sample),
         Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Plan(args)) => plan::plan(&args),
+        Some(Command::Bound(args)) => bound::bound(&args),
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Policies(args)) => policies::policies(&args),

@@ -8,7 +8,7 @@ use crate::output::{self, count, files::Batch, progress::Phase};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::instance::{Mode, Residency};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{Follow, PolicyKind, PolicyParams};
 use gswarm_core::report::{render_text, write_events};
 use gswarm_core::sim::{Faults, SimOptions};
 use gswarm_core::time::MAX_SECONDS;
@@ -33,8 +33,12 @@ Same inputs, flags and seed: same files, byte for byte. `gswarm policies` lists 
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
     /// Who chooses what runs where; see `gswarm policies`
-    #[arg(long, short, value_name = "NAME", value_parser = policy_parser())]
+    #[arg(long, short, value_name = "NAME", value_parser = policy_parser(), default_value = "planned",
+          required_unless_present = "plan")]
     policy: PolicyKind,
+    /// Follow a plan that `gswarm plan` wrote, in place of a policy
+    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    plan: Option<PathBuf>,
     #[command(flatten)]
     input: InputArgs,
     /// When requests arrive: all at the start, or at their timestamps
@@ -157,7 +161,13 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     drop(scenario);
     let job = job_of(args, &instance)?;
-    let outcome = job::execute(&instance, &job, shown)?;
+    let outcome = match &args.plan {
+        None => job::execute(&instance, &job, shown)?,
+        Some(file) => {
+            let plan = job::read_plan(&instance, file)?;
+            job::execute_with(&instance, &job, &mut Follow::new(&instance, &plan), shown)?
+        }
+    };
     let writing = Phase::new("writing", shown);
     let mut batch = Batch::new(&args.out)?;
     job::save(&mut batch, &instance, &job, &outcome, args.format)?;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What has to go when the command is interrupted: folders, then the files in them.
@@ -14,10 +15,23 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether the first interruption is to end the work early, not at once.
+static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, the first Ctrl-C only makes the answer `true`; the second ends the command.
+pub fn interrupted_once() -> impl Fn() -> bool + Sync {
+    ENDS_EARLY.store(true, Ordering::SeqCst);
+    || INTERRUPTED.load(Ordering::SeqCst)
+}
+
 /// From now on, Ctrl-C and a request to terminate leave no unfinished file. Files that are just taking their names all
 /// get them first.
 pub fn clean_up_when_interrupted() {
     let installed = ctrlc::set_handler(|| {
+        if ENDS_EARLY.load(Ordering::SeqCst) && !INTERRUPTED.swap(true, Ordering::SeqCst) {
+            return;
+        }
         let paths = unfinished();
         for path in paths.iter().rev() {
             // Only empty folders go.

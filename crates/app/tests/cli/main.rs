@@ -3,6 +3,7 @@
 mod check;
 mod examples;
 mod generate;
+mod plan;
 mod readme;
 mod run;
 mod sample;

@@ -8,6 +8,7 @@ mod anneal;
 mod cell;
 mod cells;
 mod decode;
+pub mod file;
 mod phases;
 mod portfolio;
 mod search;

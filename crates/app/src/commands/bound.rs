@@ -1,0 +1,95 @@
+//! `gswarm bound`: how short any schedule can be at best.
+
+use crate::args::{ClusterArgs, InputArgs};
+use crate::failure::Failure;
+use crate::job;
+use crate::output;
+use clap::Args;
+use gswarm_core::Instance;
+use gswarm_core::bound::{Bound, Witness, all_bounds};
+use gswarm_core::instance::Mode;
+use gswarm_core::policy::PolicyKind;
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm bound --gpus 8 --config config.yaml --requests requests.yaml
+  gswarm bound --gpus 8 --mode online --config config.yaml --requests requests.yaml --json";
+
+/// Arguments of `gswarm bound`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BoundArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// When requests arrive: all at the start, or at their timestamps
+    #[arg(long, value_name = "MODE", default_value = "offline", value_parser = crate::args::mode_parser())]
+    mode: Mode,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    cluster: ClusterArgs,
+}
+
+/// Prints the bounds, best first.
+pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
+    let scenario = job::load(&args.input, args.mode, args.json, !args.json)?;
+    let spec = args.cluster.over(&scenario.cluster);
+    let instance = job::build(&scenario, &spec, args.mode, PolicyKind::Baseline)?;
+    let mut bounds = all_bounds(&instance);
+    bounds.sort_by_key(|bound| std::cmp::Reverse(bound.value));
+    if args.json {
+        let all: Vec<_> = bounds.iter().map(|bound| as_json(&instance, bound)).collect();
+        return output::line(&json!({ "lower_bound": bounds[0].value.seconds(), "bounds": all }).to_string());
+    }
+    output::line(&format!(
+        "No schedule of these requests on {} GPUs ends before {:.3} s ({}).\n",
+        instance.cluster.gpus,
+        bounds[0].value.seconds(),
+        bounds[0].witness.name()
+    ))?;
+    for bound in &bounds {
+        output::line(&format!(
+            "{:>14.3} s  {:<10} {}",
+            bound.value.seconds(),
+            bound.witness.name(),
+            explained(&instance, &bound.witness)
+        ))?;
+    }
+    Ok(())
+}
+
+fn explained(instance: &Instance, witness: &Witness) -> String {
+    let seconds = |micros: u128| micros as f64 / 1e6;
+    match witness {
+        Witness::Area { work, gpus } => format!("{:.1} GPU-seconds of work over {gpus} GPUs", seconds(*work)),
+        Witness::Switching { work, loading, gpus } => format!(
+            "{:.1} GPU-seconds of work and {:.1} of loading at the least, over {gpus} GPUs",
+            seconds(*work),
+            seconds(*loading)
+        ),
+        Witness::Path { tasks, head, .. } => {
+            let names: Vec<String> = tasks.iter().map(|&task| instance.task_name(task)).collect();
+            format!("{:.1} s before {} can begin", head.seconds(), names.join(", then "))
+        }
+        Witness::Replicas { model, replicas, least_head, least_tail, total } => format!(
+            "`{}`: {:.1} s of waiting, work and what comes after on {replicas} replicas{}",
+            instance.models[*model].name,
+            seconds(*total),
+            match (least_head.0, least_tail.0) {
+                (0, 0) => String::new(),
+                (_, 0) => format!(", of nodes that begin after {:.1} s", least_head.seconds()),
+                _ => format!(", of nodes with {:.1} s or more behind them", least_tail.seconds()),
+            }
+        ),
+    }
+}
+
+fn as_json(instance: &Instance, bound: &Bound) -> serde_json::Value {
+    json!({
+        "seconds": bound.value.seconds(),
+        "argument": bound.witness.name(),
+        "because": explained(instance, &bound.witness),
+    })
+}

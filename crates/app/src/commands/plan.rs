@@ -1,0 +1,130 @@
+//! `gswarm plan`: the shortest schedule that can be found in a given time.
+
+use crate::args::{ClusterArgs, InputArgs};
+use crate::commands::generate::duration;
+use crate::failure::Failure;
+use crate::job::{self, Job, LogFormat};
+use crate::output::{self, files, files::Batch};
+use clap::Args;
+use gswarm_core::Span;
+use gswarm_core::instance::Mode;
+use gswarm_core::plan::{self, Limits, Planned};
+use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
+use gswarm_core::sim::SimOptions;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm plan --gpus 16 --budget 10s --config config.yaml --requests requests.yaml
+  gswarm plan --gpus 16 --gap 0.5% --config config.yaml --requests requests.yaml --out results
+  gswarm run --plan results/plan.json --gpus 16 --config config.yaml --requests requests.yaml
+
+Stops when the time is up, when the gap is reached, when the plan is proved to be the shortest, or at Ctrl-C, and keeps
+the best so far. Writes plan.json and the two logs of the simulated run into --out.
+The same seed and --rounds give the same plan; with --budget alone, how far the search comes depends on the machine.";
+
+/// Arguments of `gswarm plan`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// How long to search: seconds, or as in 90s, 20min, 2h
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    budget: Span,
+    /// Stop when the plan is this close to the bound, as in 0.5%
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
+    gap: f64,
+    /// Stop after this many rounds of search
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
+    /// For every random choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Folder for the plan and the logs
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Print nothing but errors
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+    /// Print one JSON object at the end, and nothing else
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    cluster: ClusterArgs,
+}
+
+/// Plans, runs the plan, and writes both.
+pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
+    let shown = !args.quiet && !args.json;
+    let scenario = job::load(&args.input, Mode::Offline, args.quiet, shown)?;
+    let spec = args.cluster.over(&scenario.cluster);
+    let instance = job::build(&scenario, &spec, Mode::Offline, PolicyKind::Planned)?;
+    drop(scenario);
+    let begun = Instant::now();
+    let budget = Duration::from_secs_f64(args.budget.seconds());
+    let interrupted = files::interrupted_once();
+    let stop = move || begun.elapsed() >= budget || interrupted();
+    let limits =
+        Limits { rounds: args.rounds.unwrap_or(u64::MAX), stop: &stop, gap: args.gap, seed: args.seed };
+    let planned = plan::improve(&instance, &limits, &mut |found| {
+        if shown {
+            output::note(&format!("{:7.2} s  {}", begun.elapsed().as_secs_f64(), described(found)));
+        }
+    });
+    let job = Job {
+        policy: PolicyKind::Planned,
+        params: PolicyParams { seed: args.seed, ..PolicyParams::default() },
+        sim: SimOptions::default(),
+    };
+    let outcome = job::execute_with(&instance, &job, carry_out(&instance, &planned).as_mut(), shown)?;
+    let mut batch = Batch::new(&args.out)?;
+    batch.add("plan.json", |mut out| plan::file::write(&instance, &planned, &mut out))?;
+    job::save(&mut batch, &instance, &job, &outcome, LogFormat::Auto)?;
+    let written = batch.commit()?;
+    if args.json {
+        let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        return output::line(
+            &json!({
+                "makespan": planned.makespan.seconds(),
+                "lower_bound": planned.bound.value.seconds(),
+                "bound_argument": planned.bound.witness.name(),
+                "gap_percent": planned.gap() * 100.0,
+                "found_by": planned.found_by,
+                "seconds": begun.elapsed().as_secs_f64(),
+                "files": files,
+            })
+            .to_string(),
+        );
+    }
+    if shown {
+        output::line(&format!("{}\n", described(&planned)))?;
+        output::line(&format!(
+            "written: {}",
+            written.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+        ))?;
+    }
+    Ok(())
+}
+
+fn described(planned: &Planned) -> String {
+    format!(
+        "makespan {:.1} s, bound {:.1} s ({}), gap {:.3}%, by {}",
+        planned.makespan.seconds(),
+        planned.bound.value.seconds(),
+        planned.bound.witness.name(),
+        planned.gap() * 100.0,
+        planned.found_by
+    )
+}
+
+/// `0.5%` or `0.5`, as a fraction.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number {
+        Ok(value) if (0.0..=1000.0).contains(&value) => Ok(value / 100.0),
+        _ => Err("give a percentage as in 0.5%".to_string()),
+    }
+}

@@ -1,0 +1,67 @@
+use crate::support::{Place, inputs};
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_plan_is_followed_to_the_microsecond_and_passes_the_check() {
+    let place = Place::with_work("complex", 20);
+    let planned =
+        place.run(&format!("plan --rounds 2 --gpus 16 --json --out one {}", inputs("work"))).code(0);
+    let planned = json(&planned.out);
+    assert!(planned["gap_percent"].as_f64().unwrap() >= 0.0);
+    let follow = format!("run --plan one/plan.json --gpus 16 --quiet --out two {}", inputs("work"));
+    place.run(&follow).code(0);
+    let log = place.read("two/planned_execution_log.json");
+    assert_eq!(place.read("one/planned_execution_log.json"), log);
+    assert_eq!(json(&log)["summary"]["makespan"], planned["makespan"]);
+    place.run(&format!("check two/planned_execution_log.json {}", inputs("work"))).code(0);
+    for policy in ["baseline", "offline", "hybrid", "online"] {
+        place.run(&format!("run --policy {policy} --gpus 16 --quiet {}", inputs("work"))).code(0);
+        let other = json(&place.read(&format!("{policy}_execution_log.json")));
+        assert!(other["summary"]["makespan"].as_f64() >= planned["makespan"].as_f64(), "{policy}");
+    }
+}
+
+#[test]
+fn the_same_seed_and_rounds_give_the_same_plan() {
+    let place = Place::with_work("simple", 20);
+    for folder in ["one", "two"] {
+        place
+            .run(&format!("plan --rounds 2 --seed 4 --gpus 8 --quiet --out {folder} {}", inputs("work")))
+            .code(0);
+    }
+    assert_eq!(place.read("one/plan.json"), place.read("two/plan.json"));
+}
+
+#[test]
+fn a_plan_for_something_else_is_refused() {
+    let place = Place::with_work("simple", 5);
+    place.run(&format!("plan --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
+    let run = |gpus: u32, file: &str| {
+        place.run(&format!("run --plan {file} --gpus {gpus} --out two {}", inputs("work")))
+    };
+    run(4, "one/plan.json").code(2).says("the plan is for 8 GPUs, and there are 4");
+    let plan = place.read("one/plan.json");
+    let mut shorter = json(&plan);
+    shorter["plan"].as_array_mut().unwrap().remove(0);
+    place.write("shorter.json", &shorter.to_string());
+    run(8, "shorter.json").code(2).says("is not in the plan");
+    place.write("other.json", &plan.replacen("\"request_id\": \"", "\"request_id\": \"x", 1));
+    run(8, "other.json").code(2).says("there is no request `x");
+    place.write("broken.json", &plan[..plan.len() / 2]);
+    run(8, "broken.json").code(2).says("not a plan");
+    assert!(!place.path("two").exists(), "nothing was written");
+}
+
+#[test]
+fn the_bound_says_which_argument_gives_it() {
+    let place = Place::with_work("simple", 20);
+    let bound = json(&place.run(&format!("bound --gpus 6 --json {}", inputs("work"))).code(0).out);
+    let best = bound["lower_bound"].as_f64().unwrap();
+    assert!(bound["bounds"].as_array().unwrap().iter().all(|one| one["seconds"].as_f64().unwrap() <= best));
+    let text = place.run(&format!("bound --gpus 6 {}", inputs("work"))).code(0).out;
+    assert!(text.contains("No schedule of these requests on 6 GPUs ends before"), "{text}");
+}
