@@ -68,7 +68,7 @@ pub(super) fn execution(
         let is = seconds(end.since(start).0);
         report(Code::TimeSum, format!("execution_time {}, and end - start is {is}", s(length)));
     }
-    if switch.0 > start.0 + TOLERANCE {
+    if switch.0 > start.0.saturating_add(TOLERANCE) {
         let message = format!("a switch of {} that ends at {} begins before the run", s(switch), s(start));
         report(Code::Time, message);
     }

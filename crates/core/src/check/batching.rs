@@ -62,7 +62,7 @@ fn alone(context: &mut Context<'_>, model: ModelId, executions: &[u32], sessions
         let session =
             Session { model, gpus: one.gpus, start: one.start, end: one.end, execution: index as u32 };
         match &mut last {
-            Some(open) if one.start.0 + TOLERANCE < open.end.0 => {
+            Some(open) if one.start.0.saturating_add(TOLERANCE) < open.end.0 => {
                 let other = context.instance.task_name(log.executions[open.execution as usize].task);
                 let until = s(open.end);
                 let message = format!(

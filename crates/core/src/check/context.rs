@@ -43,6 +43,8 @@ pub(super) struct Context<'a> {
     pub log: &'a ExecutionLog,
     /// Lengths come from a clock and are not held against the inputs.
     pub measured: bool,
+    /// The log is of this program's format, and not one of the published programs'.
+    pub schema: bool,
     pub sources: Option<&'a Sources>,
     /// When each GPU was lost; `Time::NEVER` where it was not.
     pub lost_at: Vec<Time>,
@@ -56,7 +58,8 @@ impl<'a> Context<'a> {
         for loss in &log.losses {
             lost_at.get_mut(loss.gpu.index()).into_iter().for_each(|at| *at = loss.at.min(*at));
         }
-        Context { instance, log, measured, sources: None, lost_at, sound: Sound::all(log), out: Vec::new() }
+        let (sound, out) = (Sound::all(log), Vec::new());
+        Context { instance, log, measured, schema: true, sources: None, lost_at, sound, out }
     }
 
     /// Whether an execution can be laid on its GPUs' time lines.

@@ -84,7 +84,7 @@ fn sweep<'i>(
     let mut longest: Option<&Item> = None;
     for item in items {
         if let Some(open) = longest
-            && item.start.0 + TOLERANCE < open.end.0
+            && item.start.0.saturating_add(TOLERANCE) < open.end.0
         {
             clash(context, gpu, item, open, reported);
         }
@@ -112,9 +112,11 @@ fn beside<'i>(
             continue;
         }
         let evicted = &context.log.loads[index as usize].evicted;
-        let before = running.partition_point(|item| item.start.0 + TOLERANCE < load.end.0);
-        let meanwhile =
-            running[..before].iter().rev().take_while(|item| item.end.0 > load.start.0 + TOLERANCE);
+        let before = running.partition_point(|item| item.start.0.saturating_add(TOLERANCE) < load.end.0);
+        let meanwhile = running[..before]
+            .iter()
+            .rev()
+            .take_while(|item| item.end.0 > load.start.0.saturating_add(TOLERANCE));
         let hit =
             meanwhile.into_iter().find(|item| item.model == load.model || evicted.contains(&item.model));
         if let Some(item) = hit {

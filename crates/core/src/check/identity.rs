@@ -92,7 +92,7 @@ fn attempts(context: &mut Context<'_>, attempts: &[u32]) {
                 index,
                 format!("attempt {} follows attempt {}", one.attempt, last.attempt),
             );
-        } else if one.start.0 + TOLERANCE < last.end.0 {
+        } else if one.start.0.saturating_add(TOLERANCE) < last.end.0 {
             let message = format!(
                 "attempt {} starts at {}, before the last one ended at {}",
                 one.attempt,

@@ -6,6 +6,7 @@
 mod arithmetic;
 mod batching;
 mod context;
+mod deployment;
 mod exclusivity;
 mod identity;
 mod order;
@@ -25,8 +26,14 @@ use context::Context;
 /// Checks a log that was read from a file. No violation means that the log is a valid run of the instance.
 #[must_use]
 pub fn check(instance: &Instance, file: &LogFile) -> Vec<Violation> {
+    // Of a file that cannot be read at all there is nothing more to say.
+    let unread = file.executions.is_empty() && file.loads.is_empty();
+    if unread && file.faults.iter().any(|fault| fault.code == ViolationCode::File) {
+        return file.faults.clone();
+    }
     let resolved = resolve::resolve(instance, file);
     let mut context = Context::new(instance, &resolved.log, file.claims.measured());
+    context.schema = file.schema.is_some();
     context.sources = Some(&resolved.sources);
     context.sound = resolved.sound;
     context.out = file.faults.clone();
@@ -60,6 +67,7 @@ fn rules(context: &mut Context<'_>, claims: Option<&Claims>) {
     exclusivity::check(context, &sessions);
     let loads = switching::check(context);
     if let Some(claims) = claims {
+        deployment::check(context, claims, &loads);
         summary::check(context, &tasks, claims, &loads);
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn check(context: &mut Context<'_>, tasks: &Tasks) {
 fn attempt(context: &mut Context<'_>, tasks: &Tasks, index: usize, before: Option<&Execution>) {
     let (instance, one) = (context.instance, &context.log.executions[index]);
     let request = &instance.requests[instance.request_of(one.task)];
-    let starts = one.start.0 + TOLERANCE;
+    let starts = one.start.0.saturating_add(TOLERANCE);
     if starts < request.arrival.0 {
         let message =
             format!("it starts at {}, and its request arrives at {}", s(one.start), s(request.arrival));
@@ -49,7 +49,7 @@ fn attempt(context: &mut Context<'_>, tasks: &Tasks, index: usize, before: Optio
             let message = format!("ready_time {}, and arrival and inputs give {}", s(one.ready), s(ready));
             context.at(Code::Ready, index, message);
         }
-        Some(last) if one.attempt > last.attempt && one.ready.0 + TOLERANCE < last.end.0 => {
+        Some(last) if one.attempt > last.attempt && one.ready.0.saturating_add(TOLERANCE) < last.end.0 => {
             let message =
                 format!("ready_time {}, and the attempt before ended at {}", s(one.ready), s(last.end));
             context.at(Code::Ready, index, message);

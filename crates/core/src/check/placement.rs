@@ -45,6 +45,14 @@ pub(super) fn check(context: &mut Context<'_>, claims: Option<&Claims>) {
         if let Some((code, message)) = window(context, one.model, one.gpus) {
             context.report(code, place.clone(), message);
         }
+        if let Some(gpu) = assigned
+            .as_ref()
+            .and_then(|given| one.gpus.iter().find(|gpu| !given.contains(&(gpu.0, one.model))))
+        {
+            let name = &context.instance.models[one.model].name;
+            let message = format!("gpu_assignments does not give it model `{name}`");
+            context.report(Code::Assignment, place.clone().on(gpu.0), message);
+        }
         if !in_cluster(context, one.gpus) || one.end < one.start {
             context.sound.loads[index] = false;
         } else if let Some((gpu, message)) = after_loss(context, one.gpus, one.end) {

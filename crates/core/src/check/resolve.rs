@@ -293,6 +293,13 @@ impl<'a> Resolver<'a> {
             self.report(Code::GpuWindow, at, format!("gpu_id {said} is not the first of gpu_ids {ids:?}"));
         }
         if ids.windows(2).any(|pair| pair[1] != pair[0] + 1) {
+            let mut sorted = ids.to_vec();
+            sorted.sort_unstable();
+            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+                let message = format!("gpu_ids {ids:?} names GPU {} more than once", pair[0]);
+                self.report(Code::GpuCount, at, message);
+                return None;
+            }
             self.report(Code::GpuWindow, at, format!("GPUs {ids:?} are not consecutive"));
             return None;
         }

@@ -1,12 +1,11 @@
 //! The summary against what the executions come to.
 
-use super::arithmetic::differ;
-use super::context::{Context, seconds};
+use super::context::{Context, TOLERANCE, seconds};
 use super::identity::Tasks;
 use super::switching::Loads;
 use super::violation::{Place, ViolationCode as Code};
 use crate::instance::Cluster;
-use crate::log_file::{Claims, residency_name, rule_name};
+use crate::log_file::{Claims, ClusterClaims, MOST_GPUS, residency_name, rule_name};
 use crate::time::Time;
 
 pub(super) fn check(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims, loads: &Loads) {
@@ -26,13 +25,16 @@ fn number(context: &mut Context<'_>, code: Code, field: &str, said: Option<u64>,
 }
 
 fn time(context: &mut Context<'_>, code: Code, field: &str, said: Option<f64>, is: u64) {
-    let right = |said: f64| said.is_finite() && said >= 0.0 && !differ((said * 1e6).round() as u64, is);
-    if let Some(said) = said.filter(|&said| !right(said)) {
-        context.report(
-            code,
-            Place::default(),
-            format!("{field} is {said} s, and the records give {}", seconds(is)),
-        );
+    let Some(said) = said else { return };
+    let micros = said.is_finite().then(|| (said * 1e6).round()).filter(|&micros| micros >= 0.0);
+    let Some(micros) = micros.map(|micros| micros as u64) else {
+        let message = format!("{field} is {said} s, and the records give {}", seconds(is));
+        return context.report(code, Place::default(), message);
+    };
+    // Past 2^52 microseconds a number of seconds no longer tells neighbours apart.
+    if micros.abs_diff(is) > TOLERANCE.saturating_add(is >> 51) {
+        let message = format!("{field} is {}, and the records give {}", seconds(micros), seconds(is));
+        context.report(code, Place::default(), message);
     }
 }
 
@@ -41,18 +43,42 @@ fn makespan(context: &mut Context<'_>, claims: &Claims) {
     let ends = context.log.executions.iter().zip(&context.sound.times).filter(|&(_, &sound)| sound);
     let last = ends.map(|(one, _)| one.end).max().unwrap_or(first);
     time(context, Code::SumMakespan, "makespan", claims.makespan, last.since(first).0);
-    let Some(bound) = claims.lower_bound else { return };
-    let makespan = last.since(first).0 as f64 / 1e6;
-    if bound.is_nan() || bound > makespan + 2e-6 {
-        let message = format!("lower_bound is {bound} s, above the makespan of {makespan} s");
-        context.report(Code::SumBound, Place::default(), message);
-    } else if let Some(said) = claims.gap_percent.filter(|_| bound > 0.0) {
-        let gap = (makespan - bound) / bound * 100.0;
-        // Published gaps have one decimal.
-        if said.is_nan() || (said - gap).abs() > 0.051 {
-            let message = format!("gap_percent is {said}, and makespan and bound give {gap:.4}");
-            context.report(Code::SumBound, Place::default(), message);
+    bound(context, claims, last.since(first).0);
+}
+
+fn bound(context: &mut Context<'_>, claims: &Claims, makespan: u64) {
+    let Some(bound) = claims.lower_bound else {
+        if claims.gap_percent.is_some() {
+            context.report(Code::SumBound, Place::default(), "gap_percent without a lower_bound");
         }
+        return;
+    };
+    let micros = bound * 1e6;
+    let slack = TOLERANCE.saturating_add(makespan >> 51) as f64;
+    // Every node takes time, so no bound on a run that has any is zero.
+    let fault = if !bound.is_finite() || bound < 0.0 || bound == 0.0 && makespan > 0 {
+        Some(format!("lower_bound is {bound} s, which is no bound"))
+    } else if micros > makespan as f64 + slack {
+        let bound = seconds(micros.round() as u64);
+        Some(format!("lower_bound is {bound}, above the makespan of {}", seconds(makespan)))
+    } else {
+        None
+    };
+    if let Some(message) = fault {
+        context.report(Code::SumBound, Place::default(), message);
+    }
+    // Of a bound that is none no gap follows.
+    let Some(said) = claims.gap_percent else { return };
+    let gap = if micros > 0.0 { (makespan as f64 - micros) / micros * 100.0 } else { f64::NAN };
+    // Published gaps have one decimal.
+    let near = (said - gap).abs() <= 0.051f64.max(gap.abs() * 1e-9);
+    if !near {
+        let message = if gap.is_finite() {
+            format!("gap_percent is {said}, and makespan and bound give {gap:.4}")
+        } else {
+            format!("gap_percent is {said}, and no gap follows from makespan and bound")
+        };
+        context.report(Code::SumBound, Place::default(), message);
     }
 }
 
@@ -143,13 +169,11 @@ fn cluster(context: &mut Context<'_>, claims: &Claims) {
         ("pcie_gb_per_s", rules.pcie_gb_per_s, switch.pcie_gb_per_s),
         ("switch_overhead_seconds", rules.switch_overhead_seconds, switch.overhead_seconds),
     ];
-    let mut faults: Vec<String> = numbers
-        .into_iter()
-        .filter_map(|(field, said, is)| {
-            let said = said.filter(|&said| said != is)?;
-            Some(format!("{field} is {said}, and the log is checked with {is}"))
-        })
-        .collect();
+    let mut faults = impossible(claims, &rules);
+    faults.extend(numbers.into_iter().filter_map(|(field, said, is)| {
+        let said = said.filter(|&said| said != is)?;
+        Some(format!("{field} is {said}, and the log is checked with {is}"))
+    }));
     let timing = if context.measured { "measured" } else { "estimated" };
     let names = [
         ("mode", &claims.mode, context.instance.mode.name()),
@@ -163,4 +187,31 @@ fn cluster(context: &mut Context<'_>, claims: &Claims) {
         }
     }
     faults.into_iter().for_each(|fault| context.report(Code::SumCluster, Place::default(), fault));
+}
+
+/// What no cluster can be, whatever the log is checked with.
+fn impossible(claims: &Claims, rules: &ClusterClaims) -> Vec<String> {
+    let mut faults = Vec::new();
+    if let Some(gpus) = &claims.gpus {
+        let mut sorted = gpus.clone();
+        sorted.sort_unstable();
+        if sorted.iter().zip(0..).any(|(&gpu, place)| gpu != place) {
+            let (count, last) = (gpus.len(), gpus.len().saturating_sub(1));
+            faults.push(format!("gpus lists {count} numbers that are not 0 to {last}, each once"));
+        }
+    }
+    if let Some(per) = claims.gpus_per_server.flatten().filter(|per| !(1..=MOST_GPUS).contains(per)) {
+        faults.push(format!("gpus_per_server is {per}, and a server has 1 to {MOST_GPUS} GPUs"));
+    }
+    let numbers = [
+        ("gpu_memory_gb", rules.gpu_memory_gb, f64::MIN_POSITIVE),
+        ("pcie_gb_per_s", rules.pcie_gb_per_s, f64::MIN_POSITIVE),
+        ("switch_overhead_seconds", rules.switch_overhead_seconds, 0.0),
+    ];
+    for (field, said, least) in numbers {
+        if let Some(said) = said.filter(|said| !(least..=f64::MAX).contains(said)) {
+            faults.push(format!("{field} is {said}"));
+        }
+    }
+    faults
 }

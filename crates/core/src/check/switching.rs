@@ -120,7 +120,8 @@ impl Replay {
     fn load(&mut self, context: &mut Context<'_>, bring: &Bring<'_>) {
         let cost = self.cost(context, bring.model, bring.gpus, bring.evicted);
         let given = bring.end.0 - bring.start.0;
-        self.loads.micros += given;
+        // As sums of lengths do everywhere: they stop at the largest, and never wrap.
+        self.loads.micros = self.loads.micros.saturating_add(given);
         if cost.replaces {
             self.loads.switches += 1
         } else {
@@ -133,10 +134,10 @@ impl Replay {
         }
         let model = &context.instance.models[bring.model].name;
         let numbers = || format!("loading `{model}` on GPUs {} took {}", bring.gpus, seconds(given));
-        if !bring.lost && given + TOLERANCE < cost.micros {
+        if !bring.lost && given.saturating_add(TOLERANCE) < cost.micros {
             let message = format!("{}, and costs {}", numbers(), seconds(cost.micros));
             context.report(Code::SwitchShort, bring.at(context), message);
-        } else if given > cost.micros + TOLERANCE {
+        } else if given > cost.micros.saturating_add(TOLERANCE) {
             let there = if cost.there { "the model was there" } else { "it costs" };
             let message = format!("{}; {there} ({})", numbers(), seconds(cost.micros));
             context.report(Code::SwitchLong, bring.at(context), message);
@@ -202,7 +203,8 @@ impl Replay {
             let held = &mut self.holds[gpu.index()];
             held.retain(|one| one.model != bring.model);
             held.push(Held { model: bring.model, ready });
-            let used: u64 = held.iter().map(|one| megabytes(&models[one.model])).sum();
+            let sizes = held.iter().map(|one| megabytes(&models[one.model]));
+            let used = sizes.fold(0u64, u64::saturating_add);
             let over =
                 cluster.residency == Residency::Memory && used > whole_megabytes(cluster.gpu_memory_gb);
             full = full.or(over.then_some((gpu, used)));
@@ -255,11 +257,11 @@ fn gpu_cost(cluster: &Cluster, new: &Model, old_gb: Option<f64>) -> f64 {
 }
 
 /// Weights on each of a model's GPUs.
-fn megabytes(model: &Model) -> u64 {
+pub(super) fn megabytes(model: &Model) -> u64 {
     whole_megabytes(model.memory_gb / f64::from(model.gpus.max(1)))
 }
 
-fn whole_megabytes(gb: f64) -> u64 {
+pub(super) fn whole_megabytes(gb: f64) -> u64 {
     (gb * 1000.0).ceil() as u64
 }
 

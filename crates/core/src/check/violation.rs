@@ -1,5 +1,6 @@
 //! What a check can find: a closed list of codes, and where and by how much a log breaks a rule.
 
+use crate::log_file::shown;
 use serde::Serialize;
 use std::fmt;
 
@@ -31,8 +32,8 @@ macro_rules! codes {
 codes! {
     /// The file is not JSON, or not a log.
     File = "C-FILE", "the file cannot be read as an execution log";
-    /// A newer or unknown version of the format.
-    Schema = "C-SCHEMA", "the log's schema is not one this program knows";
+    /// A newer or unknown version of the format, or none where there should be one.
+    Schema = "C-SCHEMA", "the log's schema is missing or not one this program knows";
     /// A record of the wrong shape.
     Record = "C-RECORD", "a record cannot be read";
     /// A field that the format requires is not there.
@@ -73,8 +74,8 @@ codes! {
     GpuWindow = "C-GPU-WINDOW", "GPUs that are not consecutive or not a legal window";
     /// Work on a GPU after it was lost.
     GpuLost = "C-GPU-LOST", "work on a lost GPU";
-    /// A GPU that the plan did not give the model.
-    Assignment = "C-ASSIGNMENT", "a model runs on a GPU that gpu_assignments does not give it";
+    /// A GPU that the plan did not give the model, or a plan that contradicts itself.
+    Assignment = "C-ASSIGNMENT", "a static run is not the deployment that it states";
     /// Two executions at once.
     Overlap = "C-OVERLAP", "executions overlap on a GPU";
     /// More executions than the batch limit.
@@ -106,9 +107,9 @@ codes! {
     /// Server metrics.
     SumServers = "C-SUM-SERVERS", "the summary's server metrics are not those of the executions";
     /// Bound and gap.
-    SumBound = "C-SUM-BOUND", "the summary's bound or gap contradicts its makespan";
-    /// The cluster of the summary is not that of the check.
-    SumCluster = "C-SUM-CLUSTER", "the summary's mode or cluster is not that of the check";
+    SumBound = "C-SUM-BOUND", "the summary's bound or gap is not one of its makespan";
+    /// The cluster of the summary is none, or not that of the check.
+    SumCluster = "C-SUM-CLUSTER", "the summary's mode or cluster is impossible or not that of the check";
 }
 
 impl fmt::Display for ViolationCode {
@@ -175,7 +176,7 @@ impl fmt::Display for Place {
         }
         parts.extend(self.gpu.map(|gpu| format!("GPU {gpu}")));
         f.write_str(if parts.is_empty() { "log" } else { "" })?;
-        f.write_str(&parts.join(", "))
+        f.write_str(&shown(&parts.join(", ")))
     }
 }
 
@@ -199,7 +200,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.code, self.place, self.message)
+        write!(f, "{} {}: {}", self.code, self.place, shown(&self.message))
     }
 }
 
@@ -220,7 +221,7 @@ pub fn report(violations: &[Violation]) -> String {
     for (code, group) in groups {
         let _ = writeln!(text, "\n{code}: {} ({})", code.title(), group.len());
         for violation in group.iter().take(SHOWN) {
-            let _ = writeln!(text, "  {}: {}", violation.place, violation.message);
+            let _ = writeln!(text, "  {}: {}", violation.place, shown(&violation.message));
         }
         if group.len() > SHOWN {
             let _ = writeln!(text, "  ... and {} more", group.len() - SHOWN);

@@ -4,16 +4,18 @@
 
 mod raw;
 mod read;
+mod shown;
 mod summary;
 mod write;
 
 pub use raw::Record;
+pub(crate) use shown::{is_plain, shown};
 pub use summary::{Claims, ClusterClaims, Deployment, RunStatus, Summary, Timing};
 pub(crate) use summary::{residency_name, rule_name};
 pub(crate) use write::digits;
 pub use write::{write_json, write_jsonl};
 
-use crate::check::Violation;
+use crate::check::{Violation, ViolationCode};
 use crate::cost::{SwitchCost, SwitchRule};
 use crate::input::ClusterSpec;
 use crate::instance::{Cluster, Mode, Residency};
@@ -24,7 +26,7 @@ use std::sync::Arc;
 pub const SCHEMA: u64 = 1;
 
 /// More GPUs than any run has: a damaged log must not make a check reserve memory for billions.
-const MOST_GPUS: u32 = 1 << 20;
+pub(crate) const MOST_GPUS: u32 = 1 << 20;
 
 /// A log as it was read: every name as written, every number as written, nothing yet believed.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +85,10 @@ impl LogFile {
     #[must_use]
     pub fn cluster(&self, spec: &ClusterSpec) -> (Cluster, Vec<String>) {
         let mut notes = Vec::new();
+        if self.schema.is_none() && self.faults.iter().all(|fault| fault.code != ViolationCode::Schema) {
+            let code = ViolationCode::Schema;
+            notes.push(format!("{code}: the log has no `schema`, and is read as a published program's"));
+        }
         let claims = &self.claims;
         let rules = claims.cluster.clone().unwrap_or_default();
         let seen = || {

@@ -2,7 +2,7 @@
 //! before the end of the file.
 
 use super::raw::{self, Number, Raw, Text, Whole};
-use super::summary::Claims;
+use super::summary::{Claims, ClusterClaims};
 use super::{LogFile, Record, SCHEMA};
 use crate::check::{Place, Violation, ViolationCode};
 use rustc_hash::FxHashMap;
@@ -42,6 +42,19 @@ pub(super) fn read(text: &str) -> LogFile {
         reader.document(text);
     }
     reader.finish()
+}
+
+/// Why a text is no JSON document, in words that help whoever gave the wrong file.
+fn not_json(text: &str, error: &serde_json::Error) -> String {
+    let text = text.trim();
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    let Some(first) = first else { return "the file is empty".into() };
+    let key =
+        |line: &str| line.split_once(':').is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(' '));
+    if !first.starts_with(['{', '[', '"']) && (first == "---" || first.starts_with("- ") || key(first)) {
+        return "the file looks like YAML; a log is JSON or JSON lines".into();
+    }
+    format!("the file is not a JSON object ({error}); a log is JSON or JSON lines")
 }
 
 fn has_nan(text: &str) -> bool {
@@ -95,14 +108,16 @@ impl Reader {
         let fields: Fields = match serde_json::from_str(&text) {
             Ok(fields) => fields,
             Err(error) => {
-                let what =
-                    if text.trim().is_empty() { "the file is empty".into() } else { error.to_string() };
-                return self.fault(ViolationCode::File, error.line().max(1) as u32, what);
+                return self.fault(ViolationCode::File, error.line().max(1) as u32, not_json(&text, &error));
             }
         };
+        if !fields.contains_key("executions") && !fields.contains_key("summary") {
+            let message = "a JSON object without `summary` and `executions` is not an execution log";
+            return self.fault(ViolationCode::File, 1, message);
+        }
         self.head(&fields);
         if !fields.contains_key("executions") {
-            self.fault(ViolationCode::Field, 1, "the log has no `executions`");
+            self.fault(ViolationCode::File, 1, "the log has no `executions`");
         }
         for (name, kind) in [("executions", ""), ("loads", "load"), ("lost_gpus", "lost_gpu")] {
             let Some(list) = fields.get(name).map(|list| list.get()) else { continue };
@@ -166,7 +181,14 @@ impl Reader {
             } else {
                 header = true;
                 match serde_json::from_str::<Fields>(&text) {
-                    Ok(fields) => self.head(&fields),
+                    Ok(fields)
+                        if ["kind", "schema", "summary"].iter().any(|&name| fields.contains_key(name)) =>
+                    {
+                        self.head(&fields);
+                    }
+                    Ok(_) => {
+                        self.fault(ViolationCode::File, line, "the first line is not the header of a log")
+                    }
                     Err(error) => self.fault(ViolationCode::File, line, format!("the header line: {error}")),
                 }
             }
@@ -206,11 +228,20 @@ impl Reader {
     }
 
     fn claims(&mut self, mut summary: Map<String, Value>) {
-        if let Some(Value::Number(count)) = summary.get("gpus") {
-            let count = count.as_u64().unwrap_or(0).min(u64::from(super::MOST_GPUS));
-            summary.insert("gpus".into(), (0..count).collect());
+        self.gpus(&mut summary);
+        let traits = ["cluster", "timing", "status", "cold_loads"];
+        if self.log.schema.is_none()
+            && !self.log.faults.iter().any(|fault| fault.code == ViolationCode::Schema)
+            && let Some(name) = traits.into_iter().find(|&name| summary.contains_key(name))
+        {
+            let message =
+                format!("the log has no `schema`, and its summary has `{name}` as those with one do");
+            self.fault(ViolationCode::Schema, 1, message);
         }
         let per_server = summary.contains_key("gpus_per_server");
+        if !per_server && self.log.schema.is_some() {
+            self.fault(ViolationCode::Field, 1, "the summary has no `gpus_per_server`");
+        }
         self.log.claims = Claims {
             policy: self.take(&mut summary, "policy", true),
             mode: self.take(&mut summary, "mode", true),
@@ -220,7 +251,7 @@ impl Reader {
             status: self.take(&mut summary, "status", false),
             gpus: self.take(&mut summary, "gpus", true),
             gpus_per_server: per_server.then(|| self.take(&mut summary, "gpus_per_server", false)),
-            cluster: self.take(&mut summary, "cluster", false),
+            cluster: self.rules(&mut summary),
             total_requests: self.take(&mut summary, "total_requests", true),
             completed_requests: self.take(&mut summary, "completed_requests", true),
             total_nodes_executed: self.take(&mut summary, "total_nodes_executed", true),
@@ -237,6 +268,42 @@ impl Reader {
             inter_server_workflows: self.take(&mut summary, "inter_server_workflows", false),
             cross_server_communications: self.take(&mut summary, "cross_server_communications", false),
         };
+    }
+
+    /// The GPUs may be given as a count. A count that no run has is not taken on.
+    fn gpus(&mut self, summary: &mut Map<String, Value>) {
+        let most = u64::from(super::MOST_GPUS);
+        let count = match summary.get("gpus") {
+            Some(Value::Number(count)) => count.as_u64(),
+            Some(Value::Array(list)) if list.is_empty() => Some(0),
+            _ => return,
+        };
+        match count.filter(|count| (1..=most).contains(count)) {
+            Some(count) => drop(summary.insert("gpus".into(), (0..count).collect())),
+            None => {
+                let said = summary.insert("gpus".into(), Value::Null).unwrap_or_default();
+                let message = format!("the summary's `gpus` is {said}; a run has 1 to {most}");
+                self.fault(ViolationCode::Record, 1, message);
+            }
+        }
+    }
+
+    /// The rules of the run: a log with a schema states all of them.
+    fn rules(&mut self, summary: &mut Map<String, Value>) -> Option<ClusterClaims> {
+        let rules: ClusterClaims = self.take(summary, "cluster", true)?;
+        let missing = [
+            ("gpu_memory_gb", rules.gpu_memory_gb.is_none()),
+            ("pcie_gb_per_s", rules.pcie_gb_per_s.is_none()),
+            ("switch_overhead_seconds", rules.switch_overhead_seconds.is_none()),
+            ("switch_cost", rules.switch_cost.is_none()),
+            ("residency", rules.residency.is_none()),
+        ];
+        let missing: Vec<&str> = missing.into_iter().filter(|one| one.1).map(|one| one.0).collect();
+        if self.log.schema.is_some() && !missing.is_empty() {
+            let message = format!("the summary's `cluster` has no `{}`", missing.join("`, `"));
+            self.fault(ViolationCode::Field, 1, message);
+        }
+        Some(rules)
     }
 
     fn number(&mut self, summary: &mut Map<String, Value>, name: &str, required: bool) -> Option<f64> {

@@ -2,9 +2,9 @@
 
 use super::loads::{Loaded, loads};
 use crate::id::{Gpus, RequestId};
-use crate::instance::Instance;
+use crate::instance::{Instance, Workflow};
 use crate::log::{Execution, ExecutionLog, Status};
-use crate::log_file::digits;
+use crate::log_file::{digits, is_plain, shown};
 use crate::time::Time;
 use std::io::{self, Write};
 
@@ -34,7 +34,8 @@ pub fn write_events(instance: &Instance, log: &ExecutionLog, out: &mut impl Writ
         }
     }
     events.sort_unstable();
-    let mut story = Story { instance, log, loads: &loads, line: Vec::with_capacity(CHUNK + 4096) };
+    let line = Vec::with_capacity(CHUNK + 4096);
+    let mut story = Story { instance, log, loads: &loads, plain: plain_names(instance), line };
     for (time, event) in events {
         story.write(time, event);
         if story.line.len() >= CHUNK {
@@ -46,6 +47,14 @@ pub fn write_events(instance: &Instance, log: &ExecutionLog, out: &mut impl Writ
     out.flush()
 }
 
+/// Whether every name can be written as it is. Each is looked at once here, and not once a line.
+fn plain_names(instance: &Instance) -> bool {
+    let workflow = |one: &Workflow| is_plain(&one.name) && one.nodes.iter().all(|node| is_plain(node));
+    instance.requests.iter().all(|request| is_plain(&request.name))
+        && instance.models.iter().all(|model| is_plain(&model.name))
+        && instance.workflows.iter().all(workflow)
+}
+
 /// Bytes gathered before they are handed on.
 const CHUNK: usize = 1 << 16;
 
@@ -55,6 +64,8 @@ struct Story<'a> {
     instance: &'a Instance,
     log: &'a ExecutionLog,
     loads: &'a [Loaded],
+    /// No name has to be escaped.
+    plain: bool,
     line: Vec<u8>,
 }
 
@@ -68,13 +79,19 @@ impl Story<'_> {
             Event::Arrived(id) => {
                 let request = &instance.requests[RequestId(id)];
                 let workflow = &instance.workflows[request.workflow].name;
-                self.texts(&["Request ", &request.name, " arrived (workflow ", workflow, ")"]);
+                self.text("Request ");
+                self.name(&request.name);
+                self.text(" arrived (workflow ");
+                self.name(workflow);
+                self.text(")");
             }
             Event::Loading(number) => {
                 let load = &self.loads[number as usize];
                 let (verb, kind) = if load.switch { ("Switching to", "switch") } else { ("Loading", "cold") };
                 let cut = if load.lost { ", cut short by a lost GPU" } else { "" };
-                self.texts(&[verb, " model ", &instance.models[load.model].name, " on GPU(s) "]);
+                self.texts(&[verb, " model "]);
+                self.name(&instance.models[load.model].name);
+                self.text(" on GPU(s) ");
                 self.gpus(load.gpus);
                 self.text(" (");
                 self.seconds(load.length().0);
@@ -102,7 +119,11 @@ impl Story<'_> {
         let instance = self.instance;
         let request = &instance.requests[instance.request_of(one.task)];
         let node = &instance.workflows[request.workflow].nodes[(one.task.0 - request.first_task.0) as usize];
-        self.texts(&[verb, " node ", node, " of request ", &request.name, " on GPU(s) "]);
+        self.texts(&[verb, " node "]);
+        self.name(node);
+        self.text(" of request ");
+        self.name(&request.name);
+        self.text(" on GPU(s) ");
         self.gpus(one.gpus);
         if one.attempt > 1 || one.status != Status::Completed {
             self.text(" (attempt ");
@@ -129,6 +150,10 @@ impl Story<'_> {
 
     fn number(&mut self, number: u32) {
         digits(&mut self.line, u64::from(number), 1);
+    }
+
+    fn name(&mut self, name: &str) {
+        if self.plain { self.text(name) } else { self.text(&shown(name)) }
     }
 
     fn texts(&mut self, parts: &[&str]) {

@@ -16,6 +16,8 @@ pub(super) struct Loaded {
     pub lost: bool,
     /// It replaced another model; else it was a cold load.
     pub switch: bool,
+    /// No execution waited for it to end.
+    pub ahead: bool,
 }
 
 impl Loaded {
@@ -33,6 +35,7 @@ pub(super) fn loads(instance: &Instance, log: &ExecutionLog) -> Vec<Loaded> {
         model: instance.model_of(one.task),
         lost: one.status == Status::Lost && one.start == one.end,
         switch: !one.evicted.is_empty(),
+        ahead: false,
     });
     let ahead = log.loads.iter().map(|one| Loaded {
         start: one.start,
@@ -41,6 +44,7 @@ pub(super) fn loads(instance: &Instance, log: &ExecutionLog) -> Vec<Loaded> {
         model: one.model,
         lost: one.lost,
         switch: !one.evicted.is_empty(),
+        ahead: true,
     });
     let mut all: Vec<Loaded> = for_executions.chain(ahead).collect();
     all.sort_unstable();

@@ -24,6 +24,23 @@ pub struct ModelMetrics {
     pub cold_loads: u64,
 }
 
+/// The models that were put in place ahead of any execution, with nothing to make room for: what a static run loads before
+/// it serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct DeploymentMetrics {
+    /// Loads, each of a model onto its GPUs.
+    pub replicas: u64,
+    /// Length of these loads, each counted once.
+    #[serde(rename = "load_seconds", serialize_with = "as_seconds")]
+    pub load: Span,
+    /// From the first arrival until the last of them ended.
+    #[serde(rename = "ready_after_seconds", serialize_with = "as_seconds")]
+    pub ready_after: Span,
+}
+
+/// Said beside the gap once a GPU was lost.
+const BOUND_NOTE: &str = "the bound takes the lost GPUs as there throughout";
+
 /// What a run came to. Each figure is defined in `docs/metrics.md`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
@@ -71,6 +88,12 @@ pub struct Metrics {
     pub total_switch_time: Span,
     /// Length of all loads, each on all its GPUs / (GPUs x makespan).
     pub switch_overhead: f64,
+    /// The loads that put models in place ahead of any execution, where there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<DeploymentMetrics>,
+    /// What a lower bound beside these figures leaves out, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_note: Option<&'static str>,
     /// The GPUs together.
     pub utilisation: Utilisation,
     /// Each GPU.
@@ -130,11 +153,26 @@ pub fn metrics(instance: &Instance, log: &ExecutionLog) -> Metrics {
         } else {
             held as f64 / (f64::from(instance.cluster.gpus) * makespan.0 as f64)
         },
+        deployment: deployed(log, &loads, first),
+        bound_note: (!log.losses.is_empty()).then_some(BOUND_NOTE),
         utilisation: Utilisation::of(&gpus),
         gpus,
         models: models(instance, log, &loads),
         servers: results.servers(instance, log),
     }
+}
+
+fn deployed(log: &ExecutionLog, loads: &[Loaded], first: Time) -> Option<DeploymentMetrics> {
+    if log.loads.is_empty() {
+        return None;
+    }
+    let mut all = DeploymentMetrics::default();
+    for load in loads.iter().filter(|load| load.ahead && !load.switch && !load.lost) {
+        all.replicas += 1;
+        all.load += load.length();
+        all.ready_after = all.ready_after.max(load.end.since(first));
+    }
+    (all.replicas > 0).then_some(all)
 }
 
 fn models(instance: &Instance, log: &ExecutionLog, loads: &[Loaded]) -> Vec<ModelMetrics> {

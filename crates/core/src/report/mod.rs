@@ -11,7 +11,7 @@ mod text;
 
 pub use events::write_events;
 pub use gpus::{GpuMetrics, Utilisation};
-pub use metrics::{Metrics, ModelMetrics, RunInfo, metrics, summary};
+pub use metrics::{DeploymentMetrics, Metrics, ModelMetrics, RunInfo, metrics, summary};
 pub use requests::ServerMetrics;
 pub use stats::Stats;
 pub use text::render_text;

@@ -1,13 +1,17 @@
 //! The metrics for the console: plain and aligned.
 
 use super::gpus::GpuMetrics;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, ModelMetrics};
 use super::stats::Stats;
-use crate::log_file::Summary;
+use crate::log_file::{Summary, shown};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// More GPUs than this are not listed one by one.
 const LISTED: usize = 32;
+
+/// No line is longer, in characters.
+const COLUMNS: usize = 80;
 
 /// The metrics block. The summary adds the bound, and for static runs the deployment.
 #[must_use]
@@ -20,6 +24,9 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     text.row("Makespan", seconds(metrics.makespan.seconds()));
     if let Some((bound, gap)) = summary.and_then(|summary| summary.lower_bound.zip(summary.gap_percent())) {
         text.row("Lower bound", format!("{} (gap {gap:.2}%)", seconds(bound.seconds())));
+        if let Some(note) = metrics.bound_note {
+            text.row("", format!("({note})"));
+        }
     }
     let (done, all) = (metrics.completed_requests, metrics.total_requests);
     text.row("Requests completed", format!("{done} of {all}"));
@@ -36,12 +43,15 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     }
     if metrics.retries + metrics.failed_executions + metrics.lost_executions + metrics.lost_gpus > 0 {
         text.row("Failed executions", metrics.failed_executions.to_string());
-        text.row("Lost executions", format!("{} ({} GPUs lost)", metrics.lost_executions, metrics.lost_gpus));
+        text.row(
+            "Lost executions",
+            format!("{} ({} lost)", metrics.lost_executions, of(metrics.lost_gpus, "GPU")),
+        );
         text.row("Retries", metrics.retries.to_string());
     }
     text.head("Times (s)");
     text.line(format!(
-        "{:<20} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}",
+        "{:<17} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
         "", "average", "median", "P90", "P99", "min", "max"
     ));
     text.stats("Request latency", &metrics.request_latency);
@@ -49,14 +59,7 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     text.stats("Node latency", &metrics.node_latency);
     text.stats("Execution time", &metrics.execution_time);
     utilisation(&mut text, metrics);
-    text.head("Model executions");
-    let width = metrics.models.iter().map(|model| model.model.chars().count()).max().unwrap_or(0).max(20);
-    for model in
-        metrics.models.iter().filter(|model| model.executions + model.switches + model.cold_loads > 0)
-    {
-        let loads = format!("{} switches, {} cold loads", model.switches, model.cold_loads);
-        text.line(format!("{:<width$} {:>11}  ({loads})", model.model, model.executions));
-    }
+    models(&mut text, metrics);
     text.head("Model switching");
     text.row("Model switches", metrics.model_switches.to_string());
     text.row("Cold loads", metrics.cold_loads.to_string());
@@ -64,6 +67,26 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     text.row("Switch overhead", percent(metrics.switch_overhead));
     deployment(&mut text, metrics, summary);
     text.0
+}
+
+fn models(text: &mut Text, metrics: &Metrics) {
+    text.head("Model executions");
+    let used = |model: &&ModelMetrics| model.executions + model.switches + model.cold_loads > 0;
+    let loads = |model: &ModelMetrics| {
+        format!("({}, {})", of(model.switches, "switch"), of(model.cold_loads, "cold load"))
+    };
+    let all: Vec<(_, String, String)> = metrics
+        .models
+        .iter()
+        .filter(used)
+        .map(|model| (model.executions, shown(&model.model).into_owned(), loads(model)))
+        .collect();
+    let longest = all.iter().map(|(_, name, _)| name.chars().count()).max().unwrap_or(0).max(20);
+    let loads = all.iter().map(|(_, _, loads)| loads.chars().count()).max().unwrap_or(0);
+    let width = longest.min((COLUMNS - 16).saturating_sub(loads));
+    for (executions, name, loads) in &all {
+        text.line(format!("{:<width$} {executions:>11}  {loads}", cut(name, width)));
+    }
 }
 
 fn utilisation(text: &mut Text, metrics: &Metrics) {
@@ -101,6 +124,11 @@ fn deployment(text: &mut Text, metrics: &Metrics, summary: Option<&Summary>) {
     text.row("Edges across", servers.cross_server_communications.to_string());
     let Some(deployment) = deployment else { return };
     text.head("Deployment");
+    if let Some(loads) = &metrics.deployment {
+        text.row("Replicas loaded", loads.replicas.to_string());
+        text.row("Load time", seconds(loads.load.seconds()));
+        text.row("All loaded after", seconds(loads.ready_after.seconds()));
+    }
     for (gpu, models) in deployment.gpu_assignments.iter().take(LISTED) {
         text.row(&format!("GPU {gpu}"), models.join(", "));
     }
@@ -118,7 +146,7 @@ impl Text {
     }
 
     fn line(&mut self, line: String) {
-        let _ = writeln!(self.0, "  {}", line.trim_end());
+        let _ = writeln!(self.0, "  {}", cut(shown(line.trim_end()).as_ref(), COLUMNS - 2));
     }
 
     fn row(&mut self, name: &str, value: String) {
@@ -126,15 +154,20 @@ impl Text {
     }
 
     fn stats(&mut self, name: &str, stats: &Stats) {
-        let Stats { mean, median, p90, p99, min, max, .. } = stats;
-        self.line(format!(
-            "{name:<20} {mean:>11.2} {median:>11.2} {p90:>11.2} {p99:>11.2} {min:>11.2} {max:>11.2}"
-        ));
+        let Stats { mean, median, p90, p99, min, max, .. } = *stats;
+        let mut line = format!("{name:<17}");
+        for value in [mean, median, p90, p99, min, max] {
+            let _ = write!(line, " {:>9}", narrow(value));
+        }
+        self.line(line);
     }
 
     fn gpu(&mut self, name: &str, gpu: &GpuMetrics) {
         let (busy, compute) = (percent(gpu.utilisation), percent(gpu.compute_utilisation));
-        self.line(format!("{name:<20} {busy:>8} (computing {compute:>7})  {} executions", gpu.executions));
+        self.line(format!(
+            "{name:<20} {busy:>8} (computing {compute:>7})  {}",
+            of(gpu.executions, "execution")
+        ));
     }
 }
 
@@ -144,4 +177,33 @@ fn seconds(seconds: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.2}%", share * 100.0)
+}
+
+/// Seconds in nine characters.
+fn narrow(seconds: f64) -> String {
+    if seconds < 999_999.995 {
+        format!("{seconds:.2}")
+    } else if seconds < 999_999_999.5 {
+        format!("{seconds:.0}")
+    } else {
+        format!("{seconds:.2e}")
+    }
+}
+
+/// A count and what it counts.
+fn of(count: u64, noun: &str) -> String {
+    let plural = match noun {
+        _ if count == 1 => "",
+        "switch" => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{plural}")
+}
+
+/// A text of at most so many characters; where it is longer, an ellipsis stands for the rest.
+fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    if text.chars().count() <= width {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().take(width.saturating_sub(1)).chain(['…']).collect())
 }

@@ -1,7 +1,9 @@
 //! A good log with one model a GPU, damaged in every way.
 
 use crate::support::*;
+use gswarm_core::Time;
 use gswarm_core::check::{self, ViolationCode as Code};
+use gswarm_core::input::ClusterSpec;
 use gswarm_core::log_file::LogFile;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -162,6 +164,58 @@ fn rows() -> Vec<Row> {
         }),
         ("a bound above the makespan", Code::SumBound, |log| log["summary"]["lower_bound"] = 87.0.into()),
         ("another gap", Code::SumBound, |log| log["summary"]["gap_percent"] = 1.0.into()),
+        ("a bound of 0", Code::SumBound, |log| log["summary"]["lower_bound"] = 0.into()),
+        ("a negative bound", Code::SumBound, |log| {
+            log["summary"]["lower_bound"] = (-5.0).into();
+            log["summary"].as_object_mut().unwrap().remove("gap_percent");
+        }),
+        ("a gap without a bound", Code::SumBound, |log| {
+            log["summary"].as_object_mut().unwrap().remove("lower_bound");
+        }),
+        ("a static run without a deployment", Code::Assignment, |log| {
+            log["summary"]["policy"] = "static".into()
+        }),
+        ("an assignment to a GPU too many", Code::Assignment, |log| {
+            assign(log);
+            log["summary"]["gpu_assignments"]["4"] = json!([]);
+        }),
+        ("an assignment of an unknown model", Code::Assignment, |log| {
+            assign(log);
+            log["summary"]["gpu_assignments"]["0"] = json!(["a", "b", "wide", "z"]);
+        }),
+        ("no models on servers", Code::Assignment, |log| {
+            assign(log);
+            log["summary"]["server_assignments"] = json!({});
+        }),
+        ("other models on servers", Code::Assignment, |log| {
+            assign(log);
+            log["summary"]["server_assignments"]["1"] = json!(["a"]);
+        }),
+        ("an explicit load where it was not assigned", Code::Assignment, |log| {
+            assign(log);
+            log["loads"] = json!([{"model_name": "a", "gpu_ids": [3], "start_time": 86.0, "end_time": 90.0}]);
+        }),
+        ("no rules", Code::Field, |log| log["summary"]["cluster"] = Value::Null),
+        ("empty rules", Code::Field, |log| log["summary"]["cluster"] = json!({})),
+        ("no word on servers", Code::Field, |log| {
+            log["summary"].as_object_mut().unwrap().remove("gpus_per_server");
+        }),
+        ("no schema", Code::Schema, |log| {
+            log.as_object_mut().unwrap().remove("schema");
+        }),
+        ("GPUs with a gap", Code::SumCluster, |log| log["summary"]["gpus"] = json!([0, 1, 3])),
+        ("a GPU twice in the list", Code::SumCluster, |log| log["summary"]["gpus"] = json!([0, 1, 2, 3, 3])),
+        ("no GPUs", Code::Record, |log| log["summary"]["gpus"] = json!([])),
+        ("too many GPUs", Code::Record, |log| log["summary"]["gpus"] = 4_294_967_296u64.into()),
+        ("servers of no GPU", Code::SumCluster, |log| log["summary"]["gpus_per_server"] = 0.into()),
+        ("servers of too many", Code::Record, |log| {
+            log["summary"]["gpus_per_server"] = 4_294_967_296u64.into()
+        }),
+        ("no bandwidth", Code::SumCluster, |log| log["summary"]["cluster"]["pcie_gb_per_s"] = 0.into()),
+        ("a GPU twice", Code::GpuCount, |log| record(log, "r1", "join")["gpu_ids"] = json!([2, 2])),
+        ("a GPU twice for a model of one", Code::GpuCount, |log| {
+            record(log, "r1", "write")["gpu_ids"] = json!([0, 0])
+        }),
         ("another mode", Code::SumCluster, |log| log["summary"]["mode"] = "offline".into()),
         ("other servers", Code::SumCluster, |log| log["summary"]["gpus_per_server"] = 4.into()),
         ("another bandwidth", Code::SumCluster, |log| {
@@ -187,6 +241,86 @@ fn rows() -> Vec<Row> {
                 json!([{"model_name": "wide", "gpu_ids": [2], "start_time": 86.0, "end_time": 90.0}]);
         }),
     ]
+}
+
+/// The deployment that the log keeps to.
+fn assign(log: &mut Value) {
+    log["summary"]["gpu_assignments"] =
+        json!({"0": ["a", "b", "wide"], "1": ["b", "wide"], "2": ["wide"], "3": ["wide"]});
+    log["summary"]["server_assignments"] = json!({"0": ["wide", "b", "a"], "1": ["wide"]});
+}
+
+#[test]
+fn a_static_run_switches_only_where_models_share_gpus() {
+    let (instance, log) = simple();
+    let mut value = json(&instance, &log);
+    value["summary"]["policy"] = "static".into();
+    assign(&mut value);
+    assert_eq!(check_value(&instance, &value), []);
+    // With one model a GPU the same switches cannot be.
+    value["summary"]["gpu_assignments"] = json!({"0": ["a"], "1": ["b"], "2": ["wide"], "3": ["wide"]});
+    value["summary"]["server_assignments"] = json!({"0": ["a", "b"], "1": ["wide"]});
+    let found = check_value(&instance, &value);
+    assert!(found.iter().any(|one| one.message.ends_with("model switches: 2")), "{}", check::report(&found));
+}
+
+#[test]
+fn a_gap_that_follows_from_no_bound_is_found() {
+    let (instance, log) = simple();
+    for bound in [0.0, -1.0] {
+        let mut value = json(&instance, &log);
+        value["summary"]["lower_bound"] = bound.into();
+        let found = check_value(&instance, &value);
+        assert_eq!(found.iter().filter(|one| one.code == Code::SumBound).count(), 2);
+    }
+}
+
+#[test]
+fn a_log_without_a_schema_is_said_to_be_one() {
+    let note = |text: &str| LogFile::read(text).cluster(&ClusterSpec::default()).1.join(" ");
+    let summary = "\"summary\": {\"policy\": \"x\"}, \"executions\": []";
+    assert!(note(&format!("{{{summary}}}")).contains("C-SCHEMA: the log has no `schema`"));
+    assert!(!note(&format!("{{\"schema\": 1, {summary}}}")).contains("C-SCHEMA"));
+}
+
+#[test]
+fn a_file_that_is_no_log_gives_one_violation() {
+    let (instance, _) = simple();
+    let rows = [
+        ("", "the file is empty"),
+        (" \n\n", "the file is empty"),
+        ("\u{0}\u{1}garbage", "a log is JSON or JSON lines"),
+        ("models:\n  a: {}\n", "looks like YAML; a log is JSON or JSON lines"),
+        ("# inputs\nrequests:\n- request_id: r1\n", "looks like YAML"),
+        ("[1, 2]", "a log is JSON or JSON lines"),
+        ("{\"models\": {}}", "not an execution log"),
+        ("{", "a log is JSON or JSON lines"),
+    ];
+    for (text, message) in rows {
+        let found = check::check(&instance, &LogFile::read(text));
+        assert_eq!(found.len(), 1, "{text:?}: {}", check::report(&found));
+        assert_eq!(found[0].code, Code::File);
+        assert!(found[0].message.contains(message), "{text:?}: {}", found[0].message);
+    }
+    let found = check::check(&instance, &LogFile::read_bytes(b"\xff\xfe{\x00"));
+    assert_eq!(found.iter().map(|one| one.code).collect::<Vec<_>>(), [Code::File]);
+}
+
+#[test]
+fn huge_makespans_are_compared_in_microseconds() {
+    let (instance, mut log) = simple();
+    for micros in [(1u64 << 54) + 1, (1 << 60) + 12_345_677, u64::MAX - 1] {
+        log.executions[6].end = Time(micros);
+        let summary = summary(&instance, &log);
+        let found = check::check_log(&instance, &log, Some(&summary));
+        assert!(found.iter().all(|one| one.code != Code::SumMakespan), "{}", check::report(&found));
+    }
+    log.executions[6].end = Time(8_000_000_000_000_040);
+    let mut value = json(&instance, &log);
+    value["summary"]["makespan"] = 8e9.into();
+    let found = check_value(&instance, &value);
+    let message = &found.iter().find(|one| one.code == Code::SumMakespan).unwrap().message;
+    assert_eq!(message, "makespan is 8000000000 s, and the records give 8000000000.00004 s");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Metrics of hand-made logs, held against sums done by hand.
 
 use crate::support::*;
-use gswarm_core::Span;
+use gswarm_core::check;
+use gswarm_core::log::{ExecutionLog, Load, Loss};
 use gswarm_core::report::{self, Stats};
+use gswarm_core::{GpuId, Gpus, ModelId, RequestId, Span, Time};
 
 fn near(one: f64, other: f64) {
     assert!((one - other).abs() < 1e-9, "{one} is not {other}");
@@ -87,11 +89,11 @@ fn the_console_block_is_plain() {
       Throughput           0.035 requests/s, 0.081 nodes/s
 
     Times (s)
-                               average      median         P90         P99         min         max
-      Request latency            75.79       81.00       81.80       81.98       64.38       82.00
-      Waiting time               31.84       33.00       48.15       59.15        3.50       60.38
-      Node latency               36.70       40.00       52.15       63.15        6.50       64.38
-      Execution time              4.86        4.00        8.00        8.00        3.00        8.00
+                          average    median       P90       P99       min       max
+      Request latency       75.79     81.00     81.80     81.98     64.38     82.00
+      Waiting time          31.84     33.00     48.15     59.15      3.50     60.38
+      Node latency          36.70     40.00     52.15     63.15      6.50     64.38
+      Execution time         4.86      4.00      8.00      8.00      3.00      8.00
 
     GPU utilisation
       Average              54.72% (computing 13.37%)
@@ -103,9 +105,9 @@ fn the_console_block_is_plain() {
       GPU 3                  55.81% (computing   9.30%)  2 executions
 
     Model executions
-      a                              2  (0 switches, 1 cold loads)
-      b                              2  (1 switches, 1 cold loads)
-      wide                           3  (1 switches, 1 cold loads)
+      a                              2  (0 switches, 1 cold load)
+      b                              2  (1 switch, 1 cold load)
+      wide                           3  (1 switch, 1 cold load)
 
     Model switching
       Model switches       2
@@ -162,4 +164,107 @@ fn events_come_by_time() {
     [82.00s] Started node join of request r2 on GPU(s) [2, 3]
     [86.00s] Completed node join of request r2 on GPU(s) [2, 3]
     ");
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let (mut instance, log) = simple();
+    instance.requests[RequestId(0)].name = "r\n1".into();
+    instance.models[ModelId(0)].name = "m\u{1b}[31mX".into();
+    let mut events = Vec::new();
+    report::write_events(&instance, &log, &mut events).unwrap();
+    let mut summary = summary(&instance, &log);
+    summary.policy = "p\u{7}".into();
+    let mut damaged = log.clone();
+    damaged.executions[0].end.0 += 1_000_000;
+    let found = check::check_log(&instance, &damaged, None);
+    let texts = [
+        String::from_utf8(events).unwrap(),
+        report::render_text(&report::metrics(&instance, &log), Some(&summary)),
+        check::report(&found),
+        found.iter().map(|one| format!("{one}\n")).collect(),
+    ];
+    for text in &texts {
+        assert!(!text.contains(|one: char| one.is_control() && one != '\n'), "{text:?}");
+    }
+    assert!(texts[0].contains("Request r\\n1 arrived") && texts[0].contains("model m\\u{1b}[31mX on"));
+    assert!(texts[1].contains("m\\u{1b}[31mX ") && texts[1].contains("p\\u{7} (online)"), "{}", texts[1]);
+    assert!(texts[2].contains("r\\n1/write"), "{}", texts[2]);
+}
+
+#[test]
+fn no_line_is_longer_than_80_columns() {
+    let (mut instance, mut log) = simple();
+    let long = "a-model-name-that-goes-on-and-on/".repeat(4);
+    instance.models[ModelId(0)].name = long.clone();
+    log.executions.last_mut().unwrap().end = at(8e9);
+    let metrics = report::metrics(&instance, &log);
+    let assignments = (0..4).map(|gpu| (gpu, vec![long.clone(), "b".into()])).collect();
+    let info = report::RunInfo {
+        policy: long.clone(),
+        lower_bound: Some(metrics.makespan),
+        gpu_assignments: Some(assignments),
+        ..report::RunInfo::default()
+    };
+    let text = report::render_text(&metrics, Some(&report::summary(&instance, &metrics, info)));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert!(text.contains('…'), "{text}");
+    assert!(text.contains("(0 switches, 1 cold load)"), "{text}");
+}
+
+#[test]
+fn deployment_loads_are_told_apart() {
+    let (instance, mut log) = simple();
+    assert_eq!(report::metrics(&instance, &log).deployment, None);
+    // The cold load of `wide` is made ahead, from the start on.
+    log.executions[5].switch = Span::ZERO;
+    let (start, end) = (at(0.0), at(40.0));
+    log.loads =
+        vec![Load { model: ModelId(2), gpus: Gpus::new(2, 2), start, end, lost: false, evicted: [].into() }];
+    assert_valid(&instance, &log);
+    let metrics = report::metrics(&instance, &log);
+    let deployment = metrics.deployment.unwrap();
+    assert_eq!((deployment.replicas, deployment.load), (1, Span(40_000_000)));
+    assert_eq!(deployment.ready_after, Span(40_000_000));
+    let json = serde_json::to_value(&metrics).unwrap();
+    assert_eq!(json["deployment"]["load_seconds"], 40.0);
+    assert_eq!(json["deployment"]["ready_after_seconds"], 40.0);
+    let info = report::RunInfo { gpu_assignments: Some([].into()), ..report::RunInfo::default() };
+    let text = report::render_text(&metrics, Some(&report::summary(&instance, &metrics, info)));
+    assert!(text.contains("Replicas loaded      1\n  Load time            40.00 s\n"), "{text}");
+    assert!(text.contains("All loaded after     40.00 s\n"), "{text}");
+}
+
+#[test]
+fn the_bound_is_said_not_to_know_of_lost_gpus() {
+    let (instance, mut log) = simple();
+    let note = "(the bound takes the lost GPUs as there throughout)";
+    let text = |log: &ExecutionLog| {
+        report::render_text(&report::metrics(&instance, log), Some(&summary(&instance, log)))
+    };
+    assert!(!text(&log).contains(note));
+    log.losses = vec![Loss { gpu: GpuId(3), at: at(90.0) }];
+    assert!(text(&log).contains(note), "{}", text(&log));
+    assert!(text(&log).contains("0 (1 GPU lost)"), "{}", text(&log));
+    let json = serde_json::to_value(report::metrics(&instance, &log)).unwrap();
+    assert!(json["bound_note"].is_string());
+}
+
+#[test]
+fn sums_of_times_stop_at_the_largest() {
+    let (instance, mut log) = simple();
+    let huge = Time(u64::MAX - 1);
+    for (gpu, one) in log.executions.iter_mut().enumerate() {
+        (one.gpus, one.switch) = (Gpus::new(gpu as u32 % 2, 1), Span(u64::MAX / 3));
+        (one.start, one.end) = (huge, Time::NEVER);
+    }
+    let summary = summary(&instance, &log);
+    assert_eq!(summary.total_switch_time, Span(u64::MAX));
+    let found = check::check_log(&instance, &log, Some(&summary));
+    let of = |code| found.iter().filter(|one| one.code == code).map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(of(check::ViolationCode::SumMakespan), [""; 0]);
+    let switches = of(check::ViolationCode::SumSwitches);
+    assert!(switches.iter().all(|one| !one.contains("total_switch_time")), "{switches:?}");
 }
