@@ -155,8 +155,8 @@ impl<'c> Walk<'c> {
             order[to..=from].rotate_right(1);
         }
         let (low, high) = (from.min(to), from.max(to));
-        for at in low..=high {
-            self.place[order[at] as usize] = at as u32;
+        for (at, &task) in order.iter().enumerate().take(high + 1).skip(low) {
+            self.place[task as usize] = at as u32;
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Plan`] says which task runs where, in which order, and holds no times: [`crate::policy::Follow`] runs it in the
 //! engine, here and under the real clock. Plans come from a portfolio (every policy, and orders of our own) and are improved
-//! by a search that cuts the GPUs into [`cells`], each with requests of its own, and anneals the order inside each.
+//! by a search that cuts the GPUs into cells, each with requests of its own, and anneals the order inside each.
 
 mod anneal;
 mod cell;

@@ -3,6 +3,6 @@
 mod engine;
 mod generated;
 mod planner;
-pub mod properties;
+mod properties;
 mod real_files;
 mod support;

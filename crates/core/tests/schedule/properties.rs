@@ -15,7 +15,7 @@ prop_compose! {
         -> (u32, f64, f64, u32, f64) { (gpus, gb, load, max_batch, slope) }
 }
 
-pub fn problem() -> impl Strategy<Value = Problem> {
+pub(crate) fn problem() -> impl Strategy<Value = Problem> {
     let models = proptest::collection::vec(model(), 1..5);
     let workflows =
         proptest::collection::vec((proptest::collection::vec(any::<u32>(), 1..7), any::<u64>()), 1..4);
