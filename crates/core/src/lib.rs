@@ -1,10 +1,11 @@
-//! The pure part of gswarm: no files, no threads, no wall clock.
+//! The pure part of gswarm: no files and no wall clock; only the planner uses more than one thread.
 //!
 //! The data goes one way through it:
 //! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
 
 pub mod bound;
 pub mod check;
+pub mod cluster;
 pub mod cost;
 pub mod engine;
 pub mod generate;

@@ -10,6 +10,9 @@ use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_core::sim::{SimError, SimOptions, simulate};
 use gswarm_core::{ModelId, Span, Time, WorkflowId};
 
+/// The seed of every run.
+pub const SEED: u64 = 7;
+
 /// A problem under construction.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -103,7 +106,7 @@ impl Problem {
 
 /// Runs a policy; the log has passed the checker.
 pub fn run(instance: &Instance, kind: PolicyKind, options: &SimOptions) -> Result<ExecutionLog, SimError> {
-    let params = PolicyParams { seed: 7, rounds: 1, ..PolicyParams::default() };
+    let params = PolicyParams { seed: SEED, rounds: 1, ..PolicyParams::default() };
     let log = simulate(instance, &mut *kind.build(instance, &params), options, &mut |_| {})?;
     let violations = check_log(instance, &log, None);
     assert!(violations.is_empty(), "{}: {violations:?}", kind.name());
