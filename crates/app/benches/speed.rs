@@ -110,22 +110,26 @@ fn reading(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Events a second with a policy that does next to nothing: chains of ten nodes, one model, 64 GPUs.
+/// Events a second with a policy that does next to nothing: chains of ten nodes, one model, 64 GPUs. The small case stays in
+/// the processor's cache, the large one does not.
 fn engine(criterion: &mut Criterion) {
-    let instance = instance(chains(20_000, 10), 64);
-    let run = |events: &mut u64| {
-        let mut policy =
-            Trivial { free: (0..64).rev().map(|gpu| Gpus::new(gpu, 1)).collect(), ready: VecDeque::new() };
-        let count = &mut |at: gswarm_core::sim::Progress| *events = at.events;
-        simulate(&instance, &mut policy, &SimOptions::default(), count).expect("it ends")
-    };
-    let mut events = 0;
-    run(&mut events);
     let mut group = criterion.benchmark_group("engine");
-    group.throughput(Throughput::Elements(events)).sampling_mode(SamplingMode::Flat);
-    group.bench_function("events, one model, trivial policy", |bencher| {
-        bencher.iter_custom(|times| on_processor(times, || run(&mut 0)));
-    });
+    group.sampling_mode(SamplingMode::Flat);
+    for requests in [500, 20_000] {
+        let instance = instance(chains(requests, 10), 64);
+        let run = |events: &mut u64| {
+            let free = (0..64).rev().map(|gpu| Gpus::new(gpu, 1)).collect();
+            let mut policy = Trivial { free, ready: VecDeque::new() };
+            let count = &mut |at: gswarm_core::sim::Progress| *events = at.events;
+            simulate(&instance, &mut policy, &SimOptions::default(), count).expect("it ends")
+        };
+        let mut events = 0;
+        run(&mut events);
+        group.throughput(Throughput::Elements(events));
+        group.bench_function(format!("events, {} nodes, trivial policy", requests * 10), |bencher| {
+            bencher.iter_custom(|times| on_processor(times, || run(&mut 0)));
+        });
+    }
     group.finish();
 }
 
