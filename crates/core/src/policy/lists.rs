@@ -18,14 +18,20 @@ pub(super) struct Lists<'i> {
     lists: IdVec<GpuId, VecDeque<TaskId>>,
     /// Execution time in each list.
     work: IdVec<GpuId, Span>,
-    /// First GPU of each task's window.
-    place: IdVec<TaskId, GpuId>,
-    ready: IdVec<TaskId, bool>,
-    /// Started, here or by a policy that took the task out of its list.
-    gone: IdVec<TaskId, bool>,
+    tasks: IdVec<TaskId, Slot>,
     /// GPUs whose first task may have become able to start.
     look_at: Vec<GpuId>,
     fallback: Option<Baseline>,
+}
+
+/// What is known of a task, in one place: looking at a list should touch memory once for each task.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// First GPU of its window.
+    place: GpuId,
+    ready: bool,
+    /// Started, here or by a policy that took the task out of its list.
+    gone: bool,
 }
 
 impl<'i> Lists<'i> {
@@ -35,9 +41,7 @@ impl<'i> Lists<'i> {
             instance,
             lists: vec![VecDeque::new(); gpus].into(),
             work: vec![Span::ZERO; gpus].into(),
-            place: vec![NOWHERE; tasks].into(),
-            ready: vec![false; tasks].into(),
-            gone: vec![false; tasks].into(),
+            tasks: vec![Slot { place: NOWHERE, ready: false, gone: false }; tasks].into(),
             look_at: Vec::new(),
             fallback: None,
         }
@@ -45,7 +49,7 @@ impl<'i> Lists<'i> {
 
     /// Puts a task at the end of the lists of its GPUs.
     pub fn assign(&mut self, task: TaskId, gpus: Gpus) {
-        self.place[task] = gpus.first;
+        self.tasks[task].place = gpus.first;
         for gpu in gpus.iter() {
             self.lists[gpu].push_back(task);
             self.work[gpu] += self.instance.execution(task);
@@ -53,12 +57,12 @@ impl<'i> Lists<'i> {
     }
 
     pub fn window(&self, task: TaskId) -> Gpus {
-        Gpus { first: self.place[task], count: self.instance.models[self.instance.model_of(task)].gpus }
+        Gpus { first: self.tasks[task].place, count: self.instance.models[self.instance.model_of(task)].gpus }
     }
 
     /// Whether a task has been given GPUs.
     pub fn is_assigned(&self, task: TaskId) -> bool {
-        self.place[task] != NOWHERE
+        self.tasks[task].place != NOWHERE
     }
 
     /// Whether the lists are void because a GPU was lost.
@@ -71,16 +75,16 @@ impl<'i> Lists<'i> {
             fallback.ready(task, view);
             return;
         }
-        if self.gone[task] {
+        if self.tasks[task].gone {
             // It failed: before anything else on its GPUs it is tried again.
-            self.gone[task] = false;
+            self.tasks[task].gone = false;
             for gpu in self.window(task).iter() {
                 self.lists[gpu].push_front(task);
                 self.work[gpu] += self.instance.execution(task);
             }
         }
-        self.ready[task] = true;
-        self.look_at.push(self.place[task]);
+        self.tasks[task].ready = true;
+        self.look_at.push(self.tasks[task].place);
     }
 
     pub fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
@@ -92,7 +96,7 @@ impl<'i> Lists<'i> {
 
     /// A task that will never run must not stand before others.
     pub fn given_up(&mut self, task: TaskId) {
-        if self.is_assigned(task) && !self.gone[task] {
+        if self.is_assigned(task) && !self.tasks[task].gone {
             self.take(task);
         }
     }
@@ -100,7 +104,7 @@ impl<'i> Lists<'i> {
     pub fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
         if self.fallback.is_none() {
             let mut fallback = Baseline::new(self.instance);
-            let waiting = self.ready.iter_enumerated().filter(|&(task, &ready)| ready && !self.gone[task]);
+            let waiting = self.tasks.iter_enumerated().filter(|(_, slot)| slot.ready && !slot.gone);
             waiting.for_each(|(task, _)| fallback.ready(task, view));
             self.fallback = Some(fallback);
         }
@@ -115,7 +119,7 @@ impl<'i> Lists<'i> {
             return fallback.decide(view);
         }
         while let Some(gpu) = self.look_at.pop() {
-            let Some(task) = self.first(gpu).filter(|&task| self.ready[task]) else { continue };
+            let Some(task) = self.first(gpu).filter(|&task| self.tasks[task].ready) else { continue };
             let gpus = self.window(task);
             let free = view.idle().contains_all(gpus)
                 || view.joinable(self.instance.model_of(task)).contains(gpus.first);
@@ -130,7 +134,7 @@ impl<'i> Lists<'i> {
     /// The first task in the list of a GPU that was not started.
     pub fn first(&mut self, gpu: GpuId) -> Option<TaskId> {
         while let Some(&task) = self.lists[gpu].front() {
-            if !self.gone[task] {
+            if !self.tasks[task].gone {
                 return Some(task);
             }
             self.lists[gpu].pop_front();
@@ -140,16 +144,16 @@ impl<'i> Lists<'i> {
 
     /// The tasks in the list of a GPU that were not started, last first.
     pub fn last_first(&self, gpu: GpuId) -> impl Iterator<Item = TaskId> + '_ {
-        self.lists[gpu].iter().rev().copied().filter(|&task| !self.gone[task])
+        self.lists[gpu].iter().rev().copied().filter(|&task| !self.tasks[task].gone)
     }
 
     pub fn is_ready(&self, task: TaskId) -> bool {
-        self.ready[task]
+        self.tasks[task].ready
     }
 
     /// Marks a task as started: it leaves its lists.
     pub fn take(&mut self, task: TaskId) {
-        self.gone[task] = true;
+        self.tasks[task].gone = true;
         for gpu in self.window(task).iter() {
             let left = self.work[gpu].0.saturating_sub(self.instance.execution(task).0);
             self.work[gpu] = Span(left);
@@ -179,7 +183,7 @@ impl<'i> Lists<'i> {
             return None;
         }
         let single = |task: TaskId| self.instance.models[self.instance.model_of(task)].gpus == 1;
-        let candidates = self.last_first(longest).filter(|&task| self.ready[task] && single(task));
+        let candidates = self.last_first(longest).filter(|&task| self.tasks[task].ready && single(task));
         let found = candidates.take(STEAL_DEPTH).find_map(|task| {
             let (cost, gpus) = thief_of(task)?;
             let alone = self.instance.execution(task);
@@ -187,7 +191,7 @@ impl<'i> Lists<'i> {
         });
         let (task, gpus) = found?;
         self.take(task);
-        self.place[task] = gpus.first;
+        self.tasks[task].place = gpus.first;
         Some(Decision::Start { task, gpus })
     }
 }
