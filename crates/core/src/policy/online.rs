@@ -14,7 +14,7 @@
 //! waits for longer than its model takes to come over.
 //!
 //! The published program gives a task its GPUs when it becomes ready, and work stealing has to repair that; choosing when GPUs
-//! are free does better by 5-10% on the published files. Knows nothing of requests that have not arrived.
+//! are free was 4-11% shorter on the published files. Knows nothing of requests that have not arrived.
 //!
 //! Cost: O(log n + models x windows) per decision.
 
