@@ -9,6 +9,7 @@ mod cell;
 mod cells;
 mod decode;
 pub mod file;
+mod partition;
 mod phases;
 mod portfolio;
 mod search;

@@ -5,6 +5,7 @@ use super::anneal::{Effort, Solution, anneal};
 use super::cell::{Cell, Choice, Scratch};
 use super::cells;
 use super::decode::{SwitchTable, Timed, is_exact};
+use super::partition::{self, Partition};
 use super::portfolio;
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
@@ -54,6 +55,9 @@ impl Planned {
 
 const SOME_POLICY: &str = "some policy finishes every problem";
 
+/// How far behind the other a way to search is, as a part of the makespan, when there is no use in going on with it.
+const FAR_BEHIND: f64 = 0.005;
+
 /// Called with every improvement.
 pub type Report<'a> = &'a mut dyn FnMut(&Planned);
 
@@ -86,18 +90,30 @@ pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> 
         offer(found, report);
     }
     if exact && !(limits.stop)() {
+        let mut partition = Partition::begin(instance, bound.value.0, limits);
+        if let Some(partition) = &partition {
+            offer(partition.found().into(), report);
+        }
         let sizes = cells::sizes(instance).into_iter();
         let begun = sizes.filter_map(|size| CellSearch::new(instance, size, limits.seed));
         let Some(mut search) = begun.min_by_key(CellSearch::makespan) else {
             return best.expect(SOME_POLICY);
         };
         for round in 0..limits.rounds {
-            let done = offer(search.merged(), report);
+            let mut done = offer(search.merged(), report);
+            done |= partition.as_ref().is_some_and(|partition| offer(partition.found().into(), report));
             if done || (limits.stop)() {
                 break;
             }
-            search.round(round, limits.stop);
+            let behind = partition.as_ref().map_or(0.0, |partition| partition.lead_over(search.makespan()));
+            if behind < FAR_BEHIND {
+                search.round(round, limits.stop);
+            }
+            if let Some(partition) = partition.as_mut().filter(|_| behind > -FAR_BEHIND) {
+                partition.round(round, limits.stop);
+            }
         }
+        partition.iter().for_each(|partition| _ = offer(partition.found().into(), report));
         offer(search.merged(), report);
     }
     best.expect(SOME_POLICY)
@@ -109,6 +125,13 @@ struct Found {
     makespan: Time,
     found_by: String,
     policy: Option<(PolicyKind, u64)>,
+}
+
+impl From<partition::Found> for Found {
+    fn from(found: partition::Found) -> Found {
+        let partition::Found { plan, makespan } = found;
+        Found { plan, makespan, found_by: "partition".to_owned(), policy: None }
+    }
 }
 
 struct CellSearch<'i> {

@@ -2,6 +2,7 @@
 
 mod engine;
 mod generated;
+mod partition;
 mod planner;
 mod properties;
 mod real_files;

@@ -9,12 +9,12 @@ use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, Time};
 use proptest::prelude::*;
 
-fn planned(instance: &Instance, rounds: u64, seed: u64) -> gswarm_core::plan::Planned {
+pub(crate) fn planned(instance: &Instance, rounds: u64, seed: u64) -> gswarm_core::plan::Planned {
     improve(instance, &Limits { rounds, stop: &|| false, gap: 0.0, seed }, &mut |_| {})
 }
 
 /// The makespan of the log that carrying out a plan leads to.
-fn carried_out(instance: &Instance, plan: &gswarm_core::plan::Planned) -> Time {
+pub(crate) fn carried_out(instance: &Instance, plan: &gswarm_core::plan::Planned) -> Time {
     let mut policy = carry_out(instance, plan);
     let log = simulate(instance, &mut *policy, &SimOptions::default(), &mut |_| {}).unwrap();
     let violations = gswarm_core::check::check_log(instance, &log, None);
