@@ -43,7 +43,8 @@ impl Pairs<'_> {
     /// One shortest augmenting path: from a row with something left to a column that is open.
     fn pair_some(&mut self) {
         let (rows, columns) = (self.left.len(), self.open.len());
-        let mut row_far: Vec<i64> = self.left.iter().map(|&left| if left > 0 { 0 } else { i64::MAX }).collect();
+        let mut row_far: Vec<i64> =
+            self.left.iter().map(|&left| if left > 0 { 0 } else { i64::MAX }).collect();
         let mut column_far = vec![i64::MAX; columns];
         let mut row_done = vec![false; rows];
         // The column through which a row was reached, and the row from which a column was.

@@ -48,7 +48,11 @@ pub(super) fn bound(instance: &Instance, slack: &Slack, work: u128, least: Span)
         let middle = low + (high - low) / 2;
         // The number of visits seldom changes in between: then one question settles it.
         let enough = needed(&lost(middle));
-        if enough <= middle { high = middle.min(enough.max(low)) } else { low = (middle + 1).max(low) }
+        if enough <= middle {
+            high = middle.min(enough.max(low))
+        } else {
+            low = (middle + 1).max(low)
+        }
         if enough > middle && needed(&lost(high - 1)) >= high {
             low = high;
         }
