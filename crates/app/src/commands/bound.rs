@@ -69,6 +69,12 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
             seconds(*work),
             seconds(*loading)
         ),
+        Witness::Visits { work, lost, gpus, prices, .. } => format!(
+            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {} visits, over {gpus} GPUs",
+            seconds(*work),
+            seconds(*lost),
+            prices.iter().map(|price| price.visits).sum::<u64>()
+        ),
         Witness::Path { tasks, head, .. } => {
             let names: Vec<String> = tasks.iter().map(|&task| instance.task_name(task)).collect();
             format!("{:.1} s before {} can begin", head.seconds(), names.join(", then "))

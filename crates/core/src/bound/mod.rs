@@ -1,8 +1,9 @@
 //! Lower bounds: times that no valid schedule can go below, each with a witness that can be recomputed by hand.
 //!
-//! Four arguments, the largest value wins:
+//! Five arguments, the largest value wins:
 //! - **area**: the work of all tasks, spread evenly over all GPUs;
 //! - **switching**: the same, plus what loading takes at the very least;
+//! - **visits**: the area, plus what GPUs lose at the beginning, between models and at the end, in the cheapest way;
 //! - **path**: the longest chain of one request behind the cheapest way to its first model;
 //! - **replicas**: the work of one model over as many replicas as the cluster can hold, between the earliest moments at
 //!   which they can begin and the least that comes after them (Carlier).
@@ -10,11 +11,14 @@
 mod entry;
 mod replicas;
 mod switching;
+mod transport;
+mod visits;
 
 use crate::id::{IdVec, ModelId, RequestId, TaskId};
 use crate::instance::{Instance, Model};
 use crate::time::{Span, Time};
 use entry::entry_costs;
+pub use visits::Price;
 
 /// A bound and why it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,21 @@ pub enum Witness {
         loading: u128,
         /// The GPUs.
         gpus: u32,
+    },
+    /// The area, plus what GPUs lose on their way from model to model.
+    Visits {
+        /// Execution time times GPUs, over all tasks, at the best batch size.
+        work: u128,
+        /// The least GPU-time that is lost at the beginning, between models and at the end.
+        lost: u128,
+        /// The GPUs.
+        gpus: u32,
+        /// The worth of a GPU's beginning, in microseconds.
+        begin: i64,
+        /// The worth of a GPU's end, in microseconds.
+        end: i64,
+        /// The worth of every visit. What is left for what is entered next never costs less than the two are worth.
+        prices: Vec<Price>,
     },
     /// One request's longest path.
     Path {
@@ -75,6 +94,7 @@ impl Witness {
         match self {
             Witness::Area { .. } => "area",
             Witness::Switching { .. } => "switching",
+            Witness::Visits { .. } => "visits",
             Witness::Path { .. } => "path",
             Witness::Replicas { .. } => "replicas",
         }
@@ -104,7 +124,10 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     let area = Span(work.div_ceil(u128::from(gpus)) as u64);
     let mut bounds = vec![Bound { value: area, witness: Witness::Area { work, gpus } }];
     bounds.extend(switching::bound(instance, &slack, work));
-    bounds.extend(longest_path(instance, &slack));
+    let path = longest_path(instance, &slack);
+    let least = path.as_ref().map_or(area, |path| path.value.max(area));
+    bounds.extend(visits::bound(instance, &slack, work, least));
+    bounds.extend(path);
     bounds.extend(instance.models.keys().filter_map(|model| replicas::bound(instance, &slack, model)));
     bounds
 }

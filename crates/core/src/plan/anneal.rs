@@ -1,5 +1,5 @@
-//! Better choices by annealing: move one task to another place in the order, or allow or forbid a kind of task a window;
-//! keep what is better, and at first also some of what is worse.
+//! Better choices by annealing: move tasks in the order and between windows; keep what is better, and at first also some of
+//! what is worse.
 
 use super::cell::{Cell, Choice, Outcome, Scratch};
 use super::decode::SwitchTable;
@@ -20,6 +20,9 @@ pub(super) struct Effort<'a> {
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
+/// About the length of a short task, in microseconds: what a step may lose at first.
+const HOT: f64 = 5e6;
+
 /// Anneals from `from`; never returns anything worse.
 pub(super) fn anneal(
     cell: &Cell,
@@ -31,119 +34,177 @@ pub(super) fn anneal(
     if from.choice.order.len() < 2 {
         return from.clone();
     }
-    let mut walk = Walk::new(cell, &from.choice, seed);
+    let mut scratch = Scratch::default();
+    let mut walk = Walk::new(cell, by_start(cell, table, &from.choice, &mut scratch), seed);
     let mut best = from.clone();
     let mut energy = from.outcome.energy();
-    // From about the length of a short task down to nothing.
-    let hot = 0.001 * from.outcome.makespan as f64;
-    let mut scratch = Scratch::default();
     for iteration in 0..effort.iterations {
         if iteration % 32 == 0 && (effort.stop)() {
             break;
         }
-        let heat = hot * (1.0 - iteration as f64 / effort.iterations as f64).powi(2);
-        let Some(step) = walk.propose() else { continue };
-        walk.take(step);
+        let heat = HOT * (1.0 - iteration as f64 / effort.iterations as f64).powi(2);
+        if !walk.propose() {
+            continue;
+        }
         let outcome = cell.decode(table, &walk.choice, &mut scratch);
         let rise = outcome.energy() - energy;
-        if rise <= 0.0 || heat > 0.0 && walk.rng.random::<f64>() < (-rise / heat).exp() {
+        if rise <= 0.0 || walk.rng.random::<f64>() < (-rise / heat).exp() {
             energy = outcome.energy();
-            if (outcome.makespan, outcome.mean_end) < (best.outcome.makespan, best.outcome.mean_end) {
+            let is_better = outcome.makespan < best.outcome.makespan
+                || outcome.makespan == best.outcome.makespan && energy < best.outcome.energy();
+            if is_better {
                 best.choice.clone_from(&walk.choice);
                 best.outcome = outcome;
             }
         } else {
-            walk.take(walk.reverse(step));
+            walk.undo();
         }
     }
     best
 }
 
-/// One change, and enough to undo it.
-#[derive(Clone, Copy)]
-enum Step {
-    /// The task at one place in the order goes to another.
-    Shift { from: usize, to: usize },
-    /// A kind of task may run on a window (put in at this place of its list).
-    Allow { kind: usize, at: usize, window: u32 },
-    /// A kind of task may no longer run on a window.
-    Forbid { kind: usize, at: usize, window: u32 },
+/// The same schedule with its tasks in the order of their starts: near in the order is then near in time.
+fn by_start(cell: &Cell, table: &SwitchTable, choice: &Choice, scratch: &mut Scratch) -> Choice {
+    cell.decode(table, choice, scratch);
+    let mut order = choice.order.clone();
+    // Stable: of tasks that start together (one of them takes no time, or they run apart) the first stays first.
+    order.sort_by_key(|&task| scratch.start[task as usize]);
+    Choice { order, window: choice.window.clone() }
 }
 
-/// The share of steps that change windows.
-const WINDOW_STEPS: f64 = 0.3;
-
-/// A choice under change, and where each task stands in its order.
+/// A choice under change, where each task stands in its order, and the last step.
 struct Walk<'c> {
     cell: &'c Cell,
     choice: Choice,
     place: Vec<u32>,
-    outputs: Vec<Vec<u32>>,
+    /// The last step: a task that went from one place to another, and the windows that tasks had before.
+    shifted: Option<(usize, usize)>,
+    moved: Vec<(u32, u32)>,
     rng: ChaCha8Rng,
 }
 
 impl<'c> Walk<'c> {
-    fn new(cell: &'c Cell, choice: &Choice, seed: u64) -> Walk<'c> {
+    fn new(cell: &'c Cell, choice: Choice, seed: u64) -> Walk<'c> {
         let mut place = vec![0; choice.order.len()];
-        let mut outputs = vec![Vec::new(); choice.order.len()];
-        for (at, &task) in choice.order.iter().enumerate() {
-            place[task as usize] = at as u32;
-            cell.inputs(task).iter().for_each(|&before| outputs[before as usize].push(task));
+        (0..).zip(&choice.order).for_each(|(at, &task)| place[task as usize] = at);
+        let rng = ChaCha8Rng::seed_from_u64(seed);
+        Walk { cell, choice, place, shifted: None, moved: Vec::new(), rng }
+    }
+
+    /// Takes a random step; `false` where that one is not possible.
+    fn propose(&mut self) -> bool {
+        self.shifted = None;
+        self.moved.clear();
+        let task = self.rng.random_range(0..self.choice.order.len() as u32);
+        let kind: f64 = self.rng.random();
+        if self.windows_of(task).len() == 1 || kind < 0.27 {
+            self.propose_shift(task)
+        } else if kind < 0.45 {
+            self.propose_shift(task) && {
+                self.propose_window(task);
+                true
+            }
+        } else if kind < 0.7 {
+            self.propose_window(task)
+        } else if kind < 0.8 {
+            self.propose_swap(task)
+        } else {
+            self.propose_visit(task)
         }
-        Walk { cell, choice: choice.clone(), place, outputs, rng: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    fn propose(&mut self) -> Option<Step> {
-        if self.rng.random::<f64>() < WINDOW_STEPS { self.propose_windows() } else { self.propose_shift() }
+    fn windows_of(&self, task: u32) -> &'c [u32] {
+        &self.cell.windows[self.cell.model[task as usize] as usize]
     }
 
-    fn propose_windows(&mut self) -> Option<Step> {
-        let kind = self.rng.random_range(0..self.choice.windows.len());
-        let possible = self.cell.windows_of(kind);
-        let window = possible[self.rng.random_range(0..possible.len())];
-        let allowed = &self.choice.windows[kind];
-        match allowed.binary_search(&window) {
-            Ok(at) if allowed.len() > 1 => Some(Step::Forbid { kind, at, window }),
-            Ok(_) => None,
-            Err(at) => Some(Step::Allow { kind, at, window }),
+    fn another_window(&mut self, task: u32) -> Option<u32> {
+        let windows = self.windows_of(task);
+        let window = windows[self.rng.random_range(0..windows.len())];
+        (window != self.choice.window[task as usize]).then_some(window)
+    }
+
+    fn put(&mut self, task: u32, window: u32) {
+        let before = std::mem::replace(&mut self.choice.window[task as usize], window);
+        self.moved.push((task, before));
+    }
+
+    /// Another window for a task.
+    fn propose_window(&mut self, task: u32) -> bool {
+        let window = self.another_window(task);
+        window.is_some_and(|window| {
+            self.put(task, window);
+            true
+        })
+    }
+
+    /// Two tasks that are as wide change windows.
+    fn propose_swap(&mut self, task: u32) -> bool {
+        let other = self.rng.random_range(0..self.choice.order.len() as u32);
+        let (one, two) = (self.choice.window[task as usize], self.choice.window[other as usize]);
+        let fits = self.cell.width_of(task) == self.cell.width_of(other);
+        let fits = fits && self.windows_of(task).contains(&two) && self.windows_of(other).contains(&one);
+        if !fits || one == two {
+            return false;
         }
+        self.put(task, two);
+        self.put(other, one);
+        true
     }
 
-    /// A task's place and a new one for it, between its inputs and what needs it.
-    fn propose_shift(&mut self) -> Option<Step> {
+    /// A task and those of its model that follow it on its window, or some of them, go to another window.
+    fn propose_visit(&mut self, task: u32) -> bool {
+        let Some(window) = self.another_window(task) else { return false };
+        let (model, old) = (self.cell.model[task as usize], self.choice.window[task as usize]);
         let count = self.choice.order.len();
-        let from = self.rng.random_range(0..count);
-        let task = self.choice.order[from];
-        let after_inputs =
-            self.cell.inputs(task).iter().map(|&before| self.place[before as usize] as usize + 1).max();
-        let before_outputs =
-            self.outputs[task as usize].iter().map(|&after| self.place[after as usize] as usize - 1).min();
-        let (low, high) = (after_inputs.unwrap_or(0), before_outputs.unwrap_or(count - 1));
+        let most = if self.rng.random::<f64>() < 0.5 { 4 } else { count };
+        let most = self.rng.random_range(1..=most);
+        let old_end = old + self.cell.width_of(task);
+        for at in self.place[task as usize] as usize..count {
+            let next = self.choice.order[at];
+            let first = self.choice.window[next as usize];
+            if self.cell.model[next as usize] == model {
+                if first == old {
+                    self.put(next, window);
+                }
+            } else if first < old_end && old < first + self.cell.width_of(next) {
+                break;
+            }
+            if self.moved.len() >= most {
+                break;
+            }
+        }
+        true
+    }
+
+    /// A new place for a task, between its inputs and what needs it.
+    fn propose_shift(&mut self, task: u32) -> bool {
+        let count = self.choice.order.len();
+        let from = self.place[task as usize] as usize;
+        let after = self.cell.inputs(task).iter().map(|&before| self.place[before as usize] as usize + 1);
+        let before = self.cell.outputs(task).iter().map(|&after| self.place[after as usize] as usize - 1);
+        let (low, high) = (after.max().unwrap_or(0), before.min().unwrap_or(count - 1));
         // Mostly near moves: far ones seldom help and undo what was found.
         let reach = if self.rng.random::<f64>() < 0.7 { (count / 16).max(4) } else { count };
         let (low, high) = (low.max(from.saturating_sub(reach)), high.min(from + reach));
         if low >= high {
-            return None;
+            return false;
         }
         let to = self.rng.random_range(low..=high);
-        (to != from).then_some(Step::Shift { from, to })
-    }
-
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Shift { from, to } => self.shift(from, to),
-            Step::Allow { kind, at, window } => self.choice.windows[kind].insert(at, window),
-            Step::Forbid { kind, at, .. } => {
-                self.choice.windows[kind].remove(at);
-            }
+        if to == from {
+            return false;
         }
+        self.shift(from, to);
+        self.shifted = Some((from, to));
+        true
     }
 
-    fn reverse(&self, step: Step) -> Step {
-        match step {
-            Step::Shift { from, to } => Step::Shift { from: to, to: from },
-            Step::Allow { kind, at, window } => Step::Forbid { kind, at, window },
-            Step::Forbid { kind, at, window } => Step::Allow { kind, at, window },
+    /// Takes the last step back.
+    fn undo(&mut self) {
+        while let Some((task, window)) = self.moved.pop() {
+            self.choice.window[task as usize] = window;
+        }
+        if let Some((from, to)) = self.shifted.take() {
+            self.shift(to, from);
         }
     }
 

@@ -1,32 +1,40 @@
-//! Some requests on some GPUs, flattened for speed: an order of tasks becomes a schedule in tens of nanoseconds a task.
-//!
-//! Each task in turn goes to the window where `start + thrift x (start - free)` is least: the earliest start, unless that
-//! wastes GPU-time on switching or waiting that another window would not.
+//! Some requests on some GPUs, flattened for speed: a choice becomes a schedule in tens of nanoseconds a task.
 
 use super::decode::{EMPTY, SwitchTable};
-use super::phases;
 use crate::id::{Gpus, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
-use rustc_hash::FxHashMap;
 
 /// A cell's problem. Tasks are numbered from 0, request after request.
 pub(super) struct Cell {
     pub gpus: Gpus,
     pub requests: Vec<RequestId>,
+    /// The first task of each request here, and behind them the number of all tasks.
+    pub first_of: Vec<u32>,
     /// The tasks, as the whole problem numbers them.
     pub tasks: Vec<TaskId>,
-    execution: Vec<u64>,
-    arrival: Vec<u64>,
-    model: Vec<u32>,
-    first_input: Vec<u32>,
-    inputs: Vec<u32>,
-    /// The kind of each task: those of one model in one phase. A solution says on which windows each kind may run.
-    kind: Vec<u32>,
-    /// The phase and model of each kind.
-    kinds: Vec<(u32, u32)>,
+    pub execution: Vec<u64>,
+    pub arrival: Vec<u64>,
+    pub model: Vec<u32>,
+    inputs: Links,
+    outputs: Links,
+    /// All tasks, inputs before what needs them, request after request.
+    pub in_order: Vec<u32>,
     /// Per model: the first GPUs of its windows, counted from the first GPU of the cell.
-    windows: Vec<Vec<u32>>,
-    width: Vec<u32>,
+    pub windows: Vec<Vec<u32>>,
+    pub width: Vec<u32>,
+}
+
+/// For each task, some other tasks.
+#[derive(Default)]
+struct Links {
+    first: Vec<u32>,
+    tasks: Vec<u32>,
+}
+
+impl Links {
+    fn of(&self, task: u32) -> &[u32] {
+        &self.tasks[self.first[task as usize] as usize..self.first[task as usize + 1] as usize]
+    }
 }
 
 /// The room that decoding needs, kept between calls.
@@ -36,32 +44,31 @@ pub(super) struct Scratch {
     held: Vec<u32>,
     end: Vec<u64>,
     pub start: Vec<u64>,
-    pub window: Vec<u32>,
 }
 
 /// What the search chooses.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     /// The tasks, inputs before what needs them.
     pub order: Vec<u32>,
-    /// The windows that each kind of task may run on.
-    pub windows: Vec<Vec<u32>>,
-    /// How much waste counts against an early start.
-    pub thrift: f64,
+    /// The first GPU of each task's window.
+    pub window: Vec<u32>,
 }
 
-/// What an order leads to.
+/// What a choice leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Outcome {
     pub makespan: u64,
-    /// The mean of the GPUs' last ends: what is left to gain when the makespan stands still.
+    /// The mean of the GPUs' last ends, and of the time that they spend on loading: what is left to gain while the makespan
+    /// stands still.
     pub mean_end: u64,
+    pub loading: u64,
 }
 
 impl Outcome {
     /// What the search lowers: mostly the makespan, a little the rest.
     pub fn energy(self) -> f64 {
-        self.makespan as f64 + 0.25 * self.mean_end as f64
+        self.makespan as f64 + 0.2 * self.mean_end as f64 + 0.5 * self.loading as f64
     }
 }
 
@@ -71,61 +78,34 @@ impl Cell {
         let mut cell = Cell {
             gpus,
             execution: tasks.iter().map(|&task| instance.execution(task).0).collect(),
-            arrival: tasks
-                .iter()
-                .map(|&task| instance.requests[instance.request_of(task)].arrival.0)
-                .collect(),
+            arrival: Vec::with_capacity(tasks.len()),
             model: tasks.iter().map(|&task| instance.model_of(task).0).collect(),
-            first_input: vec![0],
-            inputs: Vec::new(),
-            kind: Vec::new(),
-            kinds: Vec::new(),
+            first_of: vec![0],
+            inputs: Links { first: vec![0], tasks: Vec::new() },
+            outputs: Links { first: vec![0], tasks: Vec::new() },
+            in_order: Vec::with_capacity(tasks.len()),
             windows: instance.models.iter().map(|model| tiles_within(model, gpus)).collect(),
             width: instance.models.iter().map(|model| model.gpus).collect(),
             requests,
             tasks,
         };
         let mut offset = 0;
-        for &request in &cell.requests {
-            let first = instance.requests[request].first_task.0;
-            let count = instance.tasks_of(request).count() as u32;
-            for task in instance.tasks_of(request) {
-                cell.inputs.extend(instance.predecessors(task).map(|before| before.0 - first + offset));
-                cell.first_input.push(cell.inputs.len() as u32);
+        for &id in &cell.requests {
+            let request = &instance.requests[id];
+            let workflow = &instance.workflows[request.workflow];
+            let count = workflow.nodes.len() as u32;
+            for node in 0..count {
+                cell.arrival.push(request.arrival.0);
+                cell.inputs.tasks.extend(workflow.predecessors(node).iter().map(|other| other + offset));
+                cell.inputs.first.push(cell.inputs.tasks.len() as u32);
+                cell.outputs.tasks.extend(workflow.successors(node).iter().map(|other| other + offset));
+                cell.outputs.first.push(cell.outputs.tasks.len() as u32);
             }
+            cell.in_order.extend(workflow.order.iter().map(|node| node + offset));
             offset += count;
-        }
-        let phases = phases::of(instance);
-        let mut numbers: FxHashMap<(u32, u32), u32> = FxHashMap::default();
-        for (at, &task) in cell.tasks.iter().enumerate() {
-            let key = (phases.of(instance, task), cell.model[at]);
-            let next = numbers.len() as u32;
-            let number = *numbers.entry(key).or_insert(next);
-            if number == next {
-                cell.kinds.push(key);
-            }
-            cell.kind.push(number);
+            cell.first_of.push(offset);
         }
         cell
-    }
-
-    /// Every window for every kind of task.
-    pub fn all_windows(&self) -> Vec<Vec<u32>> {
-        (0..self.kinds.len()).map(|kind| self.windows_of(kind).to_vec()).collect()
-    }
-
-    /// The windows that another cell of the same GPUs chose for the same kinds of task.
-    pub fn windows_like(&self, other: &Cell, choice: &Choice) -> Vec<Vec<u32>> {
-        let chosen = |kind: &(u32, u32)| {
-            other.kinds.iter().position(|of| of == kind).map(|at| choice.windows[at].clone())
-        };
-        let all = |&(_, model): &(u32, u32)| self.windows[model as usize].clone();
-        self.kinds.iter().map(|kind| chosen(kind).unwrap_or_else(|| all(kind))).collect()
-    }
-
-    /// The windows that a kind of task can run on at all.
-    pub fn windows_of(&self, kind: usize) -> &[u32] {
-        &self.windows[self.kinds[kind].1 as usize]
     }
 
     pub fn len(&self) -> usize {
@@ -138,18 +118,19 @@ impl Cell {
     }
 
     pub fn inputs(&self, task: u32) -> &[u32] {
-        &self.inputs[self.first_input[task as usize] as usize..self.first_input[task as usize + 1] as usize]
+        self.inputs.of(task)
     }
 
-    /// GPU-time of all tasks over the number of GPUs.
-    pub fn area(&self) -> u64 {
-        let work: u128 = (0..self.len())
-            .map(|task| u128::from(self.execution[task]) * u128::from(self.width[self.model[task] as usize]))
-            .sum();
-        (work / u128::from(self.gpus.count)) as u64
+    pub fn outputs(&self, task: u32) -> &[u32] {
+        self.outputs.of(task)
     }
 
-    /// Turns an order into a schedule.
+    /// The number of GPUs that a task needs.
+    pub fn width_of(&self, task: u32) -> u32 {
+        self.width[self.model[task as usize] as usize]
+    }
+
+    /// Works out what a choice leads to.
     pub fn decode(&self, table: &SwitchTable, choice: &Choice, scratch: &mut Scratch) -> Outcome {
         let count = self.gpus.count as usize;
         scratch.free.clear();
@@ -158,52 +139,43 @@ impl Cell {
         scratch.held.resize(count, EMPTY);
         scratch.end.resize(self.len(), 0);
         scratch.start.resize(self.len(), 0);
-        scratch.window.resize(self.len(), 0);
+        let mut loading = 0;
         for &task in &choice.order {
-            self.append(table, task, choice, scratch);
+            loading += self.append(table, task, choice.window[task as usize] as usize, scratch);
         }
         let makespan = scratch.free.iter().copied().max().unwrap_or(0);
-        Outcome { makespan, mean_end: scratch.free.iter().sum::<u64>() / count.max(1) as u64 }
+        let gpus = count.max(1) as u64;
+        Outcome { makespan, mean_end: scratch.free.iter().sum::<u64>() / gpus, loading: loading / gpus }
     }
 
-    fn append(&self, table: &SwitchTable, task: u32, choice: &Choice, scratch: &mut Scratch) {
+    /// Puts a task behind all that its window has done; returns the GPU-time that its load takes.
+    fn append(&self, table: &SwitchTable, task: u32, first: usize, scratch: &mut Scratch) -> u64 {
         let at = task as usize;
         let model = self.model[at];
         let width = self.width[model as usize] as usize;
         let inputs = self.inputs(task).iter().map(|&before| scratch.end[before as usize]);
         let ready = inputs.max().unwrap_or(0).max(self.arrival[at]);
-        let (mut best, mut best_score, mut best_start) = (0, f64::INFINITY, 0);
-        for &first in &choice.windows[self.kind[at] as usize] {
-            let range = first as usize..first as usize + width;
-            let (mut free, mut switch, mut idle) = (0, 0, 0);
-            for gpu in range {
-                free = free.max(scratch.free[gpu]);
-                switch = switch.max(table.span(scratch.held[gpu], ModelId(model)).0);
-                idle += scratch.free[gpu];
-            }
-            let start = ready.max(free + switch);
-            // What the GPUs of the window lose between what they did last and this.
-            let waste = start - idle / width as u64;
-            let score = start as f64 + choice.thrift * waste as f64;
-            if score < best_score {
-                (best, best_score, best_start) = (first, score, start);
-            }
+        let (mut free, mut load) = (0, 0);
+        for gpu in first..first + width {
+            free = free.max(scratch.free[gpu]);
+            load = load.max(table.span(scratch.held[gpu], ModelId(model)).0);
         }
-        let end = best_start + self.execution[at];
-        let range = best as usize..best as usize + width;
-        scratch.free[range.clone()].fill(end);
-        scratch.held[range].fill(model + 1);
-        (scratch.start[at], scratch.end[at], scratch.window[at]) = (best_start, end, best);
+        let start = ready.max(free + load);
+        let end = start + self.execution[at];
+        scratch.free[first..first + width].fill(end);
+        scratch.held[first..first + width].fill(model + 1);
+        (scratch.start[at], scratch.end[at]) = (start, end);
+        load * width as u64
     }
 
-    /// The schedule that was decoded last, in the numbers of the whole problem: (start, end, task, GPUs).
-    pub fn schedule(&self, scratch: &Scratch) -> Vec<(u64, u64, TaskId, Gpus)> {
-        let item = |task: usize| {
-            let width = self.width[self.model[task] as usize];
-            let gpus = Gpus::new(self.gpus.first.0 + scratch.window[task], width);
-            (scratch.start[task], scratch.end[task], self.tasks[task], gpus)
+    /// The schedule of a choice that was decoded last, in the numbers of the whole problem: (start, end, task, GPUs).
+    pub fn schedule(&self, choice: &Choice, scratch: &Scratch) -> Vec<(u64, u64, TaskId, Gpus)> {
+        let item = |task: u32| {
+            let at = task as usize;
+            let gpus = Gpus::new(self.gpus.first.0 + choice.window[at], self.width_of(task));
+            (scratch.start[at], scratch.end[at], self.tasks[at], gpus)
         };
-        (0..self.len()).map(item).collect()
+        (0..self.len() as u32).map(item).collect()
     }
 }
 

@@ -2,16 +2,19 @@
 //!
 //! A cell is as wide as the widest model that is used; what does not divide evenly goes to the last cell. Requests go to
 //! the cells by longest processing time: each to the cell that is then least full, reckoned both by GPU-time and by the time
-//! of the widest models, of which a cell holds one replica at a time.
+//! of the widest models, of which a cell holds one replica at a time. Then requests change places until all are as full.
 
+use super::barter;
 use crate::id::{Gpus, ModelId, RequestId};
 use crate::instance::Instance;
 
 /// The width of the widest model that requests use.
 pub(super) fn widest(instance: &Instance) -> u32 {
-    let used =
-        instance.requests.iter().flat_map(|request| instance.workflows[request.workflow].models.iter());
-    used.map(|&model| instance.models[model].gpus).max().unwrap_or(1)
+    let mut used = vec![false; instance.workflows.len()];
+    instance.requests.iter().for_each(|request| used[request.workflow.index()] = true);
+    let workflows = instance.workflows.iter().zip(used).filter(|(_, used)| *used);
+    let models = workflows.flat_map(|(workflow, _)| workflow.models.iter());
+    models.map(|&model| instance.models[model].gpus).max().unwrap_or(1)
 }
 
 /// Sizes of cells that are worth trying: the width of the widest model, and, where that does not divide the GPUs, all of
@@ -30,43 +33,78 @@ pub(super) fn cut(instance: &Instance, size: u32) -> Vec<Gpus> {
         .collect()
 }
 
+/// GPU-time of a request, in microseconds.
+pub(super) fn area(instance: &Instance, request: RequestId) -> u64 {
+    let tasks = instance
+        .tasks_of(request)
+        .map(|task| instance.execution(task).0 * u64::from(instance.models[instance.model_of(task)].gpus));
+    tasks.sum()
+}
+
 /// What requests ask of a cell.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Load {
     /// GPU-time.
-    area: f64,
+    area: u64,
     /// Time of the widest models.
-    wide: f64,
+    wide: u64,
 }
 
 /// Deals the requests out to the cells.
 pub(super) fn deal(instance: &Instance, cells: &[Gpus]) -> Vec<Vec<RequestId>> {
+    if cells.len() == 1 {
+        return vec![instance.requests.keys().collect()];
+    }
     let widest = widest(instance);
     let is_wide = |model: ModelId| instance.models[model].gpus == widest;
-    let needs = |request: RequestId| {
-        let tasks = instance.tasks_of(request).map(|task| {
-            let (model, time) = (instance.model_of(task), instance.execution(task).seconds());
-            (time * f64::from(instance.models[model].gpus), if is_wide(model) { time } else { 0.0 })
-        });
-        let (area, wide) = tasks.fold((0.0, 0.0), |sum, task| (sum.0 + task.0, sum.1 + task.1));
-        Load { area, wide }
+    let wide = |request: RequestId| {
+        let tasks = instance.tasks_of(request).filter(|&task| is_wide(instance.model_of(task)));
+        tasks.map(|task| instance.execution(task).0).sum()
     };
-    let mut requests: Vec<(Load, RequestId)> = instance.requests.keys().map(|id| (needs(id), id)).collect();
-    requests.sort_by(|a, b| b.0.area.total_cmp(&a.0.area).then(a.1.cmp(&b.1)));
-    let mut loads = vec![Load { area: 0.0, wide: 0.0 }; cells.len()];
+    let needs = |id| (Load { area: area(instance, id), wide: wide(id) }, id);
+    let mut requests: Vec<(Load, RequestId)> = instance.requests.keys().map(needs).collect();
+    requests.sort_by_key(|(load, id)| (std::cmp::Reverse(load.area), *id));
+    let mut loads = vec![Load::default(); cells.len()];
     let mut dealt = vec![Vec::new(); cells.len()];
     for (need, request) in requests {
         let level = |at: usize| {
-            let area = (loads[at].area + need.area) / f64::from(cells[at].count);
-            let replicas = f64::from((cells[at].count / widest).max(1));
-            area.max(if need.wide > 0.0 { (loads[at].wide + need.wide) / replicas } else { 0.0 })
+            let area = (loads[at].area + need.area) / u64::from(cells[at].count);
+            let replicas = u64::from((cells[at].count / widest).max(1));
+            area.max(if need.wide > 0 { (loads[at].wide + need.wide) / replicas } else { 0 })
         };
-        let best = (0..cells.len()).min_by(|&a, &b| level(a).total_cmp(&level(b)).then(a.cmp(&b)));
-        let Some(best) = best else { break };
+        let Some(best) = (0..cells.len()).min_by_key(|&at| level(at)) else { break };
         loads[best].area += need.area;
         loads[best].wide += need.wide;
-        dealt[best].push(request);
+        dealt[best].push((need.area, request));
     }
+    if cells.iter().all(|cell| cell.count == cells[0].count) {
+        even_out(&mut dealt);
+    }
+    let mut dealt: Vec<Vec<RequestId>> =
+        dealt.into_iter().map(|held| held.into_iter().map(|(_, request)| request).collect()).collect();
     dealt.iter_mut().for_each(|requests| requests.sort_unstable());
     dealt
 }
+
+/// Swaps requests of the fullest cell and the emptiest until that changes next to nothing.
+fn even_out(dealt: &mut [Vec<(u64, RequestId)>]) {
+    let mut full: Vec<u64> = dealt.iter().map(|held| held.iter().map(|(area, _)| area).sum()).collect();
+    for _ in 0..8 * dealt.len() {
+        let most = (0..full.len()).max_by_key(|&at| full[at]).unwrap_or(0);
+        let least = (0..full.len()).min_by_key(|&at| full[at]).unwrap_or(0);
+        let difference = full[most] - full[least];
+        if difference <= full[most] / EVEN {
+            break;
+        }
+        let Some((gives, takes)) = barter::best(&dealt[most], &dealt[least], difference) else { break };
+        let given = dealt[most].swap_remove(gives);
+        let taken = takes.map(|takes| dealt[least].swap_remove(takes));
+        full[most] = full[most] - given.0 + taken.map_or(0, |taken| taken.0);
+        full[least] = full[least] + given.0 - taken.map_or(0, |taken| taken.0);
+        dealt[least].push(given);
+        dealt[most].extend(taken);
+    }
+}
+
+/// Cells are even when they differ by less than this part of what they hold.
+const EVEN: u64 = 20_000;

@@ -2,20 +2,25 @@
 //!
 //! A [`Plan`] says which task runs where, in which order, and holds no times: [`crate::policy::Follow`] runs it in the
 //! engine, here and under the real clock. Plans come from a portfolio (every policy, and orders of our own) and are improved
-//! by a search that cuts the GPUs into cells, each with requests of its own, and anneals the order inside each.
+//! by a search that cuts the GPUs into cells, each with requests of its own, and looks for better ways to run each.
 
 mod anneal;
+mod barter;
 mod cell;
+mod cell_search;
 mod cells;
 mod decode;
+mod dispatch;
+mod exchange;
 pub mod file;
 mod partition;
-mod phases;
 mod portfolio;
+mod routes;
 mod search;
+mod tune;
 
 pub use decode::Timed;
-pub use search::{Limits, Planned, Report, improve};
+pub use search::{Limits, Planned, Report, first, improve};
 
 use crate::id::{Gpus, TaskId};
 use crate::log::{ExecutionLog, Status};

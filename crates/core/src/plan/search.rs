@@ -1,19 +1,16 @@
-//! The search: a portfolio first, then cells annealed on all cores, then requests moved between cells.
+//! The search: a first plan at once, then better ones, while every policy is tried beside it.
 
 use super::Plan;
-use super::anneal::{Effort, Solution, anneal};
-use super::cell::{Cell, Choice, Scratch};
+use super::cell_search::CellSearch;
 use super::cells;
-use super::decode::{SwitchTable, Timed, is_exact};
-use super::partition::{self, Partition};
+use super::decode::{Timed, is_exact};
+use super::partition::Partition;
 use super::portfolio;
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
+use crate::log::ExecutionLog;
 use crate::policy::PolicyKind;
 use crate::time::{Span, Time};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 /// When a search ends.
 pub struct Limits<'a> {
@@ -55,69 +52,69 @@ impl Planned {
 
 const SOME_POLICY: &str = "some policy finishes every problem";
 
-/// How far behind the other a way to search is, as a part of the makespan, when there is no use in going on with it.
-const FAR_BEHIND: f64 = 0.005;
-
 /// Called with every improvement.
 pub type Report<'a> = &'a mut dyn FnMut(&Planned);
 
-/// Plans a batch: the best of every policy, then a search until a limit is reached.
+/// Plans a batch: the best of a search, until a limit is reached, and of every policy that there is time for.
 #[must_use]
 pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
-    let bound = best_bound(instance);
-    let mut best: Option<Planned> = None;
-    let mut offer = |found: Found, report: &mut dyn FnMut(&Planned)| {
-        let makespan = found.makespan.since(Time::ZERO);
-        if best.as_ref().is_none_or(|best| makespan < best.makespan) {
-            let Found { plan, found_by, policy, .. } = found;
-            let planned = Planned { plan, makespan, bound: bound.clone(), found_by, policy };
-            report(&planned);
-            best = Some(planned);
-        }
-        best.as_ref().is_some_and(|best| best.gap() <= limits.gap)
+    let mut best = Best { instance, bound: best_bound(instance), gap: limits.gap, planned: None };
+    let begun = is_exact(instance).then(|| begin(instance, limits.seed)).flatten();
+    let Some(mut search) = begun else {
+        best.offer_policies(portfolio::logs(instance, limits.seed, limits.stop), limits.seed, report);
+        return best.planned.expect(SOME_POLICY);
     };
-    let exact = is_exact(instance);
-    for (kind, log) in portfolio::logs(instance, limits.seed) {
-        let plan = Plan::from_log(&log);
-        let found_by = kind.name().to_owned();
-        let makespan = log.executions.iter().map(|execution| execution.end).max().unwrap_or(Time::ZERO);
-        let found = if exact {
-            // The same order with every switch made as early as it can be.
-            Found { makespan: Timed::of(instance, &plan).makespan, plan, found_by, policy: None }
-        } else {
-            Found { makespan, plan, found_by, policy: Some((kind, limits.seed)) }
-        };
-        offer(found, report);
+    if best.offer(Found::by_search(&search), report) {
+        return best.planned.expect(SOME_POLICY);
     }
-    if exact && !(limits.stop)() {
-        let mut partition = Partition::begin(instance, bound.value.0, limits);
-        if let Some(partition) = &partition {
-            offer(partition.found().into(), report);
-        }
-        let sizes = cells::sizes(instance).into_iter();
-        let begun = sizes.filter_map(|size| CellSearch::new(instance, size, limits.seed));
-        let Some(mut search) = begun.min_by_key(CellSearch::makespan) else {
-            return best.expect(SOME_POLICY);
-        };
+    std::thread::scope(|scope| {
+        let mut policies = Some(scope.spawn(|| portfolio::logs(instance, limits.seed, limits.stop)));
+        let mut partition = Partition::begin(instance, best.bound.value.0, limits);
+        let mut done = partition.as_ref().is_some_and(|found| best.offer(Found::by_partition(found), report));
         for round in 0..limits.rounds {
-            let mut done = offer(search.merged(), report);
-            done |= partition.as_ref().is_some_and(|partition| offer(partition.found().into(), report));
             if done || (limits.stop)() {
                 break;
             }
-            let behind = partition.as_ref().map_or(0.0, |partition| partition.lead_over(search.makespan()));
-            if behind < FAR_BEHIND {
-                search.round(round, limits.stop);
+            let ahead = partition.as_ref().map_or(0.0, |partition| partition.lead_over(search.makespan()));
+            if ahead < FAR_BEHIND {
+                search.round(round, limits);
+                done |= best.offer(Found::by_search(&search), report);
             }
-            if let Some(partition) = partition.as_mut().filter(|_| behind > -FAR_BEHIND) {
+            if let Some(partition) = partition.as_mut().filter(|_| ahead > -FAR_BEHIND) {
                 partition.round(round, limits.stop);
+                done |= best.offer(Found::by_partition(partition), report);
+            }
+            // With a number of rounds given, what is found must not depend on which thread is faster.
+            if limits.rounds == u64::MAX
+                && let Some(ended) = policies.take_if(|policies| policies.is_finished())
+            {
+                done |= best.offer_policies(ended.join().expect(NO_PANIC), limits.seed, report);
             }
         }
-        partition.iter().for_each(|partition| _ = offer(partition.found().into(), report));
-        offer(search.merged(), report);
-    }
-    best.expect(SOME_POLICY)
+        if let Some(policies) = policies {
+            best.offer_policies(policies.join().expect(NO_PANIC), limits.seed, report);
+        }
+    });
+    best.planned.expect(SOME_POLICY)
 }
+
+/// A first plan, as fast as can be: the GPUs cut into cells, the requests dealt out, each cell run by the plainest rules.
+/// `None` where no cell can run what is dealt to it, or where only the engine can tell what a plan leads to.
+#[must_use]
+pub fn first(instance: &Instance) -> Option<(Plan, Span)> {
+    let search = is_exact(instance).then(|| begin(instance, 0)).flatten()?;
+    Some((search.plan(), Span(search.makespan())))
+}
+
+fn begin(instance: &Instance, seed: u64) -> Option<CellSearch<'_>> {
+    let sizes = cells::sizes(instance).into_iter();
+    sizes.filter_map(|size| CellSearch::new(instance, size, seed)).min_by_key(CellSearch::makespan)
+}
+
+/// How far behind the other a way to search is, as a part of the makespan, when there is no use in going on with it.
+const FAR_BEHIND: f64 = 0.005;
+
+const NO_PANIC: &str = "policies do not panic";
 
 /// A plan that the search offers.
 struct Found {
@@ -127,204 +124,57 @@ struct Found {
     policy: Option<(PolicyKind, u64)>,
 }
 
-impl From<partition::Found> for Found {
-    fn from(found: partition::Found) -> Found {
-        let partition::Found { plan, makespan } = found;
-        Found { plan, makespan, found_by: "partition".to_owned(), policy: None }
+impl Found {
+    fn by_search(search: &CellSearch<'_>) -> Found {
+        let makespan = Time(search.makespan());
+        Found { plan: search.plan(), makespan, found_by: "search".to_owned(), policy: None }
+    }
+
+    fn by_partition(partition: &Partition<'_>) -> Found {
+        let makespan = Time(partition.makespan());
+        Found { plan: partition.plan(), makespan, found_by: "partition".to_owned(), policy: None }
     }
 }
 
-struct CellSearch<'i> {
+/// The best plan so far.
+struct Best<'i> {
     instance: &'i Instance,
-    table: SwitchTable,
-    cells: Vec<(Cell, Solution)>,
-    seed: u64,
+    bound: Bound,
+    gap: f64,
+    planned: Option<Planned>,
 }
 
-impl<'i> CellSearch<'i> {
-    /// `None` where a cell of this size cannot run what is dealt to it.
-    fn new(instance: &'i Instance, size: u32, seed: u64) -> Option<CellSearch<'i>> {
-        let table = SwitchTable::new(instance);
-        let gpus = cells::cut(instance, size);
-        let dealt = cells::deal(instance, &gpus);
-        let parts: Vec<_> = gpus.into_iter().zip(dealt).collect();
-        let used = parts.into_par_iter().filter(|(_, requests)| !requests.is_empty());
-        let begun = used.map(|(gpus, requests)| {
-            let cell = Cell::new(instance, requests, gpus);
-            if !cell.holds_all() {
-                return None;
-            }
-            let solution = portfolio::begin(instance, &cell, &table, seed)?;
-            Some((cell, solution))
-        });
-        let cells: Option<Vec<_>> = begun.collect();
-        Some(CellSearch { instance, cells: cells?, table, seed })
+impl Best<'_> {
+    /// Takes over what is better; `true` when it is good enough.
+    fn offer(&mut self, found: Found, report: &mut dyn FnMut(&Planned)) -> bool {
+        // What following it leads to, which can be sooner than what the search reckons with.
+        let exact = is_exact(self.instance);
+        let timed = if exact { Timed::of(self.instance, &found.plan).makespan } else { found.makespan };
+        let makespan = timed.since(Time::ZERO);
+        if self.planned.as_ref().is_none_or(|best| makespan < best.makespan) {
+            let Found { plan, found_by, policy, .. } = found;
+            let planned = Planned { plan, makespan, bound: self.bound.clone(), found_by, policy };
+            report(&planned);
+            self.planned = Some(planned);
+        }
+        self.planned.as_ref().is_some_and(|best| best.gap() <= self.gap)
     }
 
-    fn makespan(&self) -> u64 {
-        self.cells.iter().map(|(_, solution)| solution.outcome.makespan).max().unwrap_or(0)
+    fn offer_policies(
+        &mut self,
+        logs: Vec<(PolicyKind, ExecutionLog)>,
+        seed: u64,
+        report: &mut dyn FnMut(&Planned),
+    ) -> bool {
+        let exact = is_exact(self.instance);
+        let mut done = false;
+        for (kind, log) in logs {
+            let makespan = log.executions.iter().map(|execution| execution.end).max().unwrap_or(Time::ZERO);
+            // A plan cannot say how executions share a replica: there the policy itself is run.
+            let policy = (!exact).then_some((kind, seed));
+            let (plan, found_by) = (Plan::from_log(&log), kind.name().to_owned());
+            done |= self.offer(Found { plan, makespan, found_by, policy }, report);
+        }
+        done
     }
-
-    fn merged(&self) -> Found {
-        let schedules = self.cells.iter().map(|(cell, solution)| {
-            let mut scratch = Scratch::default();
-            cell.decode(&self.table, &solution.choice, &mut scratch);
-            cell.schedule(&scratch)
-        });
-        let plan = portfolio::merge(schedules.collect());
-        Found { plan, makespan: Time(self.makespan()), found_by: "search".to_owned(), policy: None }
-    }
-
-    /// Anneals every cell that is near the worst, then swaps requests between the worst and others.
-    fn round(&mut self, round: u64, stop: &(dyn Fn() -> bool + Sync)) {
-        let seed = self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(round);
-        let worst = self.makespan();
-        let table = &self.table;
-        let iterations = |cell: &Cell| (400_000 / cell.len().max(1) as u64).clamp(200, 20_000);
-        self.cells.par_iter_mut().enumerate().for_each(|(at, (cell, solution))| {
-            // A cell that ends well before the worst has nothing to gain.
-            if solution.outcome.makespan as f64 >= worst as f64 * 0.995 {
-                let effort = Effort { iterations: iterations(cell), stop };
-                *solution = anneal(cell, table, solution, seed ^ (at as u64) << 32, effort);
-            }
-        });
-        self.rebalance(seed, stop);
-    }
-
-    /// Moves a request from the worst cell to another, or swaps two, and keeps it if the worse of the two gets better.
-    fn rebalance(&mut self, seed: u64, stop: &(dyn Fn() -> bool + Sync)) {
-        let count = self.cells.len();
-        if count < 2 {
-            return;
-        }
-        // Pairs of worst and best, second worst and second best, ...: each pair on its own thread.
-        let mut ranked: Vec<usize> = (0..count).collect();
-        ranked.sort_by_key(|&at| std::cmp::Reverse(self.cells[at].1.outcome.makespan));
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut slots: Vec<Option<(Cell, Solution)>> = self.cells.drain(..).map(Some).collect();
-        let mut pairs = Vec::new();
-        let half = count / 2;
-        let turn = rng.random_range(0..half.max(1));
-        for place in 0..half {
-            let other = half + (place + turn) % (count - half);
-            let (a, b) = (ranked[place], ranked[other]);
-            if let (Some(first), Some(second)) = (slots[a].take(), slots[b].take()) {
-                pairs.push((a, first, b, second));
-            }
-        }
-        let (instance, table) = (self.instance, &self.table);
-        let improved: Vec<_> = pairs
-            .into_par_iter()
-            .map(|(a, first, b, second)| {
-                let (first, second) = exchange(instance, table, first, second, seed ^ (a as u64) << 20, stop);
-                (a, first, b, second)
-            })
-            .collect();
-        for (a, first, b, second) in improved {
-            (slots[a], slots[b]) = (Some(first), Some(second));
-        }
-        self.cells = slots.into_iter().flatten().collect();
-    }
-}
-
-type Held = (Cell, Solution);
-
-/// Tries exchanges between a full cell and an emptier one.
-fn exchange(
-    instance: &Instance,
-    table: &SwitchTable,
-    mut full: Held,
-    mut other: Held,
-    seed: u64,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> (Held, Held) {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    for attempt in 0..8 {
-        if stop() || full.0.requests.len() < 2 || full.1.outcome.makespan <= other.1.outcome.makespan {
-            break;
-        }
-        let gives = full.0.requests[rng.random_range(0..full.0.requests.len())];
-        let takes = if attempt % 3 == 0 || other.0.requests.is_empty() {
-            None
-        } else {
-            Some(other.0.requests[rng.random_range(0..other.0.requests.len())])
-        };
-        let swap = |requests: &[crate::id::RequestId], out, into: Option<_>| {
-            let kept = requests.iter().copied().filter(|&request| Some(request) != out);
-            kept.chain(into).collect::<Vec<_>>()
-        };
-        let new_full = Cell::new(instance, swap(&full.0.requests, Some(gives), takes), full.0.gpus);
-        let new_other = Cell::new(instance, swap(&other.0.requests, takes, Some(gives)), other.0.gpus);
-        if !new_full.holds_all() || !new_other.holds_all() {
-            continue;
-        }
-        let worst = full.1.outcome.makespan.max(other.1.outcome.makespan);
-        if new_full.area().max(new_other.area()) >= worst {
-            continue;
-        }
-        let rebuilt = |old: &Held, new: &Cell, seed: u64| {
-            let order = transplant(&old.0, &old.1.choice.order, new);
-            let choice = Choice {
-                order,
-                windows: new.windows_like(&old.0, &old.1.choice),
-                thrift: old.1.choice.thrift,
-            };
-            let mut scratch = Scratch::default();
-            let outcome = new.decode(table, &choice, &mut scratch);
-            let start = Solution { choice, outcome };
-            let iterations = (60_000 / new.len().max(1) as u64).clamp(50, 3_000);
-            anneal(new, table, &start, seed, Effort { iterations, stop })
-        };
-        let (first, second) =
-            (rebuilt(&full, &new_full, seed ^ attempt), rebuilt(&other, &new_other, !seed ^ attempt));
-        if first.outcome.makespan.max(second.outcome.makespan) < worst {
-            full = (new_full, first);
-            other = (new_other, second);
-        }
-    }
-    (full, other)
-}
-
-/// The old order on the new set of requests: those that stayed keep their places, newcomers are spread evenly among them.
-fn transplant(old: &Cell, order: &[u32], new: &Cell) -> Vec<u32> {
-    let mut number = rustc_hash::FxHashMap::default();
-    new.tasks.iter().enumerate().for_each(|(at, &task)| {
-        number.insert(task, at as u32);
-    });
-    let total = order.len().max(1) as f64;
-    let mut keyed: Vec<(f64, u32)> = Vec::with_capacity(new.len());
-    let mut placed = vec![false; new.len()];
-    for (at, &task) in order.iter().enumerate() {
-        if let Some(&now) = number.get(&old.tasks[task as usize]) {
-            keyed.push((at as f64 / total, now));
-            placed[now as usize] = true;
-        }
-    }
-    let strangers: Vec<u32> = (0..new.len() as u32).filter(|&task| !placed[task as usize]).collect();
-    let count = strangers.len() as f64;
-    keyed.extend(strangers.into_iter().enumerate().map(|(at, task)| ((at as f64 + 0.5) / count, task)));
-    keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    topological(new, keyed.into_iter().map(|(_, task)| task).collect())
-}
-
-/// The order, with every task put behind its inputs where it stood before one.
-fn topological(cell: &Cell, order: Vec<u32>) -> Vec<u32> {
-    let mut result = Vec::with_capacity(order.len());
-    let mut done = vec![false; order.len()];
-    let mut stack = Vec::new();
-    for task in order {
-        stack.push(task);
-        while let Some(&top) = stack.last() {
-            match cell.inputs(top).iter().find(|&&input| !done[input as usize]) {
-                Some(&input) => stack.push(input),
-                None => {
-                    stack.pop();
-                    if !std::mem::replace(&mut done[top as usize], true) {
-                        result.push(top);
-                    }
-                }
-            }
-        }
-    }
-    result
 }

@@ -14,7 +14,6 @@ use super::decode::SwitchTable;
 use super::search::Limits;
 use crate::id::{Gpus, TaskId};
 use crate::instance::Instance;
-use crate::time::Time;
 use dispatch::{Run, Schedule, Setting, dispatch};
 use layout::Layout;
 use rand::{RngExt, SeedableRng};
@@ -35,12 +34,6 @@ const GRID_EFFORT: u64 = 200_000_000;
 const MOST_EFFORT: u64 = 25_000_000;
 /// What a chain puts up with for a step, as a part of its energy.
 const HEAT: f64 = 0.000_01;
-
-/// The best schedule so far.
-pub(super) struct Found {
-    pub plan: Plan,
-    pub makespan: Time,
-}
 
 /// A rule that a chain has come to.
 #[derive(Clone)]
@@ -197,11 +190,16 @@ impl<'i> Partition<'i> {
         other as f64 / (self.best.end as f64).max(1.0) - 1.0
     }
 
-    pub fn found(&self) -> Found {
+    pub fn makespan(&self) -> u64 {
+        self.best.end
+    }
+
+    /// The best plan so far.
+    pub fn plan(&self) -> Plan {
         let gpus =
             |task: u32, first| Gpus::new(first, self.work.width[self.work.model[task as usize] as usize]);
         let runs = self.best.runs.iter().map(|&(_, _, task, first)| (TaskId(task), gpus(task, first)));
-        Found { plan: Plan(runs.collect()), makespan: Time(self.best.end) }
+        Plan(runs.collect())
     }
 }
 

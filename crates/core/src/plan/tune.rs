@@ -1,0 +1,93 @@
+//! Better styles by trial: change a few of a style's settings, dispatch, keep what is no worse.
+
+use super::anneal::{Effort, Solution};
+use super::cell::{Cell, Scratch};
+use super::decode::SwitchTable;
+use super::dispatch::{Rule, Style, dispatch};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// A style and what it leads to.
+#[derive(Clone)]
+pub(super) struct Tuned {
+    pub style: Style,
+    pub solution: Solution,
+}
+
+impl Tuned {
+    pub fn of(cell: &Cell, table: &SwitchTable, style: Style, scratch: &mut Scratch) -> Option<Tuned> {
+        let choice = dispatch(cell, table, &style)?;
+        let outcome = cell.decode(table, &choice, scratch);
+        Some(Tuned { style, solution: Solution { choice, outcome } })
+    }
+
+    /// The plainest style: what there is before anything is tried.
+    pub fn first(cell: &Cell, table: &SwitchTable) -> Option<Tuned> {
+        Tuned::of(cell, table, Style::plain(cell, Rule::RequestOrder, 0.0), &mut Scratch::default())
+    }
+
+    fn energy(&self) -> f64 {
+        self.solution.outcome.energy()
+    }
+}
+
+/// What each rule leads to, with more or less patience; never worse than `from`.
+pub(super) fn try_rules(cell: &Cell, table: &SwitchTable, from: Tuned, effort: Effort<'_>) -> Tuned {
+    let mut best = from;
+    let mut scratch = Scratch::default();
+    for rule in Rule::ALL {
+        for patience in [0.0, 1.0, 3.0] {
+            if (effort.stop)() {
+                return best;
+            }
+            let tried = Tuned::of(cell, table, Style::plain(cell, rule, patience), &mut scratch);
+            if let Some(tried) = tried.filter(|tried| tried.energy() < best.energy()) {
+                best = tried;
+            }
+        }
+    }
+    best
+}
+
+/// Changes settings at random; never returns anything worse than `from`.
+pub(super) fn tune(cell: &Cell, table: &SwitchTable, from: Tuned, seed: u64, effort: Effort<'_>) -> Tuned {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut best = from;
+    let mut scratch = Scratch::default();
+    for _ in 0..effort.iterations {
+        if (effort.stop)() {
+            break;
+        }
+        let tried = Tuned::of(cell, table, changed(cell, &best.style, &mut rng), &mut scratch);
+        if let Some(tried) = tried.filter(|tried| tried.energy() <= best.energy()) {
+            best = tried;
+        }
+    }
+    best
+}
+
+fn changed(cell: &Cell, style: &Style, rng: &mut ChaCha8Rng) -> Style {
+    let mut style = style.clone();
+    let models = style.weight.len();
+    for _ in 0..rng.random_range(1..=2) {
+        match rng.random_range(0..models + 3) {
+            0 => style.patience = if rng.random::<f64>() < 0.3 { 0.0 } else { 5.0 * rng.random::<f64>() },
+            1 => style.thrift = 2.0 * rng.random::<f64>(),
+            2 => style.urgency = Rule::ALL[rng.random_range(0..Rule::ALL.len())].urgency(cell),
+            other => style.weight[other - 3] *= (3.0 * (rng.random::<f64>() - 0.5)).exp(),
+        }
+    }
+    if rng.random::<f64>() < 0.5 {
+        nudge(&mut style.urgency, rng);
+    }
+    style
+}
+
+/// Makes a few tasks more or less urgent, by seconds or by minutes.
+fn nudge(urgency: &mut [i64], rng: &mut ChaCha8Rng) {
+    let reach = if rng.random::<f64>() < 0.5 { 15e6 } else { 150e6 };
+    for _ in 0..urgency.len().div_ceil(50) {
+        let task = rng.random_range(0..urgency.len());
+        urgency[task] += (reach * (2.0 * rng.random::<f64>() - 1.0)) as i64;
+    }
+}
