@@ -144,12 +144,6 @@ fn measure<T>(nodes: usize, mut work: impl FnMut() -> T) {
         cpu += (support::cpu_time() - cpu_start).as_secs_f64() / times as f64;
         drop(result);
     }
-    let memory = peak_mib().map_or("-".to_string(), |mib| mib.to_string());
+    let memory = support::peak_mib().map_or("-".to_string(), |mib| mib.to_string());
     println!(" {wall:>9.3} {cpu:>9.3} {:>9.0} {memory:>9}", cpu / nodes as f64 * 1e9);
-}
-
-fn peak_mib() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
 }

@@ -52,7 +52,8 @@ pub enum Witness {
     Visits {
         /// Execution time times GPUs, over all tasks, at the best batch size.
         work: u128,
-        /// The least GPU-time that is lost at the beginning, between models and at the end.
+        /// The least GPU-time that is lost at the beginning, between models and at the end, in a run that is a microsecond
+        /// shorter than the bound: with the work it is more than the GPUs have in that time.
         lost: u128,
         /// The GPUs.
         gpus: u32,

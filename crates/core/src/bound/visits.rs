@@ -46,19 +46,14 @@ pub(super) fn bound(instance: &Instance, slack: &Slack, work: u128, least: Span)
     let mut high = needed(&lost(low)).max(low);
     while low < high {
         let middle = low + (high - low) / 2;
-        // The number of visits seldom changes in between: then one question settles it.
-        let enough = needed(&lost(middle));
-        if enough <= middle {
-            high = middle.min(enough.max(low))
-        } else {
-            low = (middle + 1).max(low)
-        }
-        if enough > middle && needed(&lost(high - 1)) >= high {
-            low = high;
-        }
+        if needed(&lost(middle)) <= middle { high = middle } else { low = middle + 1 }
     }
-    let pairing = lost(high);
-    Some(Bound { value: Span(high), witness: visited.witness(pairing, high, work, gpus) })
+    if high == least.0 {
+        return None;
+    }
+    // A microsecond less is not enough, and that is the proof.
+    let shorter = high - 1;
+    Some(Bound { value: Span(high), witness: visited.witness(lost(shorter), shorter, work, gpus) })
 }
 
 /// The models that have tasks.

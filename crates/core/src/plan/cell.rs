@@ -22,6 +22,10 @@ pub(super) struct Cell {
     /// Per model: the first GPUs of its windows, counted from the first GPU of the cell.
     pub windows: Vec<Vec<u32>>,
     pub width: Vec<u32>,
+    /// Per model: whether it needs the whole cell, so that all else has to be cleared away for it.
+    pub fills: Vec<bool>,
+    /// Whether a task of a model that fills the cell needs this one, or is this one.
+    pub leads_to_fill: Vec<bool>,
 }
 
 /// For each task, some other tasks.
@@ -86,6 +90,8 @@ impl Cell {
             in_order: Vec::with_capacity(tasks.len()),
             windows: instance.models.iter().map(|model| tiles_within(model, gpus)).collect(),
             width: instance.models.iter().map(|model| model.gpus).collect(),
+            fills: Vec::new(),
+            leads_to_fill: vec![false; tasks.len()],
             requests,
             tasks,
         };
@@ -105,7 +111,18 @@ impl Cell {
             offset += count;
             cell.first_of.push(offset);
         }
+        cell.mark_fills();
         cell
+    }
+
+    fn mark_fills(&mut self) {
+        let narrowest = self.model.iter().map(|&model| self.width[model as usize]).min().unwrap_or(1);
+        let fills = |&width: &u32| width == self.gpus.count && width > narrowest;
+        self.fills = self.width.iter().map(fills).collect();
+        for &task in self.in_order.iter().rev() {
+            let leads = self.outputs.of(task).iter().any(|&next| self.leads_to_fill[next as usize]);
+            self.leads_to_fill[task as usize] = leads || self.fills[self.model[task as usize] as usize];
+        }
     }
 
     pub fn len(&self) -> usize {

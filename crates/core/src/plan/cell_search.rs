@@ -7,7 +7,7 @@ use super::cells;
 use super::decode::SwitchTable;
 use super::exchange::exchange;
 use super::portfolio;
-use super::tune::{Tuned, try_rules, tune};
+use super::tune::{PLAIN, Tuned, best_plain, try_rules, tune};
 use super::{Plan, search::Limits};
 use crate::instance::Instance;
 use rayon::prelude::*;
@@ -48,12 +48,13 @@ impl<'i> CellSearch<'i> {
         let dealt = cells::deal(instance, &gpus);
         let parts: Vec<_> = gpus.into_iter().zip(dealt).collect();
         let used = parts.into_par_iter().filter(|(_, requests)| !requests.is_empty());
-        let begun = used.map(|(gpus, requests)| {
-            let cell = Cell::new(instance, requests, gpus);
-            if !cell.holds_all() {
-                return None;
-            }
-            let tuned = Tuned::first(&cell, &table)?;
+        let cells: Vec<Cell> = used.map(|(gpus, requests)| Cell::new(instance, requests, gpus)).collect();
+        if !cells.iter().all(Cell::holds_all) {
+            return None;
+        }
+        let plain = if cells.len() < MANY { PLAIN } else { best_plain(&cells[0], &table) };
+        let begun = cells.into_par_iter().map(|cell| {
+            let tuned = Tuned::first(&cell, &table, plain)?;
             Some(Held { cell: cell.into(), best: tuned.solution.clone(), tuned })
         });
         let cells: Option<Vec<Held>> = begun.collect();
@@ -115,6 +116,9 @@ impl<'i> CellSearch<'i> {
         });
     }
 }
+
+/// With so many cells a few trials on one of them take little of the time that all of them take.
+const MANY: usize = 16;
 
 /// As many ways to improve are tried at once at the least.
 const LANES: usize = 4;

@@ -17,12 +17,25 @@ pub(super) fn widest(instance: &Instance) -> u32 {
     models.map(|&model| instance.models[model].gpus).max().unwrap_or(1)
 }
 
-/// Sizes of cells that are worth trying: the width of the widest model, and, where that does not divide the GPUs, all of
-/// them in one: then some GPUs can only serve narrow models, of requests whose wide ones run elsewhere.
+/// Sizes of cells that are worth trying: the width of the widest model; where that is next to nothing, some more GPUs, so that
+/// not each of them has to serve every model; and, where it does not divide the GPUs, all of them in one: then some GPUs can
+/// only serve narrow models, of requests whose wide ones run elsewhere.
 pub(super) fn sizes(instance: &Instance) -> Vec<u32> {
     let (widest, gpus) = (widest(instance), instance.cluster.gpus);
-    if gpus.is_multiple_of(widest) { vec![widest] } else { vec![widest, gpus] }
+    if !gpus.is_multiple_of(widest) {
+        return vec![widest, gpus];
+    }
+    let larger =
+        LARGER.into_iter().filter(|&size| widest <= NARROW && size < gpus && gpus.is_multiple_of(size));
+    let whole = (widest <= NARROW && gpus <= LARGER[1]).then_some(gpus).filter(|&gpus| gpus > widest);
+    std::iter::once(widest).chain(larger).chain(whole).collect()
 }
+
+/// A model this wide is narrow.
+const NARROW: u32 = 2;
+
+/// Sizes of cells for narrow models.
+const LARGER: [u32; 2] = [8, 32];
 
 /// Cells of `size` GPUs; the last takes the rest as well.
 pub(super) fn cut(instance: &Instance, size: u32) -> Vec<Gpus> {

@@ -1,6 +1,6 @@
 //! A schedule of a cell by rules, as it would run: a GPU goes on with the model that it holds while there is work for it, and
-//! else takes the model with the most work waiting for each of its replicas. A model that needs nearly the whole cell waits
-//! until nothing narrower is ready or runs, so that the cell is cleared for it as seldom as can be.
+//! else takes the model with the most work waiting for each of its replicas. A model that fills the cell waits until nothing
+//! else is ready or runs, so that the cell is cleared for it as seldom as can be.
 //!
 //! What work counts, how much of it makes a change of model worth while, and which task of a model goes first are a
 //! [`Style`]: a search over styles finds better schedules than any one of them, at under a microsecond a task.
@@ -20,6 +20,8 @@ pub(super) struct Style {
     pub patience: f64,
     /// How much a dear change counts against a model, for each ten seconds of it.
     pub thrift: f64,
+    /// Whether what no model that fills the cell waits for is left until those are done.
+    pub defers: bool,
     /// Of a model's ready tasks the one with the largest value goes first.
     pub urgency: Vec<i64>,
 }
@@ -91,8 +93,9 @@ fn by_depth(cell: &Cell, step: i64) -> Vec<i64> {
 }
 
 impl Style {
-    pub fn plain(cell: &Cell, rule: Rule, patience: f64) -> Style {
-        Style { weight: vec![1.0; cell.width.len()], patience, thrift: 0.0, urgency: rule.urgency(cell) }
+    pub fn plain(cell: &Cell, rule: Rule, patience: f64, defers: bool) -> Style {
+        let weight = vec![1.0; cell.width.len()];
+        Style { weight, patience, thrift: 0.0, defers, urgency: rule.urgency(cell) }
     }
 }
 
@@ -133,8 +136,6 @@ struct Waiting {
     gpus: u32,
     /// Windows that hold it and fell idle: some may have been taken since.
     idle: Vec<u32>,
-    /// Whether it has to wait until nothing narrower is ready or runs.
-    is_last: bool,
 }
 
 struct Run<'a> {
@@ -144,6 +145,9 @@ struct Run<'a> {
     now: u64,
     events: BinaryHeap<Reverse<(u64, Happens, u32)>>,
     waiting: Vec<Waiting>,
+    /// Tasks that fill the cell and are still to be done, and tasks that wait until there are none.
+    filling: usize,
+    deferred: Vec<u32>,
     missing: Vec<u32>,
     busy: Vec<bool>,
     held: Vec<u32>,
@@ -154,17 +158,16 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(cell: &'a Cell, table: &'a SwitchTable, style: &'a Style) -> Run<'a> {
         let count = cell.gpus.count as usize;
-        let narrowest = cell.model.iter().map(|&model| cell.width[model as usize]).min().unwrap_or(1);
-        let is_last = |model: usize| cell.windows[model].len() == 1 && cell.width[model] > narrowest;
-        let waiting =
-            (0..cell.width.len()).map(|model| Waiting { is_last: is_last(model), ..Waiting::default() });
+        let filling = cell.model.iter().filter(|&&model| cell.fills[model as usize]).count();
         let mut run = Run {
             cell,
             table,
             style,
             now: 0,
             events: BinaryHeap::new(),
-            waiting: waiting.collect(),
+            waiting: cell.width.iter().map(|_| Waiting::default()).collect(),
+            filling,
+            deferred: Vec::new(),
             missing: (0..cell.len() as u32).map(|task| cell.inputs(task).len() as u32).collect(),
             busy: vec![false; count],
             held: vec![EMPTY; count],
@@ -183,6 +186,10 @@ impl<'a> Run<'a> {
     }
 
     fn ready(&mut self, task: u32) {
+        if self.style.defers && self.filling > 0 && !self.cell.leads_to_fill[task as usize] {
+            self.deferred.push(task);
+            return;
+        }
         let waiting = &mut self.waiting[self.cell.model[task as usize] as usize];
         waiting.tasks.push((self.style.urgency[task as usize], Reverse(task)));
         waiting.work += self.cell.execution[task as usize];
@@ -193,6 +200,12 @@ impl<'a> Run<'a> {
         self.busy[first as usize..(first + self.cell.width[model]) as usize].fill(false);
         self.waiting[model].idle.push(first);
         self.running -= 1;
+        if self.cell.fills[model] {
+            self.filling -= 1;
+            if self.filling == 0 {
+                std::mem::take(&mut self.deferred).into_iter().for_each(|task| self.ready(task));
+            }
+        }
         for &next in self.cell.outputs(task) {
             self.missing[next as usize] -= 1;
             if self.missing[next as usize] == 0 {
@@ -246,11 +259,13 @@ impl<'a> Run<'a> {
         if self.busy.iter().all(|&busy| busy) {
             return None;
         }
-        let narrow_waits = self.waiting.iter().any(|waiting| !waiting.is_last && !waiting.tasks.is_empty());
+        let fills = &self.cell.fills;
+        let others_wait =
+            self.waiting.iter().zip(fills).any(|(waiting, fills)| !fills && !waiting.tasks.is_empty());
         let mut best = None;
         let mut most = 0.0;
         for (model, waiting) in self.waiting.iter().enumerate() {
-            let blocked = waiting.is_last && (narrow_waits || self.running > 0);
+            let blocked = fills[model] && (others_wait || self.running > 0);
             if waiting.tasks.is_empty() || blocked {
                 continue;
             }

@@ -108,6 +108,12 @@ impl Routes {
             let times = self.ways(*held, model, detours).iter();
             return times.map(|way| (free + way.before + way.last, way.last)).min().unwrap_or_default();
         }
+        if detours == Detours::Never {
+            // Nothing to choose from: the latest GPU, and the longest load.
+            let lasts = held.iter().flat_map(|&held| self.ways(held, model, detours)).map(|way| way.last);
+            let longest = lasts.max().unwrap_or(0);
+            return (free.iter().max().unwrap_or(&0) + longest, longest);
+        }
         let mut best = (u64::MAX, u64::MAX);
         // The load takes as long as on the GPU where it takes longest: try every length, and let each GPU take the way that
         // is ready soonest among those no longer than it.

@@ -21,9 +21,9 @@ impl Tuned {
         Some(Tuned { style, solution: Solution { choice, outcome } })
     }
 
-    /// The plainest style: what there is before anything is tried.
-    pub fn first(cell: &Cell, table: &SwitchTable) -> Option<Tuned> {
-        Tuned::of(cell, table, Style::plain(cell, Rule::RequestOrder, 0.0), &mut Scratch::default())
+    /// A plain style: what there is before anything else is tried.
+    pub fn first(cell: &Cell, table: &SwitchTable, (rule, defers): (Rule, bool)) -> Option<Tuned> {
+        Tuned::of(cell, table, Style::plain(cell, rule, 0.0, defers), &mut Scratch::default())
     }
 
     fn energy(&self) -> f64 {
@@ -31,19 +31,31 @@ impl Tuned {
     }
 }
 
-/// What each rule leads to, with more or less patience; never worse than `from`.
+/// What to begin with where nothing was tried.
+pub(super) const PLAIN: (Rule, bool) = (Rule::Longest, false);
+
+/// The plain style that does best on a cell: where there are many, what is good for one is good for the others.
+pub(super) fn best_plain(cell: &Cell, table: &SwitchTable) -> (Rule, bool) {
+    let styles = [Rule::Longest, Rule::Shallowest].map(|rule| [(rule, false), (rule, true)]);
+    let makespan = |&style: &(Rule, bool)| {
+        Tuned::first(cell, table, style).map_or(u64::MAX, |tuned| tuned.solution.outcome.makespan)
+    };
+    styles.into_iter().flatten().min_by_key(makespan).unwrap_or(PLAIN)
+}
+
+/// What each rule leads to, with more or less patience, deferring or not; never worse than `from`.
 pub(super) fn try_rules(cell: &Cell, table: &SwitchTable, from: Tuned, effort: Effort<'_>) -> Tuned {
     let mut best = from;
     let mut scratch = Scratch::default();
-    for rule in Rule::ALL {
-        for patience in [0.0, 1.0, 3.0] {
-            if (effort.stop)() {
-                return best;
-            }
-            let tried = Tuned::of(cell, table, Style::plain(cell, rule, patience), &mut scratch);
-            if let Some(tried) = tried.filter(|tried| tried.energy() < best.energy()) {
-                best = tried;
-            }
+    let settings = [(0.0, false), (1.0, false), (3.0, false), (0.0, true), (1.0, true)];
+    for (rule, (patience, defers)) in Rule::ALL.into_iter().flat_map(|rule| settings.map(|set| (rule, set))) {
+        if (effort.stop)() {
+            break;
+        }
+        let style = Style::plain(cell, rule, patience, defers);
+        let tried = Tuned::of(cell, table, style, &mut scratch);
+        if let Some(tried) = tried.filter(|tried| tried.energy() < best.energy()) {
+            best = tried;
         }
     }
     best
@@ -70,11 +82,12 @@ fn changed(cell: &Cell, style: &Style, rng: &mut ChaCha8Rng) -> Style {
     let mut style = style.clone();
     let models = style.weight.len();
     for _ in 0..rng.random_range(1..=2) {
-        match rng.random_range(0..models + 3) {
+        match rng.random_range(0..models + 4) {
             0 => style.patience = if rng.random::<f64>() < 0.3 { 0.0 } else { 5.0 * rng.random::<f64>() },
             1 => style.thrift = 2.0 * rng.random::<f64>(),
             2 => style.urgency = Rule::ALL[rng.random_range(0..Rule::ALL.len())].urgency(cell),
-            other => style.weight[other - 3] *= (3.0 * (rng.random::<f64>() - 0.5)).exp(),
+            3 => style.defers = !style.defers,
+            other => style.weight[other - 4] *= (3.0 * (rng.random::<f64>() - 0.5)).exp(),
         }
     }
     if rng.random::<f64>() < 0.5 {

@@ -3,7 +3,7 @@
 use crate::properties::problem;
 use crate::support::{Problem, SEED, makespan, run_all};
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{Limits, improve};
+use gswarm_core::plan::{Limits, Timed, first, improve};
 use gswarm_core::policy::{Follow, PolicyKind, carry_out};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, Time};
@@ -33,6 +33,12 @@ proptest! {
         let plan = planned(&instance, 2, SEED);
         prop_assert_eq!(carried_out(&instance, &plan).0, plan.makespan.0, "by {}", plan.found_by);
         prop_assert!(plan.makespan >= plan.bound.value);
+        if let Some((first, promised)) = first(&instance) {
+            prop_assert_eq!(first.0.len(), instance.tasks());
+            let timed = Timed::of(&instance, &first).makespan;
+            prop_assert!(timed.0 <= promised.0, "{timed:?} is later than {promised}");
+            prop_assert!(timed.0 >= plan.bound.value.0);
+        }
         let same_problem = |kind: &PolicyKind| kind.is_portfolio() && kind.residency(problem.cluster.residency) == problem.cluster.residency;
         for &kind in PolicyKind::ALL.iter().filter(|kind| same_problem(kind)) {
             let other = makespan(&run_all(&instance, kind));
@@ -72,4 +78,64 @@ fn a_plan_switches_while_inputs_are_awaited() {
     assert_eq!(makespan(&log).seconds(), 16.0);
     assert_eq!(log.executions[1].switch.seconds(), 7.0);
     assert!(log.loads.is_empty());
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let mut problem = Problem::on(8)
+        .model("a", 1, 8.0, 5.0)
+        .model("b", 2, 30.0, 20.0)
+        .workflow(&[0, 1, 0], &[(0, 1), (1, 2)])
+        .workflow(&[1, 0], &[(0, 1)]);
+    for request in 0..60 {
+        let times = [1.0 + f64::from(request % 7), 9.0 + f64::from(request % 5), 2.0];
+        problem = problem.request(request % 2, 0.0, &times[..3 - (request % 2) as usize]);
+    }
+    let instance = problem.build();
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| planned(&instance, 4, 7).plan)
+    };
+    assert_eq!(on(1), on(3));
+}
+
+/// No limit but the bound: the search must see by itself that nothing shorter is possible.
+#[test]
+fn a_search_ends_when_its_plan_is_proved_to_be_the_shortest() {
+    let problem = Problem::on(2).model("a", 1, 8.0, 5.0).workflow(&[0], &[]);
+    let instance = problem.request(0, 0.0, &[4.0]).request(0, 0.0, &[4.0]).build();
+    let plan = planned(&instance, u64::MAX, 1);
+    assert_eq!(plan.makespan, plan.bound.value);
+    assert_eq!(plan.makespan.seconds(), 9.0);
+}
+
+/// One GPU, two models of 8 GB: 5 s to load the first, 3 s to change, 30 s of work, whichever order; and that is a schedule.
+#[test]
+fn the_bound_counts_every_change_of_model() {
+    let problem = Problem::on(1).model("a", 1, 8.0, 5.0).model("b", 1, 8.0, 7.0);
+    let problem = problem.workflow(&[0], &[]).workflow(&[1], &[]);
+    let instance = problem.request(0, 0.0, &[10.0]).request(1, 0.0, &[20.0]).build();
+    let plan = planned(&instance, u64::MAX, 1);
+    assert_eq!(plan.bound.value.seconds(), 38.0);
+    assert_eq!(plan.bound.witness.name(), "visits");
+    assert_eq!(plan.makespan, plan.bound.value);
+}
+
+/// The prices of the witness add up to what it says is lost.
+#[test]
+fn prices_of_visits_add_up() {
+    let problem = Problem::on(4).model("a", 1, 8.0, 5.0).model("b", 4, 30.0, 20.0);
+    let mut problem = problem.workflow(&[0, 1, 0], &[(0, 1), (1, 2)]);
+    for request in 0..20 {
+        problem = problem.request(0, 0.0, &[3.0, 9.0 + f64::from(request % 3), 2.0]);
+    }
+    let bounds = gswarm_core::bound::all_bounds(&problem.build());
+    let visits = bounds.iter().find(|bound| bound.witness.name() == "visits").unwrap();
+    let gswarm_core::bound::Witness::Visits { work, lost, gpus, begin, end, prices } = &visits.witness else {
+        panic!("{:?}", visits.witness)
+    };
+    let worth: i128 =
+        prices.iter().map(|price| i128::from(price.visits) * i128::from(price.leave + price.enter)).sum();
+    assert_eq!(worth + i128::from(*gpus) * i128::from(begin + end), *lost as i128);
+    assert!(work + lost > u128::from(visits.value.0 - 1) * u128::from(*gpus));
 }
