@@ -76,11 +76,12 @@ pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> 
                 break;
             }
             let ahead = partition.as_ref().map_or(0.0, |partition| partition.lead_over(search.makespan()));
-            if ahead < FAR_BEHIND {
+            if round < BOTH_ROUNDS || ahead < FAR_BEHIND {
                 search.round(round, limits);
                 done |= best.offer(Found::by_search(&search), report);
             }
-            if let Some(partition) = partition.as_mut().filter(|_| ahead > -FAR_BEHIND) {
+            if let Some(partition) = partition.as_mut().filter(|_| round < BOTH_ROUNDS || ahead > -FAR_BEHIND)
+            {
                 partition.round(round, limits.stop);
                 done |= best.offer(Found::by_partition(partition), report);
             }
@@ -113,6 +114,8 @@ fn begin(instance: &Instance, seed: u64) -> Option<CellSearch<'_>> {
 
 /// How far behind the other a way to search is, as a part of the makespan, when there is no use in going on with it.
 const FAR_BEHIND: f64 = 0.005;
+/// For so many rounds both go on in any case: the first plan of the cells is a plain one.
+const BOTH_ROUNDS: u64 = 4;
 
 const NO_PANIC: &str = "policies do not panic";
 
