@@ -53,7 +53,7 @@ impl Layout {
         let used =
             instance.task_ids().all(|task| !places[instance.model_of(task).index()].windows.is_empty());
         let shared = places.iter().any(|places| !places.is_wide);
-        (used && shared).then(|| Layout { places })
+        (used && shared).then_some(Layout { places })
     }
 }
 
