@@ -5,6 +5,7 @@
 //! by a search that cuts the GPUs into cells, each with requests of its own, and anneals the order inside each.
 
 mod anneal;
+mod batched;
 mod cell;
 mod cells;
 mod decode;
@@ -12,9 +13,11 @@ pub mod file;
 mod phases;
 mod portfolio;
 mod search;
+mod steps;
 
 pub use decode::Timed;
 pub use search::{Limits, Planned, Report, improve};
+pub use steps::{Step, Steps};
 
 use crate::id::{Gpus, TaskId};
 use crate::log::{ExecutionLog, Status};

@@ -1,14 +1,14 @@
 //! The search: a portfolio first, then cells annealed on all cores, then requests moved between cells.
 
-use super::Plan;
 use super::anneal::{Effort, Solution, anneal};
+use super::batched;
 use super::cell::{Cell, Choice, Scratch};
 use super::cells;
 use super::decode::{SwitchTable, Timed, is_exact};
 use super::portfolio;
+use super::{Plan, Steps};
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
-use crate::policy::PolicyKind;
 use crate::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -37,8 +37,8 @@ pub struct Planned {
     pub bound: Bound,
     /// What found it.
     pub found_by: String,
-    /// The policy to run in its place, with its seed, where that does better than following the plan.
-    pub policy: Option<(PolicyKind, u64)>,
+    /// What the plan says beyond the order, where models batch or share GPUs.
+    pub steps: Option<Steps>,
 }
 
 impl Planned {
@@ -60,32 +60,28 @@ pub type Report<'a> = &'a mut dyn FnMut(&Planned);
 /// Plans a batch: the best of every policy, then a search until a limit is reached.
 #[must_use]
 pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
+    if !is_exact(instance) {
+        return batched::improve(instance, limits, report);
+    }
     let bound = best_bound(instance);
     let mut best: Option<Planned> = None;
     let mut offer = |found: Found, report: &mut dyn FnMut(&Planned)| {
         let makespan = found.makespan.since(Time::ZERO);
         if best.as_ref().is_none_or(|best| makespan < best.makespan) {
-            let Found { plan, found_by, policy, .. } = found;
-            let planned = Planned { plan, makespan, bound: bound.clone(), found_by, policy };
+            let Found { plan, found_by, .. } = found;
+            let planned = Planned { plan, makespan, bound: bound.clone(), found_by, steps: None };
             report(&planned);
             best = Some(planned);
         }
         best.as_ref().is_some_and(|best| best.gap() <= limits.gap)
     };
-    let exact = is_exact(instance);
     for (kind, log) in portfolio::logs(instance, limits.seed) {
         let plan = Plan::from_log(&log);
         let found_by = kind.name().to_owned();
-        let makespan = log.executions.iter().map(|execution| execution.end).max().unwrap_or(Time::ZERO);
-        let found = if exact {
-            // The same order with every switch made as early as it can be.
-            Found { makespan: Timed::of(instance, &plan).makespan, plan, found_by, policy: None }
-        } else {
-            Found { makespan, plan, found_by, policy: Some((kind, limits.seed)) }
-        };
-        offer(found, report);
+        // The same order with every switch made as early as it can be.
+        offer(Found { makespan: Timed::of(instance, &plan).makespan, plan, found_by }, report);
     }
-    if exact && !(limits.stop)() {
+    if !(limits.stop)() {
         let sizes = cells::sizes(instance).into_iter();
         let begun = sizes.filter_map(|size| CellSearch::new(instance, size, limits.seed));
         let Some(mut search) = begun.min_by_key(CellSearch::makespan) else {
@@ -108,7 +104,6 @@ struct Found {
     plan: Plan,
     makespan: Time,
     found_by: String,
-    policy: Option<(PolicyKind, u64)>,
 }
 
 struct CellSearch<'i> {
@@ -149,7 +144,7 @@ impl<'i> CellSearch<'i> {
             cell.schedule(&scratch)
         });
         let plan = portfolio::merge(schedules.collect());
-        Found { plan, makespan: Time(self.makespan()), found_by: "search".to_owned(), policy: None }
+        Found { plan, makespan: Time(self.makespan()), found_by: "search".to_owned() }
     }
 
     /// Anneals every cell that is near the worst, then swaps requests between the worst and others.
