@@ -34,7 +34,7 @@ pub use kind::{PolicyKind, PolicyParams, UnknownPolicy};
 pub use lru::Lru;
 pub use offline::Offline;
 pub use online::Online;
-pub use planned::carry_out;
+pub use planned::{carry_out, follow};
 pub use yardsticks::Yardstick;
 
 use crate::engine::{Decision, View};

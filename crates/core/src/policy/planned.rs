@@ -7,6 +7,7 @@
 
 use super::{Follow, FollowSteps, Policy, PolicyParams};
 use crate::instance::Instance;
+use crate::plan::file::Read;
 use crate::plan::{self, Limits, Planned};
 
 /// The policy that carries out what was planned.
@@ -15,6 +16,15 @@ pub fn carry_out<'i>(instance: &'i Instance, planned: &Planned) -> Box<dyn Polic
     match &planned.steps {
         Some(steps) => Box::new(FollowSteps::new(instance, steps)),
         None => Box::new(Follow::new(instance, &planned.plan)),
+    }
+}
+
+/// The policy that follows a plan that was read from a file.
+#[must_use]
+pub fn follow<'i>(instance: &'i Instance, read: &Read) -> Box<dyn Policy + 'i> {
+    match read {
+        Read::Order(plan) => Box::new(Follow::new(instance, plan)),
+        Read::Steps(steps) => Box::new(FollowSteps::new(instance, steps)),
     }
 }
 
