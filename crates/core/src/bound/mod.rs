@@ -1,13 +1,15 @@
 //! Lower bounds: times that no valid schedule can go below, each with a witness that can be recomputed by hand.
 //!
-//! Four arguments, the largest value wins:
+//! Five arguments, the largest value wins:
 //! - **area**: the work of all tasks, spread evenly over all GPUs;
 //! - **switching**: the same, plus what loading takes at the very least;
 //! - **path**: the longest chain of one request behind the cheapest way to its first model;
 //! - **replicas**: the work of one model over as many replicas as the cluster can hold, between the earliest moments at
-//!   which they can begin and the least that comes after them (Carlier).
+//!   which they can begin and the least that comes after them (Carlier);
+//! - **pace** (with batching): the area, where each task shares its GPUs only as far as its request leaves it time to.
 
 mod entry;
+mod pace;
 mod replicas;
 mod switching;
 
@@ -53,6 +55,15 @@ pub enum Witness {
         /// Before the first of them can begin: arrival, or the cheapest way to its model.
         head: Span,
     },
+    /// The area at the batch sizes that leave each request time to finish.
+    Pace {
+        /// Execution time times GPUs at the batch sizes that this makespan allows each task at the most.
+        work: u128,
+        /// GPU-time before anything can execute.
+        idle: u128,
+        /// The GPUs.
+        gpus: u32,
+    },
     /// One model's tasks on its replicas.
     Replicas {
         /// The model.
@@ -76,6 +87,7 @@ impl Witness {
             Witness::Area { .. } => "area",
             Witness::Switching { .. } => "switching",
             Witness::Path { .. } => "path",
+            Witness::Pace { .. } => "pace",
             Witness::Replicas { .. } => "replicas",
         }
     }
@@ -104,7 +116,10 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     let area = Span(work.div_ceil(u128::from(gpus)) as u64);
     let mut bounds = vec![Bound { value: area, witness: Witness::Area { work, gpus } }];
     bounds.extend(switching::bound(instance, &slack, work));
-    bounds.extend(longest_path(instance, &slack));
+    let path = longest_path(instance, &slack);
+    let least = path.as_ref().map_or(area, |path| path.value.max(area));
+    bounds.extend(path);
+    bounds.extend(pace::bound(instance, &slack, least));
     bounds.extend(instance.models.keys().filter_map(|model| replicas::bound(instance, &slack, model)));
     bounds
 }

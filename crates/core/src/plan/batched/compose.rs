@@ -34,6 +34,10 @@ pub(super) struct Compose<'a> {
     waits: IdVec<GpuId, bool>,
     /// Whether anything has happened since the last answer was `None`.
     news: bool,
+    /// Whether anything has happened since no load ahead was possible: a replica or a load has ended.
+    room: bool,
+    /// First GPUs of the windows onto which models are brought ahead.
+    loads: Vec<GpuId>,
 }
 
 impl<'a> Compose<'a> {
@@ -52,6 +56,8 @@ impl<'a> Compose<'a> {
             clearing: vec![Vec::new(); models].into(),
             waits: vec![false; gpus].into(),
             news: true,
+            room: true,
+            loads: Vec::new(),
         }
     }
 
@@ -287,8 +293,11 @@ impl Policy for Compose<'_> {
             }
             self.claim(view);
         }
-        let ahead = self.ahead(view);
-        self.news = ahead.is_some();
+        let ahead = if self.room { self.ahead(view) } else { None };
+        match ahead {
+            Some(Decision::Load { gpus, .. }) => self.loads.push(gpus.first),
+            _ => (self.news, self.room) = (false, false),
+        }
         ahead
     }
 
@@ -299,6 +308,13 @@ impl Policy for Compose<'_> {
         {
             self.runs[gpus.first] = None;
             self.active[model] -= 1;
+            self.room = true;
+        }
+        if let Some(place) =
+            self.loads.iter().position(|&first| first == gpus.first && !view.is_loading(first))
+        {
+            self.loads.swap_remove(place);
+            self.room = true;
         }
     }
 }

@@ -9,6 +9,7 @@
 mod compose;
 mod ground;
 mod moves;
+mod portfolio;
 mod queues;
 mod recipe;
 mod search;

@@ -1,7 +1,7 @@
 //! Small changes of a recipe.
 
 use super::ground::Ground;
-use super::recipe::Recipe;
+use super::recipe::{Recipe, widest};
 use crate::id::{Gpus, ModelId, TaskId};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -26,8 +26,7 @@ impl Moves {
         ground.kind_of.iter_enumerated().for_each(|(task, &kind)| tasks[kind as usize].push(task));
         let used = |model: &ModelId| !ground.kinds_of[*model].is_empty();
         let models: Vec<ModelId> = ground.instance.models.keys().filter(used).collect();
-        let widest = models.iter().map(|&model| ground.instance.models[model].gpus).max().unwrap_or(1);
-        Moves { tasks, models, kinds, widest }
+        Moves { tasks, models, kinds, widest: widest(ground) }
     }
 
     /// Changes one thing.

@@ -3,6 +3,7 @@
 use super::ground::Ground;
 use crate::gpuset::GpuSet;
 use crate::id::{IdVec, ModelId, TaskId};
+use crate::policy::Deployment;
 use std::cmp::Reverse;
 
 /// What to do, short of naming times.
@@ -77,6 +78,49 @@ impl Recipe {
             habits: habits.collect(),
         }
     }
+}
+
+/// Where narrow models may go beside the widest.
+impl Recipe {
+    /// Keeps the first `gpus` GPUs for the widest models alone and, if `apart`, those models off the others; `None` where a
+    /// kind would have no window.
+    pub fn reserve(mut self, ground: &Ground<'_>, gpus: u32, apart: bool) -> Option<Recipe> {
+        let widest = widest(ground);
+        for kind in ground.used() {
+            let model = ground.kinds[kind as usize].model;
+            let is_wide = ground.instance.models[model].gpus == widest;
+            let windows = &mut self.windows[kind as usize];
+            for tile in &ground.tiles[model] {
+                if is_wide && apart && tile.first.0 >= gpus || !is_wide && tile.first.0 < gpus {
+                    windows.remove(tile.first);
+                }
+            }
+            if windows.is_empty() {
+                return None;
+            }
+        }
+        Some(self)
+    }
+
+    /// Every model only where a permanent deployment would put it; `None` where a kind would have no window.
+    pub fn deployed(mut self, ground: &Ground<'_>, deployment: &Deployment) -> Option<Recipe> {
+        for kind in ground.used() {
+            let model = ground.kinds[kind as usize].model;
+            let windows = &mut self.windows[kind as usize];
+            *windows = GpuSet::empty(ground.instance.cluster.gpus);
+            deployment.windows(model).for_each(|window| windows.insert(window.first));
+            if windows.is_empty() {
+                return None;
+            }
+        }
+        Some(self)
+    }
+}
+
+/// The width of the widest model that is used.
+pub(super) fn widest(ground: &Ground<'_>) -> u32 {
+    let models = ground.used().map(|kind| ground.kinds[kind as usize].model);
+    models.map(|model| ground.instance.models[model].gpus).max().unwrap_or(1)
 }
 
 fn keys(ground: &Ground<'_>, order: Order) -> IdVec<TaskId, u32> {

@@ -3,7 +3,8 @@
 use super::compose::Compose;
 use super::ground::Ground;
 use super::moves::Moves;
-use super::recipe::{Habit, ORDERS, PRECEDENCES, Recipe};
+use super::portfolio::beginnings;
+use super::recipe::Recipe;
 use crate::bound::{Bound, best_bound};
 use crate::id::GpuId;
 use crate::instance::Instance;
@@ -33,9 +34,7 @@ pub(in crate::plan) fn improve(instance: &Instance, limits: &Limits<'_>, report:
 }
 
 fn search(ground: &Ground<'_>, limits: &Limits<'_>, best: &mut Best<'_>, report: Report<'_>) {
-    let mut found = beginnings(ground, limits);
-    found.sort_by(|a, b| a.energy().total_cmp(&b.energy()));
-    found.truncate(WALKS as usize);
+    let mut found = beginnings(ground, WALKS as usize, limits.stop);
     if found.is_empty() {
         return;
     }
@@ -48,7 +47,7 @@ fn search(ground: &Ground<'_>, limits: &Limits<'_>, best: &mut Best<'_>, report:
             return;
         }
         let seed = limits.seed.wrapping_mul(0x9e37_79b9).wrapping_add(round) << 8;
-        let iterations = (150_000 / ground.instance.tasks().max(1) as u64).clamp(8, 400);
+        let iterations = (60_000 / ground.instance.tasks().max(1) as u64).clamp(8, 100);
         found = (0..WALKS)
             .into_par_iter()
             .map(|walk| {
@@ -123,14 +122,16 @@ impl Outcome {
     }
 }
 
+/// A recipe and what it comes to.
 #[derive(Clone)]
-struct Found {
-    recipe: Recipe,
+pub(super) struct Found {
+    pub recipe: Recipe,
     outcome: Outcome,
 }
 
 impl Found {
-    fn energy(&self) -> f64 {
+    /// What the search lowers: mostly the makespan, a little the rest.
+    pub fn energy(&self) -> f64 {
         self.outcome.makespan.seconds() + 0.25 * self.outcome.mean_end
     }
 }
@@ -143,34 +144,10 @@ fn run(ground: &Ground<'_>, recipe: &Recipe) -> Option<ExecutionLog> {
     simulated(ground.instance, &mut Compose::new(ground, recipe))
 }
 
-fn tried(ground: &Ground<'_>, recipe: Recipe) -> Option<Found> {
+/// Tries a recipe out; `None` where it does not come to an end.
+pub(super) fn tried(ground: &Ground<'_>, recipe: Recipe) -> Option<Found> {
     let log = run(ground, &recipe)?;
     Some(Found { outcome: Outcome::of(ground.instance, &log), recipe })
-}
-
-/// Recipes from a table: every order, precedence and set of habits.
-fn beginnings(ground: &Ground<'_>, limits: &Limits<'_>) -> Vec<Found> {
-    let mut recipes = Vec::new();
-    for clear in [f64::INFINITY, 1.0, 4.0] {
-        for open in [0.0, 1.0, 4.0] {
-            for ahead in [false, true] {
-                for precedence in PRECEDENCES {
-                    for order in ORDERS {
-                        let habit = Habit { cap: u32::MAX, open, clear, ahead };
-                        recipes.push((order, precedence, habit));
-                    }
-                }
-            }
-        }
-    }
-    let all = recipes.into_par_iter().enumerate().filter_map(|(place, (order, precedence, habit))| {
-        // However little time there is, one is tried.
-        if place > 0 && (limits.stop)() {
-            return None;
-        }
-        tried(ground, Recipe::new(ground, order, precedence, habit))
-    });
-    all.collect()
 }
 
 /// Anneals from `from`; never returns anything worse.
