@@ -116,10 +116,9 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     let area = Span(work.div_ceil(u128::from(gpus)) as u64);
     let mut bounds = vec![Bound { value: area, witness: Witness::Area { work, gpus } }];
     bounds.extend(switching::bound(instance, &slack, work));
-    let path = longest_path(instance, &slack);
-    let least = path.as_ref().map_or(area, |path| path.value.max(area));
-    bounds.extend(path);
-    bounds.extend(pace::bound(instance, &slack, least));
+    bounds.extend(longest_path(instance, &slack));
+    let known = bounds.iter().map(|bound| bound.value).max().unwrap_or(area);
+    bounds.extend(pace::bound(instance, &slack, known));
     bounds.extend(instance.models.keys().filter_map(|model| replicas::bound(instance, &slack, model)));
     bounds
 }

@@ -221,8 +221,7 @@ impl<'a> Compose<'a> {
 
     /// Models that run on GPUs of a window.
     fn runs_within(&self, gpus: Gpus) -> impl Iterator<Item = ModelId> + '_ {
-        let reach = self.ground.instance.models.iter().map(|model| model.gpus).max().unwrap_or(1);
-        let from = gpus.first.0.saturating_sub(reach - 1);
+        let from = gpus.first.0.saturating_sub(self.ground.widest - 1);
         let end = gpus.first.0 + gpus.count;
         (from..end).filter_map(move |first| {
             let model = self.runs[GpuId(first)]?;

@@ -26,6 +26,8 @@ pub(super) struct Ground<'i> {
     pub tiles: IdVec<ModelId, Vec<Gpus>>,
     /// The longest path behind each task, itself included, one execution at a time.
     pub to_go: IdVec<TaskId, Span>,
+    /// The width of the widest model that is used.
+    pub widest: u32,
     /// What an execution takes of a replica at the best batch size, as a share of its time alone.
     pub share: IdVec<ModelId, f64>,
 }
@@ -49,6 +51,8 @@ impl<'i> Ground<'i> {
         let mut kinds_of: IdVec<ModelId, Vec<u32>> = vec![Vec::new(); instance.models.len()].into();
         let used = (0u32..).zip(&kinds).filter(|(_, kind)| kind.tasks > 0);
         used.for_each(|(number, kind)| kinds_of[kind.model].push(number));
+        let widths = kinds.iter().filter(|kind| kind.tasks > 0);
+        let widest = widths.map(|kind| instance.models[kind.model].gpus).max().unwrap_or(1);
         let share = |slowdown: &[u32]| {
             let shares = slowdown.iter().zip(1u32..).map(|(&slow, batch)| f64::from(slow) / f64::from(batch));
             shares.fold(f64::INFINITY, f64::min) / 1e6
@@ -59,6 +63,7 @@ impl<'i> Ground<'i> {
             kinds_of,
             tiles: instance.models.iter().map(tiles).collect(),
             to_go: to_go(instance),
+            widest,
             share: instance.models.iter().map(|model| share(&model.slowdown)).collect(),
             instance,
         }

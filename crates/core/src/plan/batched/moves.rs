@@ -1,7 +1,7 @@
 //! Small changes of a recipe.
 
 use super::ground::Ground;
-use super::recipe::{Recipe, widest};
+use super::recipe::Recipe;
 use crate::id::{Gpus, ModelId, TaskId};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -12,8 +12,6 @@ pub(super) struct Moves {
     models: Vec<ModelId>,
     /// Tasks of each used kind; exchanging two of a kind changes no count.
     tasks: Vec<Vec<TaskId>>,
-    /// The width of the widest model that is used.
-    widest: u32,
 }
 
 /// Thresholds that are tried: how many times a load's length the ready work has to be.
@@ -26,7 +24,7 @@ impl Moves {
         ground.kind_of.iter_enumerated().for_each(|(task, &kind)| tasks[kind as usize].push(task));
         let used = |model: &ModelId| !ground.kinds_of[*model].is_empty();
         let models: Vec<ModelId> = ground.instance.models.keys().filter(used).collect();
-        Moves { tasks, models, kinds, widest: widest(ground) }
+        Moves { tasks, models, kinds }
     }
 
     /// Changes one thing.
@@ -58,8 +56,8 @@ impl Moves {
         let tiles = &ground.tiles[ground.kinds[kind as usize].model];
         let chosen = tiles[rng.random_range(0..tiles.len())];
         let blocks = if rng.random_bool(0.5) { 1 } else { rng.random_range(1..=4) };
-        let from = chosen.first.0 / self.widest * self.widest;
-        let block = if rng.random_bool(0.5) { chosen } else { Gpus::new(from, self.widest * blocks) };
+        let from = chosen.first.0 / ground.widest * ground.widest;
+        let block = if rng.random_bool(0.5) { chosen } else { Gpus::new(from, ground.widest * blocks) };
         let windows = &mut recipe.windows[kind as usize];
         let allow = !windows.contains(chosen.first);
         for tile in tiles.iter().filter(|tile| block.contains(tile.first)) {

@@ -1,7 +1,7 @@
 //! Where the search over recipes begins: a table of them, and the best of the table with GPUs set apart.
 
 use super::ground::Ground;
-use super::recipe::{Habit, ORDERS, PRECEDENCES, Recipe, widest};
+use super::recipe::{Habit, ORDERS, PRECEDENCES, Recipe};
 use super::search::{Found, tried};
 use crate::policy::deploy;
 use rayon::prelude::*;
@@ -49,7 +49,7 @@ const PARTS: [f64; 4] = [0.6, 0.8, 0.9, 1.0];
 
 /// A recipe with some GPUs for the widest models alone, or with every model in a place of its own.
 fn set_apart(ground: &Ground<'_>, recipe: &Recipe) -> Vec<Recipe> {
-    let (widest, gpus) = (widest(ground), ground.instance.cluster.gpus);
+    let (widest, gpus) = (ground.widest, ground.instance.cluster.gpus);
     let (mut wide, mut all) = (0.0, 0.0);
     for task in ground.instance.task_ids() {
         let model = ground.instance.model_of(task);

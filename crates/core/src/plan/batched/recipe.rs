@@ -85,10 +85,9 @@ impl Recipe {
     /// Keeps the first `gpus` GPUs for the widest models alone and, if `apart`, those models off the others; `None` where a
     /// kind would have no window.
     pub fn reserve(mut self, ground: &Ground<'_>, gpus: u32, apart: bool) -> Option<Recipe> {
-        let widest = widest(ground);
         for kind in ground.used() {
             let model = ground.kinds[kind as usize].model;
-            let is_wide = ground.instance.models[model].gpus == widest;
+            let is_wide = ground.instance.models[model].gpus == ground.widest;
             let windows = &mut self.windows[kind as usize];
             for tile in &ground.tiles[model] {
                 if is_wide && apart && tile.first.0 >= gpus || !is_wide && tile.first.0 < gpus {
@@ -115,12 +114,6 @@ impl Recipe {
         }
         Some(self)
     }
-}
-
-/// The width of the widest model that is used.
-pub(super) fn widest(ground: &Ground<'_>) -> u32 {
-    let models = ground.used().map(|kind| ground.kinds[kind as usize].model);
-    models.map(|model| ground.instance.models[model].gpus).max().unwrap_or(1)
 }
 
 fn keys(ground: &Ground<'_>, order: Order) -> IdVec<TaskId, u32> {
