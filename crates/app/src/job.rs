@@ -11,7 +11,7 @@ use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_scenario, 
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::{Summary, write_json, write_jsonl};
-use gswarm_core::plan::{self, Plan};
+use gswarm_core::plan::{self, file::Read};
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, deploy};
 use gswarm_core::report::{Metrics, RunInfo, metrics, summary, write_events};
 use gswarm_core::sim::{SimOptions, simulate};
@@ -87,7 +87,7 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 }
 
 /// Reads a plan for this problem; all that is wrong with it is reported at once.
-pub fn read_plan(instance: &Instance, file: &Path) -> Result<Plan, Failure> {
+pub fn read_plan(instance: &Instance, file: &Path) -> Result<Read, Failure> {
     let bytes = files::read(file)?;
     plan::file::read(instance, &bytes).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();

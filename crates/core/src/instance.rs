@@ -40,7 +40,12 @@ pub struct Model {
     pub load_seconds: f64,
     /// Megabytes of weights on each of its GPUs.
     pub memory_per_gpu: u64,
-    /// Slowdown per batch size in millionths, index b - 1. One entry, 1.0, where the model does not batch.
+    /// What each execution takes beside the weights in GB, over all its GPUs; 0 where nothing is said of it.
+    pub slot_gb: f64,
+    /// Megabytes that each execution takes on each of its GPUs beside the weights; 0 where nothing is said of it.
+    pub slot_per_gpu: u64,
+    /// Slowdown per batch size in millionths, index b - 1. One entry, 1.0, where the model does not batch. No longer than
+    /// what a GPU's memory holds beside the weights.
     pub slowdown: Vec<u32>,
     /// First GPUs of the windows that it may be put on.
     pub starts: GpuSet,
@@ -402,16 +407,15 @@ fn serial_seconds(
 }
 
 fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {
-    let memory_per_gpu = cost::megabytes(spec.memory_gb / f64::from(spec.gpus_required));
+    let per_gpu = |gb: f64| cost::megabytes(gb / f64::from(spec.gpus_required));
+    let memory_per_gpu = per_gpu(spec.memory_gb);
+    let slot_per_gpu = spec.memory_gb_per_slot.map_or(0, per_gpu);
+    let free = cost::megabytes(cluster.gpu_memory_gb).saturating_sub(memory_per_gpu);
+    // Where not even one fits, that is said elsewhere, and of used models only.
+    let slots = free.checked_div(slot_per_gpu).unwrap_or(u64::MAX).max(1);
     let slowdown = spec.batching.as_ref().map_or_else(
         || vec![1_000_000],
-        |batching| {
-            let slots = spec.memory_gb_per_slot.map_or(u64::MAX, |gb| {
-                let free = cost::megabytes(cluster.gpu_memory_gb).saturating_sub(memory_per_gpu);
-                (free / cost::megabytes(gb / f64::from(spec.gpus_required)).max(1)).max(1)
-            });
-            cost::slowdown_table(&batching.slowdown, u64::from(batching.max_batch).min(slots) as u32)
-        },
+        |batching| cost::slowdown_table(&batching.slowdown, u64::from(batching.max_batch).min(slots) as u32),
     );
     Model {
         name: spec.id.clone(),
@@ -419,6 +423,8 @@ fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {
         gpus: spec.gpus_required,
         load_seconds: spec.load_time_seconds,
         memory_per_gpu,
+        slot_gb: spec.memory_gb_per_slot.unwrap_or(0.0),
+        slot_per_gpu,
         slowdown,
         starts: cluster.starts(spec.gpus_required),
     }
@@ -472,12 +478,13 @@ fn infeasible(scenario: &Scenario, cluster: &Cluster, models: &IdVec<ModelId, Mo
                 per_server: cluster.gpus_per_server,
             });
         }
-        if cluster.residency == Residency::Memory
-            && model.memory_per_gpu > cost::megabytes(cluster.gpu_memory_gb)
-        {
+        // Whoever says what an execution takes means memory to count, whatever the residency.
+        let counts = cluster.residency == Residency::Memory || model.slot_per_gpu > 0;
+        let needs = model.memory_per_gpu + model.slot_per_gpu;
+        if counts && needs > cost::megabytes(cluster.gpu_memory_gb) {
             faults.push(Infeasible::TooLittleMemory {
                 model: model.name.clone(),
-                needs_gb: model.memory_gb / f64::from(model.gpus),
+                needs_gb: needs as f64 / 1000.0,
                 has_gb: cluster.gpu_memory_gb,
             });
         }

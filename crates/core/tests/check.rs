@@ -14,5 +14,7 @@ mod memory;
 mod metrics;
 #[path = "check/scale.rs"]
 mod scale;
+#[path = "check/slots.rs"]
+mod slots;
 #[path = "check/support.rs"]
 mod support;

@@ -79,6 +79,11 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
             let names: Vec<String> = tasks.iter().map(|&task| instance.task_name(task)).collect();
             format!("{:.1} s before {} can begin", head.seconds(), names.join(", then "))
         }
+        Witness::Pace { work, idle, gpus } => format!(
+            "{:.1} GPU-seconds of work in batches that leave requests time to finish, and {:.1} of waiting, over {gpus} GPUs",
+            seconds(*work),
+            seconds(*idle)
+        ),
         Witness::Replicas { model, replicas, least_head, least_tail, total } => format!(
             "`{}`: {:.1} s of waiting, work and what comes after on {replicas} replicas{}",
             instance.models[*model].name,

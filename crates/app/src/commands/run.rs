@@ -8,7 +8,7 @@ use crate::output::{self, count, files::Batch, progress::Phase};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::instance::{Mode, Residency};
-use gswarm_core::policy::{Follow, PolicyKind, PolicyParams};
+use gswarm_core::policy::{PolicyKind, PolicyParams, follow};
 use gswarm_core::report::{render_text, write_events};
 use gswarm_core::sim::{Faults, SimOptions};
 use gswarm_core::time::MAX_SECONDS;
@@ -165,7 +165,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         None => job::execute(&instance, &job, shown)?,
         Some(file) => {
             let plan = job::read_plan(&instance, file)?;
-            job::execute_with(&instance, &job, &mut Follow::new(&instance, &plan), shown)?
+            job::execute_with(&instance, &job, follow(&instance, &plan).as_mut(), shown)?
         }
     };
     let writing = Phase::new("writing", shown);

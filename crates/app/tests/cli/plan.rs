@@ -65,3 +65,39 @@ fn the_bound_says_which_argument_gives_it() {
     let text = place.run(&format!("bound --gpus 6 {}", inputs("work"))).code(0).out;
     assert!(text.contains("No schedule of these requests on 6 GPUs ends before"), "{text}");
 }
+
+/// Batches, models that share GPUs and memory of executions: the plan says more than an order, and is followed all the same.
+#[test]
+fn a_plan_with_batches_is_followed_to_the_microsecond() {
+    let place = Place::with_work("simple", 5);
+    let config = "
+models:
+  chat: {memory_gb: 14, memory_gb_per_slot: 8, gpus_required: 1, load_time_seconds: 9, inference_time_mean: 8,
+         batching: {max_batch: 8, slowdown: [[1, 1.0], [8, 1.2]]}}
+  judge: {memory_gb: 60, gpus_required: 2, load_time_seconds: 30, inference_time_mean: 25}
+  paint: {memory_gb: 30, gpus_required: 1, load_time_seconds: 12, inference_time_mean: 3}
+workflows:
+  picture: {nodes: [{id: write, model: chat}, {id: draw, model: paint}], edges: [{from: write, to: draw}]}
+  review: {nodes: [{id: write, model: chat}, {id: judge, model: judge}], edges: [{from: write, to: judge}]}
+cluster: {residency: memory, gpu_memory_gb: 80}
+";
+    let request = |number: u32| {
+        let workflow = if number.is_multiple_of(4) { "review" } else { "picture" };
+        format!("  - {{request_id: r{number}, timestamp: 0, workflow_id: {workflow}}}\n")
+    };
+    place.write("c.yaml", config);
+    place.write("r.yaml", &format!("requests:\n{}", (0..40).map(request).collect::<String>()));
+    let inputs = "--gpus 4 --config c.yaml --requests r.yaml";
+    let planned = json(&place.run(&format!("plan --rounds 2 --json --out one {inputs}")).code(0).out);
+    assert_eq!(json(&place.read("one/plan.json"))["schema"], 2);
+    place.run(&format!("run --plan one/plan.json --quiet --out two {inputs}")).code(0);
+    let log = place.read("two/planned_execution_log.json");
+    assert_eq!(place.read("one/planned_execution_log.json"), log);
+    assert_eq!(json(&log)["summary"]["makespan"], planned["makespan"]);
+    place.run("check two/planned_execution_log.json --config c.yaml --requests r.yaml").code(0);
+    for policy in ["baseline", "static", "online", "batch"] {
+        place.run(&format!("run --policy {policy} --quiet {inputs}")).code(0);
+        let other = json(&place.read(&format!("{policy}_execution_log.json")));
+        assert!(other["summary"]["makespan"].as_f64() >= planned["makespan"].as_f64(), "{policy}");
+    }
+}

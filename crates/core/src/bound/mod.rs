@@ -1,14 +1,16 @@
 //! Lower bounds: times that no valid schedule can go below, each with a witness that can be recomputed by hand.
 //!
-//! Five arguments, the largest value wins:
+//! Six arguments, the largest value wins:
 //! - **area**: the work of all tasks, spread evenly over all GPUs;
 //! - **switching**: the same, plus what loading takes at the very least;
 //! - **visits**: the area, plus what GPUs lose at the beginning, between models and at the end, in the cheapest way;
 //! - **path**: the longest chain of one request behind the cheapest way to its first model;
 //! - **replicas**: the work of one model over as many replicas as the cluster can hold, between the earliest moments at
-//!   which they can begin and the least that comes after them (Carlier).
+//!   which they can begin and the least that comes after them (Carlier);
+//! - **pace** (with batching): the area, where each task shares its GPUs only as far as its request leaves it time to.
 
 mod entry;
+mod pace;
 mod replicas;
 mod switching;
 mod transport;
@@ -73,6 +75,15 @@ pub enum Witness {
         /// Before the first of them can begin: arrival, or the cheapest way to its model.
         head: Span,
     },
+    /// The area at the batch sizes that leave each request time to finish.
+    Pace {
+        /// Execution time times GPUs at the batch sizes that this makespan allows each task at the most.
+        work: u128,
+        /// GPU-time before anything can execute.
+        idle: u128,
+        /// The GPUs.
+        gpus: u32,
+    },
     /// One model's tasks on its replicas.
     Replicas {
         /// The model.
@@ -97,6 +108,7 @@ impl Witness {
             Witness::Switching { .. } => "switching",
             Witness::Visits { .. } => "visits",
             Witness::Path { .. } => "path",
+            Witness::Pace { .. } => "pace",
             Witness::Replicas { .. } => "replicas",
         }
     }
@@ -129,6 +141,8 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     let least = path.as_ref().map_or(area, |path| path.value.max(area));
     bounds.extend(visits::bound(instance, &slack, work, least));
     bounds.extend(path);
+    let known = bounds.iter().map(|bound| bound.value).max().unwrap_or(area);
+    bounds.extend(pace::bound(instance, &slack, known));
     bounds.extend(instance.models.keys().filter_map(|model| replicas::bound(instance, &slack, model)));
     bounds
 }

@@ -12,6 +12,7 @@ mod identity;
 mod order;
 mod placement;
 mod resolve;
+mod slots;
 mod summary;
 mod switching;
 mod violation;
@@ -66,6 +67,7 @@ fn rules(context: &mut Context<'_>, claims: Option<&Claims>) {
     let sessions = batching::check(context);
     exclusivity::check(context, &sessions);
     let loads = switching::check(context);
+    slots::check(context, &loads.weights);
     if let Some(claims) = claims {
         deployment::check(context, claims, &loads);
         summary::check(context, &tasks, claims, &loads);

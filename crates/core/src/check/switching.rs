@@ -15,6 +15,8 @@ pub(super) struct Loads {
     pub switches: u64,
     pub cold: u64,
     pub micros: u64,
+    /// Per GPU the megabytes of the models on it, from each moment at which they change; only where executions take memory.
+    pub weights: Vec<Vec<(Time, u64)>>,
 }
 
 /// At one instant in this order: loads end, GPUs are lost, loads begin, executions begin.
@@ -60,18 +62,33 @@ pub(super) fn check(context: &mut Context<'_>) -> Loads {
     events.extend(lost.map(|loss| (loss.at, Event::Lost(loss.gpu))));
     events.sort_unstable();
     let mut replay = Replay { holds: vec![Vec::new(); gpus as usize], loads: Loads::default() };
-    for (_, event) in events {
-        match event {
-            Event::Loaded(number) => replay.loaded(&brings[number as usize]),
-            Event::Lost(gpu) => replay.holds[gpu.index()].clear(),
+    let weighed = context.instance.models.iter().any(|model| model.slot_per_gpu > 0);
+    replay.loads.weights = vec![Vec::new(); if weighed { gpus as usize } else { 0 }];
+    for (at, event) in events {
+        let changed = match event {
+            Event::Loaded(number) => {
+                replay.loaded(&brings[number as usize]);
+                brings[number as usize].gpus
+            }
+            Event::Lost(gpu) => {
+                replay.holds[gpu.index()].clear();
+                Gpus { first: gpu, count: 1 }
+            }
             Event::Load(number) => {
                 let bring = &brings[number as usize];
                 replay.load(context, bring);
                 if bring.end == bring.start {
                     replay.loaded(bring);
                 }
+                bring.gpus
             }
-            Event::Execute(index) => replay.execute(context, index),
+            Event::Execute(index) => {
+                replay.execute(context, index);
+                log.executions[index as usize].gpus
+            }
+        };
+        if weighed {
+            replay.weigh(context, at, changed);
         }
     }
     replay.loads
@@ -213,6 +230,15 @@ impl Replay {
             let place = bring.at(context).on(gpu.0);
             let (used, has) = (used as f64 / 1000.0, cluster.gpu_memory_gb);
             context.report(Code::Memory, place, format!("models of {used} GB on a GPU of {has} GB"));
+        }
+    }
+
+    /// Notes what the models on these GPUs weigh from now on.
+    fn weigh(&mut self, context: &Context<'_>, at: Time, gpus: Gpus) {
+        for gpu in gpus.range() {
+            let sizes = self.holds[gpu].iter().map(|one| megabytes(&context.instance.models[one.model]));
+            let used = sizes.fold(0u64, u64::saturating_add);
+            self.loads.weights[gpu].push((at, used));
         }
     }
 

@@ -92,6 +92,8 @@ codes! {
     Evicted = "C-EVICTED", "a load evicts a model that is not there";
     /// More models than fit.
     Memory = "C-MEMORY", "models on a GPU exceed its memory";
+    /// More executions than fit beside the models.
+    SlotMemory = "C-SLOT-MEMORY", "executions and models on a GPU exceed its memory";
     /// Another batch size than the log shows.
     BatchSize = "C-BATCH-SIZE", "the batch size is not the number of executions on the replica";
     /// An execution that ended too soon.

@@ -45,9 +45,8 @@ impl Engine<'_> {
             loop {
                 let kept =
                     self.gpus[gpu].residents.iter().filter(|resident| !evicted.contains(&resident.model));
-                let used: u64 =
-                    kept.clone().map(|resident| self.instance.models[resident.model].memory_per_gpu).sum();
-                if used + self.instance.models[model].memory_per_gpu <= room {
+                let models = kept.clone().map(|resident| resident.model).chain([model]);
+                if self.memory_of(gpu, models) <= room {
                     break;
                 }
                 let removable = kept.filter(|resident| !in_use(resident.model));
@@ -98,6 +97,7 @@ impl Engine<'_> {
         let evicted: Box<[ModelId]> = plan.evicted.into();
         let load = LoadState { model, gpus, start: self.now, for_run, ahead_of, evicted: evicted.clone() };
         self.loads[gpus.first] = Some(load);
+        self.memory_changed(gpus);
         self.runs[gpus.first].expected_load_end = self.now + plan.span;
         self.effects.push(Effect::Load { model, gpus, span: plan.span });
         Ok((plan.span, evicted))

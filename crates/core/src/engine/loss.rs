@@ -59,6 +59,7 @@ impl Engine<'_> {
                 self.empty.insert(gpu);
             }
         }
+        self.memory_changed(gpus);
         if !load.for_run {
             self.record_load(load, true);
         }

@@ -6,6 +6,7 @@
 
 mod load;
 mod loss;
+mod memory;
 mod state;
 mod view;
 
@@ -14,7 +15,7 @@ pub use view::View;
 
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
-use crate::instance::Instance;
+use crate::instance::{Instance, Residency};
 use crate::log::{Execution, ExecutionLog, Load, Status};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
@@ -40,6 +41,8 @@ pub struct Engine<'i> {
     empty: GpuSet,
     holding: IdVec<ModelId, GpuSet>,
     joinable: IdVec<ModelId, GpuSet>,
+    /// Whether executions take memory beside the weights that models share: else nothing of it needs to be reckoned.
+    slots_count: bool,
     /// Loads that were made ahead of a task that has not started.
     prepared: FxHashMap<TaskId, Load>,
     log: ExecutionLog,
@@ -81,6 +84,8 @@ impl<'i> Engine<'i> {
             empty: GpuSet::full(gpus),
             holding: vec![no_gpu.clone(); instance.models.len()].into(),
             joinable: vec![no_gpu; instance.models.len()].into(),
+            slots_count: instance.cluster.residency == Residency::Memory
+                && instance.models.iter().any(|model| model.slot_per_gpu > 0),
             prepared: FxHashMap::default(),
             log: ExecutionLog { executions: Vec::with_capacity(tasks), ..ExecutionLog::default() },
             effects: Vec::new(),
@@ -177,6 +182,7 @@ impl<'i> Engine<'i> {
             if run.members.len() as u32 >= self.instance.models[model].max_batch() {
                 return Err(Rejected::BatchFull { task, gpus });
             }
+            self.check_slot(model, gpus, run.members.len() as u64 + 1)?;
             self.join(task, gpus, Span::ZERO, Box::default());
             return Ok(());
         }
@@ -184,6 +190,7 @@ impl<'i> Engine<'i> {
             return Err(Rejected::Busy { gpu });
         }
         let (switch, evicted) = if self.holding[model].contains_all(gpus) {
+            self.check_slot(model, gpus, 1)?;
             self.take_prepared(task, gpus)
         } else {
             self.begin_load(model, gpus, true, None)?
@@ -225,8 +232,11 @@ impl<'i> Engine<'i> {
         if room == 1 {
             return;
         }
-        let open = &mut self.joinable[run.model];
-        if run.is_active() && run.members.len() < room { open.insert(lead) } else { open.remove(lead) }
+        let (model, count) = (run.model, run.members.len());
+        let opens =
+            run.is_active() && count < room && self.check_slot(model, run.gpus, count as u64 + 1).is_ok();
+        let open = &mut self.joinable[model];
+        if opens { open.insert(lead) } else { open.remove(lead) }
     }
 
     fn finished(&mut self, task: TaskId) {

@@ -157,6 +157,14 @@ pub enum Rejected {
         /// The GPU.
         gpu: GpuId,
     },
+    /// The models there leave too little memory for one more execution.
+    #[error("GPU {} has no memory for one more execution of model {}", gpu.0, model.0)]
+    NoSlot {
+        /// The model.
+        model: ModelId,
+        /// The GPU.
+        gpu: GpuId,
+    },
     /// A policy asked to be woken at a time that is not in the future.
     #[error("cannot wake at {at}: it is {now}")]
     WakeInThePast {

@@ -4,7 +4,7 @@ use super::Engine;
 use super::state::TaskState;
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
-use crate::instance::Instance;
+use crate::instance::{Instance, Residency};
 use crate::time::{Span, Time};
 
 /// A look at the state of a run.
@@ -86,6 +86,19 @@ impl<'a> View<'a> {
             return Some(Span::ZERO);
         }
         self.engine.plan_load(model, gpus).ok().map(|plan| plan.span)
+    }
+
+    /// Whether loading `model` onto these GPUs now would have a model leave for which `keeps` holds, or cannot be done.
+    #[must_use]
+    pub fn load_takes_off(&self, model: ModelId, gpus: Gpus, keeps: impl Fn(ModelId) -> bool) -> bool {
+        let holds = |model: ModelId| gpus.iter().any(|gpu| self.engine.holding[model].contains(gpu));
+        match (self.engine.plan_load(model, gpus), self.instance().cluster.residency) {
+            (Err(_), _) => true,
+            (Ok(plan), Residency::Memory) => plan.evicted.into_iter().any(keeps),
+            (Ok(_), Residency::Single) => {
+                self.instance().models.keys().any(|other| other != model && holds(other) && keeps(other))
+            }
+        }
     }
 
     /// When what executes or loads on a GPU is expected to end; now, where there is nothing.

@@ -1,8 +1,9 @@
 //! Plans as files: JSON, with names, so that a plan outlives the numbering of the run that made it.
 
-use super::{Plan, Planned};
-use crate::id::{Gpus, RequestId, TaskId};
+use super::{Plan, Planned, Step, Steps};
+use crate::id::{Gpus, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
+use crate::time::{MAX_SECONDS, Span, Time};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -17,30 +18,71 @@ struct PlanFile {
     plan: Vec<Entry>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// One step: a node, or in schema 2 also a model to load.
+#[derive(Default, Serialize, Deserialize)]
 struct Entry {
-    request_id: String,
-    node_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<String>,
     gpu_ids: Vec<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_at_most: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<f64>,
 }
 
-/// Writes a plan.
+/// A plan as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Schema 1: an order.
+    Order(Plan),
+    /// Schema 2: steps.
+    Steps(Steps),
+}
+
+/// Writes a plan: with schema 1 where it is an order, with schema 2 where it says more.
 pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -> io::Result<()> {
-    let entry = |&(task, gpus): &(TaskId, Gpus)| Entry {
-        request_id: instance.requests[instance.request_of(task)].name.clone(),
-        node_id: instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone(),
-        gpu_ids: gpus.iter().map(|gpu| gpu.0).collect(),
+    let entries = match &planned.steps {
+        None => planned.plan.0.iter().map(|&(task, gpus)| run_entry(instance, task, gpus)).collect(),
+        Some(steps) => steps.0.iter().map(|step| step_entry(instance, step)).collect(),
     };
     let file = PlanFile {
-        schema: 1,
+        schema: if planned.steps.is_some() { 2 } else { 1 },
         gpus: instance.cluster.gpus,
         makespan: planned.makespan.seconds(),
         lower_bound: planned.bound.value.seconds(),
         found_by: planned.found_by.clone(),
-        plan: planned.plan.0.iter().map(entry).collect(),
+        plan: entries,
     };
     serde_json::to_writer_pretty(&mut *out, &file)?;
     out.write_all(b"\n")
+}
+
+fn run_entry(instance: &Instance, task: TaskId, gpus: Gpus) -> Entry {
+    Entry {
+        request_id: Some(instance.requests[instance.request_of(task)].name.clone()),
+        node_id: Some(instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone()),
+        gpu_ids: gpus.iter().map(|gpu| gpu.0).collect(),
+        ..Entry::default()
+    }
+}
+
+fn step_entry(instance: &Instance, step: &Step) -> Entry {
+    let not_before = Some(step.not_before()).filter(|&at| at > Time::ZERO).map(Time::seconds);
+    match *step {
+        Step::Run { task, gpus, batch_at_most, .. } => {
+            Entry { batch_at_most, not_before, ..run_entry(instance, task, gpus) }
+        }
+        Step::Load { model, gpus, .. } => Entry {
+            load: Some(instance.models[model].name.clone()),
+            gpu_ids: gpus.iter().map(|gpu| gpu.0).collect(),
+            not_before,
+            ..Entry::default()
+        },
+    }
 }
 
 /// Most faults that are listed; a plan for other inputs has one for every node.
@@ -48,11 +90,14 @@ const MOST_FAULTS: usize = 20;
 
 /// Reads a plan for `instance`, or says all that is wrong with it: every node must be there once, on GPUs that its model
 /// may use, behind its inputs.
-pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Plan, Vec<String>> {
+pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Read, Vec<String>> {
     let file: PlanFile =
         serde_json::from_slice(bytes).map_err(|error| vec![format!("not a plan: {error}")])?;
-    if file.schema != 1 {
-        return Err(vec![format!("the plan has schema {}, and this version reads schema 1", file.schema)]);
+    if !(1..=2).contains(&file.schema) {
+        return Err(vec![format!(
+            "the plan has schema {}, and this version reads schemas 1 and 2",
+            file.schema
+        )]);
     }
     if file.gpus != instance.cluster.gpus {
         return Err(vec![format!(
@@ -64,12 +109,14 @@ pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Plan, Vec<String>> {
         instance.requests.iter_enumerated().map(|(id, request)| (request.name.as_str(), id)).collect();
     let mut faults = Vec::new();
     let mut placed = vec![false; instance.tasks()];
-    let mut plan = Plan::default();
+    let mut steps = Steps::default();
     for (at, entry) in file.plan.iter().enumerate() {
         match resolve(instance, &requests, entry, &placed) {
-            Ok((task, gpus)) => {
-                placed[task.index()] = true;
-                plan.0.push((task, gpus));
+            Ok(step) => {
+                if let Step::Run { task, .. } = step {
+                    placed[task.index()] = true;
+                }
+                steps.0.push(step);
             }
             Err(fault) => faults.push(format!("plan[{at}]: {fault}")),
         }
@@ -83,7 +130,11 @@ pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Plan, Vec<String>> {
     if left_out > 0 {
         faults.push(format!("and at least {left_out} more"));
     }
-    if faults.is_empty() { Ok(plan) } else { Err(faults) }
+    match (faults.is_empty(), file.schema) {
+        (false, _) => Err(faults),
+        (true, 1) => Ok(Read::Order(steps.plan())),
+        (true, _) => Ok(Read::Steps(steps)),
+    }
 }
 
 fn resolve(
@@ -91,23 +142,54 @@ fn resolve(
     requests: &FxHashMap<&str, RequestId>,
     entry: &Entry,
     placed: &[bool],
+) -> Result<Step, String> {
+    let not_before = match entry.not_before {
+        None => Time::ZERO,
+        Some(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => Time::ZERO + Span::from_seconds(seconds),
+        Some(seconds) => return Err(format!("`not_before` is {seconds}")),
+    };
+    match entry {
+        Entry { load: Some(name), request_id: None, node_id: None, .. } => {
+            let model = instance.models.iter_enumerated().find(|(_, model)| &model.name == name);
+            let (model, _) = model.ok_or_else(|| format!("there is no model `{name}`"))?;
+            let gpus = window(instance, model, &entry.gpu_ids, &format!("`{name}`"))?;
+            Ok(Step::Load { model, gpus, not_before })
+        }
+        Entry { load: None, request_id: Some(request), node_id: Some(node), .. } => {
+            let (task, gpus) = resolve_run(instance, requests, (request, node), &entry.gpu_ids, placed)?;
+            if entry.batch_at_most == Some(0) {
+                return Err(format!("{request}/{node} has a batch of 0"));
+            }
+            Ok(Step::Run { task, gpus, batch_at_most: entry.batch_at_most, not_before })
+        }
+        _ => Err("neither a node (`request_id` and `node_id`) nor a model to `load`".to_owned()),
+    }
+}
+
+fn window(instance: &Instance, model: ModelId, gpu_ids: &[u32], who: &str) -> Result<Gpus, String> {
+    let model = &instance.models[model];
+    let first = gpu_ids.first().copied().unwrap_or(u32::MAX);
+    let gpus = Gpus::new(first, model.gpus);
+    let consecutive = gpu_ids.iter().copied().eq((first..).take(model.gpus as usize));
+    if !consecutive || first >= instance.cluster.gpus || !model.starts.contains(gpus.first) {
+        return Err(format!("{who} cannot run on GPUs {gpu_ids:?}: `{}` needs {}", model.name, model.gpus));
+    }
+    Ok(gpus)
+}
+
+fn resolve_run(
+    instance: &Instance,
+    requests: &FxHashMap<&str, RequestId>,
+    (request, node): (&str, &str),
+    gpu_ids: &[u32],
+    placed: &[bool],
 ) -> Result<(TaskId, Gpus), String> {
-    let (request, node) = (&entry.request_id, &entry.node_id);
-    let &id = requests.get(request.as_str()).ok_or_else(|| format!("there is no request `{request}`"))?;
+    let &id = requests.get(request).ok_or_else(|| format!("there is no request `{request}`"))?;
     let workflow = &instance.workflows[instance.requests[id].workflow];
     let place = workflow.nodes.iter().position(|name| name == node);
     let place = place.ok_or_else(|| format!("request `{request}` has no node `{node}`"))?;
     let task = TaskId(instance.requests[id].first_task.0 + place as u32);
-    let model = &instance.models[instance.model_of(task)];
-    let first = entry.gpu_ids.first().copied().unwrap_or(u32::MAX);
-    let gpus = Gpus::new(first, model.gpus);
-    let consecutive = entry.gpu_ids.iter().copied().eq((first..).take(model.gpus as usize));
-    if !consecutive || first >= instance.cluster.gpus || !model.starts.contains(gpus.first) {
-        return Err(format!(
-            "{request}/{node} cannot run on GPUs {:?}: `{}` needs {}",
-            entry.gpu_ids, model.name, model.gpus
-        ));
-    }
+    let gpus = window(instance, instance.model_of(task), gpu_ids, &format!("{request}/{node}"))?;
     if placed[task.index()] {
         return Err(format!("{request}/{node} is in the plan twice"));
     }

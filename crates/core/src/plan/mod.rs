@@ -6,6 +6,7 @@
 
 mod anneal;
 mod barter;
+mod batched;
 mod cell;
 mod cell_search;
 mod cells;
@@ -17,10 +18,12 @@ mod partition;
 mod portfolio;
 mod routes;
 mod search;
+mod steps;
 mod tune;
 
 pub use decode::Timed;
 pub use search::{Limits, Planned, Report, first, improve};
+pub use steps::{Step, Steps};
 
 use crate::id::{Gpus, TaskId};
 use crate::log::{ExecutionLog, Status};

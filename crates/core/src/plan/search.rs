@@ -1,11 +1,12 @@
 //! The search: a first plan at once, then better ones, while every policy is tried beside it.
 
-use super::Plan;
+use super::batched;
 use super::cell_search::CellSearch;
 use super::cells;
 use super::decode::{Timed, is_exact};
 use super::partition::Partition;
 use super::portfolio;
+use super::{Plan, Steps};
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
@@ -35,8 +36,8 @@ pub struct Planned {
     pub bound: Bound,
     /// What found it.
     pub found_by: String,
-    /// The policy to run in its place, with its seed, where that does better than following the plan.
-    pub policy: Option<(PolicyKind, u64)>,
+    /// What the plan says beyond the order, where models batch or share GPUs.
+    pub steps: Option<Steps>,
 }
 
 impl Planned {
@@ -58,10 +59,12 @@ pub type Report<'a> = &'a mut dyn FnMut(&Planned);
 /// Plans a batch: the best of a search, until a limit is reached, and of every policy that there is time for.
 #[must_use]
 pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
+    if !is_exact(instance) {
+        return batched::improve(instance, limits, report);
+    }
     let mut best = Best { instance, bound: best_bound(instance), gap: limits.gap, planned: None };
-    let begun = is_exact(instance).then(|| begin(instance, limits.seed)).flatten();
-    let Some(mut search) = begun else {
-        best.offer_policies(portfolio::logs(instance, limits.seed, limits.stop), limits.seed, report);
+    let Some(mut search) = begin(instance, limits.seed) else {
+        best.offer_policies(portfolio::logs(instance, limits.seed, limits.stop), report);
         return best.planned.expect(SOME_POLICY);
     };
     if best.offer(Found::by_search(&search), report) {
@@ -89,11 +92,11 @@ pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> 
             if limits.rounds == u64::MAX
                 && let Some(ended) = policies.take_if(|policies| policies.is_finished())
             {
-                done |= best.offer_policies(ended.join().expect(NO_PANIC), limits.seed, report);
+                done |= best.offer_policies(ended.join().expect(NO_PANIC), report);
             }
         }
         if let Some(policies) = policies {
-            best.offer_policies(policies.join().expect(NO_PANIC), limits.seed, report);
+            best.offer_policies(policies.join().expect(NO_PANIC), report);
         }
     });
     best.planned.expect(SOME_POLICY)
@@ -122,20 +125,16 @@ const NO_PANIC: &str = "policies do not panic";
 /// A plan that the search offers.
 struct Found {
     plan: Plan,
-    makespan: Time,
     found_by: String,
-    policy: Option<(PolicyKind, u64)>,
 }
 
 impl Found {
     fn by_search(search: &CellSearch<'_>) -> Found {
-        let makespan = Time(search.makespan());
-        Found { plan: search.plan(), makespan, found_by: "search".to_owned(), policy: None }
+        Found { plan: search.plan(), found_by: "search".to_owned() }
     }
 
     fn by_partition(partition: &Partition<'_>) -> Found {
-        let makespan = Time(partition.makespan());
-        Found { plan: partition.plan(), makespan, found_by: "partition".to_owned(), policy: None }
+        Found { plan: partition.plan(), found_by: "partition".to_owned() }
     }
 }
 
@@ -150,13 +149,11 @@ struct Best<'i> {
 impl Best<'_> {
     /// Takes over what is better; `true` when it is good enough.
     fn offer(&mut self, found: Found, report: &mut dyn FnMut(&Planned)) -> bool {
+        let Found { plan, found_by } = found;
         // What following it leads to, which can be sooner than what the search reckons with.
-        let exact = is_exact(self.instance);
-        let timed = if exact { Timed::of(self.instance, &found.plan).makespan } else { found.makespan };
-        let makespan = timed.since(Time::ZERO);
+        let makespan = Timed::of(self.instance, &plan).makespan.since(Time::ZERO);
         if self.planned.as_ref().is_none_or(|best| makespan < best.makespan) {
-            let Found { plan, found_by, policy, .. } = found;
-            let planned = Planned { plan, makespan, bound: self.bound.clone(), found_by, policy };
+            let planned = Planned { plan, makespan, bound: self.bound.clone(), found_by, steps: None };
             report(&planned);
             self.planned = Some(planned);
         }
@@ -166,17 +163,11 @@ impl Best<'_> {
     fn offer_policies(
         &mut self,
         logs: Vec<(PolicyKind, ExecutionLog)>,
-        seed: u64,
         report: &mut dyn FnMut(&Planned),
     ) -> bool {
-        let exact = is_exact(self.instance);
         let mut done = false;
         for (kind, log) in logs {
-            let makespan = log.executions.iter().map(|execution| execution.end).max().unwrap_or(Time::ZERO);
-            // A plan cannot say how executions share a replica: there the policy itself is run.
-            let policy = (!exact).then_some((kind, seed));
-            let (plan, found_by) = (Plan::from_log(&log), kind.name().to_owned());
-            done |= self.offer(Found { plan, makespan, found_by, policy }, report);
+            done |= self.offer(Found { plan: Plan::from_log(&log), found_by: kind.name().to_owned() }, report);
         }
         done
     }

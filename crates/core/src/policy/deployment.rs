@@ -142,8 +142,13 @@ impl<'a> State<'a> {
     }
 
     fn has_room(&self, model: ModelId, gpus: Gpus) -> bool {
-        let needs = self.instance.models[model].memory_per_gpu;
-        gpus.range().all(|gpu| self.free[gpu] >= needs && !self.models_on[gpu].contains(&model))
+        let spec = &self.instance.models[model];
+        let fits = |gpu: usize| {
+            // One execution of any model on the GPU has to fit beside all weights.
+            let slots = self.models_on[gpu].iter().map(|&other| self.instance.models[other].slot_per_gpu);
+            self.free[gpu] >= spec.memory_per_gpu + slots.fold(spec.slot_per_gpu, u64::max)
+        };
+        gpus.range().all(|gpu| fits(gpu) && !self.models_on[gpu].contains(&model))
     }
 
     fn load_of(&self, gpus: Gpus) -> f64 {

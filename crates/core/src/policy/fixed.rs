@@ -15,6 +15,7 @@ use super::deployment::{Deployment, deploy};
 use super::ready::ReadyByModel;
 use super::reserve::Reservations;
 use super::{Policy, place};
+use crate::cost;
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
@@ -26,6 +27,8 @@ pub struct Static {
     /// Replicas still to be loaded.
     to_load: Vec<(ModelId, Gpus)>,
     fits: bool,
+    /// Megabytes of weights on each GPU when all is loaded: what is still to come must find its room.
+    weights: IdVec<GpuId, u64>,
     /// The server on which each request ran last.
     server: IdVec<RequestId, u32>,
     reserved: Reservations,
@@ -55,6 +58,7 @@ impl Static {
             windows: (0..models).map(|model| windows_of(&deployment, ModelId::from(model))).collect(),
             to_load: if deployment.fits { to_load } else { Vec::new() },
             fits: deployment.fits,
+            weights: weights_of(instance, &deployment),
             server: vec![NO_SERVER; instance.requests.len()].into(),
             reserved: Reservations::new(instance.cluster.gpus),
             round: 1,
@@ -74,6 +78,14 @@ impl Static {
         Some(Decision::Load { model, gpus, ahead_of: None })
     }
 
+    /// Whether one more execution leaves room for all models that belong there.
+    fn has_slot(&self, view: &View<'_>, model: ModelId, gpus: Gpus) -> bool {
+        let slot = view.instance().models[model].slot_per_gpu;
+        let room = cost::megabytes(view.instance().cluster.gpu_memory_gb);
+        let slots = slot * (u64::from(view.batch_at(gpus.first)) + 1);
+        !self.fits || slot == 0 || gpus.iter().all(|gpu| self.weights[gpu] + slots <= room)
+    }
+
     /// A free replica, on the server where the request ran before if possible, else the one idle longest.
     fn free_replica(&self, view: &View<'_>, model: ModelId, task: TaskId) -> Option<Gpus> {
         let cluster = &view.instance().cluster;
@@ -87,14 +99,23 @@ impl Static {
                 view.holding(model).contains_all(*gpus) && !gpus.iter().any(|gpu| view.is_running(gpu));
             there || !self.fits && view.idle().contains_all(*gpus)
         };
-        let joins = view.joinable(model);
-        let open =
-            self.windows[model].iter().copied().filter(|gpus| free(gpus) || joins.contains(gpus.first));
+        let joins =
+            |gpus: &Gpus| view.joinable(model).contains(gpus.first) && self.has_slot(view, model, *gpus);
+        let open = self.windows[model].iter().copied().filter(|gpus| free(gpus) || joins(gpus));
         open.min_by_key(|&gpus| {
             let away = home != NO_SERVER && cluster.server_of(gpus.first.0) != home;
             (away, view.batch_at(gpus.first), place::latest_idle(view, gpus), gpus)
         })
     }
+}
+
+/// What the deployment puts on each GPU, in megabytes.
+fn weights_of(instance: &Instance, deployment: &Deployment) -> IdVec<GpuId, u64> {
+    let mut weights: IdVec<GpuId, u64> = vec![0; instance.cluster.gpus as usize].into();
+    for &(model, gpus) in &deployment.replicas {
+        gpus.iter().for_each(|gpu| weights[gpu] += instance.models[model].memory_per_gpu);
+    }
+    weights
 }
 
 fn windows_of(deployment: &Deployment, model: ModelId) -> Vec<Gpus> {

@@ -1,21 +1,30 @@
 //! `planned`: the planner's best plan, followed.
 //!
 //! Optimises the makespan of a batch: see [`crate::plan`]. The plan is never worse than what any other policy does on the
-//! same problem; where a policy does better by itself than by its plan (with batches, whose members a plan does not name),
-//! that policy is run.
+//! same problem. Where models batch or share GPUs, it says how large batches may be and what is loaded ahead.
 //!
 //! Cost: a few rounds of search before the run starts; O(1) per task to follow.
 
-use super::{Follow, Policy, PolicyParams};
+use super::{Follow, FollowSteps, Policy, PolicyParams};
 use crate::instance::Instance;
+use crate::plan::file::Read;
 use crate::plan::{self, Limits, Planned};
 
 /// The policy that carries out what was planned.
 #[must_use]
 pub fn carry_out<'i>(instance: &'i Instance, planned: &Planned) -> Box<dyn Policy + 'i> {
-    match planned.policy {
-        Some((kind, seed)) => kind.build(instance, &PolicyParams { seed, ..PolicyParams::default() }),
+    match &planned.steps {
+        Some(steps) => Box::new(FollowSteps::new(instance, steps)),
         None => Box::new(Follow::new(instance, &planned.plan)),
+    }
+}
+
+/// The policy that follows a plan that was read from a file.
+#[must_use]
+pub fn follow<'i>(instance: &'i Instance, read: &Read) -> Box<dyn Policy + 'i> {
+    match read {
+        Read::Order(plan) => Box::new(Follow::new(instance, plan)),
+        Read::Steps(steps) => Box::new(FollowSteps::new(instance, steps)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 /// Windows of a model that do not overlap, from the first GPU on. Plans use no others: windows that start anywhere would
 /// split the GPUs so that fewer fit.
-pub(super) fn tiles(model: &Model) -> Vec<Gpus> {
+pub(crate) fn tiles(model: &Model) -> Vec<Gpus> {
     cut(model.windows())
 }
 

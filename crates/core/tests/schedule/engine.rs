@@ -200,3 +200,33 @@ fn illegal_decisions_are_refused_and_change_nothing() {
     engine.handle(Time(1_000_000), Event::Lost(GpuId(3)));
     assert_eq!(engine.apply(start(2, 2, 2)), Err(Rejected::GpuLost { gpu: GpuId(3) }));
 }
+
+/// One GPU of 80 GB: `a` takes 30 GB and 10 GB an execution, `b` 35 GB. Beside `b` there is room for one of `a`.
+#[test]
+fn executions_take_memory_beside_the_models() {
+    let mut problem = Problem::on(1).model("a", 1, 30.0, 1.0).batching(&[(1, 1.0), (8, 1.0)]).slot(10.0);
+    problem = problem.model("b", 1, 35.0, 1.0).workflow(&[0], &[]).workflow(&[1], &[]);
+    problem.cluster.residency = Residency::Memory;
+    for _ in 0..6 {
+        problem = problem.request(0, 0.0, &[5.0]);
+    }
+    let instance = problem.request(1, 0.0, &[5.0]).build();
+    let (gpu, model) = (GpuId(0), ModelId(0));
+    let start = |task| Decision::Start { task: TaskId(task), gpus: Gpus::new(0, 1) };
+    let load_b = Decision::Load { model: ModelId(1), gpus: Gpus::new(0, 1), ahead_of: None };
+    let mut engine = Engine::new(&instance, 1);
+    instance.requests.keys().for_each(|request| engine.handle(Time::ZERO, Event::Arrived(request)));
+    engine.apply(start(0)).unwrap();
+    engine.handle(Time(1_000_000), Event::Loaded(gpu));
+    engine.apply(start(1)).unwrap();
+    assert_eq!(engine.apply(load_b), Err(Rejected::NoRoom { model: ModelId(1), gpu }), "two run already");
+    (2..5).for_each(|task| engine.apply(start(task)).unwrap());
+    assert_eq!(engine.apply(start(5)), Err(Rejected::BatchFull { task: TaskId(5), gpus: Gpus::new(0, 1) }));
+    (1..5).for_each(|task| engine.handle(Time(6_000_000), Event::Finished(TaskId(task))));
+    assert!(engine.view().joinable(model).contains(gpu));
+    engine.apply(load_b).unwrap();
+    assert!(!engine.view().joinable(model).contains(gpu), "what comes counts as what is there");
+    assert_eq!(engine.apply(start(5)), Err(Rejected::NoSlot { model, gpu }));
+    engine.handle(Time(7_000_000), Event::Loaded(gpu));
+    assert_eq!(engine.apply(start(5)), Err(Rejected::NoSlot { model, gpu }));
+}

@@ -1,5 +1,6 @@
 //! The engine, the simulator and the policies: every schedule passes the independent checker.
 
+mod batched;
 mod engine;
 mod generated;
 mod partition;

@@ -11,8 +11,8 @@ use gswarm_core::{GpuId, Time};
 use proptest::prelude::*;
 
 prop_compose! {
-    fn model()(gpus in 1u32..5, gb in 1.0f64..70.0, load in prop_oneof![0.01f64..60.0, (1u32..60).prop_map(f64::from)], max_batch in 1u32..6, slope in 0.0f64..0.5)
-        -> (u32, f64, f64, u32, f64) { (gpus, gb, load, max_batch, slope) }
+    fn model()(gpus in 1u32..5, gb in 1.0f64..70.0, load in prop_oneof![0.01f64..60.0, (1u32..60).prop_map(f64::from)], max_batch in 1u32..6, slope in 0.0f64..0.5, slot in proptest::option::of(0.1f64..10.0))
+        -> (u32, f64, f64, u32, f64, Option<f64>) { (gpus, gb, load, max_batch, slope, slot) }
 }
 
 pub(crate) fn problem() -> impl Strategy<Value = Problem> {
@@ -42,8 +42,11 @@ pub(crate) fn problem() -> impl Strategy<Value = Problem> {
             if online {
                 problem.mode = Mode::Online;
             }
-            for (place, &(gpus, gb, load, max_batch, slope)) in models.iter().enumerate() {
+            for (place, &(gpus, gb, load, max_batch, slope, slot)) in models.iter().enumerate() {
                 problem = problem.model(&format!("m{place}"), gpus, gb, load);
+                if let Some(gb) = slot {
+                    problem = problem.slot(gb);
+                }
                 if batching && max_batch > 1 {
                     problem = problem.batching(&[(1, 1.0), (max_batch, 1.0 + slope * f64::from(max_batch))]);
                 }

@@ -59,6 +59,12 @@ impl Problem {
         self
     }
 
+    /// Lets each execution of the model added last take memory beside its weights.
+    pub fn slot(mut self, gb: f64) -> Problem {
+        self.scenario.models.last_mut().expect("a model").memory_gb_per_slot = Some(gb);
+        self
+    }
+
     /// A workflow whose nodes are named n0, n1, ... with these models.
     pub fn workflow(mut self, models: &[u32], edges: &[(u32, u32)]) -> Problem {
         let id = format!("w{}", self.scenario.workflows.len());

@@ -1,0 +1,102 @@
+//! Plans that say more than an order: how large a batch may be when a task joins it, which models are brought over ahead of
+//! need and, where the same order would otherwise lead to something else, the moment before which nothing is done.
+
+use super::Plan;
+use crate::id::{Gpus, ModelId, TaskId};
+use crate::log::{ExecutionLog, Status};
+use crate::time::Time;
+
+/// One thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Run a task.
+    Run {
+        /// The task.
+        task: TaskId,
+        /// Where.
+        gpus: Gpus,
+        /// Not before the replica runs fewer than this many others plus itself; `None` where the model's limit is enough.
+        batch_at_most: Option<u32>,
+        /// Not before this moment.
+        not_before: Time,
+    },
+    /// Bring a model over.
+    Load {
+        /// The model.
+        model: ModelId,
+        /// Where to.
+        gpus: Gpus,
+        /// Not before this moment.
+        not_before: Time,
+    },
+}
+
+impl Step {
+    /// The GPUs it concerns.
+    #[must_use]
+    pub fn gpus(&self) -> Gpus {
+        match *self {
+            Step::Run { gpus, .. } | Step::Load { gpus, .. } => gpus,
+        }
+    }
+
+    /// The moment before which it is not done.
+    #[must_use]
+    pub fn not_before(&self) -> Time {
+        match *self {
+            Step::Run { not_before, .. } | Step::Load { not_before, .. } => not_before,
+        }
+    }
+}
+
+/// Steps in an order in which inputs come before what needs them. Each GPU does its steps in this order, each as soon as it
+/// can be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steps(pub Vec<Step>);
+
+impl Steps {
+    /// What a run did, in the order in which it was begun.
+    #[must_use]
+    pub fn from_log(log: &ExecutionLog) -> Steps {
+        Steps::of(log, false)
+    }
+
+    /// The same, with nothing done sooner than it was.
+    #[must_use]
+    pub fn with_times(log: &ExecutionLog) -> Steps {
+        Steps::of(log, true)
+    }
+
+    fn of(log: &ExecutionLog, timed: bool) -> Steps {
+        let hold = |at: Time| if timed { at } else { Time::ZERO };
+        let done = log.executions.iter().filter(|execution| execution.status == Status::Completed);
+        // What begins at the same moment: executions first, so that no load takes off what one of them needs.
+        let runs = done.map(|one| {
+            let begun = Time(one.start.0.saturating_sub(one.switch.0));
+            let step = Step::Run {
+                task: one.task,
+                gpus: one.gpus,
+                batch_at_most: Some(one.batch),
+                not_before: hold(begun),
+            };
+            ((begun, false, one.start, one.task.0), step)
+        });
+        let loads = log.loads.iter().filter(|load| !load.lost).map(|one| {
+            let step = Step::Load { model: one.model, gpus: one.gpus, not_before: hold(one.start) };
+            ((one.start, true, one.end, one.gpus.first.0), step)
+        });
+        let mut keyed: Vec<_> = runs.chain(loads).collect();
+        keyed.sort_unstable_by_key(|&(key, _)| key);
+        Steps(keyed.into_iter().map(|(_, step)| step).collect())
+    }
+
+    /// The tasks alone, in the same order.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let run = |step: &Step| match *step {
+            Step::Run { task, gpus, .. } => Some((task, gpus)),
+            Step::Load { .. } => None,
+        };
+        Plan(self.0.iter().filter_map(run).collect())
+    }
+}
