@@ -11,6 +11,7 @@ mod decode;
 pub mod file;
 mod phases;
 mod portfolio;
+mod routes;
 mod search;
 
 pub use decode::Timed;

@@ -61,9 +61,12 @@ pub type Report<'a> = &'a mut dyn FnMut(&Planned);
 #[must_use]
 pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
     let bound = best_bound(instance);
+    let exact = is_exact(instance);
     let mut best: Option<Planned> = None;
     let mut offer = |found: Found, report: &mut dyn FnMut(&Planned)| {
-        let makespan = found.makespan.since(Time::ZERO);
+        // What following it leads to, which can be sooner than what the search reckons with.
+        let timed = if exact { Timed::of(instance, &found.plan).makespan } else { found.makespan };
+        let makespan = timed.since(Time::ZERO);
         if best.as_ref().is_none_or(|best| makespan < best.makespan) {
             let Found { plan, found_by, policy, .. } = found;
             let planned = Planned { plan, makespan, bound: bound.clone(), found_by, policy };
@@ -72,14 +75,13 @@ pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> 
         }
         best.as_ref().is_some_and(|best| best.gap() <= limits.gap)
     };
-    let exact = is_exact(instance);
     for (kind, log) in portfolio::logs(instance, limits.seed) {
         let plan = Plan::from_log(&log);
         let found_by = kind.name().to_owned();
         let makespan = log.executions.iter().map(|execution| execution.end).max().unwrap_or(Time::ZERO);
         let found = if exact {
             // The same order with every switch made as early as it can be.
-            Found { makespan: Timed::of(instance, &plan).makespan, plan, found_by, policy: None }
+            Found { makespan, plan, found_by, policy: None }
         } else {
             Found { makespan, plan, found_by, policy: Some((kind, limits.seed)) }
         };

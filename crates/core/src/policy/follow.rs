@@ -1,19 +1,19 @@
 //! Follows a plan: the tasks of each GPU in the order of the plan.
 //!
 //! Where GPUs stand idle before a task whose inputs are not there yet, its model is brought over meanwhile, just in time for
-//! the moment at which the plan expects the inputs. When a GPU is lost the plan is void and the rule of `baseline` takes over.
+//! the moment at which the plan expects the inputs; by way of another model where the plan says that this is sooner. When a GPU is lost the plan is void and the rule of `baseline` takes over.
 //!
 //! Cost: O(1) per task.
 
 use super::Policy;
 use super::lists::Lists;
 use crate::engine::{Decision, View};
-use crate::id::{GpuId, Gpus, TaskId};
+use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
 use crate::plan::{Plan, Timed};
 use crate::time::Time;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Runs a [`Plan`].
 pub struct Follow<'i> {
@@ -23,6 +23,10 @@ pub struct Follow<'i> {
     /// Loads to begin, by the time at which to begin them.
     to_load: BinaryHeap<Reverse<(Time, TaskId)>>,
     prepared: Vec<bool>,
+    /// By GPU: models to load ahead of the load for a task, in the order of the plan.
+    detours: Vec<VecDeque<(TaskId, ModelId)>>,
+    /// GPUs that fell idle and may have a detour to make.
+    turned: Vec<GpuId>,
     /// The time for which a wake-up was asked last.
     wakes_at: Option<Time>,
     begun: bool,
@@ -36,14 +40,34 @@ impl<'i> Follow<'i> {
         plan.0.iter().for_each(|&(task, gpus)| lists.assign(task, gpus));
         let single = instance.cluster.residency == Residency::Single;
         let unbatched = instance.models.iter().all(|model| model.max_batch() == 1);
+        let timed = (single && unbatched).then(|| Timed::of(instance, plan));
+        let mut detours = vec![VecDeque::new(); instance.cluster.gpus as usize];
+        for &(task, gpu, model) in timed.iter().flat_map(|timed| &timed.detours) {
+            detours[gpu.index()].push_back((task, model));
+        }
         Follow {
             lists,
-            timed: (single && unbatched).then(|| Timed::of(instance, plan)),
+            timed,
+            detours,
+            turned: (0..instance.cluster.gpus).map(GpuId).collect(),
             to_load: BinaryHeap::new(),
             prepared: vec![false; instance.tasks()],
             wakes_at: None,
             begun: false,
         }
+    }
+
+    /// The next model that is only loaded to make a later load shorter: once its GPU has nothing else to do first.
+    fn detour(&mut self, view: &View<'_>) -> Option<Decision> {
+        while let Some(gpu) = self.turned.pop() {
+            let Some(&(task, model)) = self.detours[gpu.index()].front() else { continue };
+            if self.lists.is_void() || !view.idle().contains(gpu) || self.lists.first(gpu) != Some(task) {
+                continue;
+            }
+            self.detours[gpu.index()].pop_front();
+            return Some(Decision::Load { model, gpus: Gpus { first: gpu, count: 1 }, ahead_of: None });
+        }
+        None
     }
 
     /// Looks at the GPUs of a window that fell idle: if the next task waits for inputs, its model can come over.
@@ -53,6 +77,10 @@ impl<'i> Follow<'i> {
         }
         for gpu in gpus.iter() {
             let Some(task) = self.lists.first(gpu) else { continue };
+            let turns = |gpu: GpuId| self.detours[gpu.index()].front().is_some_and(|&(of, _)| of == task);
+            if self.lists.window(task).iter().any(turns) {
+                continue;
+            }
             if self.lists.is_ready(task) || self.prepared[task.index()] {
                 continue;
             }
@@ -81,6 +109,9 @@ impl Policy for Follow<'_> {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
+        if let Some(load) = self.detour(view) {
+            return Some(load);
+        }
         if let Some(start) = self.lists.decide(view) {
             return Some(start);
         }
@@ -111,6 +142,7 @@ impl Policy for Follow<'_> {
 
     fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
         self.lists.freed(gpus, view);
+        self.turned.extend(gpus.iter());
         self.prepare(gpus, view);
     }
 
