@@ -8,7 +8,7 @@ use crate::output::{self, files, files::Batch};
 use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{self, Limits, Planned};
+use gswarm_core::plan::{self, Limits, Planned, Proof};
 use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
 use gswarm_core::sim::SimOptions;
 use serde_json::json;
@@ -92,6 +92,8 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
                 "lower_bound": planned.bound.value.seconds(),
                 "bound_argument": planned.bound.witness.name(),
                 "gap_percent": planned.gap() * 100.0,
+                "optimal": planned.proof.is_some(),
+                "proof": planned.proof.map(Proof::name),
                 "found_by": planned.found_by,
                 "seconds": begun.elapsed().as_secs_f64(),
                 "files": files,
@@ -110,8 +112,13 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
 }
 
 fn described(planned: &Planned) -> String {
+    let proved = match planned.proof {
+        Some(Proof::Bound) => "; optimal: as short as the bound",
+        Some(Proof::Search) => "; optimal: every other schedule was excluded",
+        None => "",
+    };
     format!(
-        "makespan {:.1} s, bound {:.1} s ({}), gap {:.3}%, by {}",
+        "makespan {:.1} s, bound {:.1} s ({}), gap {:.3}%, by {}{proved}",
         planned.makespan.seconds(),
         planned.bound.value.seconds(),
         planned.bound.witness.name(),

@@ -2,12 +2,14 @@
 //!
 //! A [`Plan`] says which task runs where, in which order, and holds no times: [`crate::policy::Follow`] runs it in the
 //! engine, here and under the real clock. Plans come from a portfolio (every policy, and orders of our own) and are improved
-//! by a search that cuts the GPUs into cells, each with requests of its own, and anneals the order inside each.
+//! by a search that cuts the GPUs into cells, each with requests of its own, and anneals the order inside each. Small
+//! problems are searched exactly as well, and the best plan proved where that can be done.
 
 mod anneal;
 mod cell;
 mod cells;
 mod decode;
+mod exact;
 pub mod file;
 mod phases;
 mod portfolio;
@@ -15,7 +17,8 @@ mod routes;
 mod search;
 
 pub use decode::Timed;
-pub use search::{Limits, Planned, Report, improve};
+pub use exact::improve;
+pub use search::{Limits, Planned, Report};
 
 use crate::id::{Gpus, TaskId};
 use crate::log::{ExecutionLog, Status};
@@ -23,6 +26,26 @@ use crate::log::{ExecutionLog, Status};
 /// Tasks and where they run, in an order in which inputs come before what needs them: a plan cannot deadlock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(pub Vec<(TaskId, Gpus)>);
+
+/// Why no schedule is shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It is as short as the bound.
+    Bound,
+    /// Every other schedule was excluded. There is no shorter way to check this than to search again.
+    Search,
+}
+
+impl Proof {
+    /// As files spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Proof::Bound => "bound",
+            Proof::Search => "search",
+        }
+    }
+}
 
 impl Plan {
     /// What a run did, as a plan: in order of starts.

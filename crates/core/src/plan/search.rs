@@ -1,11 +1,11 @@
 //! The search: a portfolio first, then cells annealed on all cores, then requests moved between cells.
 
-use super::Plan;
 use super::anneal::{Effort, Solution, anneal};
 use super::cell::{Cell, Choice, Scratch};
 use super::cells;
 use super::decode::{SwitchTable, Timed, is_exact};
 use super::portfolio;
+use super::{Plan, Proof};
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
 use crate::policy::PolicyKind;
@@ -39,6 +39,8 @@ pub struct Planned {
     pub found_by: String,
     /// The policy to run in its place, with its seed, where that does better than following the plan.
     pub policy: Option<(PolicyKind, u64)>,
+    /// Why no schedule is shorter, where that is known.
+    pub proof: Option<Proof>,
 }
 
 impl Planned {
@@ -69,7 +71,8 @@ pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> 
         let makespan = timed.since(Time::ZERO);
         if best.as_ref().is_none_or(|best| makespan < best.makespan) {
             let Found { plan, found_by, policy, .. } = found;
-            let planned = Planned { plan, makespan, bound: bound.clone(), found_by, policy };
+            let proof = (makespan == bound.value).then_some(Proof::Bound);
+            let planned = Planned { plan, makespan, bound: bound.clone(), found_by, policy, proof };
             report(&planned);
             best = Some(planned);
         }

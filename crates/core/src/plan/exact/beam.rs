@@ -11,7 +11,7 @@ pub(super) fn beam(
     problem: &Problem,
     target: u64,
     width: usize,
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<(u64, Vec<Step>)> {
     let (mut bounds, mut canonical, mut next_steps) = (Bounds::new(), Canonical::default(), Vec::new());
     let mut level: Vec<(State, Vec<Step>)> = vec![(State::empty(), Vec::new())];
@@ -32,7 +32,7 @@ pub(super) fn beam(
                     continue;
                 }
                 canonical.set(problem, &next);
-                if !memo.covers(&canonical) {
+                if !memo.covers(problem, &canonical) {
                     grown.push((bounds.estimate(problem, &next), parent, step));
                 }
             }

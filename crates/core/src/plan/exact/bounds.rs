@@ -1,6 +1,7 @@
 //! Whether what is left can still end in time: the arguments of [`crate::bound`], for the rest of a schedule.
 
 use super::problem::{MOST_GPUS, MOST_MODELS, MOST_TASKS, Problem, State};
+use super::shares::{self, Need};
 
 /// What is left of one model, and where it can run.
 #[derive(Clone, Copy)]
@@ -8,6 +9,8 @@ struct Left {
     work: u64,
     /// The earliest start of any of its tasks.
     earliest: u64,
+    /// The least that comes after any of them.
+    tail: u64,
     /// When each GPU can execute it at the earliest, were it not for its neighbours.
     from: [u64; MOST_GPUS],
     /// When it can be somewhere.
@@ -22,7 +25,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     pub fn new() -> Bounds {
-        let none = Left { work: 0, earliest: u64::MAX, from: [0; MOST_GPUS], anywhere: 0 };
+        let none = Left { work: 0, earliest: u64::MAX, tail: u64::MAX, from: [0; MOST_GPUS], anywhere: 0 };
         Bounds { left: [none; MOST_MODELS], start: [0; MOST_TASKS] }
     }
 
@@ -33,6 +36,7 @@ impl Bounds {
             || self.replicas(problem, state, latest)
             || self.area(problem, state, latest)
             || self.switching(problem, state, latest)
+            || self.shares(problem, state, latest)
     }
 
     /// About when a schedule that goes on from `state` ends: the longest path, and the mean over the GPUs of what they have
@@ -41,10 +45,13 @@ impl Bounds {
         self.enter(problem, state);
         self.paths(problem, state, u64::MAX / 4);
         let unplaced = problem.order.iter().filter(|&&at| !state.is_placed(at));
-        let path = unplaced.map(|&at| self.start[at] + problem.tasks[at].execution + problem.tasks[at].tail).max();
+        let path =
+            unplaced.map(|&at| self.start[at] + problem.tasks[at].execution + problem.tasks[at].tail).max();
         let from = self.executable(problem);
-        let work: u64 = problem.models.iter().zip(&self.left).map(|(model, left)| left.work * model.width as u64).sum();
-        let free = state.free[..problem.gpus].iter().zip(from).map(|(&free, from)| free.max(from)).sum::<u64>();
+        let work: u64 =
+            problem.models.iter().zip(&self.left).map(|(model, left)| left.work * model.width as u64).sum();
+        let free =
+            state.free[..problem.gpus].iter().zip(from).map(|(&free, from)| free.max(from)).sum::<u64>();
         let mean = (free + work) / problem.gpus as u64;
         (mean.max(path.unwrap_or(0)), mean)
     }
@@ -62,12 +69,13 @@ impl Bounds {
 
     fn enter(&mut self, problem: &Problem, state: &State) {
         for (left, model) in self.left.iter_mut().zip(&problem.models) {
-            (left.work, left.earliest) = (0, u64::MAX);
+            (left.work, left.earliest, left.tail) = (0, u64::MAX, u64::MAX);
             for gpu in 0..problem.gpus {
                 let entry = model.entry[usize::from(state.held[gpu])];
                 left.from[gpu] = state.now.max(state.free[gpu] + entry);
             }
-            let on = |&window: &usize| left.from[window..window + model.width].iter().copied().max().unwrap_or(0);
+            let on =
+                |&window: &usize| left.from[window..window + model.width].iter().copied().max().unwrap_or(0);
             left.anywhere = model.windows.iter().map(on).min().unwrap_or(0);
         }
     }
@@ -95,6 +103,7 @@ impl Bounds {
             let left = &mut self.left[task.model];
             left.work += task.execution;
             left.earliest = left.earliest.min(start);
+            left.tail = left.tail.min(task.tail);
         }
         false
     }
@@ -133,7 +142,10 @@ impl Bounds {
                 }
             }
             let mut work = 0;
-            let tasks = problem.by_tail.iter().filter(|&&at| problem.tasks[at].model == number && !state.is_placed(at));
+            let tasks = problem
+                .by_tail
+                .iter()
+                .filter(|&&at| problem.tasks[at].model == number && !state.is_placed(at));
             for task in tasks.map(|&at| &problem.tasks[at]) {
                 work += task.execution;
                 let end = latest - task.tail;
@@ -159,6 +171,15 @@ impl Bounds {
             }
         }
         false
+    }
+
+    fn shares(&self, problem: &Problem, state: &State, latest: u64) -> bool {
+        let mut needs = [Need::default(); MOST_MODELS];
+        let models = problem.models.len();
+        for (need, left) in needs.iter_mut().zip(&self.left[..models]) {
+            *need = Need { time: left.work, earliest: left.earliest, tail: left.tail };
+        }
+        shares::exceed(problem, state, &needs[..models], latest)
     }
 
     /// All work and the loads that it needs at the least, from when each GPU is free.

@@ -1,13 +1,14 @@
 //! A small problem in plain numbers, and the states that a search goes through: some tasks placed, in order of their starts.
 
+use super::shares::Setups;
 use super::symmetry::Symmetry;
 
 /// The most tasks, one bit each.
-pub(in crate::plan) const MOST_TASKS: usize = 64;
+pub(super) const MOST_TASKS: usize = 64;
 /// The most GPUs.
-pub(in crate::plan) const MOST_GPUS: usize = 16;
+pub(super) const MOST_GPUS: usize = 16;
 /// The most models that tasks use: what a GPU holds takes four bits.
-pub(in crate::plan) const MOST_MODELS: usize = 15;
+pub(super) const MOST_MODELS: usize = 15;
 
 /// A way onto a GPU: what the GPU can do ahead of its neighbours, and its share in the load itself.
 pub(super) type Way = (u64, u64);
@@ -47,6 +48,12 @@ pub(super) struct Problem {
     /// Each request's tasks: the first and how many.
     pub requests: Vec<(usize, usize)>,
     pub symmetry: Symmetry,
+    /// The shortest chain of loads between two states of a GPU, as in [`Model::ways`]: row by row, [`MOST_MODELS`] + 1 long.
+    /// No chain leads to an empty GPU.
+    pub hops: Vec<u64>,
+    pub setups: Setups,
+    /// By GPU: one bit for each model that needs it wherever it runs.
+    pub forced: Vec<usize>,
     /// No load with what comes before it takes longer.
     pub longest_load: u64,
 }
@@ -74,14 +81,7 @@ pub(super) struct Step {
 
 impl State {
     pub fn empty() -> State {
-        State {
-            placed: 0,
-            now: 0,
-            last: 0,
-            free: [0; MOST_GPUS],
-            held: [0; MOST_GPUS],
-            end: [0; MOST_TASKS],
-        }
+        State { placed: 0, now: 0, last: 0, free: [0; MOST_GPUS], held: [0; MOST_GPUS], end: [0; MOST_TASKS] }
     }
 
     pub fn is_placed(&self, task: usize) -> bool {

@@ -20,7 +20,7 @@ pub(super) struct Symmetry {
 impl Symmetry {
     /// `alike` is a key for each request, equal for those that are just like one another; `windows` are all windows of each
     /// width that is used, as sets of GPUs.
-    pub fn new(alike: &[u64], of_request: Vec<u64>, gpus: usize, windows: &[u32]) -> Symmetry {
+    pub fn new(alike: &[usize], of_request: Vec<u64>, gpus: usize, windows: &[u32]) -> Symmetry {
         let twin_before = (0..alike.len()).map(|at| (0..at).rev().find(|&other| alike[other] == alike[at]));
         let mut kinds: Vec<Vec<usize>> = Vec::new();
         for at in 0..alike.len() {
@@ -61,9 +61,8 @@ impl Symmetry {
 
     /// Of requests that are alike the first begins first.
     pub fn waits_for_twin(&self, placed: u64, request: usize) -> bool {
-        self.twin_before[request].is_some_and(|twin| {
-            placed & self.of_request[twin] == 0 && placed & self.of_request[request] == 0
-        })
+        self.twin_before[request]
+            .is_some_and(|twin| placed & self.of_request[twin] == 0 && placed & self.of_request[request] == 0)
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Tree<'a> {
     pub target: u64,
     /// States that may still be looked at.
     pub states: u64,
-    pub stop: &'a dyn Fn() -> bool,
+    pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told of every schedule that ends before the target, with its steps; answers with the new target.
     pub found: &'a mut dyn FnMut(u64, &[Step]) -> u64,
     memo: Memo,
@@ -35,7 +35,7 @@ impl<'a> Tree<'a> {
         problem: &'a Problem,
         target: u64,
         states: u64,
-        stop: &'a dyn Fn() -> bool,
+        stop: &'a (dyn Fn() -> bool + Sync),
         found: &'a mut dyn FnMut(u64, &[Step]) -> u64,
     ) -> Tree<'a> {
         Tree {
@@ -90,7 +90,7 @@ impl<'a> Tree<'a> {
 
     fn is_new(&mut self, state: &State) -> bool {
         self.canonical.set(self.problem, state);
-        !self.memo.covers(&self.canonical)
+        !self.memo.covers(self.problem, &self.canonical)
     }
 }
 
