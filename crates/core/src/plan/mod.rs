@@ -5,19 +5,23 @@
 //! by a search that cuts the GPUs into cells, each with requests of its own, and anneals the order inside each. Small
 //! problems are searched exactly as well, and the best plan proved where that can be done.
 
+mod aim;
 mod anneal;
 mod cell;
 mod cells;
 mod decode;
 mod exact;
 pub mod file;
+mod objective;
 mod phases;
 mod portfolio;
 mod routes;
 mod search;
 
+pub use aim::{Aimed, aim};
 pub use decode::Timed;
 pub use exact::improve;
+pub use objective::{Objective, TERMS, Values};
 pub use search::{Limits, Planned, Report};
 
 use crate::id::{Gpus, TaskId};

@@ -197,7 +197,7 @@ fn cut_from_a_full_schedule(nodes: usize, gpus: u32, seed: u64) -> (Problem, f64
 }
 
 /// Enough for every problem here; the hardest decides.
-const ROUNDS: u64 = 40;
+const ROUNDS: u64 = 80;
 
 fn instance_of(text: &serde_json::Value) -> Instance {
     let (config, requests) = (text["config"].to_string(), text["requests"].to_string());

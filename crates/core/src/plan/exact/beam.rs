@@ -6,11 +6,13 @@ use super::memo::Memo;
 use super::problem::{Problem, State, Step};
 use super::symmetry::Canonical;
 
-/// The best schedule that `width` states at a time lead to, if it ends before `target`.
+/// The best schedule that `width` states at a time lead to, if it ends before `target`. Takes what it looks at off `states`,
+/// and gives up where they do not last.
 pub(super) fn beam(
     problem: &Problem,
     target: u64,
     width: usize,
+    states: &mut u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<(u64, Vec<Step>)> {
     let (mut bounds, mut canonical, mut next_steps) = (Bounds::new(), Canonical::default(), Vec::new());
@@ -25,6 +27,10 @@ pub(super) fn beam(
             if problem.steps(state, target, &mut next_steps).is_none() {
                 continue;
             }
+            if *states < next_steps.len() as u64 {
+                return None;
+            }
+            *states -= next_steps.len() as u64;
             for &step in &next_steps {
                 let mut next = state.clone();
                 problem.place(&mut next, step);

@@ -50,8 +50,9 @@ impl Bounds {
         let from = self.executable(problem);
         let work: u64 =
             problem.models.iter().zip(&self.left).map(|(model, left)| left.work * model.width as u64).sum();
-        let free =
-            state.free[..problem.gpus].iter().zip(from).map(|(&free, from)| free.max(from)).sum::<u64>();
+        // Where nothing is left, no GPU waits for anything.
+        let wait = |(&free, from): (&u64, u64)| if work == 0 { free } else { free.max(from) };
+        let free: u64 = state.free[..problem.gpus].iter().zip(from).map(wait).sum();
         let mean = (free + work) / problem.gpus as u64;
         (mean.max(path.unwrap_or(0)), mean)
     }

@@ -86,13 +86,15 @@ fn prove(
         }
         best.makespan.0
     };
+    let states = limits.rounds.saturating_mul(STATES_PER_ROUND);
+    let mut for_beams = states / 2;
     for width in BEAMS {
-        if let Some((makespan, steps)) = beam::beam(&small.problem, target, width, limits.stop) {
+        let grown = beam::beam(&small.problem, target, width, &mut for_beams, limits.stop);
+        if let Some((makespan, steps)) = grown {
             target = offer(makespan, &steps);
         }
     }
-    let states = limits.rounds.saturating_mul(STATES_PER_ROUND);
-    let ended = Tree::new(&small.problem, target, states, limits.stop, &mut offer).search();
+    let ended = Tree::new(&small.problem, target, states / 2, limits.stop, &mut offer).search();
     if ended == Ended::Exhausted && !out_of_reach {
         best.proof = Some(Proof::Search);
         report(&best);

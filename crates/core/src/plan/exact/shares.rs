@@ -144,7 +144,7 @@ struct Choice<'a> {
 }
 
 /// Choices that are tried before it is taken to be possible: a bound may give up, and must not take long.
-const MOST_TRIES: u32 = 2_000;
+const MOST_TRIES: u32 = 500;
 
 impl Choice<'_> {
     /// Whether sets for the GPUs from `gpu` on can be found; `most` is the room of those chosen and the most of the others.
