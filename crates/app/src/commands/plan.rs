@@ -8,7 +8,7 @@ use crate::output::{self, files, files::Batch};
 use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{self, Limits, Planned};
+use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, Proof, Values};
 use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
 use gswarm_core::sim::SimOptions;
 use serde_json::json;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 const EXAMPLES: &str = "\
 Examples:
   gswarm plan --gpus 16 --budget 10s --config config.yaml --requests requests.yaml
+  gswarm plan --gpus 16 --objective latency --config config.yaml --requests requests.yaml
   gswarm plan --gpus 16 --gap 0.5% --config config.yaml --requests requests.yaml --out results
   gswarm run --plan results/plan.json --gpus 16 --config config.yaml --requests requests.yaml
 
@@ -43,6 +44,9 @@ pub struct PlanArgs {
     /// For every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// What to plan for: makespan, latency (mean), p99, switches, or a weighted sum as in makespan=1,latency=0.2
+    #[arg(long, value_name = "TERMS", default_value = "makespan", value_parser = Objective::parse)]
+    objective: Objective,
     /// Folder for the plan and the logs
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -69,11 +73,18 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let stop = move || begun.elapsed() >= budget || interrupted();
     let limits =
         Limits { rounds: args.rounds.unwrap_or(u64::MAX), stop: &stop, gap: args.gap, seed: args.seed };
-    let planned = plan::improve(&instance, &limits, &mut |found| {
+    let progress = |text: String| {
         if shown {
-            output::note(&format!("{:7.2} s  {}", begun.elapsed().as_secs_f64(), described(found)));
+            output::note(&format!("{:7.2} s  {text}", begun.elapsed().as_secs_f64()));
         }
-    });
+    };
+    let (planned, aimed) = if args.objective.is_makespan() {
+        (plan::improve(&instance, &limits, &mut |found| progress(described(found))), None)
+    } else {
+        let tell = &mut |found: &Aimed| progress(aimed_at(&args.objective, found));
+        let aimed = plan::aim(&instance, &args.objective, &limits, tell);
+        (aimed.planned.clone(), Some(aimed))
+    };
     let job = Job {
         policy: PolicyKind::Planned,
         params: PolicyParams { seed: args.seed, ..PolicyParams::default() },
@@ -92,14 +103,20 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
                 "lower_bound": planned.bound.value.seconds(),
                 "bound_argument": planned.bound.witness.name(),
                 "gap_percent": planned.gap() * 100.0,
+                "optimal": planned.proof.is_some(),
+                "proof": planned.proof.map(Proof::name),
                 "found_by": planned.found_by,
                 "seconds": begun.elapsed().as_secs_f64(),
+                "objective": aimed.as_ref().map(|aimed| objective_json(&args.objective, aimed)),
                 "files": files,
             })
             .to_string(),
         );
     }
     if shown {
+        if let Some(aimed) = &aimed {
+            output::line(&aimed_at(&args.objective, aimed))?;
+        }
         output::line(&format!("{}\n", described(&planned)))?;
         output::line(&format!(
             "written: {}",
@@ -109,9 +126,42 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn described(planned: &Planned) -> String {
+fn aimed_at(objective: &Objective, aimed: &Aimed) -> String {
+    let Values { makespan, latency, p99, switches } = aimed.values;
     format!(
-        "makespan {:.1} s, bound {:.1} s ({}), gap {:.3}%, by {}",
+        "{objective}: {:.2}, bound {:.2}, gap {:.3}%, by {} (makespan {makespan:.1} s, mean latency {latency:.1} s, \
+         P99 {p99:.1} s, {switches} switches)",
+        aimed.cost,
+        aimed.bound,
+        aimed.gap() * 100.0,
+        aimed.planned.found_by
+    )
+}
+
+fn objective_json(objective: &Objective, aimed: &Aimed) -> serde_json::Value {
+    let Values { makespan, latency, p99, switches } = aimed.values;
+    // A gap to a bound of zero has no number.
+    let gap = Some(aimed.gap() * 100.0).filter(|gap| gap.is_finite());
+    json!({
+        "terms": objective.to_string(),
+        "value": aimed.cost,
+        "lower_bound": aimed.bound,
+        "gap_percent": gap,
+        "makespan": makespan,
+        "latency": latency,
+        "p99": p99,
+        "switches": switches as u64,
+    })
+}
+
+fn described(planned: &Planned) -> String {
+    let proved = match planned.proof {
+        Some(Proof::Bound) => "; optimal: as short as the bound",
+        Some(Proof::Search) => "; optimal: every other schedule was excluded",
+        None => "",
+    };
+    format!(
+        "makespan {:.1} s, bound {:.1} s ({}), gap {:.3}%, by {}{proved}",
         planned.makespan.seconds(),
         planned.bound.value.seconds(),
         planned.bound.witness.name(),

@@ -101,3 +101,31 @@ cluster: {residency: memory, gpu_memory_gb: 80}
         assert!(other["summary"]["makespan"].as_f64() >= planned["makespan"].as_f64(), "{policy}");
     }
 }
+
+#[test]
+fn a_plan_can_be_made_for_other_ends() {
+    let place = Place::with_work("simple", 12);
+    let terms = ["latency", "p99", "switches", "makespan=1,latency=0.2"];
+    for (at, objective) in terms.into_iter().enumerate() {
+        let line =
+            format!("plan --objective {objective} --rounds 1 --gpus 4 --json --out o{at} {}", inputs("work"));
+        let planned = json(&place.run(&line).code(0).out);
+        let found = &planned["objective"];
+        assert_eq!(found["terms"], *objective);
+        assert!(found["value"].as_f64() >= found["lower_bound"].as_f64(), "{found}");
+        place.run(&format!("check o{at}/planned_execution_log.json {}", inputs("work"))).code(0);
+    }
+    let both = format!("plan --objective speed --gpus 4 {}", inputs("work"));
+    place.run(&both).code(2).says("no term `speed`");
+}
+
+#[test]
+fn a_small_plan_is_proved() {
+    let place = Place::with_work("simple", 4);
+    let planned =
+        place.run(&format!("plan --rounds 40 --gpus 4 --json --out one {}", inputs("work"))).code(0);
+    let planned = json(&planned.out);
+    assert_eq!(planned["optimal"], true);
+    let file = json(&place.read("one/plan.json"));
+    assert_eq!((&file["optimal"], &file["proof"]), (&planned["optimal"], &planned["proof"]));
+}

@@ -147,6 +147,30 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     bounds
 }
 
+/// For each request the least latency that its own tasks leave and the GPU-time of its tasks; and the earliest moment at
+/// which anything can execute.
+pub(crate) fn least_ends(instance: &Instance) -> (Vec<Span>, Vec<u128>, Span) {
+    let slack = Slack::of(instance, &entry_costs(instance));
+    let length = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
+    let latency = |(id, request): (RequestId, &crate::instance::Request)| {
+        let path = instance.tasks_of(id).map(length).max().unwrap_or_default();
+        Span(path.0.saturating_sub(request.arrival.0))
+    };
+    let shares: IdVec<ModelId, u64> = instance.models.iter().map(best_share).collect();
+    let work = |task: TaskId| {
+        let model = instance.model_of(task);
+        let gpus = u128::from(instance.models[model].gpus);
+        u128::from(instance.execution(task).0) * gpus * u128::from(shares[model]) / 1_000_000
+    };
+    let of_request = |id: RequestId| instance.tasks_of(id).map(work).sum();
+    let first = slack.head.iter().copied().min().unwrap_or_default();
+    (
+        instance.requests.iter_enumerated().map(latency).collect(),
+        instance.requests.keys().map(of_request).collect(),
+        first,
+    )
+}
+
 /// The least that comes before each task can begin, and after it has ended.
 pub(crate) struct Slack {
     pub head: IdVec<TaskId, Span>,

@@ -15,6 +15,11 @@ struct PlanFile {
     makespan: f64,
     lower_bound: f64,
     found_by: String,
+    /// Whether no schedule is shorter, and how that is known.
+    #[serde(default)]
+    optimal: bool,
+    #[serde(default)]
+    proof: Option<String>,
     plan: Vec<Entry>,
 }
 
@@ -55,6 +60,8 @@ pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -
         makespan: planned.makespan.seconds(),
         lower_bound: planned.bound.value.seconds(),
         found_by: planned.found_by.clone(),
+        optimal: planned.proof.is_some(),
+        proof: planned.proof.map(|proof| proof.name().to_owned()),
         plan: entries,
     };
     serde_json::to_writer_pretty(&mut *out, &file)?;

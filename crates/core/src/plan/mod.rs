@@ -2,8 +2,10 @@
 //!
 //! A [`Plan`] says which task runs where, in which order, and holds no times: [`crate::policy::Follow`] runs it in the
 //! engine, here and under the real clock. Plans come from a portfolio (every policy, and orders of our own) and are improved
-//! by a search that cuts the GPUs into cells, each with requests of its own, and looks for better ways to run each.
+//! by a search that cuts the GPUs into cells, each with requests of its own, and looks for better ways to run each. Small
+//! problems are searched exactly as well, and the best plan proved where that can be done.
 
+mod aim;
 mod anneal;
 mod barter;
 mod batched;
@@ -12,8 +14,10 @@ mod cell_search;
 mod cells;
 mod decode;
 mod dispatch;
+mod exact;
 mod exchange;
 pub mod file;
+mod objective;
 mod partition;
 mod portfolio;
 mod routes;
@@ -21,8 +25,11 @@ mod search;
 mod steps;
 mod tune;
 
+pub use aim::{Aimed, aim};
 pub use decode::Timed;
-pub use search::{Limits, Planned, Report, first, improve};
+pub use exact::improve;
+pub use objective::{Objective, TERMS, Values};
+pub use search::{Limits, Planned, Report, first};
 pub use steps::{Step, Steps};
 
 use crate::id::{Gpus, TaskId};
@@ -31,6 +38,26 @@ use crate::log::{ExecutionLog, Status};
 /// Tasks and where they run, in an order in which inputs come before what needs them: a plan cannot deadlock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(pub Vec<(TaskId, Gpus)>);
+
+/// Why no schedule is shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It is as short as the bound.
+    Bound,
+    /// Every other schedule was excluded. There is no shorter way to check this than to search again.
+    Search,
+}
+
+impl Proof {
+    /// As files spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Proof::Bound => "bound",
+            Proof::Search => "search",
+        }
+    }
+}
 
 impl Plan {
     /// What a run did, as a plan: in order of starts.

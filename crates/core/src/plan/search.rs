@@ -6,7 +6,7 @@ use super::cells;
 use super::decode::{Timed, is_exact};
 use super::partition::Partition;
 use super::portfolio;
-use super::{Plan, Steps};
+use super::{Plan, Proof, Steps};
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
@@ -38,6 +38,8 @@ pub struct Planned {
     pub found_by: String,
     /// What the plan says beyond the order, where models batch or share GPUs.
     pub steps: Option<Steps>,
+    /// Why no schedule is shorter, where that is known.
+    pub proof: Option<Proof>,
 }
 
 impl Planned {
@@ -153,7 +155,9 @@ impl Best<'_> {
         // What following it leads to, which can be sooner than what the search reckons with.
         let makespan = Timed::of(self.instance, &plan).makespan.since(Time::ZERO);
         if self.planned.as_ref().is_none_or(|best| makespan < best.makespan) {
-            let planned = Planned { plan, makespan, bound: self.bound.clone(), found_by, steps: None };
+            let bound = self.bound.clone();
+            let proof = (makespan == bound.value).then_some(Proof::Bound);
+            let planned = Planned { plan, makespan, bound, found_by, steps: None, proof };
             report(&planned);
             self.planned = Some(planned);
         }

@@ -2,6 +2,7 @@
 
 mod batched;
 mod engine;
+mod exact;
 mod generated;
 mod partition;
 mod planner;

@@ -3,7 +3,7 @@
 use crate::properties::problem;
 use crate::support::{Problem, SEED, makespan, run_all};
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{Limits, Timed, first, improve};
+use gswarm_core::plan::{Limits, Objective, Timed, Values, aim, first, improve};
 use gswarm_core::policy::{Follow, PolicyKind, carry_out};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, Time};
@@ -43,6 +43,35 @@ proptest! {
         for &kind in PolicyKind::ALL.iter().filter(|kind| same_problem(kind)) {
             let other = makespan(&run_all(&instance, kind));
             prop_assert!(plan.makespan <= other, "{} takes {other}, the plan {}", kind.name(), plan.makespan);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn no_policy_does_better_by_the_objective(mut problem in problem(), weights in [0u32..4, 0u32..4, 0u32..4, 0u32..4]) {
+        problem.mode = Mode::Offline;
+        let instance = problem.build();
+        let [makespan, latency, p99, switches] = weights.map(f64::from);
+        let objective = Objective { makespan, latency: latency + 0.1, p99, switches };
+        let aimed = aim(&instance, &objective, &Limits { rounds: 1, stop: &|| false, gap: 0.0, seed: SEED }, &mut |_| {});
+        prop_assert!(aimed.cost >= aimed.bound * (1.0 - 1e-12), "{} is below {}", aimed.cost, aimed.bound);
+        let least = Values::least(&instance);
+        for (is, bound) in [
+            (aimed.values.makespan, least.makespan),
+            (aimed.values.latency, least.latency),
+            (aimed.values.p99, least.p99),
+            (aimed.values.switches, least.switches),
+        ] {
+            prop_assert!(is >= bound - 1e-9, "{is} is below {bound}");
+        }
+        prop_assert_eq!(carried_out(&instance, &aimed.planned).0, aimed.planned.makespan.0, "by {}", aimed.planned.found_by);
+        let same_problem = |kind: &PolicyKind| kind.is_portfolio() && kind.residency(problem.cluster.residency) == problem.cluster.residency;
+        for &kind in PolicyKind::ALL.iter().filter(|kind| same_problem(kind)) {
+            let other = objective.cost(&Values::of(&instance, &run_all(&instance, kind)));
+            prop_assert!(aimed.cost <= other + 1e-9, "{} comes to {other}, the plan to {}", kind.name(), aimed.cost);
         }
     }
 }

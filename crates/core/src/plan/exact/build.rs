@@ -1,0 +1,158 @@
+//! From an instance to a small problem, and from its steps back to a plan.
+
+use super::problem::{MOST_GPUS, MOST_MODELS, MOST_TASKS, Model, Problem, Step, Task, Way};
+use super::shares::Setups;
+use super::symmetry::Symmetry;
+use crate::id::{Gpus, ModelId, RequestId, TaskId};
+use crate::instance::Instance;
+use crate::plan::Plan;
+use crate::plan::decode::{EMPTY, SwitchTable, is_exact};
+use crate::plan::routes::{Detours, Routes};
+
+/// A problem that is small enough, and what it is made from.
+pub(super) struct Small {
+    pub problem: Problem,
+}
+
+impl Small {
+    /// `None` where there are too many tasks, GPUs or models, or where times do not follow from a plan alone.
+    pub fn of(instance: &Instance) -> Option<Small> {
+        let gpus = instance.cluster.gpus as usize;
+        if !is_exact(instance) || instance.tasks() > MOST_TASKS || gpus > MOST_GPUS {
+            return None;
+        }
+        let mut used: Vec<ModelId> = instance.task_ids().map(|task| instance.model_of(task)).collect();
+        used.sort_unstable();
+        used.dedup();
+        if used.len() > MOST_MODELS {
+            return None;
+        }
+        let table = SwitchTable::straight(instance);
+        let routes = Routes::relaxed(instance, &table);
+        let models: Vec<Model> = used.iter().map(|&id| model(instance, &routes, &used, id)).collect();
+        let tasks = tasks(instance, &used);
+        let mut by_tail: Vec<usize> = (0..tasks.len()).collect();
+        by_tail.sort_by_key(|&at| std::cmp::Reverse(tasks[at].tail));
+        let setups = Setups::new(models.len(), |held, model| models[model].entry[held]);
+        let longest = |part: fn(&Way) -> u64| {
+            models.iter().flat_map(|model| model.ways.iter().flatten()).map(part).max().unwrap_or(0)
+        };
+        let problem = Problem {
+            gpus,
+            order: order(instance),
+            by_tail,
+            requests: requests(instance),
+            symmetry: symmetry(instance, &models, gpus),
+            longest_load: longest(|way| way.0) + longest(|way| way.1),
+            hops: hops(&models),
+            setups,
+            forced: (0..gpus).map(|gpu| forced(&models, gpu)).collect(),
+            tasks,
+            models,
+        };
+        Some(Small { problem })
+    }
+
+    pub fn plan(&self, instance: &Instance, steps: &[Step]) -> Plan {
+        let placed = |step: &Step| {
+            let task = TaskId::from(step.task);
+            (task, Gpus::new(step.window as u32, instance.models[instance.model_of(task)].gpus))
+        };
+        Plan(steps.iter().map(placed).collect())
+    }
+}
+
+fn model(instance: &Instance, routes: &Routes, used: &[ModelId], id: ModelId) -> Model {
+    let held = std::iter::once(EMPTY).chain(used.iter().map(|model| model.0 + 1));
+    let pairs = |held: u32| routes.ways(held, id, Detours::Always).iter().map(|way| (way.before, way.last));
+    let ways: Vec<Vec<Way>> = held.map(|held| pairs(held).collect()).collect();
+    let entry: Vec<u64> =
+        ways.iter().map(|ways| ways.iter().map(|way| way.0 + way.1).min().unwrap_or(0)).collect();
+    let itself = used.iter().position(|&model| model == id).map(|at| at + 1);
+    let others = entry.iter().enumerate().filter(|&(held, _)| Some(held) != itself);
+    Model {
+        width: instance.models[id].gpus as usize,
+        windows: instance.models[id].windows().map(|window| window.first.index()).collect(),
+        least_entry: others.map(|(_, &entry)| entry).min().unwrap_or(0),
+        ways,
+        entry,
+    }
+}
+
+fn tasks(instance: &Instance, used: &[ModelId]) -> Vec<Task> {
+    let mut tasks: Vec<Task> = instance
+        .task_ids()
+        .map(|task| Task {
+            execution: instance.execution(task).0,
+            arrival: instance.requests[instance.request_of(task)].arrival.0,
+            model: used.binary_search(&instance.model_of(task)).unwrap_or(0),
+            inputs: instance
+                .predecessors(task)
+                .map(|before| 1 << before.index())
+                .fold(0, |set, bit: u64| set | bit),
+            tail: 0,
+            request: instance.request_of(task).index(),
+        })
+        .collect();
+    for task in order(instance).into_iter().rev() {
+        let after = instance.successors(TaskId::from(task)).map(|after| after.index());
+        tasks[task].tail = after.map(|after| tasks[after].tail + tasks[after].execution).max().unwrap_or(0);
+    }
+    tasks
+}
+
+/// The tasks, inputs first.
+fn order(instance: &Instance) -> Vec<usize> {
+    let of_request = |request: &crate::instance::Request| {
+        let first = request.first_task.index();
+        let nodes = instance.workflows[request.workflow].order.iter();
+        nodes.map(move |&node| first + node as usize).collect::<Vec<usize>>()
+    };
+    instance.requests.iter().flat_map(of_request).collect()
+}
+
+fn requests(instance: &Instance) -> Vec<(usize, usize)> {
+    let of = |request: RequestId| {
+        (instance.requests[request].first_task.index(), instance.tasks_of(request).count())
+    };
+    instance.requests.keys().map(of).collect()
+}
+
+fn symmetry(instance: &Instance, models: &[Model], gpus: usize) -> Symmetry {
+    let looks = |request: RequestId| {
+        let spec = &instance.requests[request];
+        let times: Vec<u64> = instance.tasks_of(request).map(|task| instance.execution(task).0).collect();
+        (spec.workflow, spec.arrival, times)
+    };
+    let all: Vec<_> = instance.requests.keys().map(looks).collect();
+    let alike = (0..all.len()).map(|at| all.iter().position(|other| *other == all[at]).unwrap_or(at));
+    let set = |(first, count): (usize, usize)| (first..first + count).fold(0, |set, task| set | 1 << task);
+    let of_request = requests(instance).into_iter().map(set).collect();
+    // Windows of one width are alike, whatever the model.
+    let mut windows: Vec<u32> = Vec::new();
+    for model in models {
+        windows.extend(model.windows.iter().map(|&first| ((1 << model.width) - 1) << first));
+    }
+    windows.sort_unstable();
+    windows.dedup();
+    Symmetry::new(&alike.collect::<Vec<usize>>(), of_request, gpus, &windows)
+}
+
+/// The shortest chain of loads between what a GPU can hold, two by two; none leads to nothing.
+fn hops(models: &[Model]) -> Vec<u64> {
+    let row = MOST_MODELS + 1;
+    let mut hops = vec![u64::MAX / 4; row * row];
+    for held in 0..=models.len() {
+        for (number, model) in models.iter().enumerate() {
+            hops[held * row + number + 1] = model.entry[held];
+        }
+        hops[held * row + held] = 0;
+    }
+    hops
+}
+
+/// The models all of whose windows contain a GPU.
+fn forced(models: &[Model], gpu: usize) -> usize {
+    let always = |model: &Model| model.windows.iter().all(|&first| first <= gpu && gpu < first + model.width);
+    models.iter().enumerate().filter(|(_, model)| always(model)).map(|(at, _)| 1 << at).sum()
+}
