@@ -7,6 +7,7 @@
 //! - **replicas**: the work of one model over as many replicas as the cluster can hold, between the earliest moments at
 //!   which they can begin and the least that comes after them (Carlier).
 
+mod claim;
 mod entry;
 mod replicas;
 mod switching;
@@ -107,6 +108,30 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     bounds.extend(longest_path(instance, &slack));
     bounds.extend(instance.models.keys().filter_map(|model| replicas::bound(instance, &slack, model)));
     bounds
+}
+
+/// The least latency of each request, on any number of GPUs: its longest path behind the cheapest way to its models.
+#[must_use]
+pub fn least_latencies(instance: &Instance) -> IdVec<RequestId, Span> {
+    let slack = Slack::of(instance, &entry_costs(instance));
+    let ends = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
+    let latency = |(id, request): (RequestId, &crate::instance::Request)| {
+        let end = instance.tasks_of(id).map(ends).max().unwrap_or_default();
+        Span(end.0.saturating_sub(request.arrival.0))
+    };
+    instance.requests.iter_enumerated().map(latency).collect()
+}
+
+/// The GPU-time that each request takes at the least, in microseconds: execution time x GPUs at the best batch size.
+#[must_use]
+pub fn request_work(instance: &Instance) -> IdVec<RequestId, u128> {
+    let shares: IdVec<ModelId, u64> = instance.models.iter().map(best_share).collect();
+    let of_task = |task: TaskId| {
+        let model = instance.model_of(task);
+        let gpus = u128::from(instance.models[model].gpus);
+        u128::from(instance.execution(task).0) * gpus * u128::from(shares[model]) / 1_000_000
+    };
+    instance.requests.keys().map(|id| instance.tasks_of(id).map(of_task).sum()).collect()
 }
 
 /// The least that comes before each task can begin, and after it has ended.

@@ -3,6 +3,7 @@
 use super::{Plan, Planned};
 use crate::id::{Gpus, RequestId, TaskId};
 use crate::instance::Instance;
+use crate::log_file::BoundClaim;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -13,6 +14,8 @@ struct PlanFile {
     gpus: u32,
     makespan: f64,
     lower_bound: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bound: Option<BoundClaim>,
     found_by: String,
     plan: Vec<Entry>,
 }
@@ -36,6 +39,7 @@ pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -
         gpus: instance.cluster.gpus,
         makespan: planned.makespan.seconds(),
         lower_bound: planned.bound.value.seconds(),
+        bound: Some(planned.bound.claim(instance)),
         found_by: planned.found_by.clone(),
         plan: planned.plan.0.iter().map(entry).collect(),
     };
