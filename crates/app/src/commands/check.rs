@@ -152,7 +152,7 @@ fn violations(
 }
 
 /// The problem on a cluster whose numbers nobody has vouched for.
-fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, String> {
+pub fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, String> {
     let rate = cluster.switch.pcie_gb_per_s;
     let sizes = [("gpu_memory_gb", cluster.gpu_memory_gb), ("pcie_gb_per_s", rate)];
     for (field, value) in sizes {

@@ -1,0 +1,367 @@
+//! Explanations for people.
+
+use super::table::{grouped, table};
+use super::{count, heading, width, wrapped};
+use gswarm_core::explain::{
+    Alternative, CauseShare, Gap, GpuStory, Holder, IdleStory, NodeStory, RequestStory, Wait,
+};
+use gswarm_core::log_file::shown;
+use gswarm_core::{Span, Time};
+use std::fmt::Write;
+
+/// `12.4 s`, with thousands set apart.
+fn s(seconds: f64) -> String {
+    format!("{} s", grouped(seconds, 1))
+}
+
+fn at(time: Time) -> String {
+    s(time.seconds())
+}
+
+fn long(span: Span) -> String {
+    s(span.seconds())
+}
+
+fn percent(part: Span, whole: Span) -> String {
+    format!("{:.1}", if whole.0 == 0 { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 })
+}
+
+/// `GPU 3`, `GPUs 0-7`.
+fn gpus(all: &[u32]) -> String {
+    match all {
+        [one] => format!("GPU {one}"),
+        [first, .., last] => format!("GPUs {first}-{last}"),
+        [] => "no GPU".to_string(),
+    }
+}
+
+fn paragraph(text: &str) -> String {
+    format!("{}\n", wrapped(&shown(text), 0, width()))
+}
+
+/// Why a node started when it did.
+pub fn node(story: &NodeStory) -> String {
+    let (name, model) = (shown(&story.node), shown(&story.model));
+    let mut out = format!(
+        "{}\n\n",
+        heading(&format!(
+            "{name}: {model} on {}, {} to {}",
+            gpus(&story.gpus),
+            at(story.start),
+            at(story.end)
+        ))
+    );
+    if story.status != "completed" || story.attempt > 1 {
+        let _ = writeln!(out, "Attempt {}, {}.", story.attempt, story.status);
+    }
+    out += &paragraph(&ready(story));
+    out += &paragraph(&waited(story));
+    if !story.held_by.is_empty() {
+        let _ = write!(out, "\n{}\n\n{}\n", heading("What held its GPUs"), holders(&story.held_by));
+        if story.holders_left_out > 0 {
+            let _ = writeln!(out, "and {} before these", story.holders_left_out);
+        }
+    }
+    if let Some(text) = switched(story) {
+        let _ = write!(out, "\n{}\n\n{}", heading("The switch"), paragraph(&text));
+    }
+    let _ = write!(out, "\n{}\n\n{}\n\n", heading("Where it could have run"), windows(&story.alternatives));
+    out += &paragraph(&verdict(story));
+    out
+}
+
+fn ready(story: &NodeStory) -> String {
+    match story.inputs.as_slice() {
+        [] if story.attempt > 1 => format!("It could be tried again at {}.", at(story.ready)),
+        [] => format!("It waits for no other node: ready when its request arrived, at {}.", at(story.ready)),
+        [last, others @ ..] if last.end >= story.arrival => {
+            let rest = others.first().map_or(String::new(), |next| {
+                let more =
+                    if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
+                format!(", after {}{more} ({} before)", next.node, long(last.end.since(next.end)))
+            });
+            format!("Ready at {}: its last input, {}, ended then{rest}.", at(story.ready), last.node)
+        }
+        _ => format!("Ready at {}.", at(story.ready)),
+    }
+}
+
+fn waited(story: &NodeStory) -> String {
+    let Wait { total, executing, loading, switching, idle } = story.wait;
+    if total == Span::ZERO {
+        return "It started at once: its GPUs were free and its model was on them.".to_string();
+    }
+    let part = |span: Span, what: &str| (span.0 > 0).then(|| format!("{} {what}", long(span)));
+    let parts = [
+        part(executing, "while others executed on its GPUs"),
+        part(loading, "while models were loaded there for others"),
+        part(switching, "for its own model to be loaded"),
+        part(idle, "with its GPUs idle"),
+    ];
+    format!("It waited {}: {}.", long(total), parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn holders(all: &[Holder]) -> String {
+    let row = |one: &Holder| {
+        let order = match (one.overtook, one.went_first) {
+            (true, _) => "overtook it",
+            (_, true) => "went first",
+            _ => "was there",
+        };
+        vec![
+            shown(one.node.as_deref().unwrap_or("(load ahead)")).into_owned(),
+            shown(&one.model).into_owned(),
+            gpus(&one.gpus).replace("GPUs ", "").replace("GPU ", ""),
+            order.to_string(),
+            grouped(one.from.seconds(), 1),
+            grouped(one.to.seconds(), 1),
+            if one.load.0 > 0 { grouped(one.load.seconds(), 1) } else { "-".to_string() },
+        ]
+    };
+    table(&["node", "model", "GPUs", "order", "from s", "to s", "load s"], 4, all.iter().map(row))
+}
+
+fn switched(story: &NodeStory) -> Option<String> {
+    let length = story.wait.switching;
+    let old: Vec<String> = story
+        .replaced
+        .iter()
+        .map(|one| match one.waiting_nodes {
+            0 => format!("{}, for which no node was ready", one.model),
+            nodes => format!(
+                "{}, for which {} ({} of execution) could have gone on without a load",
+                one.model,
+                count(nodes as u64, "ready node"),
+                long(one.waiting_work)
+            ),
+        })
+        .collect();
+    match (old.is_empty(), length.0) {
+        (false, _) => Some(format!(
+            "Loading {} took {} and put it in the place of {}.",
+            story.model,
+            long(length),
+            old.join(" and ")
+        )),
+        (true, 0) => None,
+        (true, _) => Some(format!("Loading {} took {}; it displaced nothing.", story.model, long(length))),
+    }
+}
+
+fn windows(all: &[Alternative]) -> String {
+    let row = |one: &Alternative| {
+        let mut name = gpus(&one.gpus).replace("GPUs ", "").replace("GPU ", "");
+        if one.alike > 0 {
+            let _ = write!(name, " (+{})", one.alike);
+        }
+        let later = one.later_by as f64 / 1e6;
+        vec![
+            name,
+            if one.holds.is_empty() {
+                "nothing".to_string()
+            } else {
+                shown(&one.holds.join(", ")).into_owned()
+            },
+            match (one.chosen, one.free_room) {
+                (true, _) => "chosen",
+                (_, true) => "room",
+                _ => "used next",
+            }
+            .to_string(),
+            grouped(one.free_at.seconds(), 1),
+            grouped(one.load.seconds(), 1),
+            grouped(one.could_start.seconds(), 1),
+            if later == 0.0 {
+                "0.0".to_string()
+            } else {
+                format!("{}{}", if later > 0.0 { "+" } else { "" }, grouped(later, 1))
+            },
+        ]
+    };
+    table(&["GPUs", "held", "", "free s", "load s", "start s", "later s"], 3, all.iter().map(row))
+}
+
+/// What the table comes to.
+fn verdict(story: &NodeStory) -> String {
+    let others = || story.alternatives.iter().filter(|one| !one.chosen);
+    let sooner = |one: &&Alternative| one.later_by < 0;
+    let critical = if story.critical {
+        "The node is on its request's critical path: sooner here, sooner there."
+    } else {
+        "The node is not on its request's critical path: its request would not have ended sooner."
+    };
+    let best = if let Some(room) = others().filter(sooner).find(|one| one.free_room) {
+        format!(
+            "On {} it could have started {} sooner without moving anything else.",
+            gpus(&room.gpus),
+            s(-room.later_by as f64 / 1e6)
+        )
+    } else if let Some(best) = others().find(sooner) {
+        let next = best.taken_by.as_deref().map_or(String::new(), |next| format!(", ahead of {next}"));
+        format!(
+            "{} would have served it {} sooner{next}, which ran there instead.",
+            gpus(&best.gpus),
+            s(-best.later_by as f64 / 1e6)
+        )
+    } else if let Some(own) = story.alternatives.iter().find(|one| one.chosen && one.later_by < 0) {
+        format!(
+            "No other GPUs would have been sooner; on its own it could have started {} sooner by going first.",
+            s(-own.later_by as f64 / 1e6)
+        )
+    } else if let Some(next) = others().min_by_key(|one| one.later_by) {
+        match next.later_by {
+            0 => "Other GPUs would have been as good; none was better.".to_string(),
+            later => format!(
+                "No choice was better; the next best would have been {} later.",
+                s(later as f64 / 1e6)
+            ),
+        }
+    } else {
+        "There were no other GPUs to choose from.".to_string()
+    };
+    format!("{best} {critical}")
+}
+
+/// Where a request's time went.
+pub fn request(story: &RequestStory) -> String {
+    let (name, workflow) = (shown(&story.request), shown(&story.workflow));
+    let title = format!(
+        "{name} ({workflow}): {} from {} to {}",
+        long(story.latency),
+        at(story.arrival),
+        at(story.end)
+    );
+    let mut out = format!("{}\n\n", heading(&title));
+    let part = |what: &str, span: Span| {
+        (span.0 > 0).then(|| format!("{what} {} ({}%)", long(span), percent(span, story.latency)))
+    };
+    let parts = [
+        part("waiting", story.waiting),
+        part("switching", story.switching),
+        part("executing", story.executing),
+        part("failed attempts", story.retrying),
+    ];
+    out += &paragraph(&format!(
+        "On its critical path: {}.",
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    ));
+    out += &paragraph(&format!("With nothing in its way it would have taken {}.", long(story.undisturbed)));
+    if let Some(late) = story.late_by_seconds {
+        let text = if late > 0.0 {
+            format!("It missed its deadline by {}.", s(late))
+        } else {
+            format!("It met its deadline with {} to spare.", s(-late))
+        };
+        out += &paragraph(&text);
+    }
+    if !story.completed {
+        out += &paragraph("It never completed: what follows leads to the last node that ran.");
+    }
+    let rows = story.path.iter().map(|step| {
+        vec![
+            shown(&step.node).into_owned(),
+            shown(&step.model).into_owned(),
+            gpus(&step.gpus).replace("GPUs ", "").replace("GPU ", ""),
+            grouped(step.start.seconds(), 1),
+            grouped((step.waiting + step.retrying).seconds(), 1),
+            grouped(step.switching.seconds(), 1),
+            grouped(step.executing.seconds(), 1),
+            percent(Span(step.end.since(step.inputs).0), story.latency),
+        ]
+    });
+    let header = ["node", "model", "GPUs", "start s", "wait s", "switch s", "run s", "% of all"];
+    let _ = write!(out, "\n{}\n", table(&header, 3, rows));
+    let slack = |one: &gswarm_core::explain::Slack| format!("{} ({})", shown(&one.node), long(one.slack));
+    if !story.others.is_empty() {
+        let list: Vec<String> = story.others.iter().map(slack).collect();
+        let _ = write!(
+            out,
+            "\n{}",
+            paragraph(&format!("Off the path, with the time to spare: {}.", list.join(", ")))
+        );
+    }
+    out
+}
+
+/// What a GPU did.
+pub fn gpu(story: &GpuStory) -> String {
+    let share = |span| percent(span, story.makespan);
+    let mut out = format!("{}\n\n", heading(&format!("GPU {} over {}", story.gpu, long(story.makespan))));
+    let lost = if story.lost.0 > 0 { format!(", lost {}%", share(story.lost)) } else { String::new() };
+    out += &paragraph(&format!(
+        "Executing {}%, switching {}%, idle {}% ({}){lost}.",
+        share(story.executing),
+        share(story.switching),
+        share(story.idle),
+        long(story.idle)
+    ));
+    let rows = story.models.iter().map(|one| {
+        vec![
+            shown(&one.model).into_owned(),
+            grouped(one.executions as f64, 0),
+            grouped(one.executing.seconds(), 1),
+            share(one.executing),
+            grouped(one.loads as f64, 0),
+            grouped(one.switching.seconds(), 1),
+            share(one.switching),
+        ]
+    });
+    let header = ["model", "executions", "run s", "%", "loads", "load s", "%"];
+    let _ = write!(out, "\n{}\n", table(&header, 1, rows));
+    if story.idle.0 > 0 {
+        let _ = write!(out, "\n{}\n\n{}", heading("Why it was idle"), causes(&story.causes));
+        out += &gaps(&story.gaps, story.gap_count, false);
+    }
+    out
+}
+
+/// Why GPUs were idle.
+pub fn idle(story: &IdleStory) -> String {
+    let title = format!(
+        "{} idle {:.1}% of {}: {} GPU-seconds in {}",
+        number_of_gpus(story.gpus),
+        100.0 * story.idle_share,
+        long(story.makespan),
+        grouped(story.idle_gpu_seconds, 1),
+        count(story.gap_count as u64, "gap")
+    );
+    let mut out = format!("{}\n\n{}", heading(&title), causes(&story.causes));
+    out += &gaps(&story.gaps, story.gap_count, true);
+    out
+}
+
+fn number_of_gpus(number: u32) -> String {
+    if number == 1 { "1 GPU,".to_string() } else { format!("{number} GPUs,") }
+}
+
+fn causes(all: &[CauseShare]) -> String {
+    let rows = all.iter().filter(|one| one.gpu_seconds > 0.0).map(|one| {
+        vec![one.cause.title().to_string(), grouped(one.gpu_seconds, 1), format!("{:.2}", 100.0 * one.share)]
+    });
+    format!("{}\n", table(&["reason", "GPU-seconds", "% of all"], 1, rows))
+}
+
+fn gaps(all: &[Gap], total: usize, with_gpu: bool) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let title = if all.len() < total {
+        format!("The {} longest of {total} gaps", all.len())
+    } else {
+        "All gaps".to_string()
+    };
+    let mut out = format!("\n{}\n\n", heading(&title));
+    for gap in all {
+        let gpu = if with_gpu { format!("GPU {:<4} ", gap.gpu) } else { String::new() };
+        let _ = writeln!(out, "{gpu}{:>10}  from {} to {}", long(gap.length), at(gap.from), at(gap.to));
+        let most = if gap.for_this < gap.length {
+            format!(" ({} of it)", long(gap.for_this))
+        } else {
+            String::new()
+        };
+        let example = gap.example.as_deref().map_or(String::new(), |text| format!("; {text}"));
+        let reason = format!("{}{most}{example}", gap.cause.title());
+        let _ = writeln!(out, "{}", wrapped(&shown(&reason), 4, width()));
+    }
+    out
+}
