@@ -69,7 +69,7 @@ fn plot(points: &[Point], target: &Target) -> String {
     let columns = width().saturating_sub(24).clamp(20, 60);
     let place = |value: f64| ((value / largest * columns as f64).round() as usize).min(columns);
     let line = place(limit).min(columns - 1);
-    for point in points {
+    for point in thinned(points) {
         let value = point.get(target.measure);
         let filled = place(value);
         let bar: String = (0..columns)
@@ -82,6 +82,19 @@ fn plot(points: &[Point], target: &Target) -> String {
         let _ = writeln!(out, "{:>6} {bar} {}", point.gpus, grouped(value, 1));
     }
     out
+}
+
+/// Enough rows to see the shape.
+const ROWS: usize = 16;
+
+/// The first, the last, the fewest that do, the one before, and others between where there are many.
+fn thinned(points: &[Point]) -> impl Iterator<Item = &Point> {
+    let stride = points.len().div_ceil(ROWS).max(1);
+    let first_met = points.iter().position(|point| point.met).unwrap_or(points.len());
+    points.iter().enumerate().filter_map(move |(place, point)| {
+        let edge = place + 1 == points.len() || place == first_met || place + 1 == first_met;
+        (edge || place % stride == 0).then_some(point)
+    })
 }
 
 fn recommendation(question: &Question<'_>, sizing: &Sizing) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Explanations for people.
 
-use super::table::{grouped, table};
+use super::table::{fitted, grouped, table};
 use super::{count, heading, width, wrapped};
 use gswarm_core::explain::{
     Alternative, CauseShare, Gap, GpuStory, Holder, IdleStory, NodeStory, RequestStory, Wait,
@@ -56,6 +56,9 @@ pub fn node(story: &NodeStory) -> String {
     }
     out += &paragraph(&ready(story));
     out += &paragraph(&waited(story));
+    if let Some(text) = queued(story) {
+        out += &paragraph(&text);
+    }
     if !story.held_by.is_empty() {
         let _ = write!(out, "\n{}\n\n{}\n", heading("What held its GPUs"), holders(&story.held_by));
         if story.holders_left_out > 0 {
@@ -101,6 +104,22 @@ fn waited(story: &NodeStory) -> String {
     format!("It waited {}: {}.", long(total), parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
+/// Who else waited, where that has to do with its wait.
+fn queued(story: &NodeStory) -> Option<String> {
+    let (before, overtook) = (story.queue.before as u64, story.queue.overtook as u64);
+    if story.wait.total == story.wait.switching || before + overtook == 0 {
+        return None;
+    }
+    let were = |number: u64| if number == 1 { "was" } else { "were" };
+    Some(format!(
+        "{} {} waiting already when it was ready; {} that {} ready later took GPUs before it.",
+        count(before, "node"),
+        were(before),
+        count(overtook, "node"),
+        were(overtook)
+    ))
+}
+
 fn holders(all: &[Holder]) -> String {
     let row = |one: &Holder| {
         let order = match (one.overtook, one.went_first) {
@@ -118,7 +137,8 @@ fn holders(all: &[Holder]) -> String {
             if one.load.0 > 0 { grouped(one.load.seconds(), 1) } else { "-".to_string() },
         ]
     };
-    table(&["node", "model", "GPUs", "order", "from s", "to s", "load s"], 4, all.iter().map(row))
+    let header = ["node", "model", "GPUs", "order", "from s", "to s", "load s"];
+    fitted(&header, 4, all.iter().map(row).collect(), width())
 }
 
 fn switched(story: &NodeStory) -> Option<String> {
@@ -178,7 +198,8 @@ fn windows(all: &[Alternative]) -> String {
             },
         ]
     };
-    table(&["GPUs", "held", "", "free s", "load s", "start s", "later s"], 3, all.iter().map(row))
+    let header = ["GPUs", "held", "", "free s", "load s", "start s", "later s"];
+    fitted(&header, 3, all.iter().map(row).collect(), width())
 }
 
 /// What the table comes to.
@@ -197,9 +218,14 @@ fn verdict(story: &NodeStory) -> String {
             s(-room.later_by as f64 / 1e6)
         )
     } else if let Some(best) = others().find(sooner) {
-        let next = best.taken_by.as_deref().map_or(String::new(), |next| format!(", ahead of {next}"));
+        let order =
+            if best.taken_by_was_first { "which was ready no later" } else { "which was ready later" };
+        let instead = best
+            .taken_by
+            .as_deref()
+            .map_or(String::new(), |next| format!(", in the place of {next}, {order}"));
         format!(
-            "{} would have served it {} sooner{next}, which ran there instead.",
+            "{} would have served it {} sooner{instead}.",
             gpus(&best.gpus),
             s(-best.later_by as f64 / 1e6)
         )
@@ -270,7 +296,7 @@ pub fn request(story: &RequestStory) -> String {
         ]
     });
     let header = ["node", "model", "GPUs", "start s", "wait s", "switch s", "run s", "% of all"];
-    let _ = write!(out, "\n{}\n", table(&header, 3, rows));
+    let _ = write!(out, "\n{}\n", fitted(&header, 3, rows.collect(), width()));
     let slack = |one: &gswarm_core::explain::Slack| format!("{} ({})", shown(&one.node), long(one.slack));
     if !story.others.is_empty() {
         let list: Vec<String> = story.others.iter().map(slack).collect();
@@ -307,7 +333,7 @@ pub fn gpu(story: &GpuStory) -> String {
         ]
     });
     let header = ["model", "executions", "run s", "%", "loads", "load s", "%"];
-    let _ = write!(out, "\n{}\n", table(&header, 1, rows));
+    let _ = write!(out, "\n{}\n", fitted(&header, 1, rows.collect(), width()));
     if story.idle.0 > 0 {
         let _ = write!(out, "\n{}\n\n{}", heading("Why it was idle"), causes(&story.causes));
         out += &gaps(&story.gaps, story.gap_count, false);
@@ -351,17 +377,35 @@ fn gaps(all: &[Gap], total: usize, with_gpu: bool) -> String {
         "All gaps".to_string()
     };
     let mut out = format!("\n{}\n\n", heading(&title));
-    for gap in all {
-        let gpu = if with_gpu { format!("GPU {:<4} ", gap.gpu) } else { String::new() };
+    // A model on several GPUs leaves the same gap on all of them.
+    let same = |one: &Gap, next: &Gap| {
+        next.gpu == one.gpu + 1 && (one.from, one.to, one.cause) == (next.from, next.to, next.cause)
+    };
+    for alike in all.chunk_by(same) {
+        let gap = &alike[0];
+        let ids: Vec<u32> = alike.iter().map(|gap| gap.gpu).collect();
+        let gpu = if with_gpu { format!("{:<12} ", gpus(&ids)) } else { String::new() };
         let _ = writeln!(out, "{gpu}{:>10}  from {} to {}", long(gap.length), at(gap.from), at(gap.to));
         let most = if gap.for_this < gap.length {
             format!(" ({} of it)", long(gap.for_this))
         } else {
             String::new()
         };
-        let example = gap.example.as_deref().map_or(String::new(), |text| format!("; {text}"));
-        let reason = format!("{}{most}{example}", gap.cause.title());
+        let reason = format!("{}{most}{}", gap.cause.title(), example(gap));
         let _ = writeln!(out, "{}", wrapped(&shown(&reason), 4, width()));
     }
     out
+}
+
+fn example(gap: &Gap) -> String {
+    gap.example.as_ref().map_or(String::new(), |one| {
+        let needs = if one.gpus_needed > 1 { format!(" on {} GPUs", one.gpus_needed) } else { String::new() };
+        let node = format!("{} ({}{needs})", one.node, one.model);
+        let ready = at(one.ready);
+        if one.waited {
+            format!("; {node} was ready from {ready}")
+        } else {
+            format!("; next {node}, ready at {ready}")
+        }
+    })
 }

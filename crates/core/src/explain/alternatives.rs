@@ -33,6 +33,8 @@ pub struct Alternative {
     pub free_room: bool,
     /// What took these GPUs next, as `request/node`.
     pub taken_by: Option<String>,
+    /// Whether that was ready before the node was, or with it.
+    pub taken_by_was_first: bool,
     /// Whether these are the GPUs that it ran on.
     pub chosen: bool,
 }
@@ -98,6 +100,12 @@ fn alternative(timeline: &Timeline<'_>, one: &Execution, model: ModelId, gpus: G
                 instance.task_name(timeline.log.executions[number as usize].task)
             }
             What::LoadAhead(_) => format!("a load of {}", instance.models[piece.model].name),
+        }),
+        taken_by_was_first: next.is_some_and(|piece| match piece.what {
+            What::Execution(number) | What::LoadFor(number) => {
+                timeline.log.executions[number as usize].ready <= one.ready
+            }
+            What::LoadAhead(_) => false,
         }),
         chosen,
     }

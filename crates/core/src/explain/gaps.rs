@@ -87,9 +87,25 @@ pub struct Gap {
     /// How long that held.
     #[serde(rename = "cause_seconds", serialize_with = "length")]
     pub for_this: Span,
-    /// A node that shows it: one that was ready, or the next one on the GPU.
+    /// A node that shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<String>,
+    pub example: Option<Example>,
+}
+
+/// A node that shows why a GPU was idle: one that was ready and waited; or, where none was, the next on the GPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Example {
+    /// `request/node`.
+    pub node: String,
+    /// Its model.
+    pub model: String,
+    /// How many GPUs that needs.
+    pub gpus_needed: u32,
+    /// When its inputs were there.
+    #[serde(rename = "ready_seconds", serialize_with = "moment")]
+    pub ready: Time,
+    /// Whether it waited during the gap; else it came after it.
+    pub waited: bool,
 }
 
 impl Gap {

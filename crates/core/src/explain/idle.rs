@@ -1,6 +1,6 @@
 //! Why GPUs stood idle, over the whole run.
 
-use super::gaps::{Cause, CauseShare, Gap, shares, sweep};
+use super::gaps::{Cause, CauseShare, Example, Gap, shares, sweep};
 use super::timeline::{Timeline, What, begun};
 use super::{length, share};
 use crate::id::GpuId;
@@ -30,12 +30,15 @@ pub struct IdleStory {
     pub gaps: Vec<Gap>,
 }
 
+/// A gap's length, its start and GPU, and its place among those that are kept.
+type Rank = (Span, Reverse<(Time, u32)>, usize);
+
 /// Why GPUs stood idle; `most` of the gaps are told one by one.
 #[must_use]
 pub fn idle(timeline: &Timeline<'_>, most: usize) -> IdleStory {
     let mut totals = [0u128; 5];
     let mut count = 0;
-    let mut longest: BinaryHeap<Reverse<(Span, Reverse<(Time, u32)>, usize)>> = BinaryHeap::new();
+    let mut longest: BinaryHeap<Reverse<Rank>> = BinaryHeap::new();
     let mut kept: Vec<Gap> = Vec::new();
     sweep(timeline, |gap, by_cause| {
         count += 1;
@@ -69,39 +72,36 @@ pub fn idle(timeline: &Timeline<'_>, most: usize) -> IdleStory {
 }
 
 /// A node that shows the reason for a gap: the one that was ready first of those that waited, or what came next on the GPU.
-pub(super) fn example(timeline: &Timeline<'_>, gap: &Gap) -> Option<String> {
+pub(super) fn example(timeline: &Timeline<'_>, gap: &Gap) -> Option<Example> {
     let (instance, log) = (timeline.instance, timeline.log);
+    let model_of = |one: &Execution| &instance.models[instance.model_of(one.task)];
+    let told = |one: &Execution, waited| Example {
+        node: instance.task_name(one.task),
+        model: model_of(one).name.clone(),
+        gpus_needed: model_of(one).gpus,
+        ready: one.ready,
+        waited,
+    };
     match gap.cause {
         Cause::Choice | Cause::TooNarrow => {
-            let fits_alone = |one: &Execution| {
-                let model = instance.model_of(one.task);
-                instance.models[model].windows().any(|window| window.contains(GpuId(gap.gpu)))
-            };
+            let reaches =
+                |one: &&Execution| model_of(one).windows().any(|window| window.contains(GpuId(gap.gpu)));
             let waits = |one: &&Execution| one.ready < gap.to && begun(one) > gap.from.max(one.ready);
-            let waiting = log.executions.iter().filter(waits).filter(|one| fits_alone(one));
-            // Of a wait for GPUs in a row, one that needs several is the example; of a choice, one that needs fewest.
+            // Of a wait for GPUs in a row, one that needs many is the example; of a choice, one that needs few.
             let rank = |one: &&Execution| {
-                let width = instance.models[instance.model_of(one.task)].gpus;
+                let width = model_of(one).gpus;
                 let width = if gap.cause == Cause::Choice { width } else { u32::MAX - width };
                 (width, one.ready, one.task)
             };
-            let one = waiting.min_by_key(rank)?;
-            let model = &instance.models[instance.model_of(one.task)];
-            let needs = if model.gpus > 1 { format!(" on {} GPUs", model.gpus) } else { String::new() };
-            let (name, since) = (instance.task_name(one.task), one.ready.seconds());
-            Some(format!("{name} ({}{needs}) was ready from {since:.1} s", model.name))
+            let waiting = log.executions.iter().filter(waits).filter(reaches);
+            waiting.min_by_key(rank).map(|one| told(one, true))
         }
-        Cause::Inputs | Cause::Arrivals => {
-            let next = timeline.next(GpuId(gap.gpu), gap.to)?;
-            match next.what {
-                What::Execution(number) | What::LoadFor(number) => {
-                    let one = &log.executions[number as usize];
-                    let name = instance.task_name(one.task);
-                    Some(format!("next: {name}, ready at {:.1} s", one.ready.seconds()))
-                }
-                What::LoadAhead(_) => Some(format!("next: {} is loaded", instance.models[next.model].name)),
+        Cause::Inputs | Cause::Arrivals => match timeline.next(GpuId(gap.gpu), gap.to)?.what {
+            What::Execution(number) | What::LoadFor(number) => {
+                Some(told(&log.executions[number as usize], false))
             }
-        }
+            What::LoadAhead(_) => None,
+        },
         Cause::Tail => None,
     }
 }

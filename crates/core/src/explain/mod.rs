@@ -15,10 +15,10 @@ mod wait;
 
 pub use alternatives::Alternative;
 pub use find::{Unknown, find_request, find_task};
-pub use gaps::{Cause, CauseShare, Gap};
+pub use gaps::{Cause, CauseShare, Example, Gap};
 pub use gpu::{GpuStory, ModelShare, gpu};
 pub use idle::{IdleStory, idle};
-pub use node::{Holder, Input, NodeStory, Replaced, node};
+pub use node::{Holder, Input, NodeStory, Queue, Replaced, node};
 pub use request::{RequestStory, Slack, Step, request};
 pub use timeline::Timeline;
 pub use wait::Wait;

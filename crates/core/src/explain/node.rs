@@ -56,6 +56,15 @@ pub struct Replaced {
     pub waiting_work: Span,
 }
 
+/// A node's place among all that waited for GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Queue {
+    /// Nodes that were ready before it and had no GPUs yet when it was ready.
+    pub before: usize,
+    /// Nodes that were ready later and took GPUs before it did.
+    pub overtook: usize,
+}
+
 /// Why a node started when it did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeStory {
@@ -87,6 +96,8 @@ pub struct NodeStory {
     pub end: Time,
     /// How the time between was spent.
     pub wait: Wait,
+    /// Who else waited.
+    pub queue: Queue,
     /// What held its GPUs meanwhile, in order of time; the last ones where there are many.
     pub held_by: Vec<Holder>,
     /// Holders before those.
@@ -128,6 +139,7 @@ pub fn node(timeline: &Timeline<'_>, task: TaskId) -> Option<NodeStory> {
         start: one.start,
         end: one.end,
         wait: Wait::of(timeline, one),
+        queue: queue(timeline, one),
         held_by,
         holders_left_out,
         replaced: replaced(timeline, one),
@@ -135,6 +147,15 @@ pub fn node(timeline: &Timeline<'_>, task: TaskId) -> Option<NodeStory> {
         critical: one.status == Status::Completed
             && critical_path(timeline, instance.request_of(task)).contains(&task),
     })
+}
+
+fn queue(timeline: &Timeline<'_>, one: &Execution) -> Queue {
+    let mut queue = Queue::default();
+    for other in timeline.log.executions.iter().filter(|other| other.task != one.task) {
+        queue.before += usize::from(other.ready < one.ready && begun(other) > one.ready);
+        queue.overtook += usize::from(other.ready > one.ready && begun(other) < begun(one));
+    }
+    queue
 }
 
 /// Who held any of its GPUs between ready and start, in order of time.

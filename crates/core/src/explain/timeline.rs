@@ -132,9 +132,9 @@ impl<'a> Timeline<'a> {
     pub(super) fn held(&self, gpu: GpuId, at: Time) -> Vec<ModelId> {
         let row = &self.rows[gpu.index()];
         let end = row.partition_point(|&piece| self.pieces[piece as usize].start < at);
-        let before = row[..end].iter().map(|&piece| &self.pieces[piece as usize]);
+        let mut before = row[..end].iter().map(|&piece| &self.pieces[piece as usize]);
         if self.instance.cluster.residency == Residency::Single {
-            return before.last().map(|piece| piece.model).into_iter().collect();
+            return before.next_back().map(|piece| piece.model).into_iter().collect();
         }
         let mut held: Vec<ModelId> = Vec::new();
         for piece in before {

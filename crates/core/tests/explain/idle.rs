@@ -34,9 +34,11 @@ fn every_idle_second_of_a_log_by_hand_has_its_reason() {
     assert_eq!(story.gap_count, 6);
     assert_eq!((story.gaps[0].gpu, story.gaps[0].length), (1, Span::from_seconds(38.0)));
     assert_eq!(story.gaps[0].cause, Cause::Choice);
-    assert_eq!(story.gaps[0].example.as_deref(), Some("r2/write (a) was ready from 5.0 s"));
+    let example = story.gaps[0].example.clone().unwrap();
+    assert_eq!((example.node.as_str(), example.ready, example.waited), ("r2/write", at(5.0), true));
     let narrow = story.gaps.iter().find(|gap| gap.cause == Cause::TooNarrow).unwrap();
-    assert_eq!(narrow.example.as_deref(), Some("r3/join (wide on 2 GPUs) was ready from 5.0 s"));
+    let example = narrow.example.clone().unwrap();
+    assert_eq!((example.node.as_str(), example.gpus_needed), ("r3/join", 2));
     assert_eq!(explain::idle(&timeline, 2).gaps.len(), 2);
 
     let gpu = explain::gpu(&timeline, GpuId(0), 10);

@@ -127,7 +127,7 @@ fn a_large_run() {
     time("idle", start);
     println!("{:?}", story.causes);
     let start = Instant::now();
-    explain::gpu(&timeline, GpuId(3), 10);
+    assert!(explain::gpu(&timeline, GpuId(3), 10).gaps.len() <= 10);
     time("gpu", start);
     let start = Instant::now();
     explain::node(&timeline, gswarm_core::TaskId(500_000)).unwrap();
