@@ -76,12 +76,16 @@ pub(super) fn alternatives(timeline: &Timeline<'_>, one: &Execution) -> Vec<Alte
 
 fn alternative(timeline: &Timeline<'_>, one: &Execution, model: ModelId, gpus: Gpus) -> Alternative {
     let instance = timeline.instance;
-    let free_at = gpus.iter().map(|gpu| free_at(timeline, one, gpu)).max().unwrap_or(one.ready);
-    let load = timeline.load_cost(model, gpus, free_at.max(Time(one.ready.0 + 1)));
+    // From the moment that it was ready, its GPUs are kept for it, each as soon as it falls free.
+    let frees: Vec<Time> = gpus.iter().map(|gpu| free_at(timeline, one, gpu)).collect();
+    let held: Vec<Vec<ModelId>> =
+        gpus.iter().zip(&frees).map(|(gpu, &free)| timeline.held(gpu, free)).collect();
+    let free_at = frees.into_iter().max().unwrap_or(one.ready);
+    let load = held.iter().map(|held| timeline.gpu_cost(model, held)).max().unwrap_or(Span::ZERO);
     let chosen = gpus == one.gpus;
     // A model that was brought in ahead is no reason for a later start.
     let could_start = if chosen && one.start < free_at + load { one.start } else { free_at + load };
-    let mut holds: Vec<ModelId> = gpus.iter().flat_map(|gpu| timeline.held(gpu, free_at)).collect();
+    let mut holds: Vec<ModelId> = held.into_iter().flatten().collect();
     holds.sort_unstable();
     holds.dedup();
     let next = gpus.iter().filter_map(|gpu| next_of_others(timeline, one, gpu, free_at));

@@ -71,7 +71,7 @@ pub fn idle(timeline: &Timeline<'_>, most: usize) -> IdleStory {
     }
 }
 
-/// A node that shows the reason for a gap: the one that was ready first of those that waited, or what came next on the GPU.
+/// A node that shows the reason for a gap: one that waited, or what came next on the GPU.
 pub(super) fn example(timeline: &Timeline<'_>, gap: &Gap) -> Option<Example> {
     let (instance, log) = (timeline.instance, timeline.log);
     let model_of = |one: &Execution| &instance.models[instance.model_of(one.task)];
@@ -86,13 +86,11 @@ pub(super) fn example(timeline: &Timeline<'_>, gap: &Gap) -> Option<Example> {
         Cause::Choice | Cause::TooNarrow => {
             let reaches =
                 |one: &&Execution| model_of(one).windows().any(|window| window.contains(GpuId(gap.gpu)));
+            // Those that waited in the middle of it say most; of them the one that needs fewest GPUs.
+            let middle = gap.from + Span(gap.length.0 / 2);
+            let at_middle = |one: &Execution| one.ready <= middle && begun(one) > middle;
             let waits = |one: &&Execution| one.ready < gap.to && begun(one) > gap.from.max(one.ready);
-            // Of a wait for GPUs in a row, one that needs many is the example; of a choice, one that needs few.
-            let rank = |one: &&Execution| {
-                let width = model_of(one).gpus;
-                let width = if gap.cause == Cause::Choice { width } else { u32::MAX - width };
-                (width, one.ready, one.task)
-            };
+            let rank = |one: &&Execution| (!at_middle(one), model_of(one).gpus, one.ready, one.task);
             let waiting = log.executions.iter().filter(waits).filter(reaches);
             waiting.min_by_key(rank).map(|one| told(one, true))
         }

@@ -150,12 +150,7 @@ impl<'a> Timeline<'a> {
         held
     }
 
-    /// What bringing `model` onto these GPUs at `at` would take, by the rules of the cluster; zero where it is there.
-    pub(super) fn load_cost(&self, model: ModelId, gpus: Gpus, at: Time) -> Span {
-        gpus.iter().map(|gpu| self.gpu_cost(model, &self.held(gpu, at))).max().unwrap_or(Span::ZERO)
-    }
-
-    /// The same for one GPU that holds `held`.
+    /// What bringing `model` onto a GPU that holds `held` would take, by the rules of the cluster; zero where it is there.
     pub(super) fn gpu_cost(&self, model: ModelId, held: &[ModelId]) -> Span {
         if held.contains(&model) {
             return Span::ZERO;
