@@ -13,6 +13,17 @@ pub enum BoundClaim {
     Area { gpus: u32, work_gpu_seconds: f64 },
     /// The same, plus the GPU-time that every shorter schedule spends without executing.
     Switching { gpus: u32, work_gpu_seconds: f64, loading_gpu_seconds: f64 },
+    /// All work, plus what GPUs lose on their way from model to model, proved by what each leaving and entering is worth.
+    Visits {
+        gpus: u32,
+        work_gpu_seconds: f64,
+        lost_gpu_seconds: f64,
+        begin_seconds: f64,
+        end_seconds: f64,
+        prices: Vec<VisitPrice>,
+    },
+    /// All work, where a node shares its GPUs only as far as its request leaves it time to.
+    Pace { gpus: u32, work_gpu_seconds: f64, idle_gpu_seconds: f64 },
     /// A chain of one request, behind the least that comes before it.
     Path { request_id: String, node_ids: Vec<String>, head_seconds: f64 },
     /// The nodes of one model with at least this before them and at least that behind them, on its replicas.
@@ -25,6 +36,18 @@ pub enum BoundClaim {
     },
 }
 
+/// What a visit of a model is worth in the proof of a bound by visits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // The fields are those of docs/planning.md.
+pub struct VisitPrice {
+    pub model_name: String,
+    /// GPUs that visit it at the least.
+    pub visits: u64,
+    pub leave_seconds: f64,
+    pub enter_seconds: f64,
+}
+
 impl BoundClaim {
     /// The name of the argument.
     #[must_use]
@@ -32,6 +55,8 @@ impl BoundClaim {
         match self {
             BoundClaim::Area { .. } => "area",
             BoundClaim::Switching { .. } => "switching",
+            BoundClaim::Visits { .. } => "visits",
+            BoundClaim::Pace { .. } => "pace",
             BoundClaim::Path { .. } => "path",
             BoundClaim::Replicas { .. } => "replicas",
         }

@@ -10,7 +10,7 @@ mod shown;
 mod summary;
 mod write;
 
-pub use bound::{BoundClaim, BoundRecord};
+pub use bound::{BoundClaim, BoundRecord, VisitPrice};
 pub use bound_file::BoundFile;
 pub use raw::Record;
 pub(crate) use shown::is_plain;

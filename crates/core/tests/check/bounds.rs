@@ -130,6 +130,29 @@ fn the_bounds_of_every_problem_pass() {
     }
 }
 
+#[test]
+fn rounding_of_loads_and_switches_is_no_violation() {
+    // Sizes that are no multiple of anything: a load and a switch round on their own, their sum rounds once; 60 replicas.
+    for step in 0..40 {
+        let odd = f64::from(step) * 0.000_003_7;
+        let scenario = Scenario {
+            models: vec![
+                model("narrow", 14.0 + odd, 1, 30.0 + odd / 7.0),
+                model("wide", 130.0 + odd * 3.0, 3, 80.0),
+                model("small", 1.0 + odd * 1.3, 1, 4.0 + odd / 3.0),
+            ],
+            workflows: vec![workflow("chain", &[("x", 0), ("y", 1), ("z", 2)], &[(0, 1), (1, 2)])],
+            requests: (0..150)
+                .map(|id| request(&format!("r{id}"), 0, 0.0, &[7.0 + odd, 1.0 + f64::from(id), 3.0]))
+                .collect(),
+            ..Scenario::default()
+        };
+        let instance = Instance::build(&scenario, cluster(60, None), Mode::Offline).unwrap();
+        let file = file(&instance, &all_bounds(&instance));
+        assert_eq!(codes(&instance, &file), [], "{step}: {file:#}");
+    }
+}
+
 /// The figures of a witness, each made larger and smaller, by a little and by much.
 fn damages(witness: &Value) -> Vec<Value> {
     let mut all = Vec::new();
@@ -226,4 +249,75 @@ fn what_is_said_of_the_whole_file_has_to_be_one_of_its_bounds() {
     assert!(codes(&instance, &good).contains(&Code::BoundWitness));
     assert!(BoundFile::read_bytes(b"{\"executions\": []}").is_none());
     assert!(BoundFile::read_bytes(b"nonsense").is_none());
+}
+
+/// So many requests of 10 s of one model that takes 30 s to load, on one GPU.
+fn one_model(requests: u32, slowdown: Option<&[(u32, f64)]>) -> Instance {
+    let alone = model("a", 14.0, 1, 30.0);
+    let scenario = Scenario {
+        models: vec![slowdown.map_or(alone.clone(), |points| batched(alone, points))],
+        workflows: vec![workflow("one", &[("x", 0)], &[])],
+        requests: (0..requests).map(|id| request(&format!("r{id}"), 0, 0.0, &[10.0])).collect(),
+        ..Scenario::default()
+    };
+    Instance::build(&scenario, cluster(1, None), Mode::Offline).unwrap()
+}
+
+fn one_bound(seconds: f64, witness: Value) -> Value {
+    json!({"gpus": 1, "lower_bound": seconds, "bounds": [{"seconds": seconds, "witness": witness}]})
+}
+
+#[test]
+fn prices_prove_what_is_lost_between_models() {
+    // Two executions behind the load: 20 s of work, 30 s lost at the beginning, 50 s.
+    let instance = one_model(2, None);
+    let witness = |begin: f64, end: f64, leave: f64, enter: f64, visits: u64, lost: f64| {
+        json!({
+            "argument": "visits", "gpus": 1, "work_gpu_seconds": 20.0, "lost_gpu_seconds": lost,
+            "begin_seconds": begin, "end_seconds": end,
+            "prices": [{"model_name": "a", "visits": visits, "leave_seconds": leave, "enter_seconds": enter}],
+        })
+    };
+    let good = witness(30.0, 0.0, 0.0, 0.0, 1, 30.0);
+    assert_eq!(codes(&instance, &one_bound(50.0, good.clone())), []);
+    // The same worth, on the other side of the step.
+    assert_eq!(codes(&instance, &one_bound(50.0, witness(25.0, 0.0, 0.0, 5.0, 1, 30.0))), []);
+    assert_eq!(codes(&instance, &one_bound(50.1, good.clone())), [Code::BoundValue]);
+    let bad = [
+        witness(31.0, 0.0, 0.0, 0.0, 1, 31.0),
+        witness(30.0, 1.0, 0.0, 0.0, 1, 31.0),
+        witness(30.0, 0.0, 1.0, 0.0, 1, 31.0),
+        witness(30.0, 0.0, 0.0, 1.0, 1, 31.0),
+        witness(25.0, 0.0, 0.0, 5.0, 2, 35.0),
+        witness(30.0, 0.0, 0.0, 0.0, 1, 31.0),
+        witness(f64::MAX, 0.0, 0.0, 0.0, 1, 30.0),
+    ];
+    for witness in bad {
+        assert_eq!(codes(&instance, &one_bound(50.0, witness.clone())), [Code::BoundWitness], "{witness:#}");
+    }
+    let mut unknown = good.clone();
+    unknown["prices"][0]["model_name"] = "z".into();
+    assert_eq!(codes(&instance, &one_bound(50.0, unknown)), [Code::BoundWitness]);
+    let mut twice = good;
+    twice["prices"] = json!([twice["prices"][0], twice["prices"][0]]);
+    assert_eq!(codes(&instance, &one_bound(50.0, twice)), [Code::BoundWitness]);
+}
+
+#[test]
+fn a_pace_is_what_the_time_of_each_node_allows() {
+    // Eight executions in batches of four at most, 1.3 times as slow: 26 s of one GPU behind 30 s of loading; no node is short
+    // of time for that. With a target of 42 s each could take 1.2 times as long at most: a share of 0.4, 32 s.
+    let instance = one_model(8, Some(&[(1, 1.0), (4, 1.3)]));
+    let witness = |work: f64, idle: f64| json!({"argument": "pace", "gpus": 1, "work_gpu_seconds": work, "idle_gpu_seconds": idle});
+    assert_eq!(codes(&instance, &one_bound(56.0, witness(26.0, 30.0))), []);
+    assert_eq!(
+        codes(&instance, &one_bound(42.0, witness(32.0, 30.0))),
+        [],
+        "weaker than it could be, and true"
+    );
+    assert_eq!(codes(&instance, &one_bound(56.1, witness(26.0, 30.0))), [Code::BoundValue]);
+    for (work, idle) in [(27.0, 30.0), (25.0, 30.0), (26.0, 31.0), (26.0, 29.0)] {
+        let found = codes(&instance, &one_bound(56.0, witness(work, idle)));
+        assert_eq!(found, [Code::BoundWitness], "{work} {idle}");
+    }
 }

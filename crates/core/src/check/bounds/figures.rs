@@ -9,14 +9,15 @@ use crate::instance::{Instance, Model, Workflow};
 type PerModel = IdVec<ModelId, u64>;
 
 /// The least before the first execution of each model on a cluster that starts empty: its own load, or another model's
-/// load and a switch from that. A chain of more links moves more and cannot be cheaper.
+/// load and a switch from that, each a whole number of microseconds as in a run. A chain of more links moves more and cannot
+/// be cheaper.
 pub(super) fn entries(instance: &Instance) -> PerModel {
     let chain = |to: ModelId| {
         let via = instance.models.keys().filter(move |&via| via != to);
-        // Load and switch are rounded each on its own; their sum is at most one microsecond above this.
-        via.map(move |via| (cold(instance, via) + switch(instance, via, to)).saturating_sub(1)).min()
+        via.map(move |via| cold(instance, via) + switch(instance, via, to)).min()
     };
-    instance.models.keys().map(|model| cold(instance, model).min(chain(model).unwrap_or(u64::MAX))).collect()
+    let least = |model| cold(instance, model).min(chain(model).unwrap_or(u64::MAX));
+    instance.models.keys().map(least).collect()
 }
 
 /// The least that any load of each model takes.
@@ -33,7 +34,7 @@ fn cold(instance: &Instance, model: ModelId) -> u64 {
     micros(instance.models[model].load_seconds)
 }
 
-fn switch(instance: &Instance, old: ModelId, new: ModelId) -> u64 {
+pub(super) fn switch(instance: &Instance, old: ModelId, new: ModelId) -> u64 {
     let (rules, models) = (&instance.cluster.switch, &instance.models);
     let moved = |gb: f64| gb / rules.pcie_gb_per_s;
     micros(match rules.rule {
@@ -115,6 +116,9 @@ pub(super) fn replicas(instance: &Instance, width: u32) -> u64 {
         Some(_) => 0,
     }
 }
+
+/// How far below what is reckoned here a bound may have rounded one way to a model, in microseconds.
+pub(super) const WAY: u128 = 4;
 
 /// What rounding to seconds and back can amount to.
 pub(super) fn slack(is: u128) -> u128 {

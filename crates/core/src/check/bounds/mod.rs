@@ -2,6 +2,8 @@
 //! the bound from them. Nothing here knows how bounds are found; an argument is judged by whether it holds.
 
 mod figures;
+mod pace;
+mod visits;
 mod witness;
 
 use super::context::{Context, TOLERANCE, seconds};

@@ -1,7 +1,7 @@
 //! Each argument: what bound its figures give, or which of them is none of this problem.
 
-use super::figures::{self, claimed, slack};
-use super::text;
+use super::figures::{self, WAY, claimed, slack};
+use super::{pace, text, visits};
 use crate::id::TaskId;
 use crate::instance::{Instance, Residency};
 use crate::log_file::BoundClaim;
@@ -21,6 +21,26 @@ pub(super) fn supported(instance: &Instance, claim: &BoundClaim, value: u128) ->
             let loading = loading(instance, *loading_gpu_seconds, value)?;
             // Any shorter schedule spends this much without executing, and the work has to fit beside it.
             Ok((work + loading).div_ceil(gpus))
+        }
+        BoundClaim::Visits {
+            gpus,
+            work_gpu_seconds,
+            lost_gpu_seconds,
+            begin_seconds,
+            end_seconds,
+            prices,
+        } => {
+            let gpus = all_gpus(instance, *gpus)?;
+            let work = all_work(instance, *work_gpu_seconds)?;
+            let ends = (*begin_seconds, *end_seconds);
+            let lost = visits::lost(instance, *lost_gpu_seconds, ends, prices, value)?;
+            Ok((work + lost).div_ceil(gpus))
+        }
+        BoundClaim::Pace { gpus, work_gpu_seconds, idle_gpu_seconds } => {
+            let gpus = all_gpus(instance, *gpus)?;
+            let idle = u128::from(figures::earliest(instance, &figures::entries(instance))) * gpus;
+            let idle = fits("the idle start", *idle_gpu_seconds, idle, WAY * gpus)?;
+            Ok((pace::work(instance, *work_gpu_seconds, value)? + idle).div_ceil(gpus))
         }
         BoundClaim::Path { request_id, node_ids, head_seconds } => {
             path(instance, request_id, node_ids, *head_seconds)
@@ -68,11 +88,15 @@ fn fits(what: &str, said: f64, is: u128, below: u128) -> Supported {
 /// What every schedule shorter than `value` spends without executing.
 fn loading(instance: &Instance, said: f64, value: u128) -> Supported {
     let shorter = least_loading(instance, value.saturating_sub(1));
-    let (number, at_value) = (claimed(said), least_loading(instance, value));
-    let below = slack(at_value) + rounded_shares(instance, at_value);
-    let fit = |&number: &u128| number <= shorter + slack(shorter) && number + below >= at_value;
-    // Where a visit more is needed just below the bound, the figure is of the bound itself and the step is not in it.
-    match number.filter(fit) {
+    // The figure may also be that of the bound itself, for which one load less may do; and where shares of a batch or a way to
+    // a model were rounded down, a figure that is smaller is as true.
+    let least = match rounded_shares(instance, 500) {
+        0 => least_loading(instance, value + 2 * WAY),
+        _ => 0,
+    };
+    let below = slack(least) + WAY * u128::from(instance.cluster.gpus);
+    let fits = |&number: &u128| number <= shorter + slack(shorter) && number + below >= least;
+    match claimed(said).filter(fits) {
         Some(_) => Ok(shorter),
         None => Err(format!("loading is {said} GPU-seconds, and the inputs give {}", text(shorter))),
     }
@@ -111,7 +135,7 @@ fn path(instance: &Instance, request: &str, names: &[String], head: f64) -> Supp
         return Err(format!("`{}` does not wait for `{}`", name(pair[1]), name(pair[0])));
     }
     let (heads, _) = figures::around(instance, &figures::entries(instance), id);
-    let head = fits("what comes before the path", head, u128::from(heads[first as usize]), 0)?;
+    let head = fits("what comes before the path", head, u128::from(heads[first as usize]), WAY)?;
     let lengths = nodes.iter().map(|node| instance.execution(TaskId(spec.first_task.0 + node)).0);
     Ok(head + lengths.map(u128::from).sum::<u128>())
 }
@@ -162,7 +186,8 @@ fn on_replicas(
     };
     let nodes = heads.len() as u128;
     let is = sum(&mut heads) + figures::at_best_batch(spec, work) + sum(&mut tails);
-    // Each node's share may have been rounded down on its own.
-    let total = fits("the total", total, is, if batched { is / 500 + nodes } else { 0 })?;
+    // Each node's share of a batch may have been rounded down on its own, and each head.
+    let below = WAY * u128::from(count) + if batched { is / 500 + nodes } else { 0 };
+    let total = fits("the total", total, is, below)?;
     Ok(total.div_ceil(u128::from(count)))
 }
