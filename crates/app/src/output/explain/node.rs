@@ -80,13 +80,11 @@ fn queued(story: &NodeStory) -> Option<String> {
         return None;
     }
     let were = |number: u64| if number == 1 { "was" } else { "were" };
-    Some(format!(
-        "{} {} waiting already when it was ready; {} that {} ready later took GPUs before it.",
-        count(before, "node"),
-        were(before),
-        count(overtook, "node"),
-        were(overtook)
-    ))
+    let later = match overtook {
+        0 => "none that was ready later took GPUs before it".to_string(),
+        _ => format!("{} that {} ready later took GPUs before it", count(overtook, "node"), were(overtook)),
+    };
+    Some(format!("{} {} waiting already when it was ready; {later}.", count(before, "node"), were(before)))
 }
 
 fn holders(all: &[Holder]) -> String {
@@ -176,7 +174,7 @@ fn verdict(story: &NodeStory) -> String {
     let others = || story.alternatives.iter().filter(|one| !one.chosen);
     let sooner = |one: &&Alternative| one.later_by < 0;
     let critical = if story.critical {
-        "The node is on its request's critical path: sooner here, sooner there."
+        "The node is on its request's critical path."
     } else {
         "The node is not on its request's critical path: its request would not have ended sooner."
     };
@@ -187,8 +185,11 @@ fn verdict(story: &NodeStory) -> String {
             s(-room.later_by as f64 / 1e6)
         )
     } else if let Some(best) = others().find(sooner) {
-        let order =
-            if best.taken_by_was_first { "which was ready no later" } else { "which was ready later" };
+        let order = if best.taken_by_was_first {
+            "which was ready before it or with it"
+        } else {
+            "which was ready later"
+        };
         let instead = best
             .taken_by
             .as_deref()
