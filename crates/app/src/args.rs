@@ -1,6 +1,6 @@
 //! The command line: what every command shares.
 
-use crate::commands::{bound, check, completions, generate, plan, policies, run, sample};
+use crate::commands::{bound, check, completions, explain, generate, plan, policies, run, sample, size};
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -17,6 +17,8 @@ Examples:
   gswarm run --policy baseline --gpus 8 --config work/config.yaml --requests work/requests.yaml
   gswarm plan --gpus 8 --budget 10s --config work/config.yaml --requests work/requests.yaml
   gswarm check baseline_execution_log.json --config work/config.yaml --requests work/requests.yaml
+  gswarm explain baseline_execution_log.json --idle --config work/config.yaml --requests work/requests.yaml
+  gswarm size --target makespan=2h --config work/config.yaml --requests work/requests.yaml
   gswarm policies                              what there is to choose from
 
 Exit codes:
@@ -51,6 +53,10 @@ pub enum Command {
     Bound(Box<bound::BoundArgs>),
     /// Check an execution log against its inputs, independently of the scheduler
     Check(check::CheckArgs),
+    /// Say why a run went as it did: a node's wait, a request's time, a GPU's idle time
+    Explain(Box<explain::ExplainArgs>),
+    /// Find the fewest GPUs that keep a makespan or a latency
+    Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
     /// List the policies, what each optimises and when to use it

@@ -5,7 +5,7 @@ use crate::failure::{Code, Failure};
 use crate::output::files;
 use crate::output::progress::{Bar, Phase};
 use crate::output::{self, count};
-use gswarm_core::bound::lower_bound;
+use gswarm_core::bound::best_bound;
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_scenario, render, too_slow};
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
@@ -171,11 +171,13 @@ fn info(instance: &Instance, job: &Job, metrics: &Metrics) -> RunInfo {
         }
         models_of
     });
+    // A run that gave requests up did less than the bound speaks of.
+    let bound = (metrics.failed_requests == 0).then(|| best_bound(instance));
     RunInfo {
         policy: job.policy.name().to_string(),
         seed: Some(job.params.seed),
-        // A run that gave requests up did less than the bound speaks of.
-        lower_bound: (metrics.failed_requests == 0).then(|| lower_bound(instance)),
+        lower_bound: bound.as_ref().map(|bound| bound.value),
+        bound: bound.map(|bound| bound.claim(instance)),
         gpu_assignments,
         ..RunInfo::default()
     }

@@ -8,6 +8,7 @@ pub mod check;
 pub mod cluster;
 pub mod cost;
 pub mod engine;
+pub mod explain;
 pub mod generate;
 pub mod gpuset;
 pub mod id;
@@ -19,6 +20,7 @@ pub mod plan;
 pub mod policy;
 pub mod report;
 pub mod sim;
+pub mod size;
 pub mod time;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};

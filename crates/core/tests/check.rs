@@ -2,6 +2,8 @@
 
 #[path = "check/batch.rs"]
 mod batch;
+#[path = "check/bounds.rs"]
+mod bounds;
 #[path = "check/damage.rs"]
 mod damage;
 #[path = "check/failures.rs"]

@@ -3,18 +3,25 @@
 use crate::args::{ClusterArgs, InputArgs};
 use crate::failure::Failure;
 use crate::job;
-use crate::output;
+use crate::output::{self, files::Batch};
 use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::bound::{Bound, Witness, all_bounds};
 use gswarm_core::instance::Mode;
+use gswarm_core::log_file::ClusterClaims;
 use gswarm_core::policy::PolicyKind;
 use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
   gswarm bound --gpus 8 --config config.yaml --requests requests.yaml
-  gswarm bound --gpus 8 --mode online --config config.yaml --requests requests.yaml --json";
+  gswarm bound --gpus 8 --mode online --config config.yaml --requests requests.yaml --json
+  gswarm bound --gpus 8 --config config.yaml --requests requests.yaml --out bound.json
+  gswarm check bound.json --config config.yaml --requests requests.yaml
+
+The JSON holds a witness of each bound, from which `gswarm check` recomputes it by code of its own.";
 
 /// Arguments of `gswarm bound`.
 #[derive(Debug, Args)]
@@ -28,6 +35,9 @@ pub struct BoundArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Write that object to a file
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
@@ -39,9 +49,14 @@ pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let instance = job::build(&scenario, &spec, args.mode, PolicyKind::Baseline)?;
     let mut bounds = all_bounds(&instance);
     bounds.sort_by_key(|bound| std::cmp::Reverse(bound.value));
+    let whole = as_json(&instance, &bounds);
+    if let Some(path) = &args.out {
+        let (mut batch, name) = Batch::beside(path, "--out")?;
+        batch.add(&name, |out| writeln!(out, "{whole:#}"))?;
+        batch.commit()?;
+    }
     if args.json {
-        let all: Vec<_> = bounds.iter().map(|bound| as_json(&instance, bound)).collect();
-        return output::line(&json!({ "lower_bound": bounds[0].value.seconds(), "bounds": all }).to_string());
+        return output::line(&whole.to_string());
     }
     output::line(&format!(
         "No schedule of these requests on {} GPUs ends before {:.3} s ({}).\n",
@@ -97,10 +112,24 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
     }
 }
 
-fn as_json(instance: &Instance, bound: &Bound) -> serde_json::Value {
+/// All bounds with their witnesses, and the problem that they are of.
+fn as_json(instance: &Instance, bounds: &[Bound]) -> serde_json::Value {
+    let one = |bound: &Bound| {
+        json!({
+            "seconds": bound.value.seconds(),
+            "argument": bound.witness.name(),
+            "because": explained(instance, &bound.witness),
+            "witness": bound.claim(instance),
+        })
+    };
+    let cluster = &instance.cluster;
     json!({
-        "seconds": bound.value.seconds(),
-        "argument": bound.witness.name(),
-        "because": explained(instance, &bound.witness),
+        "schema": 1,
+        "mode": instance.mode.name(),
+        "gpus": cluster.gpus,
+        "gpus_per_server": cluster.gpus_per_server,
+        "cluster": ClusterClaims::from(cluster),
+        "lower_bound": bounds[0].value.seconds(),
+        "bounds": bounds.iter().map(one).collect::<Vec<_>>(),
     })
 }

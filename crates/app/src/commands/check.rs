@@ -6,10 +6,11 @@ use crate::job;
 use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
 use clap::Args;
 use gswarm_core::Instance;
-use gswarm_core::check::{Place, Violation, ViolationCode, report as render, to_json};
+use gswarm_core::check::{Place, Violation, ViolationCode, check_bounds, report as render, to_json};
 use gswarm_core::input::{ClusterSpec, MAX_GB, Scenario, too_slow};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::log_file::LogFile;
+use gswarm_core::log_file::{BoundFile, LogFile};
+use gswarm_core::plan;
 use gswarm_core::time::MAX_SECONDS;
 use serde_json::json;
 use std::io::Write;
@@ -20,15 +21,17 @@ Examples:
   gswarm check baseline_execution_log.json --config config.yaml --requests requests.yaml
   gswarm check other.jsonl --config config.yaml --requests requests.yaml --mode online --gpus 8
   gswarm check run.json --config config.yaml --requests requests.yaml --save-report report.txt
+  gswarm check plan.json --config config.yaml --requests requests.yaml
 
 The rules of the run (mode, GPUs, switch cost) are read from the log's summary. Flags speak where it is silent.
+The lower bound of a log, of a plan and of `gswarm bound --out` is recomputed from its witness.
 Exit code 0: no violation; 1: violations, all of them listed.";
 
 /// Arguments of `gswarm check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
-    /// Execution log, JSON or JSON lines
+    /// Execution log, JSON or JSON lines; or a plan, or a file of bounds
     log: PathBuf,
     #[command(flatten)]
     input: InputArgs,
@@ -53,8 +56,8 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     let target = args.save_report.as_ref().map(|path| Batch::beside(path, "--save-report")).transpose()?;
     let phase = Phase::new("reading the log", shown);
-    let log = match read_log(&args.log) {
-        Ok(bytes) => LogFile::read_bytes(&bytes),
+    let (log, bounds) = match read_log(&args.log) {
+        Ok(bytes) => read(&bytes),
         // The other files are looked at too, so that all that is missing is named at once.
         Err(failure) => {
             return Err(match job::load(&args.input, Mode::Offline, true, false) {
@@ -72,7 +75,11 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
         notes(args, &log, &scenario.cluster).iter().for_each(|note| output::note(&format!("note: {note}")));
     }
     let phase = Phase::new("checking", shown);
-    let violations = violations(&log, &scenario, &args.cluster.over(&scenario.cluster), mode);
+    let spec = args.cluster.over(&scenario.cluster);
+    let violations = violations(&log, &scenario, &spec, mode, &|instance| match &bounds {
+        None => gswarm_core::check::check(instance, &log),
+        Some((file, bytes)) => of_bounds(instance, file, bytes),
+    });
     drop(phase);
     let report = render(&violations);
     if let Some((mut batch, name)) = target {
@@ -94,12 +101,42 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     Err(Failure::new(Code::Violations, format!("{}: {found}", args.log.display())))
 }
 
+/// A file of bounds, and its bytes.
+type Bounds = Option<(BoundFile, Vec<u8>)>;
+
+/// The log; or, where the file is none, what it says of the problem, and the bounds in it.
+fn read(bytes: &[u8]) -> (LogFile, Bounds) {
+    let log = LogFile::read_bytes(bytes);
+    let is_log = !log.faults.iter().any(|fault| fault.code == ViolationCode::File);
+    match (!is_log).then(|| BoundFile::read_bytes(bytes)).flatten() {
+        Some(file) => (file.head.clone(), Some((file, bytes.to_vec()))),
+        None => (log, None),
+    }
+}
+
+/// What is wrong with a file of bounds, or with a plan and its bound.
+fn of_bounds(instance: &Instance, file: &BoundFile, bytes: &[u8]) -> Vec<Violation> {
+    let mut found = check_bounds(instance, file);
+    if file.is_plan {
+        let faults = plan::file::read(instance, bytes).err().unwrap_or_default();
+        let violation = |fault| Violation::new(ViolationCode::Record, Place::default(), fault);
+        found.extend(faults.into_iter().map(violation));
+    }
+    found
+}
+
 /// What the log breaks. Where no run can have been made on the cluster that its summary speaks of, that is a violation,
 /// and the rest is checked on the cluster of the configuration and the flags.
-fn violations(log: &LogFile, scenario: &Scenario, spec: &ClusterSpec, mode: Mode) -> Vec<Violation> {
+fn violations(
+    log: &LogFile,
+    scenario: &Scenario,
+    spec: &ClusterSpec,
+    mode: Mode,
+    check: &dyn Fn(&Instance) -> Vec<Violation>,
+) -> Vec<Violation> {
     let (claimed, _) = log.cluster(spec);
     let reason = match build(scenario, claimed.clone(), mode) {
-        Ok(instance) => return gswarm_core::check::check(&instance, log),
+        Ok(instance) => return check(&instance),
         Err(reason) => reason,
     };
     let message = format!("the run cannot have been made on this cluster: {reason}");
@@ -107,7 +144,7 @@ fn violations(log: &LogFile, scenario: &Scenario, spec: &ClusterSpec, mode: Mode
     let usual = Cluster::from_spec(&ClusterSpec { gpus: spec.gpus.or(Some(claimed.gpus)), ..spec.clone() });
     let own = usual.map(|usual| Cluster { residency: claimed.residency, ..usual });
     let mut found = match own.and_then(|own| build(scenario, own, mode).ok()) {
-        Some(instance) => gswarm_core::check::check(&instance, log),
+        Some(instance) => check(&instance),
         None => log.faults.clone(),
     };
     found.push(unusable);
@@ -115,7 +152,7 @@ fn violations(log: &LogFile, scenario: &Scenario, spec: &ClusterSpec, mode: Mode
 }
 
 /// The problem on a cluster whose numbers nobody has vouched for.
-fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, String> {
+pub fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, String> {
     let rate = cluster.switch.pcie_gb_per_s;
     let sizes = [("gpu_memory_gb", cluster.gpu_memory_gb), ("pcie_gb_per_s", rate)];
     for (field, value) in sizes {

@@ -3,11 +3,13 @@
 pub mod bound;
 pub mod check;
 pub mod completions;
+pub mod explain;
 pub mod generate;
 pub mod plan;
 pub mod policies;
 pub mod run;
 pub mod sample;
+pub mod size;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -24,6 +26,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Plan(args)) => plan::plan(&args),
         Some(Command::Bound(args)) => bound::bound(&args),
         Some(Command::Check(args)) => check::check(&args),
+        Some(Command::Explain(args)) => explain::explain(&args),
+        Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Policies(args)) => policies::policies(&args),
         Some(Command::Completions(args)) => completions::completions(&args),

@@ -286,7 +286,7 @@ fn as_json(
     Ok(Value::Object(all))
 }
 
-fn policy_parser() -> impl TypedValueParser<Value = PolicyKind> {
+pub fn policy_parser() -> impl TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
 

@@ -1,4 +1,4 @@
-//! `gswarm` alone: every policy on a built-in sample, side by side.
+//! `gswarm` alone: every policy on a built-in sample, side by side: once as a batch, once as a stream.
 
 use crate::commands::generate::scenario_of;
 use crate::failure::Failure;
@@ -10,6 +10,7 @@ use gswarm_core::input::{Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_core::sim::SimOptions;
+use gswarm_core::size::usual_policy;
 use std::path::{Path, PathBuf};
 
 /// The batch: 10 models, one of them on 8 GPUs, share 16 GPUs.
@@ -40,7 +41,7 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
     let (config_text, requests_text, scenario) = inputs()?;
     let gpus = scenario.cluster.gpus.unwrap_or(0);
     output::line(&format!(
-        "{} requests of {} workflows, {} models on {gpus} GPUs, all there at the start",
+        "{} requests of {} workflows, {} models on {gpus} GPUs",
         scenario.requests.len(),
         scenario.workflows.len(),
         scenario.models.len()
@@ -48,24 +49,46 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
 
     batch.add("config.yaml", |out| std::io::Write::write_all(out, &config_text))?;
     batch.add("requests.yaml", |out| std::io::Write::write_all(out, &requests_text))?;
-    let chosen: Vec<PolicyKind> =
-        PolicyKind::ALL.iter().copied().filter(|kind| kind.supports(Mode::Offline)).collect();
-    let mut results = Vec::new();
     let progress = Line::new();
-    for (place, &policy) in chosen.iter().enumerate() {
-        let instance = job::build(&scenario, &scenario.cluster, Mode::Offline, policy)?;
-        let params = PolicyParams { seed: SEED, ..PolicyParams::default() };
-        let job = Job { policy, params, sim: SimOptions::default() };
-        progress.say(&format!("[{:>2}/{}] {}", place + 1, chosen.len(), policy.name()));
-        let outcome = job::execute(&instance, &job, false)?;
-        job::save(&mut batch, &instance, &job, &outcome, LogFormat::Json)?;
-        results.push((policy, outcome));
-    }
+    let batch_results = run_all(&scenario, Mode::Offline, &progress, Some(&mut batch))?;
+    let stream_results = run_all(&scenario, Mode::Online, &progress, None)?;
     batch.commit()?;
     drop(progress);
-    output::line("")?;
-    output::line(&comparison(&results))?;
-    output::line(&next_steps(&folder, gpus, &results))
+    output::line(&format!(
+        "\n{}\n\n{}",
+        output::heading("As a batch: all requests are there at the start"),
+        batch_table(&batch_results)
+    ))?;
+    output::line(&format!(
+        "\n{}\n\n{}\n\n{LEGEND}",
+        output::heading("As a stream: each request arrives at its time"),
+        stream_table(&stream_results)
+    ))?;
+    output::line(&next_steps(&folder, gpus))
+}
+
+/// Every policy that has this mode, one after the other; the logs go into `batch`, where one is given.
+fn run_all(
+    scenario: &Scenario,
+    mode: Mode,
+    progress: &Line,
+    mut batch: Option<&mut Batch>,
+) -> Result<Vec<(PolicyKind, Outcome)>, Failure> {
+    let chosen: Vec<PolicyKind> =
+        PolicyKind::ALL.iter().copied().filter(|kind| kind.supports(mode)).collect();
+    let mut results = Vec::new();
+    for (place, &policy) in chosen.iter().enumerate() {
+        let instance = job::build(scenario, &scenario.cluster, mode, policy)?;
+        let params = PolicyParams { seed: SEED, ..PolicyParams::default() };
+        let job = Job { policy, params, sim: SimOptions::default() };
+        progress.say(&format!("{} [{:>2}/{}] {}", mode.name(), place + 1, chosen.len(), policy.name()));
+        let outcome = job::execute(&instance, &job, false)?;
+        if let Some(batch) = batch.as_deref_mut() {
+            job::save(batch, &instance, &job, &outcome, LogFormat::Json)?;
+        }
+        results.push((policy, outcome));
+    }
+    Ok(results)
 }
 
 fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
@@ -79,14 +102,20 @@ fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
     let reading = read_scenario(
         Source { name: "config.yaml", bytes: &config_text },
         Source { name: "requests.yaml", bytes: &requests_text },
-        Mode::Offline,
+        Mode::Online,
     );
     let scenario = job::accept(reading, false)?;
     Ok((config_text, requests_text, scenario))
 }
 
+const LEGEND: &str = "\
+* the shortest makespan, the lowest P99 of a policy that is no yardstick
+busy: share of the time in which GPUs load or execute. mean, P99: request latency.
+gap: how far above a bound that no schedule can go below.
+static keeps several models on a GPU where memory allows; the others hold one.";
+
 /// The shortest makespan is marked; `gap` says how far it can be from the best there is.
-fn comparison(results: &[(PolicyKind, Outcome)]) -> String {
+fn batch_table(results: &[(PolicyKind, Outcome)]) -> String {
     let best = results.iter().map(|(_, outcome)| outcome.summary.makespan).min();
     let row = |(policy, outcome): &(PolicyKind, Outcome)| {
         let mark = if Some(outcome.summary.makespan) == best { " *" } else { "" };
@@ -100,29 +129,48 @@ fn comparison(results: &[(PolicyKind, Outcome)]) -> String {
         ]
     };
     let header = ["policy", "makespan s", "switches", "busy %", "P99 s", "gap %"];
-    format!(
-        "{}\n\n\
-         * the shortest makespan\n\
-         busy: share of the time in which GPUs load or execute. P99: request latency.\n\
-         gap: how far above a bound that no schedule can go below.\n\
-         static keeps several models on a GPU where memory allows; the others hold one.",
-        table::table(&header, 1, results.iter().map(row))
-    )
+    table::table(&header, 1, results.iter().map(row))
 }
 
-fn next_steps(folder: &Path, gpus: u32, results: &[(PolicyKind, Outcome)]) -> String {
+/// The lowest P99 of those that are there to be used is marked.
+fn stream_table(results: &[(PolicyKind, Outcome)]) -> String {
+    let p99 = |outcome: &Outcome| outcome.metrics.request_latency.p99;
+    let usable = results.iter().filter(|(policy, _)| !policy.is_yardstick());
+    let best = usable.map(|(_, outcome)| p99(outcome)).fold(f64::INFINITY, f64::min);
+    let row = |(policy, outcome): &(PolicyKind, Outcome)| {
+        let mark = if p99(outcome) == best && !policy.is_yardstick() { " *" } else { "" };
+        vec![
+            format!("{}{mark}", policy.name()),
+            table::grouped(outcome.metrics.request_latency.mean, 1),
+            table::grouped(p99(outcome), 1),
+            table::grouped(outcome.summary.model_switches as f64, 0),
+            format!("{:.1}", 100.0 * outcome.metrics.utilisation.mean),
+            table::grouped(outcome.summary.makespan.seconds(), 1),
+        ]
+    };
+    let header = ["policy", "mean s", "P99 s", "switches", "busy %", "makespan s"];
+    table::table(&header, 1, results.iter().map(row))
+}
+
+/// The two policies to begin with, and the commands for them.
+fn next_steps(folder: &Path, gpus: u32) -> String {
     let folder = folder.display();
-    let best = results.iter().min_by_key(|(_, outcome)| outcome.summary.makespan);
-    let policy = best.map_or("baseline", |(policy, _)| policy.name());
+    let (batch, stream) = (usual_policy(Mode::Offline).name(), usual_policy(Mode::Online).name());
     let inputs =
         format!("\\\n      --config {folder}/config.yaml \\\n      --requests {folder}/requests.yaml");
     format!(
         "\nInputs and logs are in {folder}\n\n{}\n  \
-         gswarm run --policy {policy} --gpus {gpus} {inputs}\n  \
-         gswarm check {folder}/{policy}_execution_log.json {inputs}\n  \
+         gswarm run --policy {batch} --gpus {gpus} {inputs}\n  \
+         gswarm run --policy {stream} --mode online --gpus {gpus} {inputs}\n\n{}\n  \
+         gswarm check {folder}/{batch}_execution_log.json {inputs}\n  \
+         gswarm explain {folder}/{batch}_execution_log.json --idle {inputs}\n  \
+         gswarm size --target makespan=15min {inputs}\n  \
          gswarm generate --preset simple --requests 500 --out work\n  \
          gswarm policies",
-        output::heading("Next:")
+        output::heading(&format!(
+            "Use `{batch}` for a batch and `{stream}` for a stream, here or on your own files:"
+        )),
+        output::heading("Then:")
     )
 }
 

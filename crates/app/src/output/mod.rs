@@ -1,5 +1,7 @@
 //! What people see, and the files that a run leaves.
 
+pub mod curve;
+pub mod explain;
 pub mod files;
 pub mod progress;
 pub mod table;

@@ -15,6 +15,33 @@ pub fn table(header: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<St
     table.trim_fmt()
 }
 
+/// As [`table`], in `width` columns: where that is too few, the longest names of the columns on the left are cut.
+pub fn fitted(header: &[&str], left: usize, mut rows: Vec<Vec<String>>, width: usize) -> String {
+    const LEAST: usize = 10;
+    let columns = header.len();
+    let longest = |rows: &[Vec<String>], column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(header[column].chars().count())
+    };
+    let mut widths: Vec<usize> = (0..columns).map(|column| longest(&rows, column)).collect();
+    // Borders: `| ` before, ` ` behind each cell, and one `|` at the end.
+    while widths.iter().sum::<usize>() + 3 * columns + 1 > width {
+        let Some(widest) = (0..left.min(columns)).max_by_key(|&column| widths[column]) else { break };
+        if widths[widest] <= LEAST {
+            break;
+        }
+        widths[widest] -= 1;
+    }
+    for row in &mut rows {
+        for (cell, &width) in row.iter_mut().zip(&widths) {
+            if cell.chars().count() > width {
+                *cell = cell.chars().take(width.saturating_sub(2)).chain("..".chars()).collect();
+            }
+        }
+    }
+    table(header, left, rows)
+}
+
 /// A number with a comma between thousands, as in 26,866.1.
 pub fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
@@ -45,6 +72,14 @@ mod tests {
             assert_eq!(grouped(value, 1), expected);
         }
         assert_eq!(grouped(12345.0, 0), "12,345");
+    }
+
+    #[test]
+    fn names_are_cut_where_the_table_is_too_wide() {
+        let rows = vec![vec!["a-name-that-is-quite-long".into(), "12".into()]];
+        let text = fitted(&["name", "n"], 1, rows.clone(), 24);
+        assert!(text.contains("| a-name-that-i.. | 12 |"), "{text}");
+        assert_eq!(fitted(&["name", "n"], 1, rows.clone(), 80), table(&["name", "n"], 1, rows));
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 mod check;
 mod examples;
+mod explain;
 mod generate;
 mod plan;
 mod readme;
 mod run;
 mod sample;
+mod size;
 mod support;
 mod usage;

@@ -129,3 +129,34 @@ fn a_small_plan_is_proved() {
     let file = json(&place.read("one/plan.json"));
     assert_eq!((&file["optimal"], &file["proof"]), (&planned["optimal"], &planned["proof"]));
 }
+
+#[test]
+fn bounds_in_files_plans_and_logs_are_recomputed_by_the_check() {
+    let place = Place::with_work("complex", 10);
+    let inputs = inputs("work");
+    place.run(&format!("bound --gpus 16 --out bound.json {inputs}")).code(0);
+    place.run(&format!("check bound.json {inputs}")).code(0);
+    place.run(&format!("plan --rounds 1 --gpus 16 --quiet {inputs}")).code(0);
+    for file in ["plan.json", "planned_execution_log.json"] {
+        place.run(&format!("check {file} {inputs}")).code(0);
+    }
+    let raised = |file: &str, change: fn(&mut Value)| {
+        let mut value = json(&place.read(file));
+        change(&mut value);
+        place.write("damaged.json", &value.to_string());
+        place.run(&format!("check damaged.json --json {inputs}")).code(1).out
+    };
+    let out = raised("bound.json", |value| {
+        value["bounds"][0]["seconds"] = (value["bounds"][0]["seconds"].as_f64().unwrap() + 0.5).into();
+    });
+    assert!(out.contains("C-BOUND-VALUE"), "{out}");
+    let out = raised("plan.json", |value| {
+        value["lower_bound"] = (value["lower_bound"].as_f64().unwrap() + 0.5).into();
+    });
+    assert!(out.contains("C-BOUND-VALUE"), "{out}");
+    let out = raised("planned_execution_log.json", |value| {
+        value["summary"]["bound"] =
+            serde_json::json!({"argument": "area", "gpus": 1, "work_gpu_seconds": 9.0});
+    });
+    assert!(out.contains("C-BOUND-WITNESS"), "{out}");
+}

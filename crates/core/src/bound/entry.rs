@@ -9,13 +9,18 @@ use crate::time::Span;
 /// is cheaper than loading) another model's load and a switch. Longer chains cost more: each link moves its model again.
 pub(super) fn entry_costs(instance: &Instance) -> IdVec<ModelId, Span> {
     let cost = &instance.cluster.switch;
-    if cost.rule != SwitchRule::Transfer {
-        return instance.models.iter().map(|model| cold(instance, model)).collect();
-    }
-    let chain = |via: &Model| via.load_seconds + via.memory_gb / cost.pcie_gb_per_s;
-    let cheapest = instance.models.iter().map(chain).fold(f64::INFINITY, f64::min);
-    let by_chain = |model: &Model| cheapest + model.memory_gb / cost.pcie_gb_per_s + cost.overhead_seconds;
-    instance.models.iter().map(|model| cold(instance, model).min(rounded_down(by_chain(model)))).collect()
+    let entry = |(id, model): (ModelId, &Model)| {
+        if cost.rule != SwitchRule::Transfer {
+            return cold(instance, model);
+        }
+        let others = instance.models.iter_enumerated().filter(|&(via, _)| via != id);
+        // Both are whole microseconds, as in a run, so that nothing is lost by rounding.
+        let chains = others.map(|(_, via)| {
+            cold(instance, via) + cost.of(Some(via.memory_gb), model.memory_gb, model.load_seconds)
+        });
+        chains.min().unwrap_or(Span(u64::MAX)).min(cold(instance, model))
+    };
+    instance.models.iter_enumerated().map(entry).collect()
 }
 
 /// The least that any load of each model takes: onto an empty GPU, or in the place of the smallest other model.
@@ -34,9 +39,4 @@ pub(super) fn load_costs(instance: &Instance) -> IdVec<ModelId, Span> {
 
 fn cold(instance: &Instance, model: &Model) -> Span {
     instance.cluster.switch.of(None, model.memory_gb, model.load_seconds)
-}
-
-/// A run rounds twice (load, then switch): a microsecond less keeps the bound valid.
-fn rounded_down(seconds: f64) -> Span {
-    Span(((seconds * 1e6).floor() as u64).saturating_sub(1))
 }

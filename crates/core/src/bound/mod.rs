@@ -9,6 +9,7 @@
 //!   which they can begin and the least that comes after them (Carlier);
 //! - **pace** (with batching): the area, where each task shares its GPUs only as far as its request leaves it time to.
 
+mod claim;
 mod entry;
 mod pace;
 mod replicas;
@@ -151,24 +152,32 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
 /// which anything can execute.
 pub(crate) fn least_ends(instance: &Instance) -> (Vec<Span>, Vec<u128>, Span) {
     let slack = Slack::of(instance, &entry_costs(instance));
-    let length = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
+    let first = slack.head.iter().copied().min().unwrap_or_default();
+    (least_latencies(instance).into(), request_work(instance).into(), first)
+}
+
+/// The least latency of each request, on any number of GPUs: its longest path behind the cheapest way to its models.
+#[must_use]
+pub fn least_latencies(instance: &Instance) -> IdVec<RequestId, Span> {
+    let slack = Slack::of(instance, &entry_costs(instance));
+    let ends = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
     let latency = |(id, request): (RequestId, &crate::instance::Request)| {
-        let path = instance.tasks_of(id).map(length).max().unwrap_or_default();
-        Span(path.0.saturating_sub(request.arrival.0))
+        let end = instance.tasks_of(id).map(ends).max().unwrap_or_default();
+        Span(end.0.saturating_sub(request.arrival.0))
     };
+    instance.requests.iter_enumerated().map(latency).collect()
+}
+
+/// The GPU-time that each request takes at the least, in microseconds: execution time x GPUs at the best batch size.
+#[must_use]
+pub fn request_work(instance: &Instance) -> IdVec<RequestId, u128> {
     let shares: IdVec<ModelId, u64> = instance.models.iter().map(best_share).collect();
-    let work = |task: TaskId| {
+    let of_task = |task: TaskId| {
         let model = instance.model_of(task);
         let gpus = u128::from(instance.models[model].gpus);
         u128::from(instance.execution(task).0) * gpus * u128::from(shares[model]) / 1_000_000
     };
-    let of_request = |id: RequestId| instance.tasks_of(id).map(work).sum();
-    let first = slack.head.iter().copied().min().unwrap_or_default();
-    (
-        instance.requests.iter_enumerated().map(latency).collect(),
-        instance.requests.keys().map(of_request).collect(),
-        first,
-    )
+    instance.requests.keys().map(|id| instance.tasks_of(id).map(of_task).sum()).collect()
 }
 
 /// The least that comes before each task can begin, and after it has ended.

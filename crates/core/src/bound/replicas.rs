@@ -2,7 +2,8 @@
 //!
 //! With k replicas, (k smallest heads + work + k smallest tails) / k: each replica idles at least until the head of its
 //! first task, and the run goes on for at least the tail of its last. The argument holds for any set of tasks, with k the
-//! number of tasks where those are fewer; sets with a least head, or a least tail, are tried.
+//! number of tasks where those are fewer; sets of all tasks with a least head, or a least tail, are tried, so that the limit
+//! alone tells the set.
 
 use super::{Bound, Slack, Witness, best_share};
 use crate::id::{ModelId, TaskId};
@@ -24,10 +25,10 @@ pub(super) fn bound(instance: &Instance, slack: &Slack, model: ModelId) -> Optio
     let certain = if spec.max_batch() > 1 { Count::One } else { Count::Replicas };
     let best_of = |tasks: &[TaskId], by_head: bool| {
         let mut set = Set::new(replicas, certain);
-        let values = tasks.iter().map(|&task| {
-            set.add(slack.head[task], slack.tail[task], work(task));
-            let threshold = if by_head { slack.head[task] } else { slack.tail[task] };
-            (set.bound(), threshold, set.total(), set.count)
+        let limit = |task: TaskId| if by_head { slack.head[task] } else { slack.tail[task] };
+        let values = tasks.chunk_by(|&one, &next| limit(one) == limit(next)).map(|equals| {
+            equals.iter().for_each(|&task| set.add(slack.head[task], slack.tail[task], work(task)));
+            (set.bound(), limit(equals[0]), set.total(), set.count)
         });
         values.max_by_key(|&(bound, ..)| bound).expect("there are tasks")
     };

@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod batching;
+mod bounds;
 mod context;
 mod deployment;
 mod exclusivity;
@@ -17,6 +18,7 @@ mod summary;
 mod switching;
 mod violation;
 
+pub use bounds::check_bounds;
 pub use violation::{Place, Violation, ViolationCode, report, to_json};
 
 use crate::instance::Instance;
@@ -71,5 +73,6 @@ fn rules(context: &mut Context<'_>, claims: Option<&Claims>) {
     if let Some(claims) = claims {
         deployment::check(context, claims, &loads);
         summary::check(context, &tasks, claims, &loads);
+        bounds::check(context, claims);
     }
 }

@@ -110,6 +110,10 @@ codes! {
     SumServers = "C-SUM-SERVERS", "the summary's server metrics are not those of the executions";
     /// Bound and gap.
     SumBound = "C-SUM-BOUND", "the summary's bound or gap is not one of its makespan";
+    /// A witness that is none of these inputs.
+    BoundWitness = "C-BOUND-WITNESS", "the bound's witness does not fit the inputs";
+    /// A bound that does not follow.
+    BoundValue = "C-BOUND-VALUE", "the lower bound is above what its witness gives";
     /// The cluster of the summary is none, or not that of the check.
     SumCluster = "C-SUM-CLUSTER", "the summary's mode or cluster is impossible or not that of the check";
 }

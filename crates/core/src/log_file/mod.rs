@@ -2,14 +2,19 @@
 //!
 //! The two forms, `.json` and `.jsonl`, hold the same fields; `docs/formats.md` describes both.
 
+mod bound;
+mod bound_file;
 mod raw;
 mod read;
 mod shown;
 mod summary;
 mod write;
 
+pub use bound::{BoundClaim, BoundRecord, VisitPrice};
+pub use bound_file::BoundFile;
 pub use raw::Record;
-pub(crate) use shown::{is_plain, shown};
+pub(crate) use shown::is_plain;
+pub use shown::shown;
 pub use summary::{Claims, ClusterClaims, Deployment, RunStatus, Summary, Timing};
 pub(crate) use summary::{residency_name, rule_name};
 pub(crate) use write::digits;

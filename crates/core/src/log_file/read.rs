@@ -260,6 +260,7 @@ impl Reader {
             cold_loads: self.take(&mut summary, "cold_loads", true),
             total_switch_time: self.number(&mut summary, "total_switch_time", true),
             lower_bound: self.number(&mut summary, "lower_bound", false),
+            bound: self.take(&mut summary, "bound", false),
             gap_percent: self.number(&mut summary, "gap_percent", false),
             gpu_assignments: self.take(&mut summary, "gpu_assignments", false),
             server_assignments: self.take(&mut summary, "server_assignments", false),

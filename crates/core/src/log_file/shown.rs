@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 /// A text on one line and without anything that a terminal would obey: control characters are written as Rust escapes
 /// them. Text without any is handed back as it is.
-pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn shown(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
     }

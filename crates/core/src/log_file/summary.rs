@@ -1,7 +1,8 @@
 //! The head of a log: who made the run, under which rules, and what came of it.
 
+use super::bound::BoundClaim;
 use crate::cost::{SwitchCost, SwitchRule};
-use crate::instance::{Mode, Residency};
+use crate::instance::{Cluster, Mode, Residency};
 use crate::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -106,6 +107,8 @@ pub struct Summary {
     pub total_switch_time: Span,
     /// No valid schedule is shorter.
     pub lower_bound: Option<Span>,
+    /// Why not.
+    pub bound: Option<BoundClaim>,
     /// For static runs.
     pub deployment: Option<Deployment>,
 }
@@ -145,6 +148,8 @@ pub struct Claims {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lower_bound: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<BoundClaim>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_percent: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_assignments: Option<BTreeMap<u32, Vec<String>>>,
@@ -169,6 +174,18 @@ pub struct ClusterClaims {
     pub switch_overhead_seconds: Option<f64>,
     pub switch_cost: Option<String>,
     pub residency: Option<String>,
+}
+
+impl From<&Cluster> for ClusterClaims {
+    fn from(cluster: &Cluster) -> ClusterClaims {
+        ClusterClaims {
+            gpu_memory_gb: Some(cluster.gpu_memory_gb),
+            pcie_gb_per_s: Some(cluster.switch.pcie_gb_per_s),
+            switch_overhead_seconds: Some(cluster.switch.overhead_seconds),
+            switch_cost: Some(rule_name(cluster.switch.rule).to_string()),
+            residency: Some(residency_name(cluster.residency).to_string()),
+        }
+    }
 }
 
 impl Claims {
@@ -206,6 +223,7 @@ impl From<&Summary> for Claims {
             cold_loads: Some(summary.cold_loads),
             total_switch_time: Some(summary.total_switch_time.seconds()),
             lower_bound: summary.lower_bound.map(Span::seconds),
+            bound: summary.bound.clone(),
             gap_percent: summary.gap_percent(),
             gpu_assignments: deployment.map(|d| d.gpu_assignments.clone()),
             server_assignments: deployment.map(|d| d.server_assignments.clone()),

@@ -3,6 +3,7 @@
 use super::{Plan, Planned, Step, Steps};
 use crate::id::{Gpus, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
+use crate::log_file::BoundClaim;
 use crate::time::{MAX_SECONDS, Span, Time};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,8 @@ struct PlanFile {
     gpus: u32,
     makespan: f64,
     lower_bound: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bound: Option<BoundClaim>,
     found_by: String,
     /// Whether no schedule is shorter, and how that is known.
     #[serde(default)]
@@ -59,6 +62,7 @@ pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -
         gpus: instance.cluster.gpus,
         makespan: planned.makespan.seconds(),
         lower_bound: planned.bound.value.seconds(),
+        bound: Some(planned.bound.claim(instance)),
         found_by: planned.found_by.clone(),
         optimal: planned.proof.is_some(),
         proof: planned.proof.map(|proof| proof.name().to_owned()),

@@ -6,7 +6,7 @@ use super::requests::{Results, ServerMetrics};
 use super::stats::{Stats, as_seconds};
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
-use crate::log_file::{Deployment, RunStatus, Summary, Timing};
+use crate::log_file::{BoundClaim, Deployment, RunStatus, Summary, Timing};
 use crate::time::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -204,6 +204,8 @@ pub struct RunInfo {
     pub seed: Option<u64>,
     /// No valid schedule is shorter.
     pub lower_bound: Option<Span>,
+    /// Why not.
+    pub bound: Option<BoundClaim>,
     /// For static runs: the models of each GPU.
     pub gpu_assignments: Option<BTreeMap<u32, Vec<String>>>,
 }
@@ -233,6 +235,7 @@ pub fn summary(instance: &Instance, metrics: &Metrics, info: RunInfo) -> Summary
         cold_loads: metrics.cold_loads,
         total_switch_time: metrics.total_switch_time,
         lower_bound: info.lower_bound,
+        bound: info.bound,
         deployment: info.gpu_assignments.map(|assignments| deployment(instance, metrics, assignments)),
     }
 }

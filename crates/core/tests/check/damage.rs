@@ -333,6 +333,7 @@ fn every_damage_is_found() {
 fn every_code_has_a_damage_and_is_documented() {
     let others = crate::memory::rows().into_iter().chain(crate::batch::rows()).chain(crate::failures::rows());
     let others = others.chain(crate::slots::rows());
+    let others = others.chain(crate::bounds::rows());
     let tried: BTreeSet<Code> = rows().into_iter().chain(others).map(|(_, code, _)| code).collect();
     let docs = include_str!("../../../../docs/checks.md");
     for &code in Code::ALL {

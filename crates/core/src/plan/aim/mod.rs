@@ -6,11 +6,11 @@ mod walk;
 
 use super::objective::{Objective, Values};
 use super::search::{Limits, Planned};
-use super::{Plan, Proof, decode, portfolio};
+use super::{Plan, Proof, Steps, decode, portfolio};
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
-use crate::policy::{Follow, Policy, PolicyKind};
+use crate::policy::{Follow, FollowSteps, Policy, carry_out};
 use crate::sim::{SimOptions, simulate};
 use crate::time::{Span, Time};
 use order::Decoder;
@@ -53,8 +53,7 @@ pub fn aim(
 ) -> Aimed {
     let least = objective.cost(&Values::least(instance));
     let mut best = Best { instance, objective, least, bound: best_bound(instance), aimed: None, report };
-    for (kind, log) in portfolio::logs(instance, limits.seed) {
-        best.offer(&log, Plan::from_log(&log), kind.name(), Some((kind, limits.seed)));
+    for (kind, log) in portfolio::logs(instance, limits.seed, limits.stop) {
         best.follow(&log, kind.name());
     }
     for rank in ranked::RANKS {
@@ -68,10 +67,8 @@ pub fn aim(
     // A short schedule is often good in other ways too.
     let short =
         super::exact::improve(instance, &Limits { rounds: limits.rounds.min(2), ..*limits }, &mut |_| {});
-    if let Some(log) =
-        short.policy.is_none().then(|| run(instance, &mut Follow::new(instance, &short.plan))).flatten()
-    {
-        best.offer(&log, short.plan, "search for the makespan", None);
+    if let Some(log) = run(instance, &mut *carry_out(instance, &short)) {
+        best.offer(&log, short.plan, short.steps, "search for the makespan");
     }
     let entries = instance.tasks() as u64 * u64::from(instance.cluster.gpus);
     if decode::is_exact(instance) && entries <= MOST_ENTRIES {
@@ -92,7 +89,7 @@ fn search(instance: &Instance, objective: &Objective, limits: &Limits<'_>, best:
         let effort = walk::Effort { tries, stop: limits.stop, seed };
         let plan = walk::walk(&decoder, objective, &from, effort);
         if let Some(log) = plan.and_then(|plan| run(instance, &mut Follow::new(instance, &plan))) {
-            best.offer(&log, Plan::from_log(&log), "search", None);
+            best.offer(&log, Plan::from_log(&log), None, "search");
         }
     }
 }
@@ -116,15 +113,21 @@ impl Best<'_, '_> {
         self.aimed.as_ref().map_or(f64::INFINITY, Aimed::gap)
     }
 
-    /// The same order with every switch made as early as it can be.
+    /// The same order with every switch made as early as it can be; where models batch or share GPUs, the same steps at
+    /// the same times.
     fn follow(&mut self, log: &ExecutionLog, found_by: &str) {
         let plan = Plan::from_log(log);
-        if let Some(log) = run(self.instance, &mut Follow::new(self.instance, &plan)) {
-            self.offer(&log, plan, found_by, None);
+        let steps = (!decode::is_exact(self.instance)).then(|| Steps::with_times(log));
+        let followed = match &steps {
+            Some(steps) => run(self.instance, &mut FollowSteps::new(self.instance, steps)),
+            None => run(self.instance, &mut Follow::new(self.instance, &plan)),
+        };
+        if let Some(log) = followed {
+            self.offer(&log, plan, steps, found_by);
         }
     }
 
-    fn offer(&mut self, log: &ExecutionLog, plan: Plan, found_by: &str, policy: Option<(PolicyKind, u64)>) {
+    fn offer(&mut self, log: &ExecutionLog, plan: Plan, steps: Option<Steps>, found_by: &str) {
         if plan.0.len() < self.instance.tasks() {
             return;
         }
@@ -141,7 +144,7 @@ impl Best<'_, '_> {
             proof: (makespan == self.bound.value).then_some(Proof::Bound),
             bound: self.bound.clone(),
             found_by: found_by.to_owned(),
-            policy,
+            steps,
         };
         let aimed = Aimed { planned, values, cost, bound: self.least };
         (self.report)(&aimed);

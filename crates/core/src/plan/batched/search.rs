@@ -10,7 +10,7 @@ use crate::id::GpuId;
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
 use crate::plan::search::{Limits, Planned, Report};
-use crate::plan::{Steps, portfolio};
+use crate::plan::{Proof, Steps, portfolio};
 use crate::policy::{FollowSteps, Policy};
 use crate::sim::{SimOptions, simulate};
 use crate::time::{Span, Time};
@@ -24,7 +24,7 @@ const WALKS: u64 = 8;
 /// Plans a batch: the best of every policy, then recipes until a limit is reached.
 pub(in crate::plan) fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
     let mut best = Best { instance, bound: best_bound(instance), planned: None, gap: limits.gap };
-    for (kind, log) in portfolio::logs(instance, limits.seed) {
+    for (kind, log) in portfolio::logs(instance, limits.seed, limits.stop) {
         best.offer(&log, kind.name(), report);
     }
     if !best.is_enough() && !(limits.stop)() {
@@ -86,7 +86,8 @@ impl Best<'_> {
         }
         let Some(makespan) = makespan.filter(|&makespan| is_better(makespan)) else { return };
         let (plan, bound, found_by) = (steps.plan(), self.bound.clone(), found_by.to_owned());
-        let planned = Planned { plan, makespan, bound, found_by, steps: Some(steps) };
+        let proof = (makespan == bound.value).then_some(Proof::Bound);
+        let planned = Planned { plan, makespan, bound, found_by, steps: Some(steps), proof };
         report(&planned);
         self.planned = Some(planned);
     }

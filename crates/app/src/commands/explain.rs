@@ -1,0 +1,141 @@
+//! `gswarm explain`: why a run went as it did.
+
+use crate::args::{ClusterArgs, InputArgs};
+use crate::commands::check::build;
+use crate::failure::{Code, Failure};
+use crate::job;
+use crate::output::{self, count, explain as text, files::read_log, progress::Phase};
+use clap::Args;
+use gswarm_core::GpuId;
+use gswarm_core::check::read_back;
+use gswarm_core::explain::{self, Timeline, Unknown};
+use gswarm_core::instance::Mode;
+use gswarm_core::log_file::{LogFile, shown};
+use serde::Serialize;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm explain run.json --node req_0007/paint --config config.yaml --requests requests.yaml
+  gswarm explain run.json --request req_0007 --config config.yaml --requests requests.yaml
+  gswarm explain run.json --gpu 3 --config config.yaml --requests requests.yaml
+  gswarm explain run.json --idle --config config.yaml --requests requests.yaml --json
+
+Everything is reckoned from the log and the inputs, so that any run can be explained, whoever made it.
+docs/explain.md says how to read the answers.";
+
+/// Arguments of `gswarm explain`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ExplainArgs {
+    /// Execution log, JSON or JSON lines
+    log: PathBuf,
+    #[command(flatten)]
+    what: WhatArgs,
+    #[command(flatten)]
+    input: InputArgs,
+    /// How requests arrived, where the log does not say it
+    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
+    mode: Option<Mode>,
+    /// Most gaps that are listed
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
+    cluster: ClusterArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct WhatArgs {
+    /// Why this node started when it did
+    #[arg(long, value_name = "REQUEST/NODE")]
+    node: Option<String>,
+    /// Where this request's time went
+    #[arg(long, value_name = "ID")]
+    request: Option<String>,
+    /// What this GPU did, and why it was idle
+    #[arg(long, value_name = "ID")]
+    gpu: Option<u32>,
+    /// Why GPUs were idle, over the whole run
+    #[arg(long)]
+    idle: bool,
+}
+
+/// Explains a log.
+pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
+    let phase = Phase::new("reading the log", !args.json);
+    let file = LogFile::read_bytes(&read_log(&args.log)?);
+    drop(phase);
+    let mode = file.mode().or(args.mode).unwrap_or(Mode::Offline);
+    let scenario = job::load(&args.input, mode, args.json, !args.json)?;
+    let (cluster, _) = file.cluster(&args.cluster.over(&scenario.cluster));
+    let instance = build(&scenario, cluster, mode).map_err(|reason| {
+        Failure::input(format!("{}: not a run of these inputs: {reason}", args.log.display()))
+            .hint("`gswarm check` says what does not fit")
+    })?;
+    drop(scenario);
+    let (log, faults) = read_back(&instance, &file);
+    drop(file);
+    if log.executions.is_empty() {
+        let first = faults.first().map_or_else(String::new, |fault| format!(": {fault}"));
+        return Err(Failure::input(format!(
+            "{} has no execution of these inputs{first}",
+            args.log.display()
+        ))
+        .hint("`gswarm check` says all that does not fit"));
+    }
+    if !faults.is_empty() {
+        let found = count(faults.len() as u64, "record or field");
+        output::note(&format!("note: {found} cannot be used, the first: {}", faults[0]));
+    }
+    let phase = Phase::new("explaining", !args.json);
+    let timeline = Timeline::new(&instance, &log);
+    let answer = match &args.what {
+        WhatArgs { node: Some(name), .. } => {
+            let task = explain::find_task(&instance, name).map_err(unknown)?;
+            let story = explain::node(&timeline, task).ok_or_else(|| never_ran("node", name))?;
+            rendered(args, &story, text::node)
+        }
+        WhatArgs { request: Some(name), .. } => {
+            let id = explain::find_request(&instance, name).map_err(unknown)?;
+            let story = explain::request(&timeline, id).ok_or_else(|| never_ran("request", name))?;
+            rendered(args, &story, text::request)
+        }
+        &WhatArgs { gpu: Some(gpu), .. } => {
+            let last = instance.cluster.gpus - 1;
+            if gpu > last {
+                return Err(Failure::input(format!("there is no GPU {gpu}; the run has GPUs 0 to {last}")));
+            }
+            rendered(args, &explain::gpu(&timeline, GpuId(gpu), args.top), text::gpu)
+        }
+        WhatArgs { .. } => rendered(args, &explain::idle(&timeline, args.top), text::idle),
+    };
+    drop(phase);
+    output::line(answer?.trim_end())
+}
+
+fn rendered<T: Serialize>(args: &ExplainArgs, story: &T, text: fn(&T) -> String) -> Result<String, Failure> {
+    if !args.json {
+        return Ok(text(story));
+    }
+    serde_json::to_string(story)
+        .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))
+}
+
+fn unknown(fault: Unknown) -> Failure {
+    let failure = Failure::input(format!("there is no {} `{}`", fault.kind, shown(&fault.name)));
+    if fault.near.is_empty() {
+        return failure.hint(match fault.kind {
+            "node" => "name it as request/node, as in req_0007/paint",
+            _ => "the ids are those of the requests file",
+        });
+    }
+    failure.hint(format!("did you mean {}?", shown(&fault.near.join(", "))))
+}
+
+fn never_ran(kind: &str, name: &str) -> Failure {
+    Failure::input(format!("{kind} `{}` has no execution in this log", shown(name)))
+}

@@ -1,0 +1,253 @@
+//! `gswarm size`: the fewest GPUs that meet a target.
+
+use crate::args::{ClusterArgs, InputArgs};
+use crate::commands::generate::duration;
+use crate::commands::{policies, run::policy_parser};
+use crate::failure::{Code, Failure};
+use crate::job;
+use crate::output::{self, curve, table::grouped};
+use clap::Args;
+use gswarm_core::Span;
+use gswarm_core::input::{ClusterSpec, MAX_GPUS, Scenario, too_slow};
+use gswarm_core::instance::{Cluster, Mode};
+use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::size::{self as core, Measure, Point, Question, SizeError, Sizing, Target, Verdict};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm size --target makespan=2h --config config.yaml --requests requests.yaml
+  gswarm size --target p99=60s --target mean=20s --config config.yaml --requests requests.yaml
+  gswarm size --target makespan=1h30m --policy offline --max-gpus 64 --config config.yaml --requests requests.yaml
+
+Without --mode, a makespan alone is of a batch (offline) and a latency is of a stream (online).
+Without --policy, a batch is run under `planned`, a stream under `online`.
+Exit code 3: no number of GPUs up to --max-gpus meets the target; what it can be at the least is said.";
+
+/// Before this, nothing is said of how far the search is.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Arguments of `gswarm size`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SizeArgs {
+    /// What has to be kept: makespan, mean or p99 (of request latency), and a time; may be given several times
+    #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = target)]
+    target: Vec<Target>,
+    #[command(flatten)]
+    input: InputArgs,
+    /// Who schedules; see `gswarm policies`
+    #[arg(long, short, value_name = "NAME", value_parser = policy_parser())]
+    policy: Option<PolicyKind>,
+    /// When requests arrive: all at the start, or at their timestamps
+    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
+    mode: Option<Mode>,
+    /// No more GPUs than this
+    #[arg(long, alias = "max_gpus", value_name = "N", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
+    max_gpus: u32,
+    /// `planned`: rounds of search for each number of GPUs
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    rounds: u64,
+    /// For every random choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(
+        flatten,
+        next_help_heading = "Cluster (each wins over the configuration's `cluster`; --gpus is not used)"
+    )]
+    cluster: ClusterArgs,
+}
+
+/// Searches, and says what was found.
+pub fn size(args: &SizeArgs) -> Result<(), Failure> {
+    let batch = args.target.iter().all(|target| target.measure == Measure::Makespan);
+    let mode = args.mode.unwrap_or(if batch { Mode::Offline } else { Mode::Online });
+    let policy = args.policy.unwrap_or_else(|| core::usual_policy(mode));
+    if !policy.supports(mode) {
+        return Err(Failure::input(format!("policy `{}` has no {} mode", policy.name(), mode.name()))
+            .hint(format!("those that have it: {}", policies::names(mode))));
+    }
+    let scenario = job::load(&args.input, mode, args.json, !args.json)?;
+    let spec = ClusterSpec { gpus: Some(args.max_gpus), ..args.cluster.over(&scenario.cluster) };
+    let cluster = checked_cluster(&scenario, &spec)?;
+    let params = PolicyParams { seed: args.seed, rounds: args.rounds, ..PolicyParams::default() };
+    let question = Question {
+        scenario: &scenario,
+        cluster: &cluster,
+        mode,
+        policy,
+        params: &params,
+        targets: &args.target,
+        max_gpus: args.max_gpus,
+    };
+    let begun = Instant::now();
+    let found = core::size(&question, &mut |point| {
+        if begun.elapsed() >= PATIENCE && !args.json {
+            output::note(&progress(begun.elapsed(), point));
+        }
+    });
+    let sizing = found.map_err(|error| failure(policy, error))?;
+    if args.json {
+        output::line(&as_json(&question, &sizing).to_string())?;
+    } else if !sizing.points.is_empty() {
+        output::line(&curve::text(&question, &sizing))?;
+    }
+    match refusal(&question, &sizing) {
+        None => Ok(()),
+        Some(failure) => Err(failure),
+    }
+}
+
+fn checked_cluster(scenario: &Scenario, spec: &ClusterSpec) -> Result<Cluster, Failure> {
+    let cluster =
+        Cluster::from_spec(spec).ok_or_else(|| Failure::input("the number of GPUs is not given"))?;
+    match too_slow(&scenario.models, cluster.switch.pcie_gb_per_s) {
+        Some(reason) => Err(Failure::input(format!("{} GB/s: {reason}", cluster.switch.pcie_gb_per_s))
+            .hint("give a higher --pcie-gb-per-s")),
+        None => Ok(cluster),
+    }
+}
+
+fn progress(elapsed: Duration, point: &Point) -> String {
+    let met = if point.met { "meets the target" } else { "does not" };
+    format!(
+        "{:7.1} s  {:>5} GPUs: makespan {} s, mean {} s, P99 {} s; {met}",
+        elapsed.as_secs_f64(),
+        point.gpus,
+        grouped(point.makespan, 1),
+        grouped(point.mean, 1),
+        grouped(point.p99, 1)
+    )
+}
+
+/// Why the answer is no number, where it is none.
+fn refusal(question: &Question<'_>, sizing: &Sizing) -> Option<Failure> {
+    let most = question.max_gpus;
+    let message = match &sizing.verdict {
+        Verdict::Met { .. } => return None,
+        Verdict::BelowFloor { target, floor } => {
+            return Some(
+                Failure::new(
+                    Code::Infeasible,
+                    format!(
+                        "no number of GPUs gives a {} of {}: the floor is {}",
+                        target.measure.name(),
+                        curve::time(target.at_most),
+                        curve::time(*floor)
+                    ),
+                )
+                .hint(match target.measure {
+                    Measure::Makespan => "that is the longest path of one request, with the cheapest way to its models; allow more",
+                    _ => "that is what requests take by themselves, with the cheapest way to their models; allow more",
+                }),
+            );
+        }
+        Verdict::BeyondLimit { target, bound } => {
+            let (name, limit) = (target.measure.name(), curve::time(target.at_most));
+            match target.measure {
+                Measure::P99 => format!(
+                    "no schedule on {most} GPUs gives a p99 of {limit}: more work arrives than they can do in time"
+                ),
+                _ => format!(
+                    "no schedule on {most} GPUs gives a {name} of {limit}: with so many it is {} at the least",
+                    curve::time(*bound)
+                ),
+            }
+        }
+        Verdict::NotFound => {
+            let best = |target: &Target| {
+                let values = sizing.points.iter().map(|point| point.get(target.measure));
+                let best = Span::from_seconds(values.fold(f64::INFINITY, f64::min));
+                format!("{} {} at best", target.measure.name(), curve::time(best))
+            };
+            let best: Vec<String> = question.targets.iter().map(best).collect();
+            format!(
+                "policy `{}` does not meet the target with any number of GPUs tried up to {most}: {}",
+                question.policy.name(),
+                best.join(", ")
+            )
+        }
+    };
+    Some(
+        Failure::new(Code::Infeasible, message)
+            .hint("allow more GPUs (--max-gpus), another --policy, or more time"),
+    )
+}
+
+fn failure(policy: PolicyKind, error: SizeError) -> Failure {
+    match error {
+        SizeError::Infeasible(_, faults) => job::infeasible(&faults),
+        other => {
+            Failure::new(Code::Internal, format!("internal error under policy `{}`: {other}", policy.name()))
+                .hint("this is a fault of gswarm, not of your input; please report it with both input files")
+        }
+    }
+}
+
+fn as_json(question: &Question<'_>, sizing: &Sizing) -> Value {
+    let targets: Vec<Value> = question
+        .targets
+        .iter()
+        .map(|target| json!({"measure": target.measure, "at_most_seconds": target.at_most.seconds()}))
+        .collect();
+    let (gpus, untried, floor) = match &sizing.verdict {
+        Verdict::Met { gpus, untried } => (Some(*gpus), Some(*untried), None),
+        Verdict::BelowFloor { floor, .. } => (None, None, Some(floor.seconds())),
+        Verdict::BeyondLimit { .. } | Verdict::NotFound => (None, None, None),
+    };
+    let verdict = match &sizing.verdict {
+        Verdict::Met { .. } => "met",
+        Verdict::BelowFloor { .. } => "below_floor",
+        Verdict::BeyondLimit { .. } => "beyond_limit",
+        Verdict::NotFound => "not_found",
+    };
+    json!({
+        "targets": targets,
+        "policy": question.policy.name(),
+        "mode": question.mode.name(),
+        "verdict": verdict,
+        "gpus": gpus,
+        "untried_below": untried,
+        "floor_seconds": floor,
+        "fewest_that_hold_the_models": sizing.least_possible,
+        "fewest_not_ruled_out": sizing.least,
+        "tried": sizing.tried,
+        "points": sizing.points,
+    })
+}
+
+/// `makespan=2h`.
+fn target(text: &str) -> Result<Target, String> {
+    let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
+    let usage = || format!("give one of {} and a time, as in makespan=2h or p99=60s", names.join(", "));
+    let (name, time) = text.split_once('=').ok_or_else(usage)?;
+    let measure = Measure::ALL.into_iter().find(|measure| measure.name() == name.trim()).ok_or_else(usage)?;
+    let at_most = duration(time.trim()).map_err(|error| format!("{}: {error}", measure.name()))?;
+    Ok(Target { measure, at_most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read() {
+        let rows = [
+            ("makespan=2h", Measure::Makespan, 7200.0),
+            ("p99=60", Measure::P99, 60.0),
+            ("mean=1h30m", Measure::Mean, 5400.0),
+            ("p99=90s", Measure::P99, 90.0),
+        ];
+        for (text, measure, seconds) in rows {
+            assert_eq!(target(text), Ok(Target { measure, at_most: Span::from_seconds(seconds) }), "{text}");
+        }
+        for bad in ["", "makespan", "makespan=", "speed=2", "p99=-1", "p99=soon", "=2h"] {
+            assert!(target(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+use crate::support::{Place, inputs};
+use serde_json::Value;
+
+fn explained() -> (Place, String) {
+    let place = Place::with_work("simple", 20);
+    place.run(&format!("run --policy baseline --quiet {}", inputs("work"))).code(0);
+    (place, inputs("work"))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Some node of the log, as `request/node`.
+fn some_node(place: &Place) -> (String, String) {
+    let log = json(&place.read("baseline_execution_log.json"));
+    let last = log["executions"].as_array().unwrap().last().unwrap().clone();
+    let text = |field: &str| last[field].as_str().unwrap().to_string();
+    (text("request_id"), text("node_id"))
+}
+
+#[test]
+fn every_question_is_answered_for_people_and_for_programs() {
+    let (place, inputs) = explained();
+    let (request, node) = some_node(&place);
+    let questions = [
+        (format!("--node {request}/{node}"), "Where it could have run", "alternatives"),
+        (format!("--request {request}"), "On its critical path", "path"),
+        ("--gpu 0".to_string(), "Executing", "models"),
+        ("--idle".to_string(), "idle", "causes"),
+    ];
+    for (question, words, field) in questions {
+        let line = format!("explain baseline_execution_log.json {question} {inputs}");
+        let text = place.run(&line).code(0).out;
+        assert!(text.contains(words), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let answer = json(&place.run(&format!("{line} --json")).code(0).out);
+        assert!(answer[field].is_array(), "{answer}");
+    }
+}
+
+#[test]
+fn the_parts_of_a_requests_time_add_up() {
+    let (place, inputs) = explained();
+    let (request, _) = some_node(&place);
+    let line = format!("explain baseline_execution_log.json --request {request} --json {inputs}");
+    let story = json(&place.run(&line).code(0).out);
+    let part = |field: &str| story[field].as_f64().unwrap();
+    let parts = part("waiting_seconds") + part("switching_seconds") + part("executing_seconds");
+    assert!((parts + part("retrying_seconds") - part("latency_seconds")).abs() < 1e-6, "{story}");
+}
+
+#[test]
+fn what_is_not_there_is_code_2_with_near_names() {
+    let (place, inputs) = explained();
+    let (request, node) = some_node(&place);
+    let run = |question: &str| {
+        place.run(&format!("explain baseline_execution_log.json {question} {inputs}")).code(2)
+    };
+    run(&format!("--node {request}/{node}x")).says("did you mean").says(&format!("{request}/{node}"));
+    run(&format!("--node x{request}/{node}")).says(&format!("{request}/{node}"));
+    run("--request nobody-knows-this-one").says("there is no request `nobody-knows-this-one`");
+    run("--gpu 99").says("GPUs 0 to");
+    run("").says("--node");
+    run("--idle --gpu 1").says("cannot be used");
+    place.run(&format!("explain none.json --idle {inputs}")).code(2).says("none.json");
+    place.write("empty.json", "{}");
+    place.run(&format!("explain empty.json --idle {inputs}")).code(2).says("gswarm check");
+}
+
+#[test]
+fn logs_by_line_and_streams_are_explained_too() {
+    let place = Place::with_work("simple", 20);
+    let run = "run --policy online --mode online --format jsonl --quiet";
+    place.run(&format!("{run} {}", inputs("work"))).code(0);
+    let line = format!("explain online_execution_log.jsonl --idle --top 2 --json {}", inputs("work"));
+    let story = json(&place.run(&line).code(0).out);
+    assert!(story["gaps"].as_array().unwrap().len() <= 2);
+    let causes = story["causes"].as_array().unwrap().iter();
+    let sum: f64 = causes.map(|one| one["gpu_seconds"].as_f64().unwrap()).sum();
+    assert!((sum - story["idle_gpu_seconds"].as_f64().unwrap()).abs() < 1e-3, "{story}");
+}

@@ -1,0 +1,62 @@
+use crate::support::{Place, inputs};
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn the_fewest_gpus_are_found_and_a_run_on_them_meets_the_target() {
+    let place = Place::with_work("simple", 20);
+    let size = format!("size --target makespan=20min --policy baseline {}", inputs("work"));
+    let text = place.run(&size).code(0).out;
+    assert!(
+        text.contains("meet the target, under `baseline`") && text.contains("Tried in the search"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let answer = json(&place.run(&format!("{size} --json")).code(0).out);
+    let gpus = answer["gpus"].as_u64().unwrap();
+    assert_eq!(answer["verdict"], "met");
+    let run = format!("run --policy baseline --gpus {gpus} --json {}", inputs("work"));
+    let metrics = json(&place.run(&run).code(0).out);
+    let makespan = metrics["makespan_seconds"].as_f64().unwrap();
+    assert!(makespan <= 1200.0);
+    let points = answer["points"].as_array().unwrap();
+    let point = points.iter().find(|point| point["gpus"] == gpus).unwrap();
+    assert_eq!(point["makespan"].as_f64(), Some(makespan));
+    assert!(answer["fewest_not_ruled_out"].as_u64().unwrap() <= gpus);
+}
+
+#[test]
+fn a_latency_is_of_a_stream_and_several_targets_hold_at_once() {
+    let place = Place::with_work("simple", 20);
+    let targets = "--target p99=30min --target mean=20min";
+    let answer = json(&place.run(&format!("size {targets} --json {}", inputs("work"))).code(0).out);
+    assert_eq!(answer["mode"], "online");
+    let points = answer["points"].as_array().unwrap();
+    let point = points.iter().find(|point| point["gpus"] == answer["gpus"]).unwrap();
+    assert!(point["p99"].as_f64().unwrap() <= 1800.0 && point["mean"].as_f64().unwrap() <= 1200.0);
+}
+
+#[test]
+fn what_cannot_be_met_is_code_3_and_says_what_can() {
+    let place = Place::with_work("simple", 20);
+    let size = |rest: &str| place.run(&format!("size {rest} --policy baseline {}", inputs("work")));
+    size("--target makespan=1s").code(3).says("the floor is");
+    size("--target p99=1s").code(3).says("the floor is");
+    size("--target makespan=2min --max-gpus 4").code(3).says("on 4 GPUs");
+    let floor = json(&size("--target makespan=1s --json").code(3).out);
+    assert_eq!(floor["verdict"], "below_floor");
+    assert!(floor["floor_seconds"].as_f64().unwrap() > 1.0);
+}
+
+#[test]
+fn wrong_targets_are_code_2() {
+    let place = Place::with_work("simple", 2);
+    let size = |rest: &str| place.run(&format!("size {rest} {}", inputs("work"))).code(2);
+    size("").says("--target");
+    size("--target speed=3").says("makespan=2h");
+    size("--target makespan=soon").says("20min");
+    size("--target p99=5min --policy planned").says("has no online mode");
+}

@@ -1,0 +1,72 @@
+//! A lower bound against its witness: that every figure of the witness is one of these inputs, and that the argument gives
+//! the bound from them. Nothing here knows how bounds are found; an argument is judged by whether it holds.
+
+mod figures;
+mod pace;
+mod visits;
+mod witness;
+
+use super::context::{Context, TOLERANCE, seconds};
+use super::violation::{Place, Violation, ViolationCode as Code};
+use crate::instance::Instance;
+use crate::log::ExecutionLog;
+use crate::log_file::{BoundClaim, BoundFile, Claims};
+
+/// Checks a file of bounds, or the bound of a plan.
+#[must_use]
+pub fn check_bounds(instance: &Instance, file: &BoundFile) -> Vec<Violation> {
+    let nothing = ExecutionLog::default();
+    let mut context = Context::new(instance, &nothing, false);
+    context.out = file.head.faults.clone();
+    let place = Place::default;
+    if file.bounds.is_empty() {
+        context.report(Code::BoundWitness, place(), "the file has no bound with a witness");
+    }
+    for bound in &file.bounds {
+        if figures::claimed(bound.seconds).is_none() {
+            context.report(Code::BoundValue, place(), format!("a bound of {} s", bound.seconds));
+        }
+        judge(&mut context, bound.seconds, &bound.witness);
+    }
+    let best = file.bounds.iter().map(|bound| bound.seconds).fold(0.0, f64::max);
+    match file.lower_bound {
+        Some(value) if value.is_finite() && value <= best + 2e-6 => {}
+        Some(value) => {
+            let message = format!("lower_bound is {value} s, and the largest of the bounds is {best} s");
+            context.report(Code::BoundValue, place(), message);
+        }
+        None => context.report(Code::Field, place(), "the file has no `lower_bound`"),
+    }
+    context.out
+}
+
+/// Checks the bound of a summary.
+pub(super) fn check(context: &mut Context<'_>, claims: &Claims) {
+    let Some(witness) = &claims.bound else { return };
+    match claims.lower_bound {
+        Some(value) => judge(context, value, witness),
+        None => context.report(Code::BoundWitness, Place::default(), "a `bound` without a lower_bound"),
+    }
+}
+
+fn judge(context: &mut Context<'_>, value: f64, claim: &BoundClaim) {
+    // What is no bound at all is reported with the summary.
+    let Some(value) = figures::claimed(value) else { return };
+    match witness::supported(context.instance, claim, value) {
+        Err(fault) => {
+            let message = format!("{}: {fault}", claim.argument());
+            context.report(Code::BoundWitness, Place::default(), message);
+        }
+        Ok(supported) if value > supported + u128::from(TOLERANCE) + (supported >> 51) => {
+            let (value, supported) = (text(value), text(supported));
+            let message =
+                format!("{}: lower_bound is {value}, and its witness gives {supported}", claim.argument());
+            context.report(Code::BoundValue, Place::default(), message);
+        }
+        Ok(_) => {}
+    }
+}
+
+fn text(micros: u128) -> String {
+    seconds(u64::try_from(micros).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,211 @@
+//! How many GPUs a workload needs: the fewest with which a policy meets targets, found by simulation.
+//!
+//! More GPUs do not always help a policy (a model on 8 GPUs fits 16 better than 17), so the answer is searched for, not
+//! computed: numbers of GPUs that no schedule could do with are ruled out by bounds; then steps that double, halving between
+//! the last that failed and the first that did not, and a look at the numbers just below. All that was tried is told.
+
+mod floor;
+mod search;
+
+pub use floor::Floors;
+pub use search::size;
+
+use crate::check::{check_log, report as render};
+use crate::input::Scenario;
+use crate::instance::{Cluster, Infeasible, Instance, Mode};
+use crate::policy::{PolicyKind, PolicyParams};
+use crate::report::{Stats, metrics};
+use crate::sim::{SimError, SimOptions, simulate};
+use crate::time::Span;
+use serde::Serialize;
+
+/// What a target is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Last end minus first arrival.
+    Makespan,
+    /// Mean request latency.
+    Mean,
+    /// The latency that 99% of the requests do not exceed.
+    P99,
+}
+
+impl Measure {
+    /// All of them.
+    pub const ALL: [Measure; 3] = [Measure::Makespan, Measure::Mean, Measure::P99];
+
+    /// As flags spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Makespan => "makespan",
+            Measure::Mean => "mean",
+            Measure::P99 => "p99",
+        }
+    }
+}
+
+/// A limit that is to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Of what.
+    pub measure: Measure,
+    /// At most this.
+    pub at_most: Span,
+}
+
+/// The policy that is used where none is named: the best for the way in which requests arrive.
+#[must_use]
+pub fn usual_policy(mode: Mode) -> PolicyKind {
+    match mode {
+        Mode::Offline => PolicyKind::Planned,
+        Mode::Online => PolicyKind::Online,
+    }
+}
+
+/// What is to be sized.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The workload.
+    pub scenario: &'a Scenario,
+    /// The rules; the number of GPUs is what is asked for.
+    pub cluster: &'a Cluster,
+    /// When requests arrive.
+    pub mode: Mode,
+    /// Who schedules.
+    pub policy: PolicyKind,
+    /// What it is told.
+    pub params: &'a PolicyParams,
+    /// What has to be kept, all of it.
+    pub targets: &'a [Target],
+    /// No more GPUs than this.
+    pub max_gpus: u32,
+}
+
+/// What came of one number of GPUs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The number.
+    pub gpus: u32,
+    /// Last end minus first arrival, in seconds.
+    pub makespan: f64,
+    /// Mean request latency, in seconds.
+    pub mean: f64,
+    /// P99 of the request latency, in seconds.
+    pub p99: f64,
+    /// Loads that replaced another model.
+    pub switches: u64,
+    /// Share of the GPUs' time in which they load or execute.
+    pub utilisation: f64,
+    /// No schedule has a makespan below this, in seconds.
+    pub bound: f64,
+    /// Whether all targets are met.
+    pub met: bool,
+}
+
+impl Point {
+    /// A measure of it, in seconds.
+    #[must_use]
+    pub fn get(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Makespan => self.makespan,
+            Measure::Mean => self.mean,
+            Measure::P99 => self.p99,
+        }
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The fewest that were found to do.
+    Met {
+        /// How many.
+        gpus: u32,
+        /// Numbers below it that are not ruled out and were not tried.
+        untried: u32,
+    },
+    /// No number of GPUs can: a target is below what the workload takes on any.
+    BelowFloor {
+        /// The target.
+        target: Target,
+        /// The least it can be.
+        floor: Span,
+    },
+    /// Bounds rule out all numbers up to the limit.
+    BeyondLimit {
+        /// The target that does.
+        target: Target,
+        /// What it is at the least with as many GPUs as are allowed.
+        bound: Span,
+    },
+    /// The policy did not meet the targets with any number that was tried.
+    NotFound,
+}
+
+/// The answer, and what it rests on.
+#[derive(Clone, Debug)]
+pub struct Sizing {
+    /// The answer.
+    pub verdict: Verdict,
+    /// With fewer GPUs than this the models do not fit.
+    pub least_possible: u32,
+    /// With fewer GPUs than this no schedule meets the targets.
+    pub least: u32,
+    /// Every number that was simulated, in order.
+    pub points: Vec<Point>,
+    /// The numbers tried in the search; the other points are there for the curve.
+    pub tried: Vec<u32>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SizeError {
+    /// The workload cannot be run even on the most GPUs allowed.
+    #[error("the workload cannot be run on {0} GPUs")]
+    Infeasible(u32, Vec<Infeasible>),
+    /// A simulation did not come to its end.
+    #[error("on {0} GPUs: {1}")]
+    Simulation(u32, SimError),
+    /// A run failed the check.
+    #[error("the run on {0} GPUs fails the check: {1}")]
+    Broken(u32, String),
+}
+
+impl Question<'_> {
+    /// The problem on so many GPUs.
+    fn on(&self, gpus: u32) -> Result<Instance, Vec<Infeasible>> {
+        let residency = self.policy.residency(self.cluster.residency);
+        let cluster = Cluster { gpus, residency, ..self.cluster.clone() };
+        Instance::build(self.scenario, cluster, self.mode)
+    }
+
+    /// Runs it on so many GPUs.
+    fn run(&self, gpus: u32) -> Result<Point, SizeError> {
+        let instance = self.on(gpus).map_err(|faults| SizeError::Infeasible(gpus, faults))?;
+        let mut policy = self.policy.build(&instance, self.params);
+        let log = simulate(&instance, policy.as_mut(), &SimOptions::default(), &mut |_| {})
+            .map_err(|error| SizeError::Simulation(gpus, error))?;
+        let violations = check_log(&instance, &log, None);
+        if !violations.is_empty() {
+            return Err(SizeError::Broken(gpus, render(&violations)));
+        }
+        let found = metrics(&instance, &log);
+        let Stats { mean, p99, .. } = found.request_latency;
+        let mut point = Point {
+            gpus,
+            makespan: found.makespan.seconds(),
+            mean,
+            p99,
+            switches: found.model_switches,
+            utilisation: found.utilisation.mean,
+            bound: crate::bound::lower_bound(&instance).seconds(),
+            met: true,
+        };
+        // Half a microsecond: seconds are rounded from whole microseconds.
+        let kept = |target: &Target| point.get(target.measure) <= target.at_most.seconds() + 5e-7;
+        point.met = self.targets.iter().all(kept);
+        Ok(point)
+    }
+}

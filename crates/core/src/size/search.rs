@@ -1,0 +1,135 @@
+//! The search over numbers of GPUs.
+
+use super::{Floors, Measure, Point, Question, SizeError, Sizing, Target, Verdict};
+use crate::bound::lower_bound;
+use crate::instance::Instance;
+use crate::time::Span;
+use std::collections::BTreeMap;
+
+/// Numbers just below the answer that are tried too, one after the other.
+const NEIGHBOURS: u32 = 4;
+/// Multiples of the widest model below the answer that are tried too.
+const MULTIPLES: usize = 3;
+
+/// Finds the fewest GPUs that meet the targets; `tell` is called with every result.
+pub fn size(question: &Question<'_>, tell: &mut dyn FnMut(&Point)) -> Result<Sizing, SizeError> {
+    let most = question.max_gpus;
+    let largest = question.on(most).map_err(|faults| SizeError::Infeasible(most, faults))?;
+    let least_possible = least_that(1, most, |gpus| question.on(gpus).is_ok());
+    let floors = Floors::of(&largest);
+    let answer =
+        |verdict, least| Sizing { verdict, least_possible, least, points: Vec::new(), tried: Vec::new() };
+    let below = |target: &&Target| floors.of_measure(target.measure) > target.at_most;
+    if let Some(&target) = question.targets.iter().find(below) {
+        let floor = floors.of_measure(target.measure);
+        return Ok(answer(Verdict::BelowFloor { target, floor }, most + 1));
+    }
+    if let Some((target, bound)) = ruled_out(question, &floors, &largest) {
+        return Ok(answer(Verdict::BeyondLimit { target, bound }, most + 1));
+    }
+    drop(largest);
+    // What no schedule can do on so many GPUs, none can on fewer.
+    let least = least_that(least_possible, most, |gpus| {
+        question.on(gpus).is_ok_and(|instance| ruled_out(question, &floors, &instance).is_none())
+    });
+    let mut search = Search { question, tell, results: BTreeMap::new() };
+    let verdict = search.fewest(least)?;
+    let tried: Vec<u32> = search.results.keys().copied().collect();
+    if let Verdict::Met { gpus, .. } = verdict {
+        search.curve(least_possible, gpus)?;
+    }
+    let points = search.results.into_values().collect();
+    Ok(Sizing { verdict, least_possible, least, points, tried })
+}
+
+/// The first target that no schedule on these GPUs meets, and the least it can be.
+fn ruled_out(question: &Question<'_>, floors: &Floors, instance: &Instance) -> Option<(Target, Span)> {
+    question.targets.iter().find_map(|&target| {
+        let bound = match target.measure {
+            Measure::Makespan => lower_bound(instance),
+            Measure::Mean | Measure::P99 => floors.latency(target, instance.cluster.gpus),
+        };
+        (bound > target.at_most).then_some((target, bound))
+    })
+}
+
+/// The least number in `from..=most` for which `holds`, given that it holds for `most` and for all above one that it holds for.
+fn least_that(from: u32, most: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (from, most);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { high = middle } else { low = middle + 1 }
+    }
+    high
+}
+
+struct Search<'a, 't> {
+    question: &'a Question<'a>,
+    tell: &'t mut dyn FnMut(&Point),
+    results: BTreeMap<u32, Point>,
+}
+
+impl Search<'_, '_> {
+    /// Whether so many GPUs meet the targets.
+    fn meets(&mut self, gpus: u32) -> Result<bool, SizeError> {
+        if let Some(known) = self.results.get(&gpus) {
+            return Ok(known.met);
+        }
+        let point = self.question.run(gpus)?;
+        (self.tell)(&point);
+        let met = point.met;
+        self.results.insert(gpus, point);
+        Ok(met)
+    }
+
+    fn fewest(&mut self, least: u32) -> Result<Verdict, SizeError> {
+        let most = self.question.max_gpus;
+        let (mut failed, mut gpus, mut step) = (least - 1, least, (least / 16).max(1));
+        while !self.meets(gpus)? {
+            if gpus == most {
+                return Ok(Verdict::NotFound);
+            }
+            failed = gpus;
+            gpus = gpus.saturating_add(step).min(most);
+            step = step.saturating_mul(2);
+        }
+        while gpus - failed > 1 {
+            let middle = failed + (gpus - failed) / 2;
+            if self.meets(middle)? { gpus = middle } else { failed = middle }
+        }
+        while let Some(fewer) = self.around(least, gpus)? {
+            gpus = fewer;
+        }
+        let untried = (least..gpus).filter(|gpus| !self.results.contains_key(gpus)).count() as u32;
+        Ok(Verdict::Met { gpus, untried })
+    }
+
+    /// A smaller number near `gpus` that does as well: those just below it, and those that suit the widest model.
+    fn around(&mut self, least: u32, gpus: u32) -> Result<Option<u32>, SizeError> {
+        let neighbours = (least..gpus).rev().take(NEIGHBOURS as usize + 1);
+        let widest = self.question.scenario.models.iter().map(|model| model.gpus_required).max().unwrap_or(1);
+        let suited = (least..gpus).rev().filter(|gpus| widest > 1 && gpus % widest == 0).take(MULTIPLES);
+        let candidates: Vec<u32> = neighbours.chain(suited).collect();
+        for fewer in candidates {
+            if self.meets(fewer)? {
+                return Ok(Some(fewer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A few numbers on both sides of the answer, to show how much there is to gain or lose.
+    fn curve(&mut self, least: u32, gpus: u32) -> Result<(), SizeError> {
+        let wanted = [
+            gpus / 2,
+            gpus * 3 / 4,
+            gpus.saturating_mul(5) / 4,
+            gpus.saturating_mul(3) / 2,
+            gpus.saturating_mul(2),
+        ];
+        for other in wanted.into_iter().filter(|other| (least..=self.question.max_gpus).contains(other)) {
+            self.meets(other)?;
+        }
+        Ok(())
+    }
+}

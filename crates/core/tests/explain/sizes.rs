@@ -1,0 +1,115 @@
+use crate::support::*;
+use gswarm_core::Span;
+use gswarm_core::input::Scenario;
+use gswarm_core::instance::Mode;
+use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::size::{Measure, Question, SizeError, Sizing, Target, Verdict, size};
+
+/// Twelve requests of 10 s, one node each; the model takes a second to load.
+fn scenario(every: f64, gpus: u32) -> Scenario {
+    Scenario {
+        models: vec![model("a", 14.0, gpus, 1.0)],
+        workflows: vec![workflow("one", &[("x", 0)], &[])],
+        requests: (0..12).map(|id| request(&format!("r{id}"), 0, f64::from(id) * every, &[10.0])).collect(),
+        ..Scenario::default()
+    }
+}
+
+fn ask(
+    scenario: &Scenario,
+    mode: Mode,
+    targets: &[(Measure, f64)],
+    max_gpus: u32,
+) -> Result<Sizing, SizeError> {
+    let targets: Vec<Target> = targets
+        .iter()
+        .map(|&(measure, seconds)| Target { measure, at_most: Span::from_seconds(seconds) })
+        .collect();
+    let (cluster, params) = (cluster(1, None), PolicyParams::default());
+    let question = Question {
+        scenario,
+        cluster: &cluster,
+        mode,
+        policy: PolicyKind::Baseline,
+        params: &params,
+        targets: &targets,
+        max_gpus,
+    };
+    size(&question, &mut |_| {})
+}
+
+fn fewest(sizing: &Sizing) -> Option<u32> {
+    match sizing.verdict {
+        Verdict::Met { gpus, .. } => Some(gpus),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_fewest_gpus_for_a_makespan_are_those_of_the_sum() {
+    let scenario = scenario(0.0, 1);
+    // n GPUs take 1 + 10 x ceil(12 / n).
+    for (seconds, gpus) in
+        [(121.0, 1), (61.0, 2), (60.0, 3), (41.0, 3), (31.0, 4), (21.0, 6), (20.0, 12), (11.0, 12)]
+    {
+        let sizing = ask(&scenario, Mode::Offline, &[(Measure::Makespan, seconds)], 64).unwrap();
+        assert_eq!(fewest(&sizing), Some(gpus), "{seconds}");
+        assert!(sizing.least <= gpus && sizing.tried.contains(&gpus));
+        let point = sizing.points.iter().find(|point| point.gpus == gpus).unwrap();
+        assert!(point.met && point.makespan <= seconds && point.bound <= point.makespan);
+    }
+}
+
+#[test]
+fn a_target_below_the_floor_says_what_the_floor_is() {
+    let sizing = ask(&scenario(0.0, 1), Mode::Offline, &[(Measure::Makespan, 10.9)], 64).unwrap();
+    let Verdict::BelowFloor { floor, .. } = sizing.verdict else { panic!("{:?}", sizing.verdict) };
+    assert_eq!(floor, Span::from_seconds(11.0));
+    for measure in [Measure::Mean, Measure::P99] {
+        // Only the first requests wait for the load: by the time that others arrive, it can be over.
+        let sizing = ask(&scenario(5.0, 1), Mode::Online, &[(measure, 9.0)], 64).unwrap();
+        let Verdict::BelowFloor { floor, .. } = sizing.verdict else { panic!("{:?}", sizing.verdict) };
+        assert_eq!(floor, if measure == Measure::Mean { Span(10_083_333) } else { Span::from_seconds(10.0) });
+    }
+}
+
+#[test]
+fn a_limit_that_is_too_small_is_told_from_a_policy_that_does_not_reach_it() {
+    let sizing = ask(&scenario(0.0, 1), Mode::Offline, &[(Measure::Makespan, 31.0)], 3).unwrap();
+    assert!(matches!(sizing.verdict, Verdict::BeyondLimit { .. }), "{:?}", sizing.verdict);
+    // 10.05 s on average is above the floor only if nobody but the first waits for a load; each GPU has one.
+    let sizing = ask(&scenario(5.0, 1), Mode::Online, &[(Measure::P99, 10.5)], 16).unwrap();
+    assert_eq!(sizing.verdict, Verdict::NotFound);
+    assert!(sizing.tried.contains(&16));
+}
+
+#[test]
+fn several_targets_are_kept_at_once() {
+    let scenario = scenario(5.0, 1);
+    let makespan = fewest(&ask(&scenario, Mode::Online, &[(Measure::Makespan, 100.0)], 64).unwrap()).unwrap();
+    let p99 = fewest(&ask(&scenario, Mode::Online, &[(Measure::P99, 12.0)], 64).unwrap()).unwrap();
+    let both = [(Measure::Makespan, 100.0), (Measure::P99, 12.0)];
+    let both = fewest(&ask(&scenario, Mode::Online, &both, 64).unwrap()).unwrap();
+    assert_eq!(both, makespan.max(p99));
+    // A request each 5 s, 10 s long: two GPUs work all the time, a third takes up what the loads delay.
+    assert!((2..=3).contains(&p99), "{p99}");
+}
+
+#[test]
+fn fewer_gpus_than_a_model_needs_are_not_tried() {
+    let sizing = ask(&scenario(0.0, 3), Mode::Offline, &[(Measure::Makespan, 1000.0)], 64).unwrap();
+    assert_eq!((sizing.least_possible, fewest(&sizing)), (3, Some(3)));
+    assert!(sizing.points.iter().all(|point| point.gpus >= 3));
+    let error = ask(&scenario(0.0, 3), Mode::Offline, &[(Measure::Makespan, 1000.0)], 2).unwrap_err();
+    assert!(matches!(error, SizeError::Infeasible(2, _)));
+}
+
+#[test]
+fn no_number_below_the_answer_that_suits_the_widest_model_is_missed() {
+    // A model on 3 GPUs: 3 k GPUs hold k replicas, and one or two more are of no use.
+    let scenario = scenario(0.0, 3);
+    for (seconds, gpus) in [(61.0, 6), (41.0, 9), (31.0, 12), (21.0, 18)] {
+        let sizing = ask(&scenario, Mode::Offline, &[(Measure::Makespan, seconds)], 64).unwrap();
+        assert_eq!(fewest(&sizing), Some(gpus), "{seconds}");
+    }
+}
