@@ -1,7 +1,8 @@
 //! The list of policies: names, what they are for, and how they are made.
 
 use super::{
-    Policy, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, yardsticks,
+    Policy, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, shortest, sticky,
+    yardsticks,
 };
 use crate::instance::{Instance, Mode, Residency};
 
@@ -28,6 +29,10 @@ pub enum PolicyKind {
     Online,
     /// See [`super::Lru`].
     Lru,
+    /// See [`super::Shortest`].
+    Srpt,
+    /// See [`super::Sticky`].
+    Sticky,
     /// See [`super::Yardstick`].
     RoundRobin,
     /// See [`super::Yardstick`].
@@ -83,6 +88,8 @@ impl PolicyKind {
         PolicyKind::Static,
         PolicyKind::Online,
         PolicyKind::Lru,
+        PolicyKind::Srpt,
+        PolicyKind::Sticky,
         PolicyKind::RoundRobin,
         PolicyKind::Random,
     ];
@@ -101,6 +108,8 @@ impl PolicyKind {
             PolicyKind::Static => "static",
             PolicyKind::Online => "online",
             PolicyKind::Lru => "lru",
+            PolicyKind::Srpt => "srpt",
+            PolicyKind::Sticky => "sticky",
             PolicyKind::RoundRobin => "round_robin",
             PolicyKind::Random => "random",
         }
@@ -138,6 +147,8 @@ impl PolicyKind {
             PolicyKind::Lru => {
                 "strictly in order of arrival, least recently used model evicted, as Ollama and llama-swap do; a yardstick"
             }
+            PolicyKind::Srpt => "the request with the least work left first, whatever switching costs; a yardstick",
+            PolicyKind::Sticky => "every GPU keeps its model while it has work, whoever waits; a yardstick",
             PolicyKind::RoundRobin => "each task to the next GPUs in turn; a yardstick",
             PolicyKind::Random => "each task to any GPUs by a seeded draw; a yardstick",
         }
@@ -157,6 +168,8 @@ impl PolicyKind {
             | PolicyKind::Static
             | PolicyKind::Online
             | PolicyKind::Lru
+            | PolicyKind::Srpt
+            | PolicyKind::Sticky
             | PolicyKind::RoundRobin
             | PolicyKind::Random => BOTH,
         }
@@ -165,7 +178,14 @@ impl PolicyKind {
     /// Whether it is there to be compared with, not to be used.
     #[must_use]
     pub fn is_yardstick(self) -> bool {
-        matches!(self, PolicyKind::Lru | PolicyKind::RoundRobin | PolicyKind::Random)
+        matches!(
+            self,
+            PolicyKind::Lru
+                | PolicyKind::Srpt
+                | PolicyKind::Sticky
+                | PolicyKind::RoundRobin
+                | PolicyKind::Random
+        )
     }
 
     /// Whether the planner starts from it.
@@ -201,6 +221,8 @@ impl PolicyKind {
             PolicyKind::Static => Box::new(fixed::Static::new(instance)),
             PolicyKind::Online => Box::new(online::Online::new(instance, params)),
             PolicyKind::Lru => Box::new(lru::Lru::new(instance)),
+            PolicyKind::Srpt => Box::new(shortest::Shortest::new(instance)),
+            PolicyKind::Sticky => Box::new(sticky::Sticky::new(instance)),
             PolicyKind::RoundRobin => Box::new(yardsticks::Yardstick::round_robin(instance)),
             PolicyKind::Random => Box::new(yardsticks::Yardstick::random(instance, params.seed)),
         }

@@ -17,7 +17,9 @@ mod place;
 mod planned;
 mod ready;
 mod reserve;
+mod shortest;
 mod sketch;
+mod sticky;
 mod yardsticks;
 
 pub use balanced::Balanced;
@@ -33,6 +35,8 @@ pub use lru::Lru;
 pub use offline::Offline;
 pub use online::Online;
 pub use planned::carry_out;
+pub use shortest::Shortest;
+pub use sticky::Sticky;
 pub use yardsticks::Yardstick;
 
 use crate::engine::{Decision, View};
