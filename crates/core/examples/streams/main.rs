@@ -2,11 +2,11 @@
 
 mod gentd26;
 
-use gswarm_core::Instance;
+use gswarm_core::{Instance, Span};
 use gswarm_core::check::check_log;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
 use std::path::Path;
@@ -45,30 +45,40 @@ fn show(case: &str, name: &str, instance: &Instance, kind: PolicyKind, params: &
     );
 }
 
-const YARDSTICKS: [PolicyKind; 3] = [PolicyKind::Baseline, PolicyKind::Srpt, PolicyKind::Sticky];
-
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
-    println!("{:14} {:18} {:>9} {:>9} {:>7} {:>9} {:>9}", "case", "policy", "mean", "P99", "loads", "makespan", "max wait");
+    println!(
+        "{:14} {:18} {:>9} {:>9} {:>7} {:>9} {:>9}",
+        "case", "policy", "mean", "P99", "loads", "makespan", "max wait"
+    );
     if wanted("published") {
         for (name, counts) in [("simple", vec![8, 32, 128]), ("complex", vec![32, 128, 256, 384])] {
             let Some(scenario) = published(name) else { continue };
             for gpus in counts {
-                let instance = on(&scenario, gpus);
-                for kind in YARDSTICKS {
-                    show(&format!("{name} {gpus}"), kind.name(), &instance, kind, &PolicyParams::default());
-                }
+                compare(&format!("{name} {gpus}"), &on(&scenario, gpus), &[PolicyKind::Baseline, PolicyKind::Srpt, PolicyKind::Sticky]);
             }
         }
     }
-    if wanted("gentd26") {
-        let Some(scenario) = gentd26::scenario(1) else { return };
+    for seed in 1..=3 {
+        let Some(scenario) = gentd26::scenario(seed).filter(|_| wanted("gentd26")) else { continue };
         for gpus in [4, 8, 16] {
             let instance = on(&scenario, gpus);
-            for kind in [PolicyKind::Lru, PolicyKind::Baseline, PolicyKind::Sticky] {
-                show(&format!("gentd26 {gpus}"), kind.name(), &instance, kind, &PolicyParams::default());
-            }
+            compare(&format!("gentd26/{seed} {gpus}"), &instance, &[PolicyKind::Lru, PolicyKind::Sticky]);
+            let bound = Some(Span::from_seconds(600.0));
+            let params = PolicyParams { max_collate_wait: bound, ..PolicyParams::default() };
+            show(&format!("gentd26/{seed} {gpus}"), "adaptive, 600 s", &instance, PolicyKind::Adaptive, &params);
         }
+    }
+}
+
+/// The yardsticks, and `adaptive` under each objective.
+fn compare(case: &str, instance: &Instance, yardsticks: &[PolicyKind]) {
+    for &kind in yardsticks {
+        show(case, kind.name(), instance, kind, &PolicyParams::default());
+    }
+    for &objective in Objective::ALL {
+        let name = format!("adaptive, {}", objective.name());
+        show(case, &name, instance, PolicyKind::Adaptive, &PolicyParams { objective, ..PolicyParams::default() });
     }
 }

@@ -1,16 +1,19 @@
 //! The list of policies: names, what they are for, and how they are made.
 
 use super::{
-    Policy, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, shortest, sticky,
+    Objective, Policy, adaptive, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, shortest, sticky,
     yardsticks,
 };
 use crate::instance::{Instance, Mode, Residency};
+use crate::time::Span;
 
 /// The policies there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PolicyKind {
     /// See [`crate::plan`].
     Planned,
+    /// See [`super::Adaptive`].
+    Adaptive,
     /// See [`super::Baseline`].
     Baseline,
     /// See [`super::Offline`].
@@ -56,11 +59,25 @@ pub struct PolicyParams {
     pub lookahead: u32,
     /// `planned`: rounds of search.
     pub rounds: u64,
+    /// `adaptive`: what is kept low.
+    pub objective: Objective,
+    /// `adaptive`: how long a task may wait because others are collated by model.
+    pub max_collate_wait: Option<Span>,
 }
 
 impl Default for PolicyParams {
     fn default() -> PolicyParams {
-        PolicyParams { seed: 0, alpha: 1.0, beta: 1.5, gamma: 0.3, delta: 0.5, lookahead: 3, rounds: 8 }
+        PolicyParams {
+            seed: 0,
+            alpha: 1.0,
+            beta: 1.5,
+            gamma: 0.3,
+            delta: 0.5,
+            lookahead: 3,
+            rounds: 8,
+            objective: Objective::default(),
+            max_collate_wait: None,
+        }
     }
 }
 
@@ -79,6 +96,7 @@ impl PolicyKind {
     /// All of them, in the order in which they are shown.
     pub const ALL: &'static [PolicyKind] = &[
         PolicyKind::Planned,
+        PolicyKind::Adaptive,
         PolicyKind::Baseline,
         PolicyKind::Offline,
         PolicyKind::Batch,
@@ -99,6 +117,7 @@ impl PolicyKind {
     pub fn name(self) -> &'static str {
         match self {
             PolicyKind::Planned => "planned",
+            PolicyKind::Adaptive => "adaptive",
             PolicyKind::Baseline => "baseline",
             PolicyKind::Offline => "offline",
             PolicyKind::Batch => "batch",
@@ -121,6 +140,9 @@ impl PolicyKind {
         match self {
             PolicyKind::Planned => {
                 "the shortest makespan that a search finds, with a bound on what is left; for any batch"
+            }
+            PolicyKind::Adaptive => {
+                "low latency at few switches, whatever the load, deadlines and priorities kept; for any stream"
             }
             PolicyKind::Baseline => "first come, first served, as Ray does; the yardstick to beat",
             PolicyKind::Offline => {
@@ -163,7 +185,8 @@ impl PolicyKind {
             | PolicyKind::Batch
             | PolicyKind::Balanced
             | PolicyKind::Hybrid => OFFLINE,
-            PolicyKind::Baseline
+            PolicyKind::Adaptive
+            | PolicyKind::Baseline
             | PolicyKind::Improved
             | PolicyKind::Static
             | PolicyKind::Online
@@ -212,6 +235,7 @@ impl PolicyKind {
     pub fn build<'i>(self, instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
         match self {
             PolicyKind::Planned => planned::plan(instance, params),
+            PolicyKind::Adaptive => Box::new(adaptive::Adaptive::new(instance, params)),
             PolicyKind::Baseline => Box::new(baseline::Baseline::new(instance)),
             PolicyKind::Offline => Box::new(offline::Offline::new(instance)),
             PolicyKind::Batch => Box::new(batch::Batch::new(instance)),

@@ -1,5 +1,6 @@
 //! The policies: each proposes what to start where, and nothing else. One file each.
 
+mod adaptive;
 mod balanced;
 mod baseline;
 mod batch;
@@ -22,6 +23,7 @@ mod sketch;
 mod sticky;
 mod yardsticks;
 
+pub use adaptive::{Adaptive, Objective};
 pub use balanced::Balanced;
 pub use baseline::Baseline;
 pub use batch::Batch;
