@@ -1,15 +1,19 @@
 //! The list of policies: names, what they are for, and how they are made.
 
 use super::{
-    Policy, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, yardsticks,
+    Objective, Policy, adaptive, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, shortest, sticky,
+    yardsticks,
 };
 use crate::instance::{Instance, Mode, Residency};
+use crate::time::Span;
 
 /// The policies there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PolicyKind {
     /// See [`crate::plan`].
     Planned,
+    /// See [`super::Adaptive`].
+    Adaptive,
     /// See [`super::Baseline`].
     Baseline,
     /// See [`super::Offline`].
@@ -28,6 +32,10 @@ pub enum PolicyKind {
     Online,
     /// See [`super::Lru`].
     Lru,
+    /// See [`super::Shortest`].
+    Srpt,
+    /// See [`super::Sticky`].
+    Sticky,
     /// See [`super::Yardstick`].
     RoundRobin,
     /// See [`super::Yardstick`].
@@ -51,11 +59,25 @@ pub struct PolicyParams {
     pub lookahead: u32,
     /// `planned`: rounds of search.
     pub rounds: u64,
+    /// `adaptive`: what is kept low.
+    pub objective: Objective,
+    /// `adaptive`: how long a task may wait because others are collated by model.
+    pub max_collate_wait: Option<Span>,
 }
 
 impl Default for PolicyParams {
     fn default() -> PolicyParams {
-        PolicyParams { seed: 0, alpha: 1.0, beta: 1.5, gamma: 0.3, delta: 0.5, lookahead: 3, rounds: 8 }
+        PolicyParams {
+            seed: 0,
+            alpha: 1.0,
+            beta: 1.5,
+            gamma: 0.3,
+            delta: 0.5,
+            lookahead: 3,
+            rounds: 8,
+            objective: Objective::default(),
+            max_collate_wait: None,
+        }
     }
 }
 
@@ -74,6 +96,7 @@ impl PolicyKind {
     /// All of them, in the order in which they are shown.
     pub const ALL: &'static [PolicyKind] = &[
         PolicyKind::Planned,
+        PolicyKind::Adaptive,
         PolicyKind::Baseline,
         PolicyKind::Offline,
         PolicyKind::Batch,
@@ -83,6 +106,8 @@ impl PolicyKind {
         PolicyKind::Static,
         PolicyKind::Online,
         PolicyKind::Lru,
+        PolicyKind::Srpt,
+        PolicyKind::Sticky,
         PolicyKind::RoundRobin,
         PolicyKind::Random,
     ];
@@ -92,6 +117,7 @@ impl PolicyKind {
     pub fn name(self) -> &'static str {
         match self {
             PolicyKind::Planned => "planned",
+            PolicyKind::Adaptive => "adaptive",
             PolicyKind::Baseline => "baseline",
             PolicyKind::Offline => "offline",
             PolicyKind::Batch => "batch",
@@ -101,6 +127,8 @@ impl PolicyKind {
             PolicyKind::Static => "static",
             PolicyKind::Online => "online",
             PolicyKind::Lru => "lru",
+            PolicyKind::Srpt => "srpt",
+            PolicyKind::Sticky => "sticky",
             PolicyKind::RoundRobin => "round_robin",
             PolicyKind::Random => "random",
         }
@@ -112,6 +140,9 @@ impl PolicyKind {
         match self {
             PolicyKind::Planned => {
                 "the shortest makespan that a search finds, with a bound on what is left; for any batch"
+            }
+            PolicyKind::Adaptive => {
+                "low latency at few switches, whatever the load, deadlines and priorities kept; for any stream"
             }
             PolicyKind::Baseline => "first come, first served, as Ray does; the yardstick to beat",
             PolicyKind::Offline => {
@@ -138,6 +169,8 @@ impl PolicyKind {
             PolicyKind::Lru => {
                 "strictly in order of arrival, least recently used model evicted, as Ollama and llama-swap do; a yardstick"
             }
+            PolicyKind::Srpt => "the request with the least work left first, whatever switching costs; a yardstick",
+            PolicyKind::Sticky => "every GPU keeps its model while it has work, whoever waits; a yardstick",
             PolicyKind::RoundRobin => "each task to the next GPUs in turn; a yardstick",
             PolicyKind::Random => "each task to any GPUs by a seeded draw; a yardstick",
         }
@@ -152,11 +185,14 @@ impl PolicyKind {
             | PolicyKind::Batch
             | PolicyKind::Balanced
             | PolicyKind::Hybrid => OFFLINE,
-            PolicyKind::Baseline
+            PolicyKind::Adaptive
+            | PolicyKind::Baseline
             | PolicyKind::Improved
             | PolicyKind::Static
             | PolicyKind::Online
             | PolicyKind::Lru
+            | PolicyKind::Srpt
+            | PolicyKind::Sticky
             | PolicyKind::RoundRobin
             | PolicyKind::Random => BOTH,
         }
@@ -165,7 +201,14 @@ impl PolicyKind {
     /// Whether it is there to be compared with, not to be used.
     #[must_use]
     pub fn is_yardstick(self) -> bool {
-        matches!(self, PolicyKind::Lru | PolicyKind::RoundRobin | PolicyKind::Random)
+        matches!(
+            self,
+            PolicyKind::Lru
+                | PolicyKind::Srpt
+                | PolicyKind::Sticky
+                | PolicyKind::RoundRobin
+                | PolicyKind::Random
+        )
     }
 
     /// Whether the planner starts from it.
@@ -192,6 +235,7 @@ impl PolicyKind {
     pub fn build<'i>(self, instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
         match self {
             PolicyKind::Planned => planned::plan(instance, params),
+            PolicyKind::Adaptive => Box::new(adaptive::Adaptive::new(instance, params)),
             PolicyKind::Baseline => Box::new(baseline::Baseline::new(instance)),
             PolicyKind::Offline => Box::new(offline::Offline::new(instance)),
             PolicyKind::Batch => Box::new(batch::Batch::new(instance)),
@@ -201,6 +245,8 @@ impl PolicyKind {
             PolicyKind::Static => Box::new(fixed::Static::new(instance)),
             PolicyKind::Online => Box::new(online::Online::new(instance, params)),
             PolicyKind::Lru => Box::new(lru::Lru::new(instance)),
+            PolicyKind::Srpt => Box::new(shortest::Shortest::new(instance)),
+            PolicyKind::Sticky => Box::new(sticky::Sticky::new(instance)),
             PolicyKind::RoundRobin => Box::new(yardsticks::Yardstick::round_robin(instance)),
             PolicyKind::Random => Box::new(yardsticks::Yardstick::random(instance, params.seed)),
         }

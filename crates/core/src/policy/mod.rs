@@ -1,5 +1,6 @@
 //! The policies: each proposes what to start where, and nothing else. One file each.
 
+mod adaptive;
 mod balanced;
 mod baseline;
 mod batch;
@@ -18,9 +19,12 @@ mod place;
 mod planned;
 mod ready;
 mod reserve;
+mod shortest;
 pub(crate) mod sketch;
+mod sticky;
 mod yardsticks;
 
+pub use adaptive::{Adaptive, Objective};
 pub use balanced::Balanced;
 pub use baseline::Baseline;
 pub use batch::Batch;
@@ -35,6 +39,8 @@ pub use lru::Lru;
 pub use offline::Offline;
 pub use online::Online;
 pub use planned::{carry_out, follow};
+pub use shortest::Shortest;
+pub use sticky::Sticky;
 pub use yardsticks::Yardstick;
 
 use crate::engine::{Decision, View};

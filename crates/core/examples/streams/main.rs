@@ -1,0 +1,84 @@
+//! How policies fare on streams: `cargo run --release -p gswarm-core --example streams [published|gentd26]...`.
+
+mod gentd26;
+
+use gswarm_core::{Instance, Span};
+use gswarm_core::check::check_log;
+use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
+use gswarm_core::instance::{Cluster, Mode};
+use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
+use gswarm_core::report::metrics;
+use gswarm_core::sim::{SimOptions, simulate};
+use std::path::Path;
+
+fn published(name: &str) -> Option<Scenario> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gswarm");
+    let config = std::fs::read(folder.join(format!("{name}_config.json"))).ok()?;
+    let requests = std::fs::read(folder.join(format!("{name}_requests.yaml"))).ok()?;
+    let (config, requests) =
+        (Source { name: "config", bytes: &config }, Source { name: "requests", bytes: &requests });
+    read_scenario(config, requests, Mode::Online).scenario
+}
+
+fn on(scenario: &Scenario, gpus: u32) -> Instance {
+    let spec = ClusterSpec { gpus: Some(gpus), ..scenario.cluster.clone() };
+    let cluster = Cluster::from_spec(&spec).expect("GPUs are given");
+    Instance::build(scenario, cluster, Mode::Online).expect("feasible")
+}
+
+fn show(case: &str, name: &str, instance: &Instance, kind: PolicyKind, params: &PolicyParams) {
+    let mut policy = kind.build(instance, params);
+    let log = match simulate(instance, &mut *policy, &SimOptions::default(), &mut |_| {}) {
+        Ok(log) => log,
+        Err(error) => return println!("{case:14} {name:18} {error}"),
+    };
+    let violations = check_log(instance, &log, None);
+    let found = metrics(instance, &log);
+    println!(
+        "{case:14} {name:18} {:>9.1} {:>9.1} {:>7} {:>9.1} {:>9.1}{}",
+        found.request_latency.mean,
+        found.request_latency.p99,
+        found.model_switches + found.cold_loads,
+        found.makespan.seconds(),
+        found.waiting_time.max,
+        if violations.is_empty() { "" } else { "  VIOLATIONS" }
+    );
+}
+
+fn main() {
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
+    println!(
+        "{:14} {:18} {:>9} {:>9} {:>7} {:>9} {:>9}",
+        "case", "policy", "mean", "P99", "loads", "makespan", "max wait"
+    );
+    if wanted("published") {
+        for (name, counts) in [("simple", vec![8, 32, 128]), ("complex", vec![32, 128, 256, 384])] {
+            let Some(scenario) = published(name) else { continue };
+            for gpus in counts {
+                compare(&format!("{name} {gpus}"), &on(&scenario, gpus), &[PolicyKind::Baseline, PolicyKind::Srpt, PolicyKind::Sticky]);
+            }
+        }
+    }
+    for seed in 1..=3 {
+        let Some(scenario) = gentd26::scenario(seed).filter(|_| wanted("gentd26")) else { continue };
+        for gpus in [4, 8, 16] {
+            let instance = on(&scenario, gpus);
+            compare(&format!("gentd26/{seed} {gpus}"), &instance, &[PolicyKind::Lru, PolicyKind::Sticky]);
+            let bound = Some(Span::from_seconds(600.0));
+            let params = PolicyParams { max_collate_wait: bound, ..PolicyParams::default() };
+            show(&format!("gentd26/{seed} {gpus}"), "adaptive, 600 s", &instance, PolicyKind::Adaptive, &params);
+        }
+    }
+}
+
+/// The yardsticks, and `adaptive` under each objective.
+fn compare(case: &str, instance: &Instance, yardsticks: &[PolicyKind]) {
+    for &kind in yardsticks {
+        show(case, kind.name(), instance, kind, &PolicyParams::default());
+    }
+    for &objective in Objective::ALL {
+        let name = format!("adaptive, {}", objective.name());
+        show(case, &name, instance, PolicyKind::Adaptive, &PolicyParams { objective, ..PolicyParams::default() });
+    }
+}

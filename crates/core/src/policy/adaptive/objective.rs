@@ -1,0 +1,87 @@
+//! What the policy is asked to keep low, and what follows from it.
+
+/// What a stream is run for: the one knob of `adaptive`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Objective {
+    /// The mean latency of requests: short requests first.
+    Mean,
+    /// The latency that one request in a hundred exceeds: in order of arrival.
+    P99,
+    /// Both, and few loads.
+    #[default]
+    Balanced,
+}
+
+impl Objective {
+    /// All of them.
+    pub const ALL: &'static [Objective] = &[Objective::Mean, Objective::P99, Objective::Balanced];
+
+    /// As flags spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Objective::Mean => "mean",
+            Objective::P99 => "p99",
+            Objective::Balanced => "balanced",
+        }
+    }
+
+    pub(super) fn weights(self) -> Weights {
+        match self {
+            Objective::Mean => Weights {
+                size: 2000.0,
+                size_per_waiting: 0.0,
+                slack: 0.2,
+                patience: 0.0,
+                keep: 0.5,
+                further_window: 200.0,
+            },
+            Objective::P99 => Weights {
+                size: 0.0,
+                size_per_waiting: 0.0,
+                slack: 0.3,
+                patience: 0.0,
+                keep: 0.5,
+                further_window: f64::INFINITY,
+            },
+            Objective::Balanced => Weights {
+                size: 0.0,
+                size_per_waiting: 0.1,
+                slack: 0.5,
+                patience: 1.0,
+                keep: 4.0,
+                further_window: f64::INFINITY,
+            },
+        }
+    }
+}
+
+/// The numbers behind an objective.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights {
+    /// How many seconds later a request counts as arrived for each second of the whole cluster that it still needs.
+    pub size: f64,
+    /// The same, for each task that waits: with more of them, a long request delays more.
+    pub size_per_waiting: f64,
+    /// The part of the spread of ranks by which a resident model may be ahead of its turn.
+    pub slack: f64,
+    /// For how many loads a task waits for a busy replica while GPUs are idle.
+    pub patience: f64,
+    /// The weight of what an evicted model would cost when it is asked for again.
+    pub keep: f64,
+    /// After how many loads' worth of waiting a model on several GPUs has a further window cleared for it; its first is
+    /// always cleared.
+    pub further_window: f64,
+}
+
+/// How often the delay that a load causes to all who wait has to come back to those who wait for the model.
+pub(super) const LOAD_PAYS_BACK: f64 = 3.0;
+
+/// The same inside the measure of size: loads' worth of work that a load has to be followed by.
+pub(super) const LOAD_PER_WORK: f64 = 5.0;
+
+/// How much dearer it is to break the window of a model on several GPUs that still has work than to load it again.
+pub(super) const BREAKING: f64 = 3.0;
+
+/// For how long the past counts when demand is reckoned, in mean loads.
+pub(super) const MEMORY: f64 = 40.0;

@@ -1,0 +1,74 @@
+//! What is known of the requests that have arrived: how much work is left of each, and how long it takes at least.
+
+use crate::engine::View;
+use crate::id::{IdVec, RequestId, TaskId};
+use crate::instance::Instance;
+use crate::time::Span;
+
+/// How long a task is expected to run at batch 1. Every estimate of the policy comes from here.
+pub(super) fn estimate(view: &View<'_>, task: TaskId) -> Span {
+    view.instance().execution(task)
+}
+
+/// The work that is left of requests.
+pub(super) struct Requests {
+    /// GPU time of the tasks that have not been started, in microseconds; `None` before anything of it was ready.
+    left: IdVec<RequestId, Option<u64>>,
+    started: IdVec<TaskId, bool>,
+}
+
+impl Requests {
+    pub fn new(instance: &Instance) -> Requests {
+        Requests {
+            left: vec![None; instance.requests.len()].into(),
+            started: vec![false; instance.tasks()].into(),
+        }
+    }
+
+    /// A task is ready, for the first time or again; returns what is left of its request, in GPU seconds.
+    pub fn ready(&mut self, view: &View<'_>, task: TaskId) -> f64 {
+        let instance = view.instance();
+        let request = instance.request_of(task);
+        let again = std::mem::take(&mut self.started[task]);
+        let left = self.left[request]
+            .get_or_insert_with(|| instance.tasks_of(request).map(|task| gpu_time(view, task)).sum());
+        if again {
+            *left += gpu_time(view, task);
+        }
+        *left as f64 / 1e6
+    }
+
+    pub fn started(&mut self, view: &View<'_>, task: TaskId) {
+        self.started[task] = true;
+        if let Some(left) = &mut self.left[view.instance().request_of(task)] {
+            *left = left.saturating_sub(gpu_time(view, task));
+        }
+    }
+
+    /// What is left of the request of a task, in GPU seconds.
+    pub fn left(&self, view: &View<'_>, task: TaskId) -> f64 {
+        self.left[view.instance().request_of(task)].unwrap_or(0) as f64 / 1e6
+    }
+}
+
+fn gpu_time(view: &View<'_>, task: TaskId) -> u64 {
+    let instance = view.instance();
+    estimate(view, task).0 * u64::from(instance.models[instance.model_of(task)].gpus)
+}
+
+/// How long a task and the longest chain behind it take at least.
+pub(super) fn path(view: &View<'_>, task: TaskId) -> Span {
+    let instance = view.instance();
+    let workflow = instance.workflow_of(task);
+    let node = instance.node_of(task);
+    let first = task.0 - node;
+    let mut to_end = vec![Span::ZERO; workflow.nodes.len()];
+    for &at in workflow.order.iter().rev() {
+        let behind = workflow.successors(at).iter().map(|&next| to_end[next as usize]).max();
+        to_end[at as usize] = estimate(view, TaskId(first + at)) + behind.unwrap_or_default();
+        if at == node {
+            break;
+        }
+    }
+    to_end[node as usize]
+}
