@@ -106,8 +106,9 @@ impl<'i> Hardware<'i> {
             Effect::Execute { task, gpus } => self.execute(now, task, gpus),
             Effect::AbortTask { task, gpus } => {
                 *self.aborted_tasks.entry(task).or_default() += 1;
-                self.batches[gpus.first] =
-                    Batch { stamp: self.batches[gpus.first].stamp + 1, ..Batch::default() };
+                if self.batches[gpus.first].members.iter().any(|&(_, member, _)| member == task) {
+                    self.leaves_batch(now, task, gpus.first);
+                }
             }
             Effect::AbortLoad { gpus } => *self.aborted_loads.entry(gpus.first).or_default() += 1,
             Effect::Wake { at } => self.schedule(at, Event::Woken),

@@ -97,6 +97,7 @@ pub fn simulate(
     arrivals.sort_unstable();
     let mut arrivals = arrivals.into_iter().peekable();
     options.faults.lose.iter().for_each(|&(at, gpu)| run.hardware.schedule(at, Event::Lost(gpu)));
+    options.faults.bring_back.iter().for_each(|&(at, gpu)| run.hardware.schedule(at, Event::Returned(gpu)));
 
     let mut events = 0;
     while !run.engine.is_done() {
@@ -153,6 +154,7 @@ impl Simulation<'_> {
                 News::Ready(task) => policy.ready(task, &self.engine.view()),
                 News::Freed(gpus) => policy.freed(gpus, &self.engine.view()),
                 News::Lost(gpu) => policy.lost(gpu, &self.engine.view()),
+                News::Returned(gpu) => policy.returned(gpu, &self.engine.view()),
                 News::GivenUp(task) => policy.given_up(task, &self.engine.view()),
             }
         }

@@ -1,6 +1,7 @@
 //! The engine, the simulator and the policies: every schedule passes the independent checker.
 
 mod engine;
+mod failures;
 mod generated;
 mod planner;
 mod properties;
