@@ -2,8 +2,10 @@
 
 mod faults;
 mod hardware;
+mod sharing;
 
 pub use faults::Faults;
+pub use sharing::Sharing;
 
 use crate::engine::{Effect, Engine, Event, News, Rejected, TaskState};
 use crate::id::{RequestId, TaskId};
