@@ -88,9 +88,13 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Everything that is there, is coming or is going.
+    /// Everything that is there, is coming, is going or is ordered.
     pub fn replicas(&self) -> impl Iterator<Item = Replica> + Clone + '_ {
-        self.replicas.iter().map(|&(replica, _)| replica)
+        let ordered = self.orders.iter().filter_map(|order| match order {
+            Order::Bring { replica, loading: false, .. } if self.state(*replica).is_none() => Some(*replica),
+            _ => None,
+        });
+        self.replicas.iter().map(|&(replica, _)| replica).chain(ordered)
     }
 
     /// Whether a model is there, or will be once earlier orders are carried out.

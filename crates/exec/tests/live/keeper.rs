@@ -83,7 +83,10 @@ impl World {
             match report {
                 Report::Brought(_) => state.brought += 1,
                 Report::NotBrought(_) | Report::CannotRun(_) => state.given_up += 1,
-                Report::Broken(gpus) => lose(state, gpus),
+                Report::Broken(gpus) => {
+                    lose(state, gpus);
+                    self.acts(state, Vec::new());
+                }
             }
         }
     }
@@ -128,9 +131,7 @@ impl Model for World {
                 match self.script[state.next].clone() {
                     Command::Bring(replica, mut evict) => {
                         let keeper = &state.keeper;
-                        evict.retain(|&victim| {
-                            keeper.expects(victim) || keeper.replicas().any(|known| known == victim)
-                        });
+                        evict.retain(|&victim| keeper.replicas().any(|known| known == victim));
                         state.keeper.bring(replica, Span(1), evict);
                     }
                     // An engine that was told of a failure calls nothing there.
