@@ -12,6 +12,8 @@ pub enum Status {
     Failed,
     /// One of its GPUs was lost under it. `start == end` where it was still waiting for its model.
     Lost,
+    /// Its request was withdrawn. `start == end` where it was still waiting for its model.
+    Cancelled,
 }
 
 impl Status {
@@ -22,6 +24,7 @@ impl Status {
             Status::Completed => "completed",
             Status::Failed => "failed",
             Status::Lost => "lost",
+            Status::Cancelled => "cancelled",
         }
     }
 }
@@ -62,19 +65,21 @@ pub struct Load {
     pub start: Time,
     /// When the model was there.
     pub end: Time,
-    /// Whether a lost GPU cut it short: then no model is there.
-    pub lost: bool,
+    /// Whether the model was there in the end; a load that failed, or that a lost GPU cut short, leaves nothing behind.
+    pub status: Status,
     /// Models that it took off these GPUs.
     pub evicted: Box<[ModelId]>,
 }
 
-/// A GPU that was lost, and when.
+/// A GPU that was lost, and when; perhaps for a time only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// Which.
     pub gpu: crate::id::GpuId,
     /// When.
     pub at: Time,
+    /// When it was there again, empty; `None` where it never was.
+    pub until: Option<Time>,
 }
 
 /// Everything that a run did.

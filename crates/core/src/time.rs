@@ -43,6 +43,12 @@ impl Span {
         Span((seconds * 1e6).round() as u64)
     }
 
+    /// So many times as long, at most as long as can be counted.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Span {
+        Span((self.0 as f64 * factor).round() as u64)
+    }
+
     /// As seconds, for people and files.
     #[must_use]
     pub fn seconds(self) -> f64 {

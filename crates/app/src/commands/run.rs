@@ -229,8 +229,12 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
             gpus - 1
         )));
     }
-    let faults =
-        Faults { fail_rate: args.faults.fail_rate, seed: args.seed, lose: args.faults.lose_gpu.clone() };
+    let faults = Faults {
+        fail_rate: args.faults.fail_rate,
+        seed: args.seed,
+        lose: args.faults.lose_gpu.clone(),
+        ..Faults::default()
+    };
     Ok(Job {
         policy: args.policy,
         params: args.weights.params(args.seed),

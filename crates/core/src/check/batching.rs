@@ -40,8 +40,8 @@ pub(super) fn check(context: &mut Context<'_>) -> Vec<Session> {
         }
     }
     for (index, one) in log.executions.iter().enumerate() {
-        if one.start == one.end && one.status != Status::Lost && context.sound(index) {
-            context.at(Code::WorkLittle, index, "it ends when it starts, and was not lost");
+        if one.start == one.end && one.status == Status::Completed && context.sound(index) {
+            context.at(Code::WorkLittle, index, "it ends when it starts, and has its result");
         }
     }
     sessions

@@ -46,20 +46,21 @@ pub(super) struct Context<'a> {
     /// The log is of this program's format, and not one of the published programs'.
     pub schema: bool,
     pub sources: Option<&'a Sources>,
-    /// When each GPU was lost; `Time::NEVER` where it was not.
-    pub lost_at: Vec<Time>,
+    /// When each GPU was lost, and until when; `Time::NEVER` where it did not return.
+    pub lost: Vec<Vec<(Time, Time)>>,
     pub sound: Sound,
     pub out: Vec<Violation>,
 }
 
 impl<'a> Context<'a> {
     pub fn new(instance: &'a Instance, log: &'a ExecutionLog, measured: bool) -> Context<'a> {
-        let mut lost_at = vec![Time::NEVER; instance.cluster.gpus as usize];
+        let mut lost = vec![Vec::new(); instance.cluster.gpus as usize];
         for loss in &log.losses {
-            lost_at.get_mut(loss.gpu.index()).into_iter().for_each(|at| *at = loss.at.min(*at));
+            let span = (loss.at, loss.until.unwrap_or(Time::NEVER));
+            lost.get_mut(loss.gpu.index()).into_iter().for_each(|spans| spans.push(span));
         }
         let (sound, out) = (Sound::all(log), Vec::new());
-        Context { instance, log, measured, schema: true, sources: None, lost_at, sound, out }
+        Context { instance, log, measured, schema: true, sources: None, lost, sound, out }
     }
 
     /// Whether an execution can be laid on its GPUs' time lines.

@@ -117,7 +117,7 @@ fn missing(context: &mut Context<'_>, tasks: &Tasks) {
             let upstream = workflow.predecessors(node).iter().any(|&input| failed[input as usize]);
             let last =
                 tasks.attempts(task).last().map(|&index| context.log.executions[index as usize].status);
-            failed[node as usize] = upstream || last == Some(Status::Failed);
+            failed[node as usize] = upstream || matches!(last, Some(Status::Failed | Status::Cancelled));
             if tasks.completed[task.index()].is_some() || failed[node as usize] {
                 continue;
             }
@@ -135,9 +135,9 @@ fn missing(context: &mut Context<'_>, tasks: &Tasks) {
 /// Whatever is marked lost must have lost a GPU at its end.
 fn lost(context: &mut Context<'_>) {
     let log = context.log;
-    let lost_at = context.lost_at.clone();
+    let lost = context.lost.clone();
     let was_lost = |gpus: crate::id::Gpus, end: Time| {
-        lost_at[gpus.range()].iter().any(|at| at.0.abs_diff(end.0) <= TOLERANCE)
+        lost[gpus.range()].iter().flatten().any(|(at, _)| at.0.abs_diff(end.0) <= TOLERANCE)
     };
     for (index, one) in log.executions.iter().enumerate() {
         if one.status == Status::Lost && context.sound(index) && !was_lost(one.gpus, one.end) {
@@ -146,7 +146,7 @@ fn lost(context: &mut Context<'_>) {
         }
     }
     for (index, one) in log.loads.iter().enumerate() {
-        if one.lost && context.sound.loads[index] && !was_lost(one.gpus, one.end) {
+        if one.status == Status::Lost && context.sound.loads[index] && !was_lost(one.gpus, one.end) {
             let place = context.load_place(index);
             context.report(Code::Lost, place, format!("no GPU of {} was lost at {}", one.gpus, s(one.end)));
         }

@@ -24,7 +24,8 @@ pub(super) fn check(context: &mut Context<'_>, claims: Option<&Claims>) {
             continue;
         }
         if context.sound.times[index]
-            && let Some((gpu, message)) = after_loss(context, one.gpus, one.end)
+            && let Some((gpu, message)) =
+                while_lost(context, one.gpus, Time(one.start.0.saturating_sub(one.switch.0)), one.end)
         {
             let place = context.place(index).on(gpu);
             context.report(Code::GpuLost, place, message);
@@ -55,7 +56,7 @@ pub(super) fn check(context: &mut Context<'_>, claims: Option<&Claims>) {
         }
         if !in_cluster(context, one.gpus) || one.end < one.start {
             context.sound.loads[index] = false;
-        } else if let Some((gpu, message)) = after_loss(context, one.gpus, one.end) {
+        } else if let Some((gpu, message)) = while_lost(context, one.gpus, one.start, one.end) {
             context.report(Code::GpuLost, place.on(gpu), message);
         }
     }
@@ -96,12 +97,14 @@ fn legal(cluster: &Cluster, gpus: Gpus) -> bool {
     if gpus.count <= per { offset + gpus.count <= per } else { offset == 0 }
 }
 
-/// The first of the GPUs that was lost before `end`.
-fn after_loss(context: &Context<'_>, gpus: Gpus, end: Time) -> Option<(u32, String)> {
+/// The first of the GPUs that was gone at some time between `begin` and `end`.
+fn while_lost(context: &Context<'_>, gpus: Gpus, begin: Time, end: Time) -> Option<(u32, String)> {
     gpus.iter().find_map(|gpu| {
-        let lost = context.lost_at[gpu.index()];
-        (end.0 > lost.0.saturating_add(TOLERANCE))
-            .then(|| (gpu.0, format!("it goes on to {}, and the GPU was lost at {}", s(end), s(lost))))
+        let met = |&&(at, until): &&(Time, Time)| {
+            end.0 > at.0.saturating_add(TOLERANCE) && begin.0.saturating_add(TOLERANCE) < until.0
+        };
+        let (at, _) = context.lost[gpu.index()].iter().find(met)?;
+        Some((gpu.0, format!("it goes on to {}, and the GPU was lost at {}", s(end), s(*at))))
     })
 }
 

@@ -70,8 +70,9 @@ pub(super) fn resolve(instance: &Instance, file: &LogFile) -> Resolved {
     for (index, record) in file.lost_gpus.iter().enumerate() {
         let at = At { list: List::LostGpus, index, record };
         let time = resolver.time(record.time, "time", at);
+        let until = record.until.and_then(|until| resolver.time(Some(until), "until", at));
         match (record.gpu_id.filter(|&gpu| resolver.has_gpu(gpu)), time) {
-            (Some(gpu), Some(time)) => log.losses.push(Loss { gpu: GpuId(gpu as u32), at: time }),
+            (Some(gpu), Some(at)) => log.losses.push(Loss { gpu: GpuId(gpu as u32), at, until }),
             (None, _) => {
                 let message = format!("lost GPU {:?} is not one of the run's", record.gpu_id);
                 resolver.report(Code::GpuUnknown, at, message);
@@ -209,10 +210,10 @@ impl<'a> Resolver<'a> {
         if end < start {
             self.report(Code::TimeSum, at, "a load ends before it starts");
         }
-        let lost = self.status(at) == Status::Lost;
+        let status = self.status(at);
         let evicted = self.evicted(at);
         let window = gpus.unwrap_or(Gpus::new(0, 0));
-        Some((Load { model, gpus: window, start, end, lost, evicted }, gpus.is_some() && start <= end))
+        Some((Load { model, gpus: window, start, end, status, evicted }, gpus.is_some() && start <= end))
     }
 
     fn task(&mut self, at: At<'_>) -> Option<TaskId> {
@@ -312,10 +313,14 @@ impl<'a> Resolver<'a> {
     }
 
     fn status(&mut self, at: At<'_>) -> Status {
-        let all = [Status::Completed, Status::Failed, Status::Lost];
+        let all = [Status::Completed, Status::Failed, Status::Lost, Status::Cancelled];
         let Some(said) = at.record.status.map(|name| self.file.name(name)) else { return Status::Completed };
         all.into_iter().find(|status| status.name() == said).unwrap_or_else(|| {
-            self.report(Code::Record, at, format!("status `{said}` is none of completed, failed, lost"));
+            self.report(
+                Code::Record,
+                at,
+                format!("status `{said}` is none of completed, failed, lost, cancelled"),
+            );
             Status::Completed
         })
     }

@@ -34,7 +34,8 @@ struct Bring<'a> {
     gpus: Gpus,
     start: Time,
     end: Time,
-    lost: bool,
+    /// Lost or failed: the model is not there after it.
+    cut_short: bool,
     evicted: &'a [ModelId],
     place: Where,
 }
@@ -102,7 +103,7 @@ fn brings<'a>(context: &Context<'a>) -> Vec<Bring<'a>> {
         gpus: one.gpus,
         start: Time(one.start.0 - one.switch.0.min(one.start.0)),
         end: one.start,
-        lost: one.status == Status::Lost && one.start == one.end,
+        cut_short: one.status != Status::Completed && one.start == one.end,
         evicted: &one.evicted,
         place: Where::Execution(index as u32),
     });
@@ -113,7 +114,7 @@ fn brings<'a>(context: &Context<'a>) -> Vec<Bring<'a>> {
                 gpus: one.gpus,
                 start: one.start,
                 end: one.end,
-                lost: one.lost,
+                cut_short: one.status != Status::Completed,
                 evicted: &one.evicted,
                 place: Where::Load(index as u32),
             }
@@ -151,7 +152,7 @@ impl Replay {
         }
         let model = &context.instance.models[bring.model].name;
         let numbers = || format!("loading `{model}` on GPUs {} took {}", bring.gpus, seconds(given));
-        if !bring.lost && given.saturating_add(TOLERANCE) < cost.micros {
+        if !bring.cut_short && given.saturating_add(TOLERANCE) < cost.micros {
             let message = format!("{}, and costs {}", numbers(), seconds(cost.micros));
             context.report(Code::SwitchShort, bring.at(context), message);
         } else if given > cost.micros.saturating_add(TOLERANCE) {
@@ -163,7 +164,7 @@ impl Replay {
 
     fn loaded(&mut self, bring: &Bring<'_>) {
         for held in &mut self.holds[bring.gpus.range()] {
-            if bring.lost {
+            if bring.cut_short {
                 held.retain(|one| one.model != bring.model);
             } else {
                 held.iter_mut().filter(|one| one.model == bring.model).for_each(|one| one.ready = true);
@@ -190,7 +191,7 @@ impl Replay {
             context.report(Code::SwitchMissing, place, message);
         }
         let (gpus, evicted, place) = (one.gpus, &*one.evicted, Where::Execution(index));
-        let bring = Bring { model, gpus, start: one.start, end: one.start, lost: false, evicted, place };
+        let bring = Bring { model, gpus, start: one.start, end: one.start, cut_short: false, evicted, place };
         self.evict(context, &bring);
         self.put(context, &bring, true);
     }

@@ -5,7 +5,7 @@ use super::state::{Effect, LoadState, News, Rejected, Resident};
 use crate::cost;
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::Residency;
-use crate::log::Load;
+use crate::log::{Load, Status};
 use crate::time::{Span, Time};
 
 /// What a load would take.
@@ -135,7 +135,7 @@ impl Engine<'_> {
             }
         }
         if !load.for_run {
-            self.record_load(load, false);
+            self.record_load(load, Status::Completed);
             return;
         }
         let run = &mut self.runs[lead];
@@ -153,12 +153,14 @@ impl Engine<'_> {
     }
 
     /// Writes down a load that no execution bears, unless one may still come to bear it.
-    pub(super) fn record_load(&mut self, load: LoadState, lost: bool) {
+    pub(super) fn record_load(&mut self, load: LoadState, status: Status) {
         self.news.push(News::Freed(load.gpus));
         let LoadState { model, gpus, start, evicted, .. } = load;
-        let record = Load { model, gpus, start, end: self.now, lost, evicted };
+        let record = Load { model, gpus, start, end: self.now, status, evicted };
         match load.ahead_of {
-            Some(task) if !lost => self.log.loads.extend(self.prepared.insert(task, record)),
+            Some(task) if status == Status::Completed => {
+                self.log.loads.extend(self.prepared.insert(task, record))
+            }
             _ => self.log.loads.push(record),
         }
     }

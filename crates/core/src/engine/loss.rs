@@ -1,8 +1,9 @@
-//! Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it again.
+//! What goes wrong. Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it
+//! until it returns. A load that fails: what waited for it has failed. A request that is withdrawn: it is given up.
 
 use super::Engine;
-use super::state::{Effect, News};
-use crate::id::{GpuId, Gpus};
+use super::state::{Effect, News, TaskState};
+use crate::id::{GpuId, Gpus, RequestId, TaskId};
 use crate::log::{Loss, Status};
 use crate::time::Span;
 
@@ -12,21 +13,12 @@ impl Engine<'_> {
             return;
         }
         self.alive.remove(gpu);
-        self.log.losses.push(Loss { gpu, at: self.now });
+        self.log.losses.push(Loss { gpu, at: self.now, until: None });
         self.news.push(News::Lost(gpu));
         let cut_short = self.gpus[gpu].load;
         if let Some(lead) = self.gpus[gpu].run {
             let gpus = self.runs[lead].gpus;
-            if self.runs[lead].loading {
-                // They never began: their record is a point in time, with the part of the load that was paid.
-                let paid = self.loads[lead].as_ref().map_or(Span::ZERO, |load| self.now - load.start);
-                for member in &mut self.runs[lead].members {
-                    member.start = self.now;
-                    member.switch = member.switch.min(paid);
-                }
-                self.runs[lead].count_batch(self.now);
-                self.runs[lead].loading = false;
-            }
+            self.never_began(lead);
             while let Some(member) = self.runs[lead].members.first() {
                 let task = member.task;
                 self.effects.push(Effect::AbortTask { task, gpus });
@@ -35,15 +27,101 @@ impl Engine<'_> {
             }
         }
         if let Some(lead) = cut_short {
-            self.abort_load(lead);
+            self.abort_load(lead, Status::Lost);
         }
         self.evict_where(gpu, |_| true);
         self.idle.remove(gpu);
         self.empty.remove(gpu);
     }
 
+    /// Executions that wait for a load which will not end: their record is a point in time, with the part of the load
+    /// that was paid.
+    fn never_began(&mut self, lead: GpuId) {
+        if !self.runs[lead].loading {
+            return;
+        }
+        let paid = self.loads[lead].as_ref().map_or(Span::ZERO, |load| self.now - load.start);
+        for member in &mut self.runs[lead].members {
+            member.start = self.now;
+            member.switch = if member.switch > Span::ZERO { paid } else { Span::ZERO };
+        }
+        self.runs[lead].count_batch(self.now);
+        self.runs[lead].loading = false;
+    }
+
+    /// A GPU is there again, empty. One that was never lost has nothing to return from.
+    pub(super) fn returned(&mut self, gpu: GpuId) {
+        if self.alive.contains(gpu) {
+            return;
+        }
+        let loss = self.log.losses.iter_mut().rev().find(|loss| loss.gpu == gpu);
+        loss.expect("a GPU that is gone was lost").until = Some(self.now);
+        self.alive.insert(gpu);
+        self.idle.insert(gpu);
+        self.empty.insert(gpu);
+        self.gpus[gpu].idle_since = self.now;
+        self.news.push(News::Returned(gpu));
+    }
+
+    pub(super) fn load_failed(&mut self, lead: GpuId) {
+        let waited = self.loads[lead].as_ref().is_some_and(|load| load.for_run);
+        if waited {
+            self.never_began(lead);
+            let tasks: Vec<_> = self.runs[lead].members.iter().map(|member| member.task).collect();
+            for &task in &tasks {
+                self.leave(task, Status::Failed);
+            }
+            self.abort_load(lead, Status::Failed);
+            tasks.into_iter().for_each(|task| self.try_again_or_give_up(task));
+        } else {
+            self.abort_load(lead, Status::Failed);
+        }
+    }
+
+    /// Whatever of a request waits or runs is given up; what it has done stays done.
+    pub(super) fn withdrawn(&mut self, request: RequestId) {
+        for task in self.instance.tasks_of(request) {
+            match self.tasks[task].state {
+                TaskState::Running => {
+                    let lead = self.tasks[task].lead;
+                    let (gpus, loading) = (self.runs[lead].gpus, self.runs[lead].loading);
+                    if loading {
+                        self.leave_load_to_others(task, lead);
+                    } else {
+                        self.effects.push(Effect::AbortTask { task, gpus });
+                    }
+                    self.leave(task, Status::Cancelled);
+                    self.give_up(task);
+                }
+                TaskState::Waiting | TaskState::Ready => self.give_up(task),
+                TaskState::Done | TaskState::GivenUp => {}
+            }
+        }
+    }
+
+    /// A task that waits for a load will not execute: another of its batch bears the load, or nobody, and then it is one
+    /// made ahead.
+    fn leave_load_to_others(&mut self, task: TaskId, lead: GpuId) {
+        let run = &mut self.runs[lead];
+        let (mut switch, mut evicted) = (Span::ZERO, Box::default());
+        for member in run.members.iter_mut().filter(|member| member.task == task) {
+            member.start = self.now;
+            member.batch = 1;
+            switch = std::mem::take(&mut member.switch);
+            evicted = std::mem::take(&mut member.evicted);
+        }
+        match run.members.iter_mut().find(|member| member.task != task) {
+            Some(heir) if switch > Span::ZERO => (heir.switch, heir.evicted) = (switch, evicted),
+            Some(_) => {}
+            None => {
+                run.loading = false;
+                self.loads[lead].iter_mut().for_each(|load| load.for_run = false);
+            }
+        }
+    }
+
     /// A load that will never end: its window holds neither the new model nor what was evicted for it.
-    fn abort_load(&mut self, lead: GpuId) {
+    fn abort_load(&mut self, lead: GpuId, status: Status) {
         let Some(load) = self.loads[lead].take() else { return };
         let (gpus, model): (Gpus, _) = (load.gpus, load.model);
         self.effects.push(Effect::AbortLoad { gpus });
@@ -61,7 +139,7 @@ impl Engine<'_> {
         }
         self.memory_changed(gpus);
         if !load.for_run {
-            self.record_load(load, true);
+            self.record_load(load, status);
         }
     }
 }

@@ -8,6 +8,7 @@ mod load;
 mod loss;
 mod memory;
 mod state;
+mod stream;
 mod view;
 
 pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
@@ -20,10 +21,12 @@ use crate::log::{Execution, ExecutionLog, Load, Status};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
 use state::{Gpu, LoadState, Member, Progress, Run};
+use std::borrow::Cow;
 
 /// The state of a run.
 pub struct Engine<'i> {
-    instance: &'i Instance,
+    /// Lent for a batch that is known beforehand; owned where requests come in while it runs.
+    instance: Cow<'i, Instance>,
     now: Time,
     max_attempts: u32,
     tasks: IdVec<TaskId, Progress>,
@@ -60,6 +63,10 @@ impl<'i> Engine<'i> {
     /// Nothing has arrived and every GPU is empty. A task that fails `max_attempts` times is given up.
     #[must_use]
     pub fn new(instance: &'i Instance, max_attempts: u32) -> Engine<'i> {
+        Engine::over(Cow::Borrowed(instance), max_attempts)
+    }
+
+    fn over(instance: Cow<'i, Instance>, max_attempts: u32) -> Engine<'i> {
         let (tasks, gpus) = (instance.tasks(), instance.cluster.gpus);
         let no_gpu = GpuSet::empty(gpus);
         let mut progress = IdVec::with_capacity(tasks);
@@ -69,6 +76,9 @@ impl<'i> Engine<'i> {
             progress
                 .extend(nodes.map(|node| Progress::waiting_for(workflow.predecessors(node).len() as u32)));
         }
+        let models = instance.models.len();
+        let slots_count = instance.cluster.residency == Residency::Memory
+            && instance.models.iter().any(|model| model.slot_per_gpu > 0);
         Engine {
             instance,
             now: Time::ZERO,
@@ -82,10 +92,9 @@ impl<'i> Engine<'i> {
             alive: GpuSet::full(gpus),
             idle: GpuSet::full(gpus),
             empty: GpuSet::full(gpus),
-            holding: vec![no_gpu.clone(); instance.models.len()].into(),
-            joinable: vec![no_gpu; instance.models.len()].into(),
-            slots_count: instance.cluster.residency == Residency::Memory
-                && instance.models.iter().any(|model| model.slot_per_gpu > 0),
+            holding: vec![no_gpu.clone(); models].into(),
+            joinable: vec![no_gpu; models].into(),
+            slots_count,
             prepared: FxHashMap::default(),
             log: ExecutionLog { executions: Vec::with_capacity(tasks), ..ExecutionLog::default() },
             effects: Vec::new(),
@@ -137,7 +146,10 @@ impl<'i> Engine<'i> {
             Event::Finished(task) => self.finished(task),
             Event::Failed(task) => self.failed(task),
             Event::Loaded(lead) => self.loaded(lead),
+            Event::LoadFailed(lead) => self.load_failed(lead),
             Event::Lost(gpu) => self.lose(gpu),
+            Event::Returned(gpu) => self.returned(gpu),
+            Event::Withdrawn(request) => self.withdrawn(request),
             Event::Arrived(request) => self.arrived(request),
             Event::Woken => {}
         }
@@ -165,8 +177,7 @@ impl<'i> Engine<'i> {
     }
 
     fn becomes_ready(&mut self, task: TaskId) {
-        let progress = &mut self.tasks[task];
-        (progress.state, progress.ready_at) = (TaskState::Ready, self.now);
+        self.tasks[task].becomes_ready(self.now);
         self.news.push(News::Ready(task));
     }
 
@@ -243,24 +254,33 @@ impl<'i> Engine<'i> {
         self.leave(task, Status::Completed);
         self.tasks[task].state = TaskState::Done;
         self.open -= 1;
-        let instance = self.instance;
+        let Engine { instance, tasks, news, now, .. } = self;
         for after in instance.successors(task) {
-            self.tasks[after].missing -= 1;
-            if self.tasks[after].is_free_to_start() {
-                self.becomes_ready(after);
+            tasks[after].missing -= 1;
+            if tasks[after].is_free_to_start() {
+                tasks[after].becomes_ready(*now);
+                news.push(News::Ready(after));
             }
         }
     }
 
     fn failed(&mut self, task: TaskId) {
         self.leave(task, Status::Failed);
+        self.try_again_or_give_up(task);
+    }
+
+    fn try_again_or_give_up(&mut self, task: TaskId) {
         let tries = self.tries.entry(task).or_default();
         tries.failed += 1;
         if tries.failed < self.max_attempts {
             self.becomes_ready(task);
             return;
         }
-        // Nothing that needs its result can run any more.
+        self.give_up(task);
+    }
+
+    /// Neither a task nor anything that needs its result can run any more.
+    fn give_up(&mut self, task: TaskId) {
         let mut given_up = vec![task];
         while let Some(task) = given_up.pop() {
             if self.tasks[task].state != TaskState::GivenUp {

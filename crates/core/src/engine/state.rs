@@ -37,12 +37,18 @@ pub enum Event {
     Finished(TaskId),
     /// A task failed.
     Failed(TaskId),
-    /// A GPU is gone for good. A load that would end at the same instant is cut short.
+    /// The load whose window starts at this GPU failed: its window is empty, and what waited for it has failed with it.
+    LoadFailed(GpuId),
+    /// A GPU is gone. A load that would end at the same instant is cut short.
     Lost(GpuId),
     /// The load whose window starts at this GPU has ended.
     Loaded(GpuId),
+    /// A GPU that was lost is there again, empty.
+    Returned(GpuId),
     /// A request came in.
     Arrived(RequestId),
+    /// A request was withdrawn: nothing more of it is to run.
+    Withdrawn(RequestId),
     /// A time that a policy asked for.
     Woken,
 }
@@ -66,7 +72,7 @@ pub enum Effect {
         /// Where.
         gpus: Gpus,
     },
-    /// Forget the execution of a task: its GPUs are gone. Report nothing more of it.
+    /// Forget the execution of a task: its GPUs are gone, or nobody wants it. Report nothing more of it.
     AbortTask {
         /// The task.
         task: TaskId,
@@ -94,7 +100,9 @@ pub enum News {
     Freed(Gpus),
     /// A GPU is gone.
     Lost(GpuId),
-    /// A task will never run: it, or something it needs, failed too often.
+    /// A GPU that was lost is there again, empty.
+    Returned(GpuId),
+    /// A task will never run: it, or something it needs, failed too often, or its request was withdrawn.
     GivenUp(TaskId),
 }
 
@@ -186,7 +194,7 @@ pub enum TaskState {
     Running,
     /// Finished.
     Done,
-    /// It, or something it needs, failed too often.
+    /// It, or something it needs, failed too often, or its request was withdrawn.
     GivenUp,
 }
 
@@ -205,6 +213,10 @@ pub(super) struct Progress {
 impl Progress {
     pub fn waiting_for(missing: u32) -> Progress {
         Progress { ready_at: Time::ZERO, missing, lead: GpuId(u32::MAX), state: TaskState::Waiting }
+    }
+
+    pub fn becomes_ready(&mut self, now: Time) {
+        (self.state, self.ready_at) = (TaskState::Ready, now);
     }
 
     pub fn is_free_to_start(self) -> bool {

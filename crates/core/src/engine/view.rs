@@ -21,7 +21,7 @@ impl<'a> View<'a> {
     /// The problem. Requests that have not arrived are in it: a policy for streams must not look at them.
     #[must_use]
     pub fn instance(&self) -> &'a Instance {
-        self.engine.instance
+        &self.engine.instance
     }
 
     /// The present.

@@ -30,6 +30,8 @@ pub struct Record {
     pub estimated_time: Option<f64>,
     /// Of a lost GPU.
     pub time: Option<f64>,
+    /// Of a GPU that was lost for a time.
+    pub until: Option<f64>,
 }
 
 impl Record {
@@ -68,9 +70,10 @@ pub(super) struct Raw<'a> {
     pub execution_time: Option<Number>,
     pub estimated_time: Option<Number>,
     pub time: Option<Number>,
+    pub until: Option<Number>,
 }
 
-const NUMBERS: [&str; 8] = [
+const NUMBERS: [&str; 9] = [
     "arrival_time",
     "ready_time",
     "switch_time",
@@ -79,6 +82,7 @@ const NUMBERS: [&str; 8] = [
     "execution_time",
     "estimated_time",
     "time",
+    "until",
 ];
 
 /// Why a record could not be read, by the name of the field where it can be told.

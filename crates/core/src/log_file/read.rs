@@ -382,6 +382,7 @@ impl Reader {
             execution_time: number(raw.execution_time),
             estimated_time: number(raw.estimated_time),
             time: number(raw.time),
+            until: number(raw.until),
         };
         match list {
             0 => self.log.executions.push(record),

@@ -144,7 +144,9 @@ impl<'a, W: Write> Writer<'a, W> {
         self.gpus(load.gpus);
         self.field(", \"start_time\": ", load.start.0);
         self.field(", \"end_time\": ", load.end.0);
-        self.text(if load.lost { ", \"status\": \"lost\"" } else { ", \"status\": \"completed\"" });
+        self.text(", \"status\": \"");
+        self.text(load.status.name());
+        self.text("\"");
         self.evicted(&load.evicted);
         self.text("}");
     }
@@ -153,6 +155,9 @@ impl<'a, W: Write> Writer<'a, W> {
         self.text(if kind { "{\"kind\": \"lost_gpu\", \"gpu_id\": " } else { "{\"gpu_id\": " });
         self.number(u64::from(loss.gpu.0));
         self.field(", \"time\": ", loss.at.0);
+        if let Some(until) = loss.until {
+            self.field(", \"until\": ", until.0);
+        }
         self.text("}");
     }
 

@@ -144,6 +144,10 @@ impl Policy for Balanced {
         self.windows = sketch::tiles_left(view.instance(), view.alive());
         self.new_round();
     }
+
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lost(gpu, view);
+    }
 }
 
 impl Balanced {

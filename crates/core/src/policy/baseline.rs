@@ -73,7 +73,7 @@ impl Baseline {
                     self.unseen.remove_all(gpus);
                     self.round += 1;
                 }
-                News::Lost(_) => self.round += 1,
+                News::Lost(_) | News::Returned(_) => self.round += 1,
                 News::GivenUp(_) => {}
             }
         }
@@ -104,5 +104,9 @@ impl Policy for Baseline {
 
     fn lost(&mut self, gpu: GpuId, _view: &View<'_>) {
         self.news.push_back(News::Lost(gpu));
+    }
+
+    fn returned(&mut self, gpu: GpuId, _view: &View<'_>) {
+        self.news.push_back(News::Returned(gpu));
     }
 }

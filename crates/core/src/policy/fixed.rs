@@ -73,7 +73,10 @@ impl Static {
 
     fn next_load(&mut self, view: &View<'_>) -> Option<Decision> {
         let free = |gpus: Gpus| gpus.iter().all(|gpu| !view.is_loading(gpu) && view.alive().contains(gpu));
-        let next = self.to_load.iter().rposition(|&(_, gpus)| free(gpus))?;
+        // Once GPUs were lost, others may stand where this was to go, or it may have come there already.
+        let fits =
+            |model, gpus| view.load_cost(model, gpus).is_some() && !view.holding(model).contains_all(gpus);
+        let next = self.to_load.iter().rposition(|&(model, gpus)| free(gpus) && fits(model, gpus))?;
         let (model, gpus) = self.to_load.remove(next);
         Some(Decision::Load { model, gpus, ahead_of: None })
     }
@@ -159,6 +162,16 @@ impl Policy for Static {
 
     fn freed(&mut self, _gpus: Gpus, _view: &View<'_>) {
         self.new_round();
+    }
+
+    fn returned(&mut self, _gpu: GpuId, view: &View<'_>) {
+        self.new_round();
+        // A model that had nowhere left to go may have somewhere again.
+        for (model, windows) in self.windows.iter_mut_enumerated().filter(|(_, windows)| windows.is_empty()) {
+            let alive =
+                view.instance().models[model].windows().filter(|&gpus| view.alive().contains_all(gpus));
+            windows.extend(alive);
+        }
     }
 
     /// A model that lost its last replica gets the windows that are left, and is switched like any other.

@@ -109,4 +109,8 @@ impl Policy for Improved {
         self.tiles = sketch::tiles_left(view.instance(), view.alive());
         self.new_round();
     }
+
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lost(gpu, view);
+    }
 }

@@ -113,6 +113,13 @@ impl<'i> Lists<'i> {
         }
     }
 
+    /// A GPU that was gone is there again: the rule that has taken over may use it.
+    pub fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.returned(gpu, view);
+        }
+    }
+
     /// The next task that can start.
     pub fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
         if let Some(fallback) = &mut self.fallback {

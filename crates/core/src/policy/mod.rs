@@ -65,6 +65,9 @@ pub trait Policy: Send {
     /// A GPU is gone; what ran on it is ready again.
     fn lost(&mut self, _gpu: GpuId, _view: &View<'_>) {}
 
+    /// A GPU that was gone is there again, empty.
+    fn returned(&mut self, _gpu: GpuId, _view: &View<'_>) {}
+
     /// A task will never run: it, or something it needs, failed too often. It is not ready and never will be.
     fn given_up(&mut self, _task: TaskId, _view: &View<'_>) {}
 }

@@ -65,6 +65,10 @@ impl Policy for Offline<'_> {
         self.lists.lost(gpu, view);
     }
 
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lists.returned(gpu, view);
+    }
+
     fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
         self.lists.given_up(task);
     }

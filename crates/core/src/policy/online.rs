@@ -181,4 +181,8 @@ impl Policy for Online {
         self.windows = sketch::tiles_left(view.instance(), view.alive());
         self.round += 1;
     }
+
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lost(gpu, view);
+    }
 }

@@ -88,7 +88,7 @@ impl Story<'_> {
             Event::Loading(number) => {
                 let load = &self.loads[number as usize];
                 let (verb, kind) = if load.switch { ("Switching to", "switch") } else { ("Loading", "cold") };
-                let cut = if load.lost { ", cut short by a lost GPU" } else { "" };
+                let cut = if load.cut_short { ", cut short" } else { "" };
                 self.texts(&[verb, " model "]);
                 self.name(&instance.models[load.model].name);
                 self.text(" on GPU(s) ");
@@ -108,6 +108,7 @@ impl Story<'_> {
                     Status::Completed => "Completed",
                     Status::Failed => "Failed",
                     Status::Lost => "Lost",
+                    Status::Cancelled => "Cancelled",
                 };
                 self.execution(verb, one);
             }

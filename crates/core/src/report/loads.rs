@@ -12,8 +12,8 @@ pub(super) struct Loaded {
     pub end: Time,
     pub gpus: Gpus,
     pub model: ModelId,
-    /// A lost GPU cut it short.
-    pub lost: bool,
+    /// A lost GPU or a failure cut it short.
+    pub cut_short: bool,
     /// It replaced another model; else it was a cold load.
     pub switch: bool,
     /// No execution waited for it to end.
@@ -33,7 +33,7 @@ pub(super) fn loads(instance: &Instance, log: &ExecutionLog) -> Vec<Loaded> {
         end: one.start,
         gpus: one.gpus,
         model: instance.model_of(one.task),
-        lost: one.status == Status::Lost && one.start == one.end,
+        cut_short: one.status != Status::Completed && one.start == one.end,
         switch: !one.evicted.is_empty(),
         ahead: false,
     });
@@ -42,7 +42,7 @@ pub(super) fn loads(instance: &Instance, log: &ExecutionLog) -> Vec<Loaded> {
         end: one.end,
         gpus: one.gpus,
         model: one.model,
-        lost: one.lost,
+        cut_short: one.status != Status::Completed,
         switch: !one.evicted.is_empty(),
         ahead: true,
     });
@@ -67,7 +67,7 @@ fn tell_switches(instance: &Instance, log: &ExecutionLog, all: &mut [Loaded]) {
     let mut events: Vec<(Time, Event)> = Vec::new();
     for (number, load) in (0..).zip(&*all) {
         events.push((load.start, Event::Load(number)));
-        if load.lost {
+        if load.cut_short {
             events.push((load.end, Event::Cut(number)));
         }
     }

@@ -167,7 +167,7 @@ fn deployed(log: &ExecutionLog, loads: &[Loaded], first: Time) -> Option<Deploym
         return None;
     }
     let mut all = DeploymentMetrics::default();
-    for load in loads.iter().filter(|load| load.ahead && !load.switch && !load.lost) {
+    for load in loads.iter().filter(|load| load.ahead && !load.switch && !load.cut_short) {
         all.replicas += 1;
         all.load += load.length();
         all.ready_after = all.ready_after.max(load.end.since(first));

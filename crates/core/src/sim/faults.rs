@@ -12,6 +12,8 @@ pub struct Faults {
     pub seed: u64,
     /// GPUs that are lost, and when.
     pub lose: Vec<(Time, GpuId)>,
+    /// GPUs that were lost and are there again, and when.
+    pub bring_back: Vec<(Time, GpuId)>,
 }
 
 impl Faults {

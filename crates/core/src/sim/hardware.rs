@@ -1,6 +1,6 @@
 //! The machine that is simulated: the queue of what will happen, and how fast batches progress.
 
-use super::Faults;
+use super::{Faults, Sharing};
 use crate::engine::{Effect, Event};
 use crate::id::{GpuId, Gpus, IdVec, TaskId};
 use crate::instance::Instance;
@@ -14,13 +14,18 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Scheduled {
     at: Time,
-    event: Event,
-    /// The replica whose batch it is an event of, or [`NO_BATCH`].
-    batch: GpuId,
+    what: What,
     stamp: u32,
 }
 
-const NO_BATCH: GpuId = GpuId(u32::MAX);
+/// Ends in batches come first: all that end at one instant must be known before any is told, so that they are told in the
+/// order of their events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// The next end in the batch of the replica that starts at this GPU.
+    EndInBatch(GpuId),
+    Event(Event),
+}
 
 pub(super) struct Hardware<'i> {
     instance: &'i Instance,
@@ -34,15 +39,10 @@ pub(super) struct Hardware<'i> {
     attempts: FxHashMap<TaskId, u32>,
 }
 
-/// Work is counted in millionths of a microsecond, so that rounding never adds up to one.
-const UNITS: u128 = 1_000_000;
-
 #[derive(Default)]
 struct Batch {
-    members: Vec<(u128, TaskId, bool)>,
-    /// Work that each member has had since the batch began.
-    progress: u128,
-    since: Time,
+    /// The tasks, each with whether it fails in the end.
+    sharing: Sharing<(TaskId, bool)>,
     stamp: u32,
 }
 
@@ -60,17 +60,17 @@ impl<'i> Hardware<'i> {
     }
 
     pub fn schedule(&mut self, at: Time, event: Event) {
-        let stamp = self.stamp_of(event, NO_BATCH);
-        self.queue.push(Reverse(Scheduled { at, event, batch: NO_BATCH, stamp }));
+        let what = What::Event(event);
+        self.queue.push(Reverse(Scheduled { at, what, stamp: self.stamp_of(what) }));
     }
 
-    fn stamp_of(&self, event: Event, batch: GpuId) -> u32 {
-        match event {
-            _ if batch != NO_BATCH => self.batches[batch].stamp,
-            Event::Finished(task) | Event::Failed(task) if !self.aborted_tasks.is_empty() => {
+    fn stamp_of(&self, what: What) -> u32 {
+        match what {
+            What::EndInBatch(lead) => self.batches[lead].stamp,
+            What::Event(Event::Finished(task) | Event::Failed(task)) if !self.aborted_tasks.is_empty() => {
                 self.aborted_tasks.get(&task).copied().unwrap_or(0)
             }
-            Event::Loaded(lead) if !self.aborted_loads.is_empty() => {
+            What::Event(Event::Loaded(lead)) if !self.aborted_loads.is_empty() => {
                 self.aborted_loads.get(&lead).copied().unwrap_or(0)
             }
             _ => 0,
@@ -80,7 +80,7 @@ impl<'i> Hardware<'i> {
     /// When something happens next.
     pub fn next_time(&mut self) -> Time {
         while let Some(&Reverse(next)) = self.queue.peek() {
-            if self.stamp_of(next.event, next.batch) == next.stamp {
+            if self.stamp_of(next.what) == next.stamp {
                 return next.at;
             }
             self.queue.pop();
@@ -90,14 +90,13 @@ impl<'i> Hardware<'i> {
 
     /// What happens at this time, if anything more does.
     pub fn next_at(&mut self, at: Time) -> Option<Event> {
-        if self.next_time() != at {
-            return None;
+        while self.next_time() == at {
+            match self.queue.pop()?.0.what {
+                What::Event(event) => return Some(event),
+                What::EndInBatch(lead) => self.ends_in_batch(at, lead),
+            }
         }
-        let next = self.queue.pop()?.0;
-        if let (Event::Finished(task) | Event::Failed(task), true) = (next.event, next.batch != NO_BATCH) {
-            self.leaves_batch(at, task, next.batch);
-        }
-        Some(next.event)
+        None
     }
 
     pub fn carry_out(&mut self, now: Time, effect: Effect) {
@@ -106,8 +105,9 @@ impl<'i> Hardware<'i> {
             Effect::Execute { task, gpus } => self.execute(now, task, gpus),
             Effect::AbortTask { task, gpus } => {
                 *self.aborted_tasks.entry(task).or_default() += 1;
-                self.batches[gpus.first] =
-                    Batch { stamp: self.batches[gpus.first].stamp + 1, ..Batch::default() };
+                if self.batches[gpus.first].sharing.members().any(|(member, _)| member == task) {
+                    self.leaves_batch(now, task, gpus.first);
+                }
             }
             Effect::AbortLoad { gpus } => *self.aborted_loads.entry(gpus.first).or_default() += 1,
             Effect::Wake { at } => self.schedule(at, Event::Woken),
@@ -131,42 +131,37 @@ impl<'i> Hardware<'i> {
             self.schedule(now + work, event);
             return;
         }
-        let batch = &mut self.batches[gpus.first];
-        batch.advance(now, slowdown);
-        batch.members.push((batch.progress + u128::from(work.0) * UNITS, task, fails));
-        self.schedule_batch(now, gpus.first, slowdown);
+        self.batches[gpus.first].sharing.join(now, (task, fails), work, slowdown);
+        self.schedule_batch(gpus.first, slowdown);
+    }
+
+    /// All of a batch that end at this instant.
+    fn ends_in_batch(&mut self, at: Time, lead: GpuId) {
+        let Some((task, _)) = self.batches[lead].sharing.members().next() else { return };
+        let slowdown = &self.instance.models[self.instance.model_of(task)].slowdown;
+        while let Some((end, (task, fails))) = self.batches[lead].sharing.next_end(slowdown)
+            && end == at
+        {
+            self.batches[lead].sharing.leave(at, (task, fails), slowdown);
+            self.schedule(at, if fails { Event::Failed(task) } else { Event::Finished(task) });
+        }
+        self.schedule_batch(lead, slowdown);
     }
 
     fn leaves_batch(&mut self, now: Time, task: TaskId, lead: GpuId) {
         let slowdown = &self.instance.models[self.instance.model_of(task)].slowdown;
-        let batch = &mut self.batches[lead];
-        batch.advance(now, slowdown);
-        batch.members.retain(|&(_, member, _)| member != task);
-        if batch.members.is_empty() {
-            batch.progress = 0;
-        }
-        self.schedule_batch(now, lead, slowdown);
+        let batch = &mut self.batches[lead].sharing;
+        let member = batch.members().find(|&(member, _)| member == task);
+        member.into_iter().for_each(|member| batch.leave(now, member, slowdown));
+        self.schedule_batch(lead, slowdown);
     }
 
     /// Schedules the next end in a batch; what was scheduled for it before is stale.
-    fn schedule_batch(&mut self, now: Time, lead: GpuId, slowdown: &[u32]) {
+    fn schedule_batch(&mut self, lead: GpuId, slowdown: &[u32]) {
         let batch = &mut self.batches[lead];
         batch.stamp += 1;
-        let Some(&(target, task, fails)) = batch.members.iter().min() else { return };
-        let slow = u128::from(slowdown[batch.members.len() - 1]);
-        let left = target.saturating_sub(batch.progress) * slow;
-        let at = now + Span(left.div_ceil(UNITS * UNITS) as u64);
-        let event = if fails { Event::Failed(task) } else { Event::Finished(task) };
-        self.queue.push(Reverse(Scheduled { at, event, batch: lead, stamp: batch.stamp }));
-    }
-}
-
-impl Batch {
-    fn advance(&mut self, now: Time, slowdown: &[u32]) {
-        if let Some(last) = self.members.len().checked_sub(1) {
-            let elapsed = u128::from((now - self.since).0) * UNITS * UNITS;
-            self.progress += elapsed / u128::from(slowdown[last]);
+        if let Some((at, _)) = batch.sharing.next_end(slowdown) {
+            self.queue.push(Reverse(Scheduled { at, what: What::EndInBatch(lead), stamp: batch.stamp }));
         }
-        self.since = now;
     }
 }

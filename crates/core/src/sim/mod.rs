@@ -2,8 +2,10 @@
 
 mod faults;
 mod hardware;
+mod sharing;
 
 pub use faults::Faults;
+pub use sharing::Sharing;
 
 use crate::engine::{Effect, Engine, Event, News, Rejected, TaskState};
 use crate::id::{RequestId, TaskId};
@@ -97,6 +99,7 @@ pub fn simulate(
     arrivals.sort_unstable();
     let mut arrivals = arrivals.into_iter().peekable();
     options.faults.lose.iter().for_each(|&(at, gpu)| run.hardware.schedule(at, Event::Lost(gpu)));
+    options.faults.bring_back.iter().for_each(|&(at, gpu)| run.hardware.schedule(at, Event::Returned(gpu)));
 
     let mut events = 0;
     while !run.engine.is_done() {
@@ -153,6 +156,7 @@ impl Simulation<'_> {
                 News::Ready(task) => policy.ready(task, &self.engine.view()),
                 News::Freed(gpus) => policy.freed(gpus, &self.engine.view()),
                 News::Lost(gpu) => policy.lost(gpu, &self.engine.view()),
+                News::Returned(gpu) => policy.returned(gpu, &self.engine.view()),
                 News::GivenUp(task) => policy.given_up(task, &self.engine.view()),
             }
         }

@@ -41,7 +41,10 @@ fn failing() -> (Instance, ExecutionLog) {
         // a leaves both GPUs: 42 / 16 + 2.
         again(ran(4, (0, 2), 50.0, 4.625, 54.625, 59.625), 3, Status::Completed),
     ];
-    let losses = vec![Loss { gpu: GpuId(2), at: at(41.0) }, Loss { gpu: GpuId(4), at: at(50.0) }];
+    let losses = vec![
+        Loss { gpu: GpuId(2), at: at(41.0), until: None },
+        Loss { gpu: GpuId(4), at: at(50.0), until: None },
+    ];
     (instance, ExecutionLog { executions, loads: vec![], losses })
 }
 

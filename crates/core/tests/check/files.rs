@@ -4,7 +4,7 @@ use crate::support::*;
 use gswarm_core::check;
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::{Instance, Mode};
-use gswarm_core::log::{ExecutionLog, Load, Loss};
+use gswarm_core::log::{ExecutionLog, Load, Loss, Status};
 use gswarm_core::log_file::{LogFile, Summary, write_json, write_jsonl};
 use gswarm_core::{GpuId, Gpus, ModelId, report};
 
@@ -23,16 +23,16 @@ fn full() -> (Instance, ExecutionLog) {
     log.executions[0].attempt = 7;
     log.executions[1].end.0 += 1;
     log.executions[2].batch = 3;
-    let load = |lost, evicted: &[ModelId]| Load {
+    let load = |status, evicted: &[ModelId]| Load {
         model: ModelId(2),
         gpus: Gpus::new(2, 2),
         start: at(1.25),
         end: at(2.000_001),
-        lost,
+        status,
         evicted: evicted.into(),
     };
-    log.loads = vec![load(false, &[]), load(true, &[ModelId(0)])];
-    log.losses = vec![Loss { gpu: GpuId(3), at: at(90.5) }];
+    log.loads = vec![load(Status::Completed, &[]), load(Status::Lost, &[ModelId(0)])];
+    log.losses = vec![Loss { gpu: GpuId(3), at: at(90.5), until: Some(at(91.0)) }];
     (instance, log)
 }
 
@@ -88,7 +88,7 @@ fn the_header_is_one_line_and_the_same_bytes_come_again() {
     assert!(lines.contains(
         "{\"kind\": \"load\", \"model_name\": \"wide\", \"gpu_ids\": [2, 3], \"start_time\": 1.25"
     ));
-    assert!(lines.contains("{\"kind\": \"lost_gpu\", \"gpu_id\": 3, \"time\": 90.5}"));
+    assert!(lines.contains("{\"kind\": \"lost_gpu\", \"gpu_id\": 3, \"time\": 90.5, \"until\": 91.0}"));
     assert!(json.contains("\"start_time\": 38.0, \"end_time\": 46.000001, \"execution_time\": 8.000001,"));
 }
 

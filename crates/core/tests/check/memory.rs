@@ -4,7 +4,7 @@ use crate::support::*;
 use gswarm_core::check::ViolationCode as Code;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Instance, Mode, Residency};
-use gswarm_core::log::{ExecutionLog, Load};
+use gswarm_core::log::{ExecutionLog, Load, Status};
 use gswarm_core::{Gpus, ModelId};
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn two_fit() -> (Instance, ExecutionLog) {
         gpus: Gpus::new(0, 1),
         start: at(40.0),
         end: at(60.0),
-        lost: false,
+        status: Status::Completed,
         evicted: Box::new([]),
     };
     (instance, ExecutionLog { executions, loads: vec![ahead], losses: vec![] })

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use gswarm_core::check;
-use gswarm_core::log::{ExecutionLog, Load, Loss};
+use gswarm_core::log::{ExecutionLog, Load, Loss, Status};
 use gswarm_core::report::{self, Stats};
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, Span, Time};
 
@@ -221,8 +221,14 @@ fn deployment_loads_are_told_apart() {
     // The cold load of `wide` is made ahead, from the start on.
     log.executions[5].switch = Span::ZERO;
     let (start, end) = (at(0.0), at(40.0));
-    log.loads =
-        vec![Load { model: ModelId(2), gpus: Gpus::new(2, 2), start, end, lost: false, evicted: [].into() }];
+    log.loads = vec![Load {
+        model: ModelId(2),
+        gpus: Gpus::new(2, 2),
+        start,
+        end,
+        status: Status::Completed,
+        evicted: [].into(),
+    }];
     assert_valid(&instance, &log);
     let metrics = report::metrics(&instance, &log);
     let deployment = metrics.deployment.unwrap();
@@ -245,7 +251,7 @@ fn the_bound_is_said_not_to_know_of_lost_gpus() {
         report::render_text(&report::metrics(&instance, log), Some(&summary(&instance, log)))
     };
     assert!(!text(&log).contains(note));
-    log.losses = vec![Loss { gpu: GpuId(3), at: at(90.0) }];
+    log.losses = vec![Loss { gpu: GpuId(3), at: at(90.0), until: None }];
     assert!(text(&log).contains(note), "{}", text(&log));
     assert!(text(&log).contains("0 (1 GPU lost)"), "{}", text(&log));
     let json = serde_json::to_value(report::metrics(&instance, &log)).unwrap();

@@ -3,6 +3,7 @@
 mod batched;
 mod engine;
 mod exact;
+mod failures;
 mod generated;
 mod partition;
 mod planner;

@@ -89,9 +89,12 @@ proptest! {
     fn failures_and_lost_gpus_lose_nothing(
         problem in problem(), fail_rate in 0.0f64..0.4, seed in any::<u64>(),
         lose in proptest::collection::vec((prop_oneof![0u64..60_000_000, (0u64..60).prop_map(|s| s * 1_000_000)], any::<u32>()), 0..3),
+        gone_for in proptest::option::of(prop_oneof![0u64..60_000_000, (0u64..60).prop_map(|s| s * 1_000_000)]),
     ) {
-        let lose = lose.into_iter().map(|(at, gpu)| (Time(at), GpuId(gpu % problem.cluster.gpus))).collect();
-        let options = SimOptions { max_attempts: 3, faults: Faults { fail_rate, seed, lose } };
+        let lose: Vec<_> = lose.into_iter().map(|(at, gpu)| (Time(at), GpuId(gpu % problem.cluster.gpus))).collect();
+        let bring_back = gone_for.map(|span| lose.iter().map(|&(at, gpu)| (Time(at.0 + span), gpu)).collect());
+        let faults = Faults { fail_rate, seed, lose, bring_back: bring_back.unwrap_or_default() };
+        let options = SimOptions { max_attempts: 3, faults };
         for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(problem.mode)) {
             let instance = problem.build_for(kind);
             match run(&instance, kind, &options) {

@@ -1,0 +1,64 @@
+//! Requests that come in while the engine runs: each gets a number when it is admitted, and its number is used again once
+//! nothing of it is left, so that a run without an end needs no more room than what is open.
+
+use super::Engine;
+use super::state::{Progress, TaskState};
+use crate::id::RequestId;
+use crate::instance::{Instance, NewRequest};
+use crate::log::{Execution, ExecutionLog};
+use std::borrow::Cow;
+
+impl Engine<'static> {
+    /// An engine for requests that are not known yet: `instance` has models, workflows and a cluster.
+    #[must_use]
+    pub fn for_stream(instance: Instance, max_attempts: u32) -> Engine<'static> {
+        Engine::over(Cow::Owned(instance), max_attempts)
+    }
+
+    /// Takes a request in. It has not arrived: that is an event of its own.
+    ///
+    /// `reuse` is a request of the same workflow that was [retired](Engine::may_retire): its number is used again.
+    pub fn admit(&mut self, request: NewRequest, reuse: Option<RequestId>) -> RequestId {
+        let instance = self.instance.to_mut();
+        let workflow = request.workflow;
+        let id = match reuse {
+            Some(id) => {
+                instance.replace_request(id, request);
+                id
+            }
+            None => instance.push_request(request),
+        };
+        let nodes = 0..instance.workflows[workflow].nodes.len() as u32;
+        let missing = nodes.map(|node| instance.workflows[workflow].predecessors(node).len() as u32);
+        let missing: Vec<u32> = missing.collect();
+        for (task, missing) in self.instance.tasks_of(id).zip(missing) {
+            let progress = Progress::waiting_for(missing);
+            if task.index() < self.tasks.len() {
+                self.tasks[task] = progress
+            } else {
+                self.tasks.push(progress)
+            }
+            self.tries.remove(&task);
+            self.open += 1;
+        }
+        id
+    }
+
+    /// Whether nothing of a request is open, so that its number may be given to another.
+    #[must_use]
+    pub fn may_retire(&self, request: RequestId) -> bool {
+        let over = |state| matches!(state, TaskState::Done | TaskState::GivenUp);
+        self.instance.tasks_of(request).all(|task| over(self.tasks[task].state))
+    }
+
+    /// What was written down since the last call: a run without an end must not keep it all.
+    pub fn take_log(&mut self) -> ExecutionLog {
+        std::mem::take(&mut self.log)
+    }
+
+    /// The executions that ended since the log was taken last.
+    #[must_use]
+    pub fn recent(&self) -> &[Execution] {
+        &self.log.executions
+    }
+}

@@ -1,0 +1,147 @@
+//! What goes wrong and comes right again: GPUs that return, loads that fail, requests that are withdrawn or come in late.
+
+use crate::support::{Problem, run};
+use gswarm_core::engine::{Decision, Effect, Engine, Event, TaskState};
+use gswarm_core::instance::{Instance, NewRequest};
+use gswarm_core::log::Status;
+use gswarm_core::policy::PolicyKind;
+use gswarm_core::sim::{Faults, SimOptions};
+use gswarm_core::{GpuId, Gpus, RequestId, Span, TaskId, Time, WorkflowId, check};
+
+fn at(seconds: u64) -> Time {
+    Time(seconds * 1_000_000)
+}
+
+fn start(task: u32, gpu: u32) -> Decision {
+    Decision::Start { task: TaskId(task), gpus: Gpus::new(gpu, 1) }
+}
+
+fn effects(engine: &mut Engine<'_>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    engine.take_effects(&mut effects);
+    effects
+}
+
+fn two_requests() -> Instance {
+    let problem = Problem::on(2).model("m", 1, 8.0, 1.0).workflow(&[0, 0], &[(0, 1)]);
+    problem.request(0, 0.0, &[10.0, 10.0]).request(0, 0.0, &[10.0, 10.0]).build()
+}
+
+#[test]
+fn a_gpu_that_returns_is_empty_and_used_again() {
+    let instance = two_requests();
+    let lose = vec![(at(5), GpuId(0)), (at(6), GpuId(1))];
+    let bring_back = vec![(at(50), GpuId(1)), (at(60), GpuId(0))];
+    let faults = Faults { lose, bring_back, ..Faults::default() };
+    for &kind in PolicyKind::ALL {
+        let log = run(&instance, kind, &SimOptions { max_attempts: 3, faults: faults.clone() });
+        let log = log.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
+        let done = log.executions.iter().filter(|one| one.status == Status::Completed);
+        assert_eq!(done.count(), 4, "{}", kind.name());
+        assert_eq!(log.losses[0].until, Some(at(60)));
+        assert_eq!(check::check_log(&instance, &log, None), [], "{}", kind.name());
+        let early = log.executions.iter().filter(|one| one.start < at(51) && one.end > at(6)).count();
+        assert_eq!(early, 0, "{}: there was no GPU", kind.name());
+    }
+}
+
+#[test]
+fn what_waits_for_a_load_fails_with_it_and_is_tried_again() {
+    let instance = two_requests();
+    let mut engine = Engine::new(&instance, 2);
+    engine.handle(at(0), Event::Arrived(RequestId(0)));
+    engine.handle(at(0), Event::Arrived(RequestId(1)));
+    engine.apply(start(0, 0)).unwrap();
+    engine.handle(at(1), Event::LoadFailed(GpuId(0)));
+    assert_eq!(engine.view().state(TaskId(0)), TaskState::Ready);
+    assert!(engine.view().empty().contains(GpuId(0)) && engine.view().idle().contains(GpuId(0)));
+    engine.apply(start(0, 0)).unwrap();
+    engine.handle(at(2), Event::LoadFailed(GpuId(0)));
+    assert_eq!(engine.view().state(TaskId(0)), TaskState::GivenUp, "twice is too often");
+    assert_eq!(engine.view().state(TaskId(1)), TaskState::GivenUp, "it needs the other");
+    engine.apply(start(2, 1)).unwrap();
+    engine.handle(at(4), Event::Loaded(GpuId(1)));
+    engine.handle(at(14), Event::Finished(TaskId(2)));
+    engine.apply(start(3, 1)).unwrap();
+    engine.handle(at(24), Event::Finished(TaskId(3)));
+    assert!(engine.is_done());
+    let log = engine.into_log();
+    let failed: Vec<_> = log.executions.iter().filter(|one| one.status == Status::Failed).collect();
+    assert_eq!(failed.len(), 2);
+    assert!(failed.iter().all(|one| one.start == one.end && one.switch == Span(1_000_000)));
+    assert_eq!(
+        check::check_log(&instance, &log, None).iter().filter(|v| v.code.code() != "C-SWITCH-LONG").count(),
+        0
+    );
+}
+
+#[test]
+fn a_load_made_ahead_that_fails_leaves_an_empty_gpu() {
+    let instance = two_requests();
+    let mut engine = Engine::new(&instance, 2);
+    let model = instance.model_of(TaskId(0));
+    engine.apply(Decision::Load { model, gpus: Gpus::new(0, 1), ahead_of: None }).unwrap();
+    engine.handle(at(1), Event::LoadFailed(GpuId(0)));
+    assert!(engine.view().empty().contains(GpuId(0)) && !engine.view().holding(model).contains(GpuId(0)));
+    assert_eq!(engine.into_log().loads[0].status, Status::Failed);
+}
+
+#[test]
+fn a_withdrawn_request_leaves_its_gpu_to_others() {
+    let instance = two_requests();
+    let mut engine = Engine::new(&instance, 2);
+    engine.handle(at(0), Event::Arrived(RequestId(0)));
+    engine.handle(at(0), Event::Arrived(RequestId(1)));
+    engine.apply(start(0, 0)).unwrap();
+    engine.apply(start(2, 1)).unwrap();
+    engine.handle(at(1), Event::Loaded(GpuId(1)));
+    effects(&mut engine);
+    // One still waits for its load, the other executes.
+    engine.handle(at(1), Event::Withdrawn(RequestId(0)));
+    engine.handle(at(2), Event::Withdrawn(RequestId(1)));
+    assert_eq!(effects(&mut engine), [Effect::AbortTask { task: TaskId(2), gpus: Gpus::new(1, 1) }]);
+    assert!(engine.is_done() && engine.view().idle().contains(GpuId(1)));
+    assert!(!engine.view().idle().contains(GpuId(0)), "its load goes on");
+    engine.handle(at(3), Event::Loaded(GpuId(0)));
+    assert!(engine.view().idle().contains(GpuId(0)));
+    let log = engine.into_log();
+    assert!(log.executions.iter().all(|one| one.status == Status::Cancelled));
+    assert_eq!(log.loads.len(), 1, "a load that nobody bears stands for itself");
+}
+
+#[test]
+fn requests_come_in_while_others_run_and_their_numbers_are_used_again() {
+    let instance = Problem::on(1).model("m", 1, 8.0, 1.0).workflow(&[0, 0], &[(0, 1)]).build();
+    let mut engine = Engine::for_stream(instance, 3);
+    let new = |name: &str, arrival| NewRequest {
+        name: name.into(),
+        workflow: WorkflowId(0),
+        arrival,
+        priority: 0,
+        deadline: None,
+        executions: vec![Span(7), Span(9)],
+    };
+    let mut now = Time::ZERO;
+    let mut free = None;
+    for round in 0..5 {
+        let name = format!("r{round}");
+        let request = engine.admit(new(&name, now), free);
+        assert_eq!(request, RequestId(0), "one number is enough for one after the other");
+        engine.handle(now, Event::Arrived(request));
+        for task in 0..2 {
+            engine.apply(start(task, 0)).unwrap();
+            for effect in effects(&mut engine) {
+                if let Effect::Load { gpus, .. } = effect {
+                    engine.handle(now, Event::Loaded(gpus.first));
+                }
+            }
+            now = now + engine.view().instance().execution(TaskId(task));
+            engine.handle(now, Event::Finished(TaskId(task)));
+        }
+        assert!(engine.may_retire(request) && engine.is_done());
+        free = Some(request);
+        assert_eq!(engine.take_log().executions.len(), 2);
+        assert_eq!(engine.view().instance().requests[request].name, name);
+    }
+    assert_eq!(engine.view().instance().tasks(), 2);
+}

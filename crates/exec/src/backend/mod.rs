@@ -1,0 +1,56 @@
+//! What serves models: one small trait, an adapter for each sort of server.
+
+mod emulated;
+
+pub use emulated::Emulated;
+
+use crate::call::Call;
+use gswarm_core::{Gpus, ModelId, Span};
+use serde_json::Value;
+
+/// A model on its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Replica {
+    /// The model.
+    pub model: ModelId,
+    /// All of its GPUs.
+    pub gpus: Gpus,
+}
+
+/// What went wrong, by what can be done about it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BackendError {
+    /// The server does not answer: it is taken out until it does.
+    #[error("the server does not answer: {0}")]
+    Gone(String),
+    /// It took too long.
+    #[error("no answer after {0:.1} s")]
+    TimedOut(f64),
+    /// The server says that the request itself is at fault.
+    #[error("the server refuses the request: {0}")]
+    Refused(String),
+    /// The server failed, or answered what cannot be understood.
+    #[error("{0}")]
+    Failed(String),
+    /// The model cannot fit, whatever else is taken off.
+    #[error("the model does not fit: {0}")]
+    DoesNotFit(String),
+}
+
+/// A server, or several that are one to the scheduler, with GPUs of its own.
+///
+/// Every operation returns when it is done and seen to be done: a load when the model answers, an unload when it is gone.
+#[async_trait::async_trait]
+pub trait Backend: Send + Sync {
+    /// Brings a model onto GPUs. `expected` is what the cost rules say it takes.
+    async fn load(&self, replica: Replica, expected: Span) -> Result<(), BackendError>;
+
+    /// Takes it off. Nothing calls it at this time.
+    async fn unload(&self, replica: Replica) -> Result<(), BackendError>;
+
+    /// Calls a model that is there.
+    async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError>;
+
+    /// Whether the server answers at all. Once it does, after it did not, nothing is loaded on it.
+    async fn reset(&self) -> Result<(), BackendError>;
+}

@@ -1,0 +1,92 @@
+//! What a node asks of a model, and how answers become the inputs of the nodes after it.
+
+use gswarm_core::input::Scenario;
+use gswarm_core::{Instance, Span, TaskId};
+use serde_json::{Map, Value};
+
+/// One call of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// `request/node`, for messages.
+    pub name: String,
+    /// The inputs that the node names, in its order; where it names none, everything there is.
+    pub inputs: Map<String, Value>,
+    /// What the request sets for this node: `max_length`, `steps`, ...
+    pub config: Map<String, Value>,
+    /// What sort of model it is: `llm`, `embedding`, `image_generation`, ...
+    pub kind: Option<String>,
+    /// What the call is expected to take on a replica of its own.
+    pub estimate: Span,
+}
+
+impl Call {
+    /// All inputs as one text, for models that read text: strings as they are, anything else as JSON, a line each.
+    #[must_use]
+    pub fn prompt(&self) -> String {
+        let lines = self.inputs.values().map(|value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// A whole number of the configuration, by any of its names.
+    #[must_use]
+    pub fn number(&self, names: &[&str]) -> Option<u64> {
+        names.iter().find_map(|&name| self.config.get(name)?.as_u64())
+    }
+}
+
+/// The values that a request's nodes have written, by node.
+pub trait Outputs {
+    /// What `task` wrote, where it has finished: one value for each of its output names.
+    fn of(&self, task: TaskId) -> Option<&Map<String, Value>>;
+}
+
+/// The call that `task` makes, once everything it waits for has finished.
+#[must_use]
+pub fn call_of(scenario: &Scenario, instance: &Instance, outputs: &dyn Outputs, task: TaskId) -> Call {
+    let request = &scenario.requests[usize::from(instance.request_of(task))];
+    let workflow = &scenario.workflows[usize::from(request.workflow)];
+    let node = &workflow.nodes[instance.node_of(task) as usize];
+    let mut known: Map<String, Value> = Map::new();
+    let before: Vec<TaskId> = instance.predecessors(task).collect();
+    if before.is_empty() || !node.inputs.is_empty() {
+        known.extend(request.input_data.clone());
+    }
+    for input in &before {
+        let written = outputs.of(*input).into_iter().flatten();
+        known.extend(written.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    let inputs = if node.inputs.is_empty() {
+        known
+    } else {
+        let named = node.inputs.iter().filter_map(|name| Some((name.clone(), known.get(name)?.clone())));
+        let named: Map<String, Value> = named.collect();
+        // Names that nobody writes are documentation, not a contract: then everything there is will do.
+        if named.is_empty() { known } else { named }
+    };
+    let config = request.node_configs.get(&node.id).and_then(Value::as_object).cloned().unwrap_or_default();
+    Call {
+        name: instance.task_name(task),
+        inputs,
+        config,
+        kind: scenario.models[usize::from(node.model)].kind.clone(),
+        estimate: instance.execution(task),
+    }
+}
+
+/// An answer under the names that the node gives its outputs: by key where the answer has them, else the whole answer
+/// under each.
+#[must_use]
+pub fn named(scenario: &Scenario, instance: &Instance, task: TaskId, answer: Value) -> Map<String, Value> {
+    let request = &scenario.requests[usize::from(instance.request_of(task))];
+    let node = &scenario.workflows[usize::from(request.workflow)].nodes[instance.node_of(task) as usize];
+    let fields =
+        answer.as_object().filter(|fields| node.outputs.iter().any(|name| fields.contains_key(name)));
+    match fields {
+        Some(fields) => fields.clone(),
+        None if node.outputs.is_empty() => Map::from_iter([("output".to_owned(), answer)]),
+        None => node.outputs.iter().map(|name| (name.clone(), answer.clone())).collect(),
+    }
+}

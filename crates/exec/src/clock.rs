@@ -1,0 +1,132 @@
+//! Where a live run gets its time from: the wall, or a clock that stands still until nobody has anything left to do.
+
+use gswarm_core::{Span, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// The time of a run, from its start.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The wall's, from a moment at which the run had already lasted for a time.
+    Real {
+        /// When this process took the run up.
+        start: Instant,
+        /// What the run had lasted until then, in microseconds.
+        already: Arc<AtomicU64>,
+    },
+    /// A clock that jumps to the next moment at which something happens. It needs tokio's own clock to be paused: that is
+    /// how it learns that everything has come to rest.
+    Virtual(Arc<Mutex<Sleepers>>),
+}
+
+/// Who waits for which moment.
+#[derive(Debug, Default)]
+pub struct Sleepers {
+    now: Time,
+    next: u64,
+    waiting: BinaryHeap<Reverse<(Time, u64)>>,
+    wake: rustc_hash::FxHashMap<u64, oneshot::Sender<()>>,
+}
+
+impl Clock {
+    /// The wall's clock, for a run that begins now.
+    #[must_use]
+    pub fn real() -> Clock {
+        Clock::Real { start: Instant::now(), already: Arc::default() }
+    }
+
+    /// A run goes on that had lasted until `at`; for everybody who holds this clock.
+    pub fn go_on_from(&self, at: Time) {
+        match self {
+            Clock::Real { already, .. } => already.store(at.0, Ordering::Relaxed),
+            Clock::Virtual(sleepers) => lock(sleepers).now = at,
+        }
+    }
+
+    /// A virtual clock at zero.
+    #[must_use]
+    pub fn virtual_clock() -> Clock {
+        Clock::Virtual(Arc::default())
+    }
+
+    /// The time of the run.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        match self {
+            Clock::Real { start, already } => {
+                Time(already.load(Ordering::Relaxed) + start.elapsed().as_micros() as u64)
+            }
+            Clock::Virtual(sleepers) => lock(sleepers).now,
+        }
+    }
+
+    /// Returns at a moment, or at once where it has passed.
+    pub async fn sleep_until(&self, at: Time) {
+        match self {
+            Clock::Real { .. } => {
+                let left = at.since(self.now());
+                if left > Span::ZERO {
+                    tokio::time::sleep(Duration::from_micros(left.0)).await;
+                }
+            }
+            Clock::Virtual(sleepers) => {
+                let (sender, receiver) = oneshot::channel();
+                {
+                    let mut sleepers = lock(sleepers);
+                    if at <= sleepers.now {
+                        return;
+                    }
+                    let id = sleepers.next;
+                    sleepers.next += 1;
+                    sleepers.waiting.push(Reverse((at, id)));
+                    sleepers.wake.insert(id, sender);
+                }
+                // The clock is never dropped while somebody holds it, and this does.
+                let _ = receiver.await;
+            }
+        }
+    }
+
+    /// Returns after a time.
+    pub async fn sleep(&self, span: Span) {
+        self.sleep_until(self.now() + span).await;
+    }
+
+    /// Returns when everything that happens at this moment has happened. Under the real clock there is no such thing.
+    pub async fn settle(&self) {
+        if let Clock::Virtual(_) = self {
+            at_rest().await;
+        }
+    }
+
+    /// Waits until everything has come to rest, and moves a virtual clock on to the next moment at which somebody wakes.
+    /// `false` where nobody ever will. The real clock moves by itself: there this never returns.
+    pub async fn advance(&self) -> bool {
+        let Clock::Virtual(sleepers) = self else { return std::future::pending().await };
+        at_rest().await;
+        let mut sleepers = lock(sleepers);
+        let Some(&Reverse((at, _))) = sleepers.waiting.peek() else { return false };
+        sleepers.now = at;
+        while let Some(&Reverse((when, id))) = sleepers.waiting.peek()
+            && when == at
+        {
+            sleepers.waiting.pop();
+            // One that nobody waits for any more was cancelled.
+            sleepers.wake.remove(&id).map(|wake| wake.send(()));
+        }
+        true
+    }
+}
+
+/// Tokio's paused clock moves only when every task waits: then nothing is left to do at this moment.
+async fn at_rest() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+fn lock(sleepers: &Mutex<Sleepers>) -> std::sync::MutexGuard<'_, Sleepers> {
+    sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+}

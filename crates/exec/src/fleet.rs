@@ -1,0 +1,61 @@
+//! The backends of a cluster: who serves which model on which GPUs.
+
+use crate::backend::{Backend, Replica};
+use gswarm_core::{GpuId, Gpus, ModelId};
+use std::sync::Arc;
+
+/// A backend and what it serves.
+#[derive(Clone)]
+pub struct Member {
+    /// What people call it.
+    pub name: String,
+    /// The server.
+    pub backend: Arc<dyn Backend>,
+    /// Its GPUs, as the cluster numbers them.
+    pub gpus: Gpus,
+    /// The models that it can serve; all of them where `None`.
+    pub models: Option<Vec<ModelId>>,
+}
+
+/// All backends.
+#[derive(Clone, Default)]
+pub struct Fleet {
+    members: Vec<Member>,
+}
+
+impl Fleet {
+    /// These backends; earlier ones are preferred where several could serve.
+    #[must_use]
+    pub fn new(members: Vec<Member>) -> Fleet {
+        Fleet { members }
+    }
+
+    /// One backend for everything.
+    #[must_use]
+    pub fn of(backend: Arc<dyn Backend>, gpus: u32) -> Fleet {
+        Fleet::new(vec![Member {
+            name: "backend".to_owned(),
+            backend,
+            gpus: Gpus::new(0, gpus),
+            models: None,
+        }])
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Who serves a replica, by number.
+    #[must_use]
+    pub fn serves(&self, replica: Replica) -> Option<usize> {
+        let serves = |member: &Member| {
+            let Replica { model, gpus } = replica;
+            let last = GpuId(gpus.first.0 + gpus.count - 1);
+            let has_gpus = member.gpus.contains(gpus.first) && member.gpus.contains(last);
+            has_gpus && member.models.as_ref().is_none_or(|models| models.contains(&model))
+        };
+        self.members.iter().position(serves)
+    }
+}

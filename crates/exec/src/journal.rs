@@ -1,0 +1,235 @@
+//! Everything that a run does, written down before it is done: a run that is killed goes on from here.
+//!
+//! One SQLite file. What the engine is told and what the policy decides is written in the order in which it happens, and
+//! reading it back into an engine gives the state at the moment of the kill.
+
+use gswarm_core::engine::{Decision, Event};
+use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// The version of the file's layout.
+const VERSION: i64 = 1;
+
+const SCHEMA: &str = "
+CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE entries (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind INTEGER NOT NULL, a INTEGER NOT NULL,
+    b INTEGER NOT NULL, c INTEGER NOT NULL, d INTEGER NOT NULL, note TEXT);
+CREATE TABLE outputs (task INTEGER PRIMARY KEY, value TEXT NOT NULL);
+";
+
+/// What goes wrong with a journal.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// SQLite says so.
+    #[error("the journal cannot be used: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// Somebody else writes it.
+    #[error("another process is using this journal")]
+    InUse,
+    /// It is of another version of this program, or not a journal.
+    #[error("the journal has version {0}, and this program reads version {VERSION}")]
+    Version(i64),
+    /// What it holds makes no sense.
+    #[error("the journal is damaged: {0}")]
+    Damaged(String),
+}
+
+/// What is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Something happened.
+    Event(Event),
+    /// The policy decided something.
+    Decision(Decision),
+}
+
+/// How much is asked of the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives the death of the process at any moment.
+    #[default]
+    Process,
+    /// Survives the death of the machine: every step waits for the disk.
+    Machine,
+}
+
+/// A journal that is being written.
+pub struct Journal {
+    db: Connection,
+    open: bool,
+}
+
+impl Journal {
+    /// Begins a journal. `meta` is what a reader needs to make the same problem again.
+    pub fn create(
+        path: &Path,
+        durability: Durability,
+        meta: &[(&str, &[u8])],
+    ) -> Result<Journal, JournalError> {
+        let journal = Journal { db: connect(path, durability)?, open: false };
+        let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if version != 0 {
+            return Err(JournalError::Damaged("there is one already".to_owned()));
+        }
+        journal.db.execute_batch("BEGIN EXCLUSIVE")?;
+        journal.db.execute_batch(SCHEMA)?;
+        for (key, value) in meta {
+            journal.db.execute("INSERT INTO meta VALUES (?1, ?2)", params![key, value])?;
+        }
+        journal.db.pragma_update(None, "user_version", VERSION)?;
+        journal.db.execute_batch("COMMIT")?;
+        Ok(journal)
+    }
+
+    /// Opens a journal to go on with it.
+    pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
+        let journal = Journal { db: connect(path, durability)?, open: false };
+        let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if version == VERSION { Ok(journal) } else { Err(JournalError::Version(version)) }
+    }
+
+    /// One of the things that it was begun with.
+    pub fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
+        let found = self.db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
+        Ok(found.optional()?)
+    }
+
+    /// Writes one of those things anew.
+    pub fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), JournalError> {
+        self.begin()?;
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", params![key, value])?;
+        Ok(())
+    }
+
+    /// Everything that was written, in order.
+    pub fn entries(&self) -> Result<Vec<(Time, Entry)>, JournalError> {
+        let mut statement = self.db.prepare("SELECT at, kind, a, b, c, d FROM entries ORDER BY id")?;
+        let mut rows = statement.query([])?;
+        let mut entries = Vec::new();
+        while let Some(row) = rows.next()? {
+            let number = |at: usize| row.get::<_, i64>(at).map(|value| value as u32);
+            let entry = decode(row.get(1)?, [number(2)?, number(3)?, number(4)?, number(5)?])?;
+            entries.push((Time(row.get::<_, i64>(0)? as u64), entry));
+        }
+        Ok(entries)
+    }
+
+    /// What the tasks that have finished wrote.
+    pub fn outputs(&self) -> Result<Vec<(TaskId, Map<String, Value>)>, JournalError> {
+        let mut statement = self.db.prepare("SELECT task, value FROM outputs ORDER BY task")?;
+        let mut rows = statement.query([])?;
+        let mut outputs = Vec::new();
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(1)?;
+            let value =
+                serde_json::from_str(&text).map_err(|error| JournalError::Damaged(error.to_string()))?;
+            outputs.push((TaskId(row.get(0)?), value));
+        }
+        Ok(outputs)
+    }
+
+    /// Why attempts failed, with the moment and the task, in order.
+    pub fn failures(&self) -> Result<Vec<(Time, TaskId, String)>, JournalError> {
+        let mut statement =
+            self.db.prepare("SELECT at, a, note FROM entries WHERE note IS NOT NULL ORDER BY id")?;
+        let rows = statement.query_map([], |row| {
+            Ok((Time(row.get::<_, i64>(0)? as u64), TaskId(row.get::<_, i64>(1)? as u32), row.get(2)?))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Writes an entry; it counts once it is [committed](Journal::commit).
+    pub fn append(&mut self, at: Time, entry: Entry, note: Option<&str>) -> Result<(), JournalError> {
+        // A wake-up changes nothing that is not asked for again.
+        let Some((kind, [a, b, c, d])) = encode(entry) else { return Ok(()) };
+        self.begin()?;
+        let sql = "INSERT INTO entries (at, kind, a, b, c, d, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        self.db.prepare_cached(sql)?.execute(params![at.0 as i64, kind, a, b, c, d, note])?;
+        Ok(())
+    }
+
+    /// Writes what a task gave. It is there exactly once, however often the task was tried.
+    pub fn output(&mut self, task: TaskId, value: &Map<String, Value>) -> Result<(), JournalError> {
+        self.begin()?;
+        let text = serde_json::to_string(value).map_err(|error| JournalError::Damaged(error.to_string()))?;
+        let sql = "INSERT OR REPLACE INTO outputs VALUES (?1, ?2)";
+        self.db.prepare_cached(sql)?.execute(params![task.0, text])?;
+        Ok(())
+    }
+
+    /// Everything since the last commit counts, or nothing of it.
+    pub fn commit(&mut self) -> Result<(), JournalError> {
+        if std::mem::take(&mut self.open) {
+            self.db.prepare_cached("COMMIT")?.execute([])?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), JournalError> {
+        if !std::mem::replace(&mut self.open, true) {
+            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        }
+        Ok(())
+    }
+}
+
+fn connect(path: &Path, durability: Durability) -> Result<Connection, JournalError> {
+    let db = Connection::open(path)?;
+    let busy = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => JournalError::InUse,
+        _ => JournalError::Sqlite(error),
+    };
+    // One process at a time: the lock is taken with the first write and kept until the end.
+    db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(busy)?;
+    db.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
+    let level = match durability {
+        Durability::Process => "NORMAL",
+        Durability::Machine => "FULL",
+    };
+    db.pragma_update(None, "synchronous", level).map_err(busy)?;
+    db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(busy)?;
+    db.set_prepared_statement_cache_capacity(32);
+    Ok(db)
+}
+
+const NOBODY: u32 = u32::MAX;
+
+fn encode(entry: Entry) -> Option<(i64, [u32; 4])> {
+    Some(match entry {
+        Entry::Event(Event::Finished(task)) => (0, [task.0, 0, 0, 0]),
+        Entry::Event(Event::Failed(task)) => (1, [task.0, 0, 0, 0]),
+        Entry::Event(Event::LoadFailed(lead)) => (2, [lead.0, 0, 0, 0]),
+        Entry::Event(Event::Lost(gpu)) => (3, [gpu.0, 0, 0, 0]),
+        Entry::Event(Event::Loaded(lead)) => (4, [lead.0, 0, 0, 0]),
+        Entry::Event(Event::Returned(gpu)) => (5, [gpu.0, 0, 0, 0]),
+        Entry::Event(Event::Arrived(request)) => (6, [request.0, 0, 0, 0]),
+        Entry::Event(Event::Withdrawn(request)) => (7, [request.0, 0, 0, 0]),
+        Entry::Decision(Decision::Start { task, gpus }) => (8, [task.0, gpus.first.0, gpus.count, 0]),
+        Entry::Decision(Decision::Load { model, gpus, ahead_of }) => {
+            (9, [model.0, gpus.first.0, gpus.count, ahead_of.map_or(NOBODY, |task| task.0)])
+        }
+        Entry::Event(Event::Woken) | Entry::Decision(Decision::Wake { .. }) => return None,
+    })
+}
+
+fn decode(kind: i64, [a, b, c, d]: [u32; 4]) -> Result<Entry, JournalError> {
+    Ok(match kind {
+        0 => Entry::Event(Event::Finished(TaskId(a))),
+        1 => Entry::Event(Event::Failed(TaskId(a))),
+        2 => Entry::Event(Event::LoadFailed(GpuId(a))),
+        3 => Entry::Event(Event::Lost(GpuId(a))),
+        4 => Entry::Event(Event::Loaded(GpuId(a))),
+        5 => Entry::Event(Event::Returned(GpuId(a))),
+        6 => Entry::Event(Event::Arrived(RequestId(a))),
+        7 => Entry::Event(Event::Withdrawn(RequestId(a))),
+        8 => Entry::Decision(Decision::Start { task: TaskId(a), gpus: Gpus::new(b, c) }),
+        9 => Entry::Decision(Decision::Load {
+            model: ModelId(a),
+            gpus: Gpus::new(b, c),
+            ahead_of: (d != NOBODY).then_some(TaskId(d)),
+        }),
+        other => return Err(JournalError::Damaged(format!("there is an entry of kind {other}"))),
+    })
+}

@@ -1,0 +1,10 @@
+//! The gswarm engine under the real clock: it drives real model servers, writes down everything before it acts, and goes on
+//! after a crash where it was.
+
+pub mod backend;
+pub mod call;
+pub mod clock;
+pub mod drive;
+pub mod fleet;
+pub mod journal;
+pub mod keeper;

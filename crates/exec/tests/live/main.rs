@@ -1,0 +1,6 @@
+//! Runs under the real and the virtual clock.
+
+mod against_the_simulator;
+mod crashes;
+mod keeper;
+mod support;

@@ -1,0 +1,63 @@
+//! Problems to run.
+
+use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
+use gswarm_core::instance::{Cluster, Instance, Mode};
+use gswarm_core::policy::PolicyKind;
+use gswarm_exec::backend::Emulated;
+use gswarm_exec::clock::Clock;
+use gswarm_exec::fleet::Fleet;
+use std::sync::Arc;
+
+const CONFIG: &str = r#"
+models:
+  writer: {name: Writer, memory_gb: 14, gpus_required: 1, load_time_seconds: 30, tokens_per_second: 50, token_mean: 400, BATCHING}
+  painter: {name: Painter, memory_gb: 7, gpus_required: 1, load_time_seconds: 12, inference_time_mean: 3.3}
+  judge: {name: Judge, memory_gb: 130, gpus_required: 2, load_time_seconds: 60, tokens_per_second: 20, token_mean: 100}
+workflows:
+  picture:
+    name: picture
+    nodes:
+      - {id: write, model: writer, inputs: [wish], outputs: [prompt]}
+      - {id: paint, model: painter, inputs: [prompt], outputs: [image]}
+      - {id: paint2, model: painter, inputs: [prompt], outputs: [second]}
+      - {id: judge, model: judge, inputs: [image, second], outputs: [verdict]}
+    edges: [{from: write, to: paint}, {from: write, to: paint2}, {from: paint, to: judge}, {from: paint2, to: judge}]
+  text:
+    name: text
+    nodes: [{id: write, model: writer, inputs: [wish], outputs: [story]}]
+    edges: []
+"#;
+
+/// Pictures and texts, with times that never meet by chance.
+pub fn scenario(requests: u32, batching: bool) -> Scenario {
+    let batching =
+        if batching { "batching: {max_batch: 4, slowdown: [[1, 1.0], [4, 1.37]]}" } else { "type: llm" };
+    let config = CONFIG.replace("BATCHING", batching);
+    let mut lines = String::from("requests:\n");
+    for number in 0..requests {
+        let workflow = if number % 3 == 2 { "text" } else { "picture" };
+        let time = 4.0 + f64::from(number * 7919 % 1000) / 321.0;
+        lines.push_str(&format!(
+            "  - {{request_id: r{number}, timestamp: {}, workflow_id: {workflow}, input_data: {{wish: w{number}}}, \
+             node_execution_times: {{write: {time:.6}}}}}\n",
+            f64::from(number) * 2.217
+        ));
+    }
+    let source = |name, text: &'static str| Source { name, bytes: text.as_bytes() };
+    let config: &'static str = config.leak();
+    let lines: &'static str = lines.leak();
+    let reading = read_scenario(source("config", config), source("requests", lines), Mode::Online);
+    reading.scenario.unwrap_or_else(|| panic!("{:?}", reading.diagnostics))
+}
+
+pub fn instance(scenario: &Scenario, gpus: u32, mode: Mode, kind: PolicyKind) -> Instance {
+    let mut cluster =
+        Cluster::from_spec(&ClusterSpec { gpus: Some(gpus), ..ClusterSpec::default() }).unwrap();
+    cluster.residency = kind.residency(cluster.residency);
+    Instance::build(scenario, cluster, mode).unwrap()
+}
+
+pub fn emulated(instance: &Instance, clock: &Clock) -> Fleet {
+    let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
+    Fleet::of(Arc::new(Emulated::new(clock.clone(), slowdown)), instance.cluster.gpus)
+}
