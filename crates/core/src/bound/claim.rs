@@ -1,8 +1,8 @@
 //! A bound as files carry it: by name, in seconds.
 
-use super::{Bound, Witness};
+use super::{Bound, Price, Witness};
 use crate::instance::Instance;
-use crate::log_file::{BoundClaim, BoundRecord};
+use crate::log_file::{BoundClaim, BoundRecord, VisitPrice};
 
 impl Bound {
     /// The witness with the names of the inputs, for a file.
@@ -15,6 +15,28 @@ impl Bound {
                 gpus,
                 work_gpu_seconds: seconds(work),
                 loading_gpu_seconds: seconds(loading),
+            },
+            Witness::Visits { work, lost, gpus, begin, end, prices } => {
+                let worth = |micros: i64| micros as f64 / 1e6;
+                let price = |one: &Price| VisitPrice {
+                    model_name: instance.models[one.model].name.clone(),
+                    visits: one.visits,
+                    leave_seconds: worth(one.leave),
+                    enter_seconds: worth(one.enter),
+                };
+                BoundClaim::Visits {
+                    gpus: *gpus,
+                    work_gpu_seconds: seconds(*work),
+                    lost_gpu_seconds: seconds(*lost),
+                    begin_seconds: worth(*begin),
+                    end_seconds: worth(*end),
+                    prices: prices.iter().map(price).collect(),
+                }
+            }
+            &Witness::Pace { work, idle, gpus } => BoundClaim::Pace {
+                gpus,
+                work_gpu_seconds: seconds(work),
+                idle_gpu_seconds: seconds(idle),
             },
             Witness::Path { request, tasks, head } => {
                 let node = |&task| instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone();

@@ -81,7 +81,7 @@ impl Steps {
             };
             ((begun, false, one.start, one.task.0), step)
         });
-        let loads = log.loads.iter().filter(|load| !load.lost).map(|one| {
+        let loads = log.loads.iter().filter(|load| load.status == Status::Completed).map(|one| {
             let step = Step::Load { model: one.model, gpus: one.gpus, not_before: hold(one.start) };
             ((one.start, true, one.end, one.gpus.first.0), step)
         });

@@ -4,7 +4,7 @@ use crate::support::*;
 use gswarm_core::check::ViolationCode as Code;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Infeasible, Instance, Mode, Residency};
-use gswarm_core::log::{ExecutionLog, Load};
+use gswarm_core::log::{ExecutionLog, Load, Status};
 use gswarm_core::{Gpus, ModelId};
 
 /// One GPU of 30 GB: a takes 14 GB and 3 GB an execution, so that five run at once; beside b, of 10 GB, two do.
@@ -43,7 +43,7 @@ fn shared() -> (Instance, ExecutionLog) {
         gpus: Gpus::new(0, 1),
         start: at(40.0),
         end: at(60.0),
-        lost: false,
+        status: Status::Completed,
         evicted: Box::new([]),
     };
     (instance, ExecutionLog { executions, loads: vec![ahead], losses: vec![] })
