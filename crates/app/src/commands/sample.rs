@@ -109,8 +109,8 @@ fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
 }
 
 const LEGEND: &str = "\
-* the shortest makespan, the lowest P99 of a policy that is no yardstick
-busy: share of the time in which GPUs load or execute. mean, P99: request latency.
+* the shortest makespan; the lowest P99 (yardsticks left out)
+busy: share of the time in which GPUs load or execute. mean, P99: of the latency.
 gap: how far above a bound that no schedule can go below.
 static keeps several models on a GPU where memory allows; the others hold one.";
 
