@@ -28,10 +28,12 @@ const CHAINS: usize = 8;
 const MOST_STEPS: u64 = 16;
 /// A dispatch takes about as long as there are tasks times GPUs: this many make up the steps of a chain in a round,
 const ROUND_EFFORT: u64 = 10_000_000;
-/// this many the grid, a few seconds,
-const GRID_EFFORT: u64 = 200_000_000;
-/// and beyond this many a grid is out of reach. Cells do well then: there are many, and only the last is odd.
-const MOST_EFFORT: u64 = 25_000_000;
+/// this many the grid, a second or two,
+const GRID_EFFORT: u64 = 100_000_000;
+/// and beyond this many a grid is out of reach.
+const MOST_EFFORT: u64 = 12_000_000;
+/// With more blocks than this, GPUs that cannot serve the widest model are few, and cells do better.
+const MOST_BLOCKS: usize = 32;
 /// What a chain puts up with for a step, as a part of its energy.
 const HEAT: f64 = 0.000_01;
 
@@ -89,7 +91,7 @@ impl<'i> Partition<'i> {
         let tiles = layout::tiles(instance);
         let covered: u32 = tiles.iter().map(|tile| tile.count).sum();
         let size = instance.tasks() as u64 * u64::from(instance.cluster.gpus);
-        if covered == instance.cluster.gpus || size > MOST_EFFORT {
+        if covered == instance.cluster.gpus || tiles.len() > MOST_BLOCKS || size > MOST_EFFORT {
             return None;
         }
         let work = Work::new(instance);
