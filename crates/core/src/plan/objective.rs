@@ -1,7 +1,7 @@
 //! What a plan is made for: the makespan, the latency of requests, the number of switches, or a weighted sum of them.
 
 use crate::bound::{best_bound, least_ends};
-use crate::instance::Instance;
+use crate::instance::{Instance, Residency};
 use crate::log::ExecutionLog;
 use crate::report::{Stats, metrics};
 use crate::time::Span;
@@ -139,8 +139,12 @@ fn least_latencies(instance: &Instance) -> Vec<Span> {
     least.collect()
 }
 
-/// Each model that is used has to be loaded. A load that is no switch takes GPUs that are empty, and they are so only once.
+/// Each model that is used has to be loaded. A load that is no switch takes GPUs that are empty, and they are so only once;
+/// where models share a GPU, it may also find room beside others.
 fn least_switches(instance: &Instance) -> usize {
+    if instance.cluster.residency == Residency::Memory {
+        return 0;
+    }
     let mut used = vec![false; instance.models.len()];
     instance.task_ids().for_each(|task| used[instance.model_of(task).index()] = true);
     let mut widths: Vec<u32> = instance

@@ -118,8 +118,8 @@ impl Bounds {
             }
             let (mut since, mut count) = ([0; MOST_GPUS], 0);
             if model.width == 1 {
-                for gpu in 0..problem.gpus {
-                    since[gpu] = left.from[gpu].max(left.earliest);
+                for (since, from) in since.iter_mut().zip(&left.from) {
+                    *since = left.earliest.max(*from);
                 }
                 count = problem.gpus;
             } else {

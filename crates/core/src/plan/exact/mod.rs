@@ -31,7 +31,7 @@ use tree::{Ended, Tree};
 const FIRST_ROUNDS: u64 = 3;
 
 /// States that are looked at for each round that is allowed: about as much work as a round of the other search.
-const STATES_PER_ROUND: u64 = 50_000;
+const STATES_PER_ROUND: u64 = 20_000;
 
 /// How many states at a time are grown together, one try after the other.
 const BEAMS: [usize; 3] = [10, 100, 1_000];

@@ -69,7 +69,7 @@ impl<'a> Tree<'a> {
             if step.start + task.execution + task.tail >= self.target {
                 continue;
             }
-            if self.states == 0 || self.states % 1024 == 0 && (self.stop)() {
+            if self.states == 0 || self.states.is_multiple_of(1024) && (self.stop)() {
                 return Ended::Stopped;
             }
             self.states -= 1;
@@ -78,10 +78,11 @@ impl<'a> Tree<'a> {
             self.steps.push(step);
             if next.placed == self.problem.all() {
                 self.target = (self.found)(next.makespan(self.problem), &self.steps);
-            } else if !self.bounds.exceed(self.problem, &next, self.target - 1) && self.is_new(&next) {
-                if self.below(&next) == Ended::Stopped {
-                    return Ended::Stopped;
-                }
+            } else if !self.bounds.exceed(self.problem, &next, self.target - 1)
+                && self.is_new(&next)
+                && self.below(&next) == Ended::Stopped
+            {
+                return Ended::Stopped;
             }
             self.steps.pop();
         }
