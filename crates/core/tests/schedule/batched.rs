@@ -224,7 +224,7 @@ fn measured(gpus: u32) -> Option<Instance> {
 #[test]
 fn batches_are_planned_close_to_the_bound() {
     let Some(instance) = measured(8) else { return };
-    let plan = planned(&instance, 12);
+    let plan = planned(&instance, 16);
     carried_out(&instance, &plan);
     println!("makespan {}, bound {}, gap {:.2}%", plan.makespan, plan.bound.value, plan.gap() * 100.0);
     assert!(plan.makespan < Span::from_seconds(13_427.0 / 15.0), "{}", plan.makespan);

@@ -36,7 +36,7 @@ pub(super) struct Compose<'a> {
     news: bool,
     /// Whether anything has happened since no load ahead was possible: a replica or a load has ended.
     room: bool,
-    /// First GPUs of the windows onto which models are brought ahead.
+    /// First GPUs of the windows onto which models are being brought.
     loads: Vec<GpuId>,
 }
 
@@ -148,18 +148,21 @@ impl<'a> Compose<'a> {
             if span > Span::ZERO && !claimed && each < self.recipe.habits[model].open * span.seconds() {
                 continue;
             }
-            return self.start(model, gpus);
+            return self.start(view, model, gpus);
         }
         // With nothing at work, waiting for more to become ready would be waiting for ever.
         let kind = self.by_rank.iter().copied().filter(|_| stuck).find(|&kind| self.queues.has(kind))?;
         self.clearing.iter_mut().for_each(Vec::clear);
         self.cleared_for.iter_mut().for_each(|gpu| *gpu = None);
         let (_, gpus) = self.best_free(view, kind)?;
-        self.start(self.model(kind), gpus)
+        self.start(view, self.model(kind), gpus)
     }
 
-    fn start(&mut self, model: ModelId, gpus: Gpus) -> Option<Decision> {
+    fn start(&mut self, view: &View<'_>, model: ModelId, gpus: Gpus) -> Option<Decision> {
         let task = self.pop(model, gpus.first)?;
+        if !view.holding(model).contains_all(gpus) {
+            self.loads.push(gpus.first);
+        }
         self.runs[gpus.first] = Some(model);
         self.active[model] += 1;
         if let Some(place) = self.clearing[model].iter().position(|&window| window == gpus) {
@@ -283,6 +286,12 @@ impl Policy for Compose<'_> {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
+        // Of a load that a task waited for nothing is told when it ends.
+        let before = self.loads.len();
+        self.loads.retain(|&first| view.is_loading(first));
+        if self.loads.len() < before {
+            (self.news, self.room) = (true, true);
+        }
         if !self.news {
             return None;
         }
@@ -307,12 +316,6 @@ impl Policy for Compose<'_> {
         {
             self.runs[gpus.first] = None;
             self.active[model] -= 1;
-            self.room = true;
-        }
-        if let Some(place) =
-            self.loads.iter().position(|&first| first == gpus.first && !view.is_loading(first))
-        {
-            self.loads.swap_remove(place);
             self.room = true;
         }
     }
