@@ -8,7 +8,7 @@ use crate::output::{self, count, files::Batch, progress::Phase};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::instance::{Mode, Residency};
-use gswarm_core::policy::{PolicyKind, PolicyParams, follow};
+use gswarm_core::policy::{Objective, PolicyKind, PolicyParams, follow};
 use gswarm_core::report::{render_text, write_events};
 use gswarm_core::sim::{Faults, SimOptions};
 use gswarm_core::time::MAX_SECONDS;
@@ -19,8 +19,10 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   gswarm run --policy baseline --gpus 8 --config config.yaml --requests requests.yaml
-  gswarm run --policy online --mode online --gpus 16 --gpus-per-server 8 \\
+  gswarm run --policy adaptive --mode online --gpus 16 --gpus-per-server 8 \\
       --config config.yaml --requests requests.yaml --out results
+  gswarm run --policy adaptive --mode online --gpus 16 --objective p99 --max-collate-wait 600 \\
+      --config config.yaml --requests requests.yaml
   gswarm run --policy lru --gpus 8 --fail-rate 0.01 --lose-gpu 3@600 --seed 7 \\
       --config config.yaml --requests requests.yaml --json
 
@@ -72,6 +74,8 @@ pub struct RunArgs {
     faults: FaultArgs,
     #[command(flatten)]
     weights: WeightArgs,
+    #[command(flatten)]
+    adaptive: AdaptiveArgs,
 }
 
 #[derive(Debug, Args)]
@@ -109,11 +113,35 @@ struct WeightArgs {
     lookahead: Option<u32>,
 }
 
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The `adaptive` policy")]
+struct AdaptiveArgs {
+    /// The latency to keep low: mean, p99 or balanced (both, and few loads) [default: balanced]
+    #[arg(long, value_name = "NAME", value_parser = objective_parser())]
+    objective: Option<Objective>,
+    /// The longest that a node may wait because nodes are collated by model; kept where the GPUs can keep it at all
+    #[arg(long, alias = "max_collate_wait", value_name = "SECONDS", allow_negative_numbers = true, value_parser = not_negative)]
+    max_collate_wait: Option<f64>,
+}
+
+impl AdaptiveArgs {
+    /// The flags that were given.
+    fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("--objective", self.objective.is_some()),
+            ("--max-collate-wait", self.max_collate_wait.is_some()),
+        ];
+        flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
+    }
+}
+
 impl WeightArgs {
-    fn params(&self, seed: u64) -> PolicyParams {
+    fn params(&self, seed: u64, adaptive: &AdaptiveArgs) -> PolicyParams {
         let usual = PolicyParams::default();
         PolicyParams {
             seed,
+            objective: adaptive.objective.unwrap_or_default(),
+            max_collate_wait: adaptive.max_collate_wait.map(Span::from_seconds),
             alpha: self.alpha.unwrap_or(usual.alpha),
             beta: self.beta.unwrap_or(usual.beta),
             gamma: self.gamma.unwrap_or(usual.gamma),
@@ -200,13 +228,15 @@ fn notes(args: &RunArgs, configured: Option<Residency>) -> Vec<String> {
             policy.name()
         ));
     }
-    let given = args.weights.given();
-    if policy != PolicyKind::Online && !given.is_empty() {
-        notes.push(format!(
-            "{} without effect: policy `{}` does not use it",
-            given.join(", "),
-            policy.name()
-        ));
+    let flags = [(PolicyKind::Online, args.weights.given()), (PolicyKind::Adaptive, args.adaptive.given())];
+    for (user, given) in flags {
+        if policy != user && !given.is_empty() {
+            notes.push(format!(
+                "{} without effect: policy `{}` does not use it",
+                given.join(", "),
+                policy.name()
+            ));
+        }
     }
     let losses = &args.faults.lose_gpu;
     for (at, (_, gpu)) in losses.iter().enumerate() {
@@ -237,7 +267,7 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
     };
     Ok(Job {
         policy: args.policy,
-        params: args.weights.params(args.seed),
+        params: args.weights.params(args.seed, &args.adaptive),
         sim: SimOptions { max_attempts: args.faults.max_attempts, faults },
     })
 }
@@ -294,6 +324,10 @@ pub fn policy_parser() -> impl TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
 
+fn objective_parser() -> impl TypedValueParser<Value = Objective> {
+    crate::args::choice(Objective::ALL.iter().map(|&one| (one.name(), one)).collect())
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
@@ -325,6 +359,7 @@ mod tests {
         for value in [usual.alpha, usual.beta, usual.gamma, usual.delta, f64::from(usual.lookahead)] {
             assert!(help.contains(&format!("[default: {value}]")), "{value}\n{help}");
         }
+        assert!(help.contains(&format!("[default: {}]", usual.objective.name())), "{help}");
     }
 
     #[test]

@@ -23,8 +23,12 @@ pub fn folder() -> PathBuf {
 pub fn scenario(seed: u64) -> Option<Scenario> {
     let requests = std::fs::read_to_string(folder().join("requests_to_2024-11-28.csv")).ok()?;
     let loads = std::fs::read_to_string(folder().join("basemodel_load_ms.csv")).ok()?;
-    let load_seconds: Vec<f64> =
-        loads.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.parse().ok()).map(|ms: f64| ms / 1e3).collect();
+    let load_seconds: Vec<f64> = loads
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(',').nth(1)?.parse().ok())
+        .map(|ms: f64| ms / 1e3)
+        .collect();
     let mut made = Scenario {
         // No GB to move: a change of model costs the load time of the new one, and nothing else.
         cluster: ClusterSpec { switch_cost: Some(SwitchRule::LoadTime), ..ClusterSpec::default() },
@@ -76,5 +80,10 @@ fn add_model(made: &mut Scenario, name: &str, load: f64) {
         load_time_seconds: load,
         ..ModelSpec::default()
     });
-    made.workflows.push(WorkflowSpec { id: name.into(), name: name.into(), nodes: vec![node], edges: vec![] });
+    made.workflows.push(WorkflowSpec {
+        id: name.into(),
+        name: name.into(),
+        nodes: vec![node],
+        edges: vec![],
+    });
 }

@@ -2,13 +2,13 @@
 
 mod gentd26;
 
-use gswarm_core::{Instance, Span};
 use gswarm_core::check::check_log;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
+use gswarm_core::{Instance, Span};
 use std::path::Path;
 
 fn published(name: &str) -> Option<Scenario> {
@@ -35,12 +35,13 @@ fn show(case: &str, name: &str, instance: &Instance, kind: PolicyKind, params: &
     let violations = check_log(instance, &log, None);
     let found = metrics(instance, &log);
     println!(
-        "{case:14} {name:18} {:>9.1} {:>9.1} {:>7} {:>9.1} {:>9.1}{}",
+        "{case:14} {name:18} {:>9.1} {:>9.1} {:>7} {:>9.1} {:>9.1} {:>6}{}",
         found.request_latency.mean,
         found.request_latency.p99,
         found.model_switches + found.cold_loads,
         found.makespan.seconds(),
         found.waiting_time.max,
+        log.executions.iter().filter(|one| (one.start - one.ready).seconds() > 600.0).count(),
         if violations.is_empty() { "" } else { "  VIOLATIONS" }
     );
 }
@@ -49,25 +50,35 @@ fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
     println!(
-        "{:14} {:18} {:>9} {:>9} {:>7} {:>9} {:>9}",
-        "case", "policy", "mean", "P99", "loads", "makespan", "max wait"
+        "{:14} {:18} {:>9} {:>9} {:>7} {:>9} {:>9} {:>6}",
+        "case", "policy", "mean", "P99", "loads", "makespan", "max wait", ">600"
     );
     if wanted("published") {
         for (name, counts) in [("simple", vec![8, 32, 128]), ("complex", vec![32, 128, 256, 384])] {
             let Some(scenario) = published(name) else { continue };
             for gpus in counts {
-                compare(&format!("{name} {gpus}"), &on(&scenario, gpus), &[PolicyKind::Baseline, PolicyKind::Srpt, PolicyKind::Sticky]);
+                compare(
+                    &format!("{name} {gpus}"),
+                    &on(&scenario, gpus),
+                    &[PolicyKind::Baseline, PolicyKind::Srpt, PolicyKind::Sticky],
+                );
             }
         }
     }
-    for seed in 1..=3 {
+    for seed in 1..=5 {
         let Some(scenario) = gentd26::scenario(seed).filter(|_| wanted("gentd26")) else { continue };
-        for gpus in [4, 8, 16] {
+        for gpus in [4, 8, 16, 24, 32] {
             let instance = on(&scenario, gpus);
             compare(&format!("gentd26/{seed} {gpus}"), &instance, &[PolicyKind::Lru, PolicyKind::Sticky]);
             let bound = Some(Span::from_seconds(600.0));
             let params = PolicyParams { max_collate_wait: bound, ..PolicyParams::default() };
-            show(&format!("gentd26/{seed} {gpus}"), "adaptive, 600 s", &instance, PolicyKind::Adaptive, &params);
+            show(
+                &format!("gentd26/{seed} {gpus}"),
+                "adaptive, 600 s",
+                &instance,
+                PolicyKind::Adaptive,
+                &params,
+            );
         }
     }
 }
@@ -79,6 +90,12 @@ fn compare(case: &str, instance: &Instance, yardsticks: &[PolicyKind]) {
     }
     for &objective in Objective::ALL {
         let name = format!("adaptive, {}", objective.name());
-        show(case, &name, instance, PolicyKind::Adaptive, &PolicyParams { objective, ..PolicyParams::default() });
+        show(
+            case,
+            &name,
+            instance,
+            PolicyKind::Adaptive,
+            &PolicyParams { objective, ..PolicyParams::default() },
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The list of policies: names, what they are for, and how they are made.
 
 use super::{
-    Objective, Policy, adaptive, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online, planned, shortest, sticky,
-    yardsticks,
+    Objective, Policy, adaptive, balanced, baseline, batch, fixed, hybrid, improved, lru, offline, online,
+    planned, shortest, sticky, yardsticks,
 };
 use crate::instance::{Instance, Mode, Residency};
 use crate::time::Span;
@@ -169,7 +169,9 @@ impl PolicyKind {
             PolicyKind::Lru => {
                 "strictly in order of arrival, least recently used model evicted, as Ollama and llama-swap do; a yardstick"
             }
-            PolicyKind::Srpt => "the request with the least work left first, whatever switching costs; a yardstick",
+            PolicyKind::Srpt => {
+                "the request with the least work left first, whatever switching costs; a yardstick"
+            }
             PolicyKind::Sticky => "every GPU keeps its model while it has work, whoever waits; a yardstick",
             PolicyKind::RoundRobin => "each task to the next GPUs in turn; a yardstick",
             PolicyKind::Random => "each task to any GPUs by a seeded draw; a yardstick",

@@ -31,8 +31,10 @@ impl Shortest {
 /// GPU time of the tasks of a request that are not done.
 fn work_left(view: &View<'_>, task: TaskId) -> u64 {
     let instance = view.instance();
-    let open = instance.tasks_of(instance.request_of(task)).filter(|&task| view.state(task) != TaskState::Done);
-    open.map(|task| instance.execution(task).0 * u64::from(instance.models[instance.model_of(task)].gpus)).sum()
+    let open =
+        instance.tasks_of(instance.request_of(task)).filter(|&task| view.state(task) != TaskState::Done);
+    open.map(|task| instance.execution(task).0 * u64::from(instance.models[instance.model_of(task)].gpus))
+        .sum()
 }
 
 impl Policy for Shortest {

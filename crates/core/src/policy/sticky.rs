@@ -72,7 +72,9 @@ impl Policy for Sticky {
         let mut best: Option<((u32, f64), ModelId, Gpus)> = None;
         for model in self.ready.models() {
             let idle = view.idle();
-            let Some((gpus, cost)) = place::cheapest_within(view, model, idle, &self.tiles[model]) else { continue };
+            let Some((gpus, cost)) = place::cheapest_within(view, model, idle, &self.tiles[model]) else {
+                continue;
+            };
             let (work, replicas) = (self.total[model].seconds(), self.replicas(view, model) as f64);
             if replicas > 0.0 && !nothing_runs && work < WORTH_A_REPLICA * cost.seconds() * replicas {
                 continue;

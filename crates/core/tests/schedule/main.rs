@@ -1,5 +1,6 @@
 //! The engine, the simulator and the policies: every schedule passes the independent checker.
 
+mod adaptive;
 mod batched;
 mod engine;
 mod exact;
@@ -9,4 +10,5 @@ mod partition;
 mod planner;
 mod properties;
 mod real_files;
+mod streams;
 mod support;

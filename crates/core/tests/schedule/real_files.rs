@@ -26,7 +26,7 @@ pub fn published(name: &str, mode: Mode) -> Option<Scenario> {
     Some(reading.scenario.expect("the published files are valid"))
 }
 
-fn instance(scenario: &Scenario, kind: PolicyKind, gpus: u32, mode: Mode) -> Instance {
+pub fn instance(scenario: &Scenario, kind: PolicyKind, gpus: u32, mode: Mode) -> Instance {
     let mut cluster =
         Cluster::from_spec(&gswarm_core::input::ClusterSpec { gpus: Some(gpus), ..scenario.cluster.clone() })
             .unwrap();

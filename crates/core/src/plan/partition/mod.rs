@@ -192,10 +192,6 @@ impl<'i> Partition<'i> {
         other as f64 / (self.best.end as f64).max(1.0) - 1.0
     }
 
-    pub fn makespan(&self) -> u64 {
-        self.best.end
-    }
-
     /// The best plan so far.
     pub fn plan(&self) -> Plan {
         let gpus =

@@ -108,7 +108,8 @@ impl Adaptive {
     }
 
     fn spread(&self) -> Option<Spread> {
-        let class = self.queues.waiting().filter_map(|(_, queue)| queue.head()).map(|(key, _)| key.class).min()?;
+        let class =
+            self.queues.waiting().filter_map(|(_, queue)| queue.head()).map(|(key, _)| key.class).min()?;
         let mut spread = Spread { class, low: i64::MAX, high: i64::MIN };
         for (_, queue) in self.queues.waiting() {
             if let Some((key, _)) = queue.head().filter(|(key, _)| key.class == class) {
@@ -191,7 +192,7 @@ impl Adaptive {
             return wait < load;
         }
         // A first load onto empty GPUs may take longer, but pays back for longer too.
-        wait < self.weights.patience * load.min(self.fleet.usual_load[model]) + loss
+        wait < self.weights.patience * load.min(self.fleet.usual_load[model]) + self.weights.thrift * loss
     }
 
     /// A model on several GPUs that has work keeps its idle window, unless the other is so far ahead in rank that putting

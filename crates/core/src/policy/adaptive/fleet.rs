@@ -31,7 +31,8 @@ impl Fleet {
         let tiles: IdVec<ModelId, Vec<Gpus>> = instance.models.iter().map(sketch::tiles).collect();
         let mean_gb = instance.models.iter().map(|model| model.memory_gb).sum::<f64>() / models.max(1) as f64;
         let switch = &instance.cluster.switch;
-        let usual = instance.models.iter().map(|model| switch.of(Some(mean_gb), model.memory_gb, model.load_seconds));
+        let usual =
+            instance.models.iter().map(|model| switch.of(Some(mean_gb), model.memory_gb, model.load_seconds));
         Fleet {
             starts: first_gpus(instance, &tiles),
             tiles,
@@ -125,7 +126,8 @@ impl Fleet {
         let window = move |first: GpuId| Gpus { first, count };
         if count == 1 {
             let oldest = move |old: ModelId| {
-                let there = open.both(view.holding(old)).filter(|&gpu| instance.models[model].starts.contains(gpu));
+                let there =
+                    open.both(view.holding(old)).filter(|&gpu| instance.models[model].starts.contains(gpu));
                 there.min_by_key(|&gpu| view.idle_since(gpu))
             };
             let groups = instance.models.keys().filter_map(oldest);
@@ -165,7 +167,9 @@ impl Fleet {
             (idle + (at - view.now()).0 * u64::from(gpus.count), gpus)
         };
         let fits = |gpus: &Gpus| gpus.iter().all(|gpu| !self.held.contains(gpu) && may_clear(gpu));
-        let Some((_, gpus)) = self.tiles[model].iter().copied().filter(fits).map(loss).min() else { return false };
+        let Some((_, gpus)) = self.tiles[model].iter().copied().filter(fits).map(loss).min() else {
+            return false;
+        };
         if free(gpus).since(view.now()).seconds() + self.usual_load[model] >= wait {
             return false;
         }

@@ -85,7 +85,10 @@ impl Adaptive {
         let request = &view.instance().requests[view.instance().request_of(task)];
         let size = self.requests.left(view, task) / f64::from(view.alive().len().max(1));
         let later = (self.size_weight() * size * 1e6) as i64;
-        Key { class: -2 * i64::from(request.priority), rank: (request.arrival.0 as i64).saturating_add(later) }
+        Key {
+            class: -2 * i64::from(request.priority),
+            rank: (request.arrival.0 as i64).saturating_add(later),
+        }
     }
 
     /// The key of a ready task; one whose request has a deadline is watched from now on.

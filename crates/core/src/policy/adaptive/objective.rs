@@ -33,7 +33,8 @@ impl Objective {
                 size_per_waiting: 0.0,
                 slack: 0.2,
                 patience: 0.0,
-                keep: 0.5,
+                thrift: 0.5,
+                keep: 1.0,
                 further_window: 200.0,
             },
             Objective::P99 => Weights {
@@ -41,14 +42,16 @@ impl Objective {
                 size_per_waiting: 0.0,
                 slack: 0.3,
                 patience: 0.0,
-                keep: 0.5,
+                thrift: 0.5,
+                keep: 1.0,
                 further_window: f64::INFINITY,
             },
             Objective::Balanced => Weights {
                 size: 0.0,
                 size_per_waiting: 0.1,
-                slack: 0.5,
+                slack: 0.6,
                 patience: 1.0,
+                thrift: 1.0,
                 keep: 4.0,
                 further_window: f64::INFINITY,
             },
@@ -67,6 +70,8 @@ pub(super) struct Weights {
     pub slack: f64,
     /// For how many loads a task waits for a busy replica while GPUs are idle.
     pub patience: f64,
+    /// The weight of what is lost by an eviction against waiting for a busy replica.
+    pub thrift: f64,
     /// The weight of what an evicted model would cost when it is asked for again.
     pub keep: f64,
     /// After how many loads' worth of waiting a model on several GPUs has a further window cleared for it; its first is

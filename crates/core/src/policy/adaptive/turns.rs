@@ -1,10 +1,11 @@
 //! The bound on waiting because tasks are collated by model, kept by planning the turns of models.
 //!
-//! Every model that waits gets a turn: its load, if it is not being served, and the work in its queue. Turns are laid out on
-//! the GPUs in order of the moment by which each must begin (the oldest task's readiness plus the bound), as if GPUs were
-//! one fast machine. Where all begin in time with room to spare, the policy is free to choose. Where one would come close,
-//! the turns are taken in that order, before the bound is reached. Where they cannot all be kept, the cluster is overloaded:
-//! then the order by rank is better than being late in order, and the policy is free again.
+//! Every model that waits gets a turn: its load, and the work in its queue. Models that are being served finish their turns
+//! first; the others follow in order of the moment by which each must begin (the oldest task's readiness plus the bound), as
+//! if the GPUs were one fast machine. Where all begin in time with room to spare, the policy is free to choose. Where one
+//! would come close, turns that are under way are cut short and the others are taken in that order, before the bound is
+//! reached. Where not every model can have its turn within the bound, the cluster is overloaded and cannot keep it: then the
+//! policy is free again, for taking turns when all are late is first come, first served, with a load for almost every task.
 
 use super::fleet::Fleet;
 use super::queues::Queues;
@@ -18,31 +19,35 @@ struct Turn {
     begins_by: f64,
     load: f64,
     work: f64,
+    /// How exact the moment of its beginning is: GPUs fall free when tasks end.
+    margin: f64,
 }
 
 /// The models whose turn has come, in order, if the bound can be kept only by taking turns.
 pub(super) fn due(view: &View<'_>, queues: &Queues, fleet: &Fleet, bound: Span) -> Vec<ModelId> {
-    let mut turns: Vec<Turn> = queues.waiting().filter_map(|(model, queue)| {
-        let waited = view.now().since(queue.oldest()?).seconds();
-        let width = f64::from(view.instance().models[model].gpus);
-        let load = if fleet.at_work(model) > 0 { 0.0 } else { fleet.usual_load[model] };
-        Some(Turn { model, begins_by: bound.seconds() - waited, load: load * width, work: queue.work() * width })
-    }).collect();
-    turns.sort_by(|a, b| a.begins_by.total_cmp(&b.begins_by).then(a.model.cmp(&b.model)));
     let gpus = f64::from(view.alive().len().max(1));
-    // A turn begins when a GPU falls free: half a task and a load away, on average; and no estimate is exact.
-    let (mut at, mut close, mut late) = (0.0, 0, false);
+    let (mut turns, mut under_way) = (Vec::new(), 0.0);
+    for (model, queue) in queues.waiting() {
+        let width = f64::from(view.instance().models[model].gpus);
+        let (load, work) = (fleet.usual_load[model], queue.work());
+        let waited = queue.oldest().map_or(0.0, |ready| view.now().since(ready).seconds());
+        if fleet.at_work(model) > 0 && waited + work / f64::from(fleet.at_work(model)) < bound.seconds() {
+            under_way += work * width / gpus;
+            continue;
+        }
+        let margin = 2.0 * (load + work / queue.len() as f64);
+        let begins_by = bound.seconds() - waited;
+        turns.push(Turn { model, begins_by, load, work: (load + work) * width / gpus, margin });
+    }
+    turns.sort_by(|a, b| a.begins_by.total_cmp(&b.begins_by).then(a.model.cmp(&b.model)));
+    let (mut at, mut close) = (under_way, 0);
     for (place, turn) in turns.iter().enumerate() {
-        let begins = at / gpus + turn.load;
-        let spare = turn.begins_by - begins;
-        let mean = queues.of(turn.model).work() / queues.of(turn.model).len().max(1) as f64;
-        if spare < 2.0 * (mean + turn.load) {
+        if at + turn.load + turn.margin > turn.begins_by {
             close = place + 1;
         }
-        late |= spare < 0.0 && turn.begins_by > turn.load;
-        at += turn.load + turn.work;
+        at += turn.work;
     }
-    if late {
+    if at > bound.seconds() {
         return Vec::new();
     }
     turns[..close].iter().map(|turn| turn.model).collect()
