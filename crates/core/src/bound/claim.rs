@@ -33,11 +33,9 @@ impl Bound {
                     prices: prices.iter().map(price).collect(),
                 }
             }
-            &Witness::Pace { work, idle, gpus } => BoundClaim::Pace {
-                gpus,
-                work_gpu_seconds: seconds(work),
-                idle_gpu_seconds: seconds(idle),
-            },
+            &Witness::Pace { work, idle, gpus } => {
+                BoundClaim::Pace { gpus, work_gpu_seconds: seconds(work), idle_gpu_seconds: seconds(idle) }
+            }
             Witness::Path { request, tasks, head } => {
                 let node = |&task| instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone();
                 BoundClaim::Path {

@@ -171,7 +171,8 @@ impl Best<'_> {
     ) -> bool {
         let mut done = false;
         for (kind, log) in logs {
-            done |= self.offer(Found { plan: Plan::from_log(&log), found_by: kind.name().to_owned() }, report);
+            done |=
+                self.offer(Found { plan: Plan::from_log(&log), found_by: kind.name().to_owned() }, report);
         }
         done
     }

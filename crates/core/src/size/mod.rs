@@ -60,7 +60,7 @@ pub struct Target {
 pub fn usual_policy(mode: Mode) -> PolicyKind {
     match mode {
         Mode::Offline => PolicyKind::Planned,
-        Mode::Online => PolicyKind::Online,
+        Mode::Online => PolicyKind::Adaptive,
     }
 }
 

@@ -74,7 +74,7 @@ fn a_pause_between_arrivals_is_told_from_a_wait_for_inputs() {
 #[test]
 fn a_lost_gpu_is_gone_and_not_idle() {
     let (instance, mut log) = simple();
-    log.losses.push(gswarm_core::log::Loss { gpu: GpuId(0), at: at(80.0) });
+    log.losses.push(gswarm_core::log::Loss { gpu: GpuId(0), at: at(80.0), until: None });
     let timeline = Timeline::new(&instance, &log);
     let gpu = explain::gpu(&timeline, GpuId(0), 10);
     assert_eq!(gpu.lost, Span::from_seconds(6.0));

@@ -125,7 +125,7 @@ fn a_load_made_ahead_counts_as_the_nodes_own() {
         gpus: Gpus::new(0, 1),
         start: at(0.0),
         end: at(30.0),
-        lost: false,
+        status: gswarm_core::log::Status::Completed,
         evicted: Box::new([]),
     });
     assert_valid(&instance, &log);
