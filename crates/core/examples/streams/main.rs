@@ -1,6 +1,7 @@
-//! How policies fare on streams: `cargo run --release -p gswarm-core --example streams [published|gentd26]...`.
+//! How policies fare on streams: `cargo run --release -p gswarm-core --example streams [published|gentd26|speed]...`.
 
 mod gentd26;
+mod speed;
 
 use gswarm_core::check::check_log;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
@@ -48,6 +49,9 @@ fn show(case: &str, name: &str, instance: &Instance, kind: PolicyKind, params: &
 
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
+    if chosen == ["speed"] {
+        return speed::decisions();
+    }
     let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
     println!(
         "{:14} {:18} {:>9} {:>9} {:>7} {:>9} {:>9} {:>6}",

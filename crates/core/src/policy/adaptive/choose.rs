@@ -34,6 +34,9 @@ struct Spread {
 impl Adaptive {
     pub(super) fn choose(&mut self, view: &View<'_>) -> Option<Decision> {
         let mut open = self.fleet.open(view);
+        if open.is_empty() && !self.batches {
+            return None;
+        }
         let (candidates, limit) = self.candidates(view, &open);
         let nothing_runs = view.idle().len() == view.alive().len();
         for candidate in candidates {

@@ -50,6 +50,8 @@ pub struct Adaptive {
     deadlines: Deadlines,
     demand: Demand,
     fleet: Fleet,
+    /// Whether any model batches: then tasks can start although no GPU is idle.
+    batches: bool,
     /// Until something happens, a model that found no place, or waits for a replica, is not asked again.
     blocked: IdVec<ModelId, bool>,
     /// Executions that were started, and their estimates together: what a GPU takes to fall free.
@@ -71,6 +73,7 @@ impl Adaptive {
             deadlines: Deadlines::default(),
             demand: Demand::new(models, MEMORY * mean_load),
             fleet,
+            batches: instance.models.iter().any(|model| model.max_batch() > 1),
             blocked: vec![false; models].into(),
             executions: (0, Span::ZERO),
         }
