@@ -1,6 +1,8 @@
 //! The command line: what every command shares.
 
-use crate::commands::{bound, check, completions, explain, generate, plan, policies, run, sample, size};
+use crate::commands::{
+    bound, check, completions, explain, generate, plan, policies, resume, run, sample, size,
+};
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -47,6 +49,8 @@ pub struct Cli {
 pub enum Command {
     /// Run requests under one policy, write the logs and report what happened
     Run(Box<run::RunArgs>),
+    /// Go on with a live run that was interrupted
+    Resume(resume::ResumeArgs),
     /// Search for the shortest schedule of a batch, with a bound on what is left to gain
     Plan(Box<plan::PlanArgs>),
     /// Say how short any schedule can be at best, and why

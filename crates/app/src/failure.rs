@@ -17,6 +17,8 @@ pub enum Code {
     FailedRequests = 4,
     /// A fault of this program.
     Internal = 70,
+    /// Somebody pressed Ctrl-C, and what was done until then is kept.
+    Interrupted = 130,
 }
 
 impl From<Code> for ExitCode {
@@ -51,6 +53,13 @@ impl Failure {
         let text = error.to_string();
         let reason = text.split(" (os error").next().unwrap_or(&text);
         Failure::input(format!("cannot {what} {}: {reason}", path.display()))
+    }
+
+    /// The same, with the folder that the hint speaks of.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Failure {
+        self.hint = self.hint.map(|hint| hint.replace("FOLDER", &folder.display().to_string()));
+        self
     }
 
     /// Both failures at once; the hint of the first stays.

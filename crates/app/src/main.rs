@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod job;
+mod live;
 mod output;
 
 use clap::Parser;

@@ -8,7 +8,9 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Time(pub u64);
 
 /// A length of time, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Span(pub u64);
 
 /// The longest length of time that an input may give: about 100 years. Sums of a billion of them still fit.

@@ -17,6 +17,8 @@ pub enum Clock {
         start: Instant,
         /// What the run had lasted until then, in microseconds.
         already: Arc<AtomicU64>,
+        /// How many seconds of the run go by in a second: above 1 only where everything is emulated.
+        speed: f64,
     },
     /// A clock that jumps to the next moment at which something happens. It needs tokio's own clock to be paused: that is
     /// how it learns that everything has come to rest.
@@ -36,7 +38,13 @@ impl Clock {
     /// The wall's clock, for a run that begins now.
     #[must_use]
     pub fn real() -> Clock {
-        Clock::Real { start: Instant::now(), already: Arc::default() }
+        Clock::at_speed(1.0)
+    }
+
+    /// A clock that goes `speed` times as fast as the wall's: for runs in which everything is emulated.
+    #[must_use]
+    pub fn at_speed(speed: f64) -> Clock {
+        Clock::Real { start: Instant::now(), already: Arc::default(), speed }
     }
 
     /// A run goes on that had lasted until `at`; for everybody who holds this clock.
@@ -57,8 +65,9 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Time {
         match self {
-            Clock::Real { start, already } => {
-                Time(already.load(Ordering::Relaxed) + start.elapsed().as_micros() as u64)
+            Clock::Real { start, already, speed } => {
+                let here = start.elapsed().as_secs_f64() * speed * 1e6;
+                Time(already.load(Ordering::Relaxed) + here as u64)
             }
             Clock::Virtual(sleepers) => lock(sleepers).now,
         }
@@ -67,10 +76,10 @@ impl Clock {
     /// Returns at a moment, or at once where it has passed.
     pub async fn sleep_until(&self, at: Time) {
         match self {
-            Clock::Real { .. } => {
+            Clock::Real { speed, .. } => {
                 let left = at.since(self.now());
                 if left > Span::ZERO {
-                    tokio::time::sleep(Duration::from_micros(left.0)).await;
+                    tokio::time::sleep(Duration::from_secs_f64(left.seconds() / speed)).await;
                 }
             }
             Clock::Virtual(sleepers) => {

@@ -4,6 +4,7 @@
 pub mod backend;
 pub mod call;
 pub mod clock;
+pub mod config;
 pub mod drive;
 pub mod fleet;
 pub mod journal;

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod generate;
 pub mod plan;
 pub mod policies;
+pub mod resume;
 pub mod run;
 pub mod sample;
 pub mod size;
@@ -23,6 +24,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         None => sample::sample(&cli.sample),
         Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Resume(args)) => resume::resume(&args),
         Some(Command::Plan(args)) => plan::plan(&args),
         Some(Command::Bound(args)) => bound::bound(&args),
         Some(Command::Check(args)) => check::check(&args),

@@ -4,9 +4,11 @@ use crate::args::{ClusterArgs, InputArgs, not_negative};
 use crate::commands::policies;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Job, LogFormat, Outcome};
-use crate::output::{self, count, files::Batch, progress::Phase};
+use crate::live::{self, LiveJob, Settings};
+use crate::output::{self, count, files, files::Batch, progress::Phase};
 use clap::Args;
 use clap::builder::TypedValueParser;
+use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams, follow};
 use gswarm_core::report::{render_text, write_events};
@@ -46,10 +48,13 @@ pub struct RunArgs {
     /// When requests arrive: all at the start, or at their timestamps
     #[arg(long, value_name = "MODE", default_value = "offline", value_parser = crate::args::mode_parser())]
     mode: Mode,
-    /// `false`: estimate by simulation. `true`: run live (not available yet)
+    /// `false`: estimate by simulation. `true`: run live, on the servers that --backends names
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
           action = clap::ArgAction::Set)]
     simulate: bool,
+    /// The servers of a live run, JSON or YAML; see docs/live.md
+    #[arg(long, value_name = "FILE")]
+    backends: Option<PathBuf>,
     /// For every random choice
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
@@ -166,12 +171,6 @@ impl WeightArgs {
 
 /// Runs the requests.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    if args.simulate {
-        return Err(Failure::input(
-            "live runs (--simulate true) need a model backend, and this version has none",
-        )
-        .hint("leave --simulate away, or give --simulate false, to estimate the run"));
-    }
     if !args.policy.supports(args.mode) {
         let (name, mode) = (args.policy.name(), args.mode);
         return Err(Failure::input(format!("policy `{name}` has no {} mode", mode.name()))
@@ -187,8 +186,11 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             .iter()
             .for_each(|note| output::note(&format!("note: {note}")));
     }
-    drop(scenario);
     let job = job_of(args, &instance)?;
+    if args.simulate {
+        return run_live(args, &scenario, &instance, &job, shown);
+    }
+    drop(scenario);
     let outcome = match &args.plan {
         None => job::execute(&instance, &job, shown)?,
         Some(file) => {
@@ -270,6 +272,37 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
         params: args.weights.params(args.seed, &args.adaptive),
         sim: SimOptions { max_attempts: args.faults.max_attempts, faults },
     })
+}
+
+/// The same on servers: everything is written down as it happens, and can be taken up again.
+fn run_live(
+    args: &RunArgs,
+    scenario: &Scenario,
+    instance: &Instance,
+    job: &Job,
+    shown: bool,
+) -> Result<(), Failure> {
+    let Some(file) = &args.backends else {
+        return Err(Failure::input("a live run needs to know its servers")
+            .hint("give --backends FILE, or leave --simulate away to estimate the run"));
+    };
+    let settings = Settings {
+        policy: args.policy.name().to_owned(),
+        mode: args.mode.name().to_owned(),
+        params: job.params.clone(),
+        max_attempts: args.faults.max_attempts,
+        cluster: args.cluster.over(&scenario.cluster),
+        backends: live::read_backends(file)?,
+        config_name: args.input.config.display().to_string(),
+        requests_name: args.input.requests.display().to_string(),
+    };
+    let plan = args.plan.as_deref().map(files::read).transpose()?;
+    let inputs = [files::read(&args.input.config)?, files::read(&args.input.requests)?];
+    let journal = live::begin(&args.out, &settings, [&inputs[0], &inputs[1]], plan.as_deref())?;
+    let run = LiveJob { scenario, instance, settings: &settings, job, plan: plan.as_deref(), shown };
+    let (outcome, written) = live::run_and_save(&run, journal, false, &args.out, args.format)?;
+    print(args, instance, &outcome, &written)?;
+    live::all_completed(instance, &outcome)
 }
 
 fn print(args: &RunArgs, instance: &Instance, outcome: &Outcome, written: &[PathBuf]) -> Result<(), Failure> {

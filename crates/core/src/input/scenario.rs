@@ -94,7 +94,7 @@ pub struct NodeSpec {
 }
 
 /// What the configuration says of the cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ClusterSpec {
     /// Number of GPUs.
     pub gpus: Option<u32>,

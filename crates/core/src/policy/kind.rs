@@ -43,7 +43,7 @@ pub enum PolicyKind {
 }
 
 /// What a policy can be told. Each policy uses what concerns it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PolicyParams {
     /// For every random choice.
     pub seed: u64,

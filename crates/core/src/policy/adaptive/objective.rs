@@ -1,7 +1,8 @@
 //! What the policy is asked to keep low, and what follows from it.
 
 /// What a stream is run for: the one knob of `adaptive`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Objective {
     /// The mean latency of requests: short requests first.
     Mean,

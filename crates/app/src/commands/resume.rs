@@ -1,0 +1,84 @@
+//! `gswarm resume`: goes on with a live run that was interrupted.
+
+use crate::failure::Failure;
+use crate::job::{self, Job, LogFormat};
+use crate::live::{self, JOURNAL, LiveJob, Settings};
+use crate::output;
+use clap::Args;
+use gswarm_core::input::{Source, read_scenario};
+use gswarm_core::report::render_text;
+use gswarm_core::sim::SimOptions;
+use gswarm_exec::journal::{Durability, Journal};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm run --simulate true --policy planned --gpus 8 --backends servers.yaml \\
+      --config config.yaml --requests requests.yaml --out results
+  gswarm resume results
+
+Everything that the run needs is in the journal of its folder: no other flag has to be given again. Nodes that have
+finished are not run again; what was under way when the run ended is.";
+
+/// Arguments of `gswarm resume`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ResumeArgs {
+    /// The folder of the run
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Other servers than those that the run began with, JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    backends: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Goes on.
+pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
+    let path = args.folder.join(JOURNAL);
+    if !path.is_file() {
+        return Err(Failure::input(format!("there is no journal of a run in {}", args.folder.display()))
+            .hint("name the folder that --out named"));
+    }
+    let failed = |error| live::journal_failure(&args.folder, &error);
+    let journal = Journal::open(&path, Durability::Process).map_err(failed)?;
+    let part = |name: &str| {
+        let found = journal.meta(name).map_err(failed)?;
+        found.ok_or_else(|| Failure::input(format!("{}: `{name}` is missing", path.display())))
+    };
+    let mut settings: Settings = serde_json::from_slice(&part("settings")?)
+        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    if let Some(file) = &args.backends {
+        settings.backends = live::read_backends(file)?;
+    }
+    let (config, requests) = (part("config")?, part("requests")?);
+    let plan = journal.meta("plan").map_err(failed)?;
+    let policy = live::policy_of(&settings)?;
+    let mode = live::mode(&settings);
+    let reading = read_scenario(
+        Source { name: &settings.config_name, bytes: &config },
+        Source { name: &settings.requests_name, bytes: &requests },
+        mode,
+    );
+    let scenario = job::accept(reading, true)?;
+    let instance = job::build(&scenario, &settings.cluster, mode, policy)?;
+    let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
+    let job = Job { policy, params: settings.params.clone(), sim };
+    let run = LiveJob {
+        scenario: &scenario,
+        instance: &instance,
+        settings: &settings,
+        job: &job,
+        plan: plan.as_deref(),
+        shown: !args.quiet,
+    };
+    let (outcome, written) = live::run_and_save(&run, journal, true, &args.folder, LogFormat::Auto)?;
+    if !args.quiet {
+        output::line(render_text(&outcome.metrics, Some(&outcome.summary)).trim_end())?;
+        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        output::line(&format!("\nWritten: {}", names.join(", ")))?;
+    }
+    live::all_completed(&instance, &outcome)
+}

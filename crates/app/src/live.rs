@@ -1,0 +1,253 @@
+//! Runs on real servers: the journal that they leave, how they are shown, and how they are taken up again.
+
+use crate::failure::{Code, Failure};
+use crate::job::{Job, LogFormat, Outcome};
+use crate::output::{self, count, files};
+use gswarm_core::check::{check_log, report as render_violations};
+use gswarm_core::engine::View;
+use gswarm_core::input::{ClusterSpec, Scenario};
+use gswarm_core::instance::{Instance, Mode};
+use gswarm_core::log_file::Timing;
+use gswarm_core::plan;
+use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow};
+use gswarm_core::report::{RunInfo, metrics, summary};
+use gswarm_core::{RequestId, TaskId};
+use gswarm_exec::config::BackendsFile;
+use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
+use gswarm_exec::journal::{Durability, Journal, JournalError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+mod watch;
+
+/// The journal's name in the folder of a run.
+pub const JOURNAL: &str = "journal.db";
+
+/// All that a run was begun with beside its two input files: what it takes to make the same problem again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// The policy's name.
+    pub policy: String,
+    /// `offline` or `online`.
+    pub mode: String,
+    /// What the policy is told.
+    pub params: PolicyParams,
+    /// Attempts at a node.
+    pub max_attempts: u32,
+    /// The cluster, in full.
+    pub cluster: ClusterSpec,
+    /// The servers.
+    pub backends: BackendsFile,
+    /// Names of the input files, for messages.
+    pub config_name: String,
+    /// The requests' file.
+    pub requests_name: String,
+}
+
+/// A run that is to be made.
+pub struct LiveJob<'a> {
+    /// What the files say.
+    pub scenario: &'a Scenario,
+    /// What is scheduled.
+    pub instance: &'a Instance,
+    /// The rest.
+    pub settings: &'a Settings,
+    /// The policy and what it is told.
+    pub job: &'a Job,
+    /// A plan to follow, as its file says it.
+    pub plan: Option<&'a [u8]>,
+    /// Whether to show how far it is.
+    pub shown: bool,
+}
+
+/// Begins a journal in `folder`, which must not have one.
+pub fn begin(
+    folder: &Path,
+    settings: &Settings,
+    inputs: [&[u8]; 2],
+    plan: Option<&[u8]>,
+) -> Result<Journal, Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::new(Code::Input, format!("cannot make the folder {}: {error}", folder.display()))
+    })?;
+    let path = folder.join(JOURNAL);
+    if path.exists() {
+        return Err(Failure::input(format!("there is a journal of an earlier run in {}", folder.display()))
+            .hint(format!(
+                "`gswarm resume {}` goes on with it; give --out another folder to begin anew",
+                folder.display()
+            )));
+    }
+    let text =
+        serde_json::to_vec(settings).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+    let mut meta: Vec<(&str, &[u8])> =
+        vec![("settings", &text), ("config", inputs[0]), ("requests", inputs[1])];
+    meta.extend(plan.map(|plan| ("plan", plan)));
+    Journal::create(&path, Durability::Process, &meta).map_err(|error| journal_failure(folder, &error))
+}
+
+/// What went wrong with a journal, for people.
+pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
+    let failure = Failure::input(format!("{}: {error}", folder.join(JOURNAL).display()));
+    match error {
+        JournalError::InUse => failure.hint("wait until the other run has ended, or use another folder"),
+        _ => failure,
+    }
+}
+
+/// Runs on the servers, from the start or from where the journal ends.
+pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(Outcome, Finished), Failure> {
+    let LiveJob { scenario, instance, settings, job, .. } = *live;
+    let faulty = |faults: Vec<String>| {
+        let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
+        Failure::input(format!("the backends do not fit:{}", list.concat()))
+    };
+    let mut policy = policy(live)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
+    let finished = runtime.block_on(async {
+        let clock = settings.backends.clock().map_err(faulty)?;
+        let fleet = settings.backends.fleet(instance, &clock).map_err(faulty)?;
+        let patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
+        let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
+        if resumes {
+            run.restore(policy.as_mut()).map_err(failed)?;
+        }
+        let mut screen = watch::Screen::new(job.policy.name(), live.shown);
+        let interrupted = files::interrupted_once();
+        let mut watch = |view: &View<'_>| {
+            screen.show(view);
+            !interrupted()
+        };
+        run.run(policy.as_mut(), &mut watch).await.map_err(failed)
+    })?;
+    // Calls that were given up are not waited for.
+    runtime.shutdown_background();
+    let measured = metrics(instance, &finished.log);
+    let info = RunInfo {
+        policy: job.policy.name().to_owned(),
+        simulate: true,
+        timing: Timing::Measured,
+        seed: Some(settings.params.seed),
+        ..RunInfo::default()
+    };
+    let summary = summary(instance, &measured, info);
+    let violations = check_log(instance, &finished.log, Some(&summary));
+    if !violations.is_empty() {
+        // What the models gave is in the journal, and stays there.
+        output::note(&format!(
+            "warning: the log of this run fails the check:\n{}",
+            render_violations(&violations)
+        ));
+    }
+    let log = finished.log.clone();
+    Ok((Outcome { log, metrics: measured, summary }, finished))
+}
+
+fn policy<'i>(live: &LiveJob<'i>) -> Result<Box<dyn Policy + 'i>, Failure> {
+    let LiveJob { instance, job, .. } = *live;
+    match live.plan {
+        None => Ok(job.policy.build(instance, &job.params)),
+        Some(bytes) => {
+            let read = plan::file::read(instance, bytes).map_err(|faults| {
+                let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
+                Failure::input(format!("the plan does not fit these inputs:{}", list.concat()))
+            })?;
+            Ok(follow(instance, &read))
+        }
+    }
+}
+
+fn failed(error: LiveError) -> Failure {
+    match error {
+        LiveError::Interrupted { left } => Failure::new(
+            Code::Interrupted,
+            format!("interrupted; {} are not done", count(left as u64, "node")),
+        )
+        .hint("`gswarm resume FOLDER` goes on where it stopped"),
+        LiveError::Rejected { .. } => Failure::new(Code::Internal, error.to_string()),
+        other => Failure::new(Code::FailedRequests, other.to_string())
+            .hint("what has been done is kept: `gswarm resume FOLDER` goes on when the servers are there"),
+    }
+}
+
+/// Runs, and writes the logs and what came of each request beside the journal.
+pub fn run_and_save(
+    live: &LiveJob<'_>,
+    journal: Journal,
+    resumes: bool,
+    folder: &Path,
+    format: LogFormat,
+) -> Result<(Outcome, Vec<PathBuf>), Failure> {
+    let (outcome, finished) = execute(live, journal, resumes).map_err(|failure| failure.in_folder(folder))?;
+    let mut batch = files::Batch::new(folder)?;
+    crate::job::save(&mut batch, live.instance, live.job, &outcome, format)?;
+    let name = live.job.policy.name();
+    batch
+        .add(&format!("{name}_results.jsonl"), |mut out| write_results(live.instance, &finished, &mut out))?;
+    let written = batch.commit()?;
+    Ok((outcome, written))
+}
+
+/// A run that came to its end with requests that failed says so by its exit code.
+pub fn all_completed(instance: &Instance, outcome: &Outcome) -> Result<(), Failure> {
+    match outcome.failed_requests() {
+        0 => Ok(()),
+        failed => {
+            let all = count(instance.requests.len() as u64, "request");
+            Err(Failure::new(Code::FailedRequests, format!("{failed} of {all} failed"))
+                .hint("the results say why, request by request"))
+        }
+    }
+}
+
+/// Reads the file that names the servers.
+pub fn read_backends(file: &Path) -> Result<BackendsFile, Failure> {
+    let bytes = files::read(file)?;
+    serde_saphyr::from_slice(&bytes).map_err(|error| {
+        Failure::input(format!("{}: {error}", file.display())).hint("docs/live.md shows what it may say")
+    })
+}
+
+/// What came of each request, one a line: its status, what its nodes wrote, and what went wrong.
+pub fn write_results(instance: &Instance, finished: &Finished, out: &mut dyn Write) -> io::Result<()> {
+    let name = |task: TaskId| instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone();
+    let mut failed_in: BTreeMap<RequestId, Vec<Value>> = BTreeMap::new();
+    for one in &finished.failures {
+        let failure = json!({"node": name(one.task), "at": one.at.seconds(), "why": one.why});
+        failed_in.entry(instance.request_of(one.task)).or_default().push(failure);
+    }
+    for (id, request) in instance.requests.iter_enumerated() {
+        let tasks: Vec<TaskId> = instance.tasks_of(id).collect();
+        let outputs: serde_json::Map<String, Value> = tasks
+            .iter()
+            .filter_map(|&task| Some((name(task), Value::Object(finished.outputs.get(&task)?.clone()))))
+            .collect();
+        let status = if outputs.len() == tasks.len() { "completed" } else { "failed" };
+        let mut line = json!({"request_id": request.name, "status": status, "outputs": outputs});
+        if let (Some(failures), Some(fields)) = (failed_in.remove(&id), line.as_object_mut()) {
+            fields.insert("failures".to_owned(), Value::Array(failures));
+        }
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// The mode that settings name.
+pub fn mode(settings: &Settings) -> Mode {
+    if settings.mode == Mode::Online.name() { Mode::Online } else { Mode::Offline }
+}
+
+/// The policy that settings name.
+pub fn policy_of(settings: &Settings) -> Result<PolicyKind, Failure> {
+    settings
+        .policy
+        .parse()
+        .map_err(|error: gswarm_core::policy::UnknownPolicy| Failure::input(error.to_string()))
+}
