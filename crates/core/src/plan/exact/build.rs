@@ -57,6 +57,7 @@ impl Small {
             longest_load: longest(|way| way.0) + longest(|way| way.1),
             hops: hops(&models, loads),
             setups,
+            closed: loads == Loads::AnyWay,
             forced: (0..gpus).map(|gpu| forced(&models, gpu)).collect(),
             tasks,
             models,

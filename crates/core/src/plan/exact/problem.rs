@@ -56,6 +56,8 @@ pub(super) struct Problem {
     pub setups: Setups,
     /// By GPU: one bit for each model that needs it wherever it runs.
     pub forced: Vec<usize>,
+    /// Whether no detour, be it by executing another model, is shorter than the ways: then starts only become later.
+    pub closed: bool,
     /// No load with what comes before it takes longer.
     pub longest_load: u64,
 }
@@ -187,7 +189,7 @@ impl Problem {
                     steps.push(Step { start, task, window });
                 }
             }
-            if !in_time {
+            if !in_time && self.closed {
                 return None;
             }
         }
