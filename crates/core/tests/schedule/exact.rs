@@ -79,7 +79,10 @@ proptest! {
         let instance = problem.build();
         let plan = planned(&instance, 4);
         let best = enumerated(&instance);
-        prop_assert_eq!(Time(plan.makespan.0), best, "by {}, proof {:?}", plan.found_by, plan.proof);
+        prop_assert!(Time(plan.makespan.0) >= best, "no plan takes {}", plan.makespan);
+        if plan.proof.is_some() {
+            prop_assert_eq!(Time(plan.makespan.0), best, "by {}, proof {:?}", plan.found_by, plan.proof);
+        }
         let mut policy = carry_out(&instance, &plan);
         let log = simulate(&instance, &mut *policy, &SimOptions::default(), &mut |_| {}).unwrap();
         prop_assert!(gswarm_core::check::check_log(&instance, &log, None).is_empty());

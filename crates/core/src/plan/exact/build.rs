@@ -9,14 +9,23 @@ use crate::plan::Plan;
 use crate::plan::decode::{EMPTY, SwitchTable, is_exact};
 use crate::plan::routes::{Detours, Routes};
 
-/// A problem that is small enough, and what it is made from.
+/// What loads may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loads {
+    /// What plans can do.
+    AsPlanned,
+    /// At least what any schedule can do.
+    AnyWay,
+}
+
+/// A problem that is small enough.
 pub(super) struct Small {
     pub problem: Problem,
 }
 
 impl Small {
     /// `None` where there are too many tasks, GPUs or models, or where times do not follow from a plan alone.
-    pub fn of(instance: &Instance) -> Option<Small> {
+    pub fn of(instance: &Instance, loads: Loads) -> Option<Small> {
         let gpus = instance.cluster.gpus as usize;
         if !is_exact(instance) || instance.tasks() > MOST_TASKS || gpus > MOST_GPUS {
             return None;
@@ -28,8 +37,10 @@ impl Small {
             return None;
         }
         let table = SwitchTable::straight(instance);
-        let routes = Routes::relaxed(instance, &table);
-        let models: Vec<Model> = used.iter().map(|&id| model(instance, &routes, &used, id)).collect();
+        let (planned, relaxed) = (Routes::new(instance, &table), Routes::relaxed(instance, &table));
+        let routes = if loads == Loads::AnyWay { &relaxed } else { &planned };
+        let models: Vec<Model> =
+            used.iter().map(|&id| model(instance, routes, &relaxed, &used, id)).collect();
         let tasks = tasks(instance, &used);
         let mut by_tail: Vec<usize> = (0..tasks.len()).collect();
         by_tail.sort_by_key(|&at| std::cmp::Reverse(tasks[at].tail));
@@ -44,8 +55,9 @@ impl Small {
             requests: requests(instance),
             symmetry: symmetry(instance, &models, gpus),
             longest_load: longest(|way| way.0) + longest(|way| way.1),
-            hops: hops(&models),
+            hops: hops(&models, loads),
             setups,
+            closed: loads == Loads::AnyWay,
             forced: (0..gpus).map(|gpu| forced(&models, gpu)).collect(),
             tasks,
             models,
@@ -62,18 +74,21 @@ impl Small {
     }
 }
 
-fn model(instance: &Instance, routes: &Routes, used: &[ModelId], id: ModelId) -> Model {
+fn model(instance: &Instance, routes: &Routes, relaxed: &Routes, used: &[ModelId], id: ModelId) -> Model {
     let held = std::iter::once(EMPTY).chain(used.iter().map(|model| model.0 + 1));
-    let pairs = |held: u32| routes.ways(held, id, Detours::Always).iter().map(|way| (way.before, way.last));
-    let ways: Vec<Vec<Way>> = held.map(|held| pairs(held).collect()).collect();
-    let entry: Vec<u64> =
-        ways.iter().map(|ways| ways.iter().map(|way| way.0 + way.1).min().unwrap_or(0)).collect();
+    let pairs = |routes: &Routes, held: u32| -> Vec<Way> {
+        routes.ways(held, id, Detours::Always).iter().map(|way| (way.before, way.last)).collect()
+    };
+    let shortest = |ways: &Vec<Way>| ways.iter().map(|way| way.0 + way.1).min().unwrap_or(0);
+    let ways: Vec<Vec<Way>> = held.clone().map(|held| pairs(routes, held)).collect();
+    let entry: Vec<u64> = held.map(|held| shortest(&pairs(relaxed, held))).collect();
     let itself = used.iter().position(|&model| model == id).map(|at| at + 1);
     let others = entry.iter().enumerate().filter(|&(held, _)| Some(held) != itself);
     Model {
         width: instance.models[id].gpus as usize,
         windows: instance.models[id].windows().map(|window| window.first.index()).collect(),
         least_entry: others.map(|(_, &entry)| entry).min().unwrap_or(0),
+        alone: ways.iter().map(shortest).collect(),
         ways,
         entry,
     }
@@ -138,13 +153,16 @@ fn symmetry(instance: &Instance, models: &[Model], gpus: usize) -> Symmetry {
     Symmetry::new(&alike.collect::<Vec<usize>>(), of_request, gpus, &windows)
 }
 
-/// The shortest chain of loads between what a GPU can hold, two by two; none leads to nothing.
-fn hops(models: &[Model]) -> Vec<u64> {
+/// The shortest chain of loads between what a GPU can hold, two by two; none leads to nothing, and in plans none brings a
+/// model of several GPUs to one alone.
+fn hops(models: &[Model], loads: Loads) -> Vec<u64> {
     let row = MOST_MODELS + 1;
     let mut hops = vec![u64::MAX / 4; row * row];
     for held in 0..=models.len() {
         for (number, model) in models.iter().enumerate() {
-            hops[held * row + number + 1] = model.entry[held];
+            if model.width == 1 || loads == Loads::AnyWay {
+                hops[held * row + number + 1] = model.alone[held];
+            }
         }
         hops[held * row + held] = 0;
     }

@@ -23,7 +23,7 @@ use super::search::{Limits, Planned, Report};
 use super::{Plan, Proof, Timed, search};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
-use build::Small;
+use build::{Loads, Small};
 use problem::Step;
 use tree::{Ended, Tree};
 
@@ -40,7 +40,7 @@ const BEAMS: [usize; 3] = [10, 100, 1_000];
 /// exactly.
 #[must_use]
 pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
-    let Some(small) = Small::of(instance) else {
+    let Some(small) = Small::of(instance, Loads::AnyWay) else {
         return search::improve(instance, limits, report);
     };
     let first = Limits { rounds: limits.rounds.min(FIRST_ROUNDS), ..*limits };
@@ -95,7 +95,22 @@ fn prove(
         }
     }
     let ended = Tree::new(&small.problem, target, states / 2, limits.stop, &mut offer).search();
-    if ended == Ended::Exhausted && !out_of_reach {
+    if out_of_reach {
+        // It went after what no plan can do, and may have passed over the best that plans can.
+        if let Some(plans) = Small::of(instance, Loads::AsPlanned) {
+            let target = best.makespan.0;
+            let mut offer = |_: u64, steps: &[Step]| {
+                let plan = plans.plan(instance, steps);
+                let timed = Timed::of(instance, &plan).makespan;
+                if timed < Time(best.makespan.0) {
+                    best = improved(&best, plan, timed.since(Time::ZERO));
+                    report(&best);
+                }
+                best.makespan.0
+            };
+            let _ = Tree::new(&plans.problem, target, states / 2, limits.stop, &mut offer).search();
+        }
+    } else if ended == Ended::Exhausted {
         best.proof = Some(Proof::Search);
         report(&best);
     }

@@ -32,6 +32,8 @@ pub(super) struct Model {
     /// falling time before it.
     pub ways: Vec<Vec<Way>>,
     /// The shortest of them for a GPU by itself.
+    pub alone: Vec<u64>,
+    /// The least that lies between what a GPU holds and the model, whatever it executes on the way: for bounds.
     pub entry: Vec<u64>,
     /// The least of those from another model.
     pub least_entry: u64,
@@ -54,6 +56,8 @@ pub(super) struct Problem {
     pub setups: Setups,
     /// By GPU: one bit for each model that needs it wherever it runs.
     pub forced: Vec<usize>,
+    /// Whether no detour, be it by executing another model, is shorter than the ways: then starts only become later.
+    pub closed: bool,
     /// No load with what comes before it takes longer.
     pub longest_load: u64,
 }
@@ -130,7 +134,7 @@ impl Problem {
     pub fn loaded(&self, state: &State, model: &Model, window: usize) -> u64 {
         let gpus = window..window + model.width;
         if model.width == 1 {
-            return state.free[window] + model.entry[state.held[window] as usize];
+            return state.free[window] + model.alone[state.held[window] as usize];
         }
         let ways = |gpu: usize| &model.ways[state.held[gpu] as usize];
         let (mut free, mut load, mut plain) = (0, 0, true);
@@ -185,7 +189,7 @@ impl Problem {
                     steps.push(Step { start, task, window });
                 }
             }
-            if !in_time {
+            if !in_time && self.closed {
                 return None;
             }
         }
