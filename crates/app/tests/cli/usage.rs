@@ -48,11 +48,11 @@ fn missing_files_are_named() {
 }
 
 #[test]
-fn live_runs_are_refused_for_now() {
+fn live_runs_need_servers() {
     let place = Place::with_work("simple", 1);
     let line = format!("run --policy baseline {}", inputs("work"));
-    place.run(&format!("{line} --simulate true")).code(2).says("--simulate false");
-    place.run(&format!("{line} --simulate")).code(2).says("backend");
+    place.run(&format!("{line} --simulate true")).code(2).says("needs to know its servers");
+    place.run(&format!("{line} --simulate")).code(2).says("--backends");
     assert_eq!(place.names(), ["work"]);
     place.run(&format!("{line} --simulate false --quiet")).code(0);
 }

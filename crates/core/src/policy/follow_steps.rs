@@ -184,6 +184,12 @@ impl Policy for FollowSteps<'_> {
         }
     }
 
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.returned(gpu, view);
+        }
+    }
+
     fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
         if self.fallback.is_none() && !self.gone[self.step_of[task] as usize] {
             self.take(self.step_of[task]);

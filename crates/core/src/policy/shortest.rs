@@ -67,4 +67,8 @@ impl Policy for Shortest {
     fn lost(&mut self, _gpu: GpuId, _view: &View<'_>) {
         self.blocked.iter_mut().for_each(|blocked| *blocked = false);
     }
+
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lost(gpu, view);
+    }
 }

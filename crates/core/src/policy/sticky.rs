@@ -91,4 +91,8 @@ impl Policy for Sticky {
     fn lost(&mut self, _gpu: GpuId, view: &View<'_>) {
         self.tiles = sketch::tiles_left(view.instance(), view.alive());
     }
+
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lost(gpu, view);
+    }
 }

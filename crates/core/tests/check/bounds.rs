@@ -202,7 +202,9 @@ fn every_figure_of_every_witness_is_held_against_the_inputs() {
                 let name = bound.witness.name();
                 let limits = ["least_head_seconds", "least_tail_seconds", "loading_gpu_seconds"];
                 let was = &good["bounds"][0]["witness"];
-                let is_limit = limits.iter().any(|&limit| was[limit] != witness[limit]);
+                // A visit that is worth nothing need not be counted on.
+                let other_prices = name == "visits" && was["prices"] != witness["prices"];
+                let is_limit = other_prices || limits.iter().any(|&limit| was[limit] != witness[limit]);
                 let found = codes(&instance, &damaged);
                 if found.is_empty() {
                     assert!(is_limit || batched && name == "replicas", "{was:#} became {witness:#}");
@@ -212,8 +214,9 @@ fn every_figure_of_every_witness_is_held_against_the_inputs() {
             }
         }
     }
-    assert_eq!(tried.len(), 4, "{tried:?}");
-    assert!(tried.values().all(|&count| count > 200), "{tried:?}");
+    for name in ["area", "switching", "visits", "path", "replicas"] {
+        assert!(tried.get(name).is_some_and(|&count| count > 200), "{name}: {tried:?}");
+    }
 }
 
 /// A changed limit that still supports the value: checked once more with a value just above, which it must not support

@@ -33,7 +33,9 @@ pub(super) fn supported(instance: &Instance, claim: &BoundClaim, value: u128) ->
             let gpus = all_gpus(instance, *gpus)?;
             let work = all_work(instance, *work_gpu_seconds)?;
             let ends = (*begin_seconds, *end_seconds);
-            let lost = visits::lost(instance, *lost_gpu_seconds, ends, prices, value)?;
+            // What the figures give is proved for itself: a value above it is no fault of theirs.
+            let given = claimed(*lost_gpu_seconds).map_or(value, |lost| (work + lost).div_ceil(gpus));
+            let lost = visits::lost(instance, *lost_gpu_seconds, ends, prices, value.min(given))?;
             Ok((work + lost).div_ceil(gpus))
         }
         BoundClaim::Pace { gpus, work_gpu_seconds, idle_gpu_seconds } => {

@@ -178,4 +178,8 @@ impl Policy for Adaptive {
         self.fleet.lost(gpu, view);
         self.unblock();
     }
+
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        self.lost(gpu, view);
+    }
 }
