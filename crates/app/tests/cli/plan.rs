@@ -153,7 +153,8 @@ fn bounds_in_files_plans_and_logs_are_recomputed_by_the_check() {
     let out = raised("plan.json", |value| {
         value["lower_bound"] = (value["lower_bound"].as_f64().unwrap() + 0.5).into();
     });
-    assert!(out.contains("C-BOUND-VALUE"), "{out}");
+    // In a longer run fewer GPUs need visit a model: then it is the witness that does not fit.
+    assert!(out.contains("C-BOUND-VALUE") || out.contains("C-BOUND-WITNESS"), "{out}");
     let out = raised("planned_execution_log.json", |value| {
         value["summary"]["bound"] =
             serde_json::json!({"argument": "area", "gpus": 1, "work_gpu_seconds": 9.0});

@@ -200,7 +200,8 @@ fn every_figure_of_every_witness_is_held_against_the_inputs() {
                 // Other limits may give the same set of nodes, or one that supports the bound as well; and just below the
                 // bound a schedule may need another load, so that more than one figure is true. Then it is no lie.
                 let name = bound.witness.name();
-                let limits = ["least_head_seconds", "least_tail_seconds", "loading_gpu_seconds"];
+                let limits =
+                    ["least_head_seconds", "least_tail_seconds", "loading_gpu_seconds", "lost_gpu_seconds"];
                 let was = &good["bounds"][0]["witness"];
                 // A visit that is worth nothing need not be counted on.
                 let other_prices = name == "visits" && was["prices"] != witness["prices"];
