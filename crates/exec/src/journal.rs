@@ -45,6 +45,9 @@ pub enum Entry {
     Decision(Decision),
 }
 
+/// A task that has finished, and what it wrote.
+pub type Output = (TaskId, Map<String, Value>);
+
 /// How much is asked of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -117,7 +120,7 @@ impl Journal {
     }
 
     /// What the tasks that have finished wrote.
-    pub fn outputs(&self) -> Result<Vec<(TaskId, Map<String, Value>)>, JournalError> {
+    pub fn outputs(&self) -> Result<Vec<Output>, JournalError> {
         let mut statement = self.db.prepare("SELECT task, value FROM outputs ORDER BY task")?;
         let mut rows = statement.query([])?;
         let mut outputs = Vec::new();
