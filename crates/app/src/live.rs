@@ -63,6 +63,18 @@ pub struct LiveJob<'a> {
     pub shown: bool,
 }
 
+/// Says at once all that is wrong with the servers of a run, before anything is begun.
+pub fn look_at_backends(settings: &Settings, instance: &Instance) -> Result<(), Failure> {
+    let clock = settings.backends.clock().map_err(|faults| faulty(&faults))?;
+    settings.backends.fleet(instance, &clock).map_err(|faults| faulty(&faults))?;
+    Ok(())
+}
+
+fn faulty(faults: &[String]) -> Failure {
+    let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
+    Failure::input(format!("the backends do not fit:{}", list.concat()))
+}
+
 /// Begins a journal in `folder`, which must not have one.
 pub fn begin(
     folder: &Path,
@@ -101,10 +113,6 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
 /// Runs on the servers, from the start or from where the journal ends.
 pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(Outcome, Finished), Failure> {
     let LiveJob { scenario, instance, settings, job, .. } = *live;
-    let faulty = |faults: Vec<String>| {
-        let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
-        Failure::input(format!("the backends do not fit:{}", list.concat()))
-    };
     let mut policy = policy(live)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -112,8 +120,8 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         .build()
         .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
     let finished = runtime.block_on(async {
-        let clock = settings.backends.clock().map_err(faulty)?;
-        let fleet = settings.backends.fleet(instance, &clock).map_err(faulty)?;
+        let clock = settings.backends.clock().map_err(|faults| faulty(&faults))?;
+        let fleet = settings.backends.fleet(instance, &clock).map_err(|faults| faulty(&faults))?;
         let patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
         let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
         if resumes {

@@ -296,6 +296,7 @@ fn run_live(
         config_name: args.input.config.display().to_string(),
         requests_name: args.input.requests.display().to_string(),
     };
+    live::look_at_backends(&settings, instance)?;
     let plan = args.plan.as_deref().map(files::read).transpose()?;
     let inputs = [files::read(&args.input.config)?, files::read(&args.input.requests)?];
     let journal = live::begin(&args.out, &settings, [&inputs[0], &inputs[1]], plan.as_deref())?;

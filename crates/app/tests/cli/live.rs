@@ -1,0 +1,91 @@
+//! Live runs on emulated servers: what they leave, and how they go on after they were killed.
+
+use crate::support::{Place, inputs};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn with_servers(speed: u32) -> Place {
+    let place = Place::with_work("simple", 12);
+    place.write("servers.yaml", &format!("backends: [{{kind: emulated, speed: {speed}}}]"));
+    place
+}
+
+fn live(policy: &str, out: &str) -> String {
+    format!(
+        "run --simulate true --backends servers.yaml --policy {policy} --gpus 4 --out {out} {}",
+        inputs("work")
+    )
+}
+
+/// The results, by request.
+fn results(place: &Place, file: &str) -> BTreeMap<String, Value> {
+    let lines = place.read(file);
+    let all = lines.lines().map(json).map(|line| (line["request_id"].as_str().unwrap().to_owned(), line));
+    all.collect()
+}
+
+#[test]
+fn a_live_run_leaves_a_log_that_passes_the_check_and_a_result_for_each_request() {
+    let place = with_servers(2000);
+    place.run(&live("baseline", "out")).code(0);
+    let log = json(&place.read("out/baseline_execution_log.json"));
+    assert_eq!((&log["summary"]["simulate"], &log["summary"]["timing"]), (&true.into(), &"measured".into()));
+    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    let results = results(&place, "out/baseline_results.jsonl");
+    assert_eq!(results.len(), 12);
+    assert!(results.values().all(|line| line["status"] == "completed"));
+    // The folder has a journal now: nothing begins anew over it, and nothing is left to resume.
+    place.run(&live("baseline", "out")).code(2).says("gswarm resume out");
+    place.run("resume out --quiet").code(0);
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_and_keeps_what_it_had() {
+    let place = with_servers(300);
+    for (round, policy) in ["baseline", "planned", "adaptive"].into_iter().enumerate() {
+        let folder = format!("killed{round}");
+        let mut child = place.command(&live(policy, &folder)).spawn().unwrap();
+        // Until some of it is there, wherever that is.
+        let journal = place.path(&format!("{folder}/journal.db-wal"));
+        let since = Instant::now();
+        while !std::fs::metadata(&journal).is_ok_and(|found| found.len() > 60_000) {
+            assert!(since.elapsed() < Duration::from_secs(60), "nothing is written");
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        place.run(&format!("resume {folder} --quiet")).code(0);
+        place.run(&format!("check {folder}/{policy}_execution_log.json {}", inputs("work"))).code(0);
+        let results = results(&place, &format!("{folder}/{policy}_results.jsonl"));
+        assert_eq!(results.len(), 12);
+        assert!(results.values().all(|line| line["status"] == "completed"), "{policy}");
+    }
+}
+
+#[test]
+fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
+    let place = with_servers(1);
+    for (text, says) in [
+        ("backends: [{kind: emulated, gpus: 0-9}]", "the cluster has 4"),
+        ("backends: [{kind: emulated, gpus: 0-1}]", "no server serves"),
+        ("backends: [{kind: emulated, models: {nobody: x}}]", "there is no model `nobody`"),
+        ("backends: [{kind: emulated, speed: 0}]", "a speed of 0"),
+        ("backends: [{kind: abacus}]", "abacus"),
+        ("backends: [{kind: emulated, colour: red}]", "colour"),
+        ("nothing", "servers.yaml"),
+    ] {
+        place.write("servers.yaml", text);
+        place.run(&live("baseline", "out")).code(2).says(says);
+        assert!(!place.path("out").exists(), "{text}");
+    }
+    place.run("resume work").code(2).says("there is no journal");
+}
