@@ -10,7 +10,7 @@ use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_scenario, render, too_slow};
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::log_file::{Summary, write_json, write_jsonl};
+use gswarm_core::log_file::{Summary, shown, write_json, write_jsonl};
 use gswarm_core::plan::{self, file::Read};
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, deploy};
 use gswarm_core::report::{Metrics, RunInfo, metrics, summary, write_events};
@@ -90,7 +90,7 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 pub fn read_plan(instance: &Instance, file: &Path) -> Result<Read, Failure> {
     let bytes = files::read(file)?;
     plan::file::read(instance, &bytes).map_err(|faults| {
-        let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
+        let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {}", shown(fault))).collect();
         Failure::input(format!("{} does not fit these inputs:{}", file.display(), list.concat()))
             .hint("make the plan anew with `gswarm plan` for this configuration, these requests and this number of GPUs")
     })

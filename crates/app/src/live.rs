@@ -86,19 +86,20 @@ pub fn begin(
         Failure::new(Code::Input, format!("cannot make the folder {}: {error}", folder.display()))
     })?;
     let path = folder.join(JOURNAL);
-    if path.exists() {
-        return Err(Failure::input(format!("there is a journal of an earlier run in {}", folder.display()))
-            .hint(format!(
-                "`gswarm resume {}` goes on with it; give --out another folder to begin anew",
-                folder.display()
-            )));
-    }
+    let taken = || {
+        let shown = folder.display();
+        Failure::input(format!("there is a journal of an earlier run in {shown}"))
+            .hint(format!("`gswarm resume {shown}` goes on with it; give --out another folder to begin anew"))
+    };
     let text =
         serde_json::to_vec(settings).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
     let mut meta: Vec<(&str, &[u8])> =
         vec![("settings", &text), ("config", inputs[0]), ("requests", inputs[1])];
     meta.extend(plan.map(|plan| ("plan", plan)));
-    Journal::create(&path, Durability::Process, &meta).map_err(|error| journal_failure(folder, &error))
+    Journal::create(&path, Durability::Process, &meta).map_err(|error| match error {
+        JournalError::Taken => taken(),
+        other => journal_failure(folder, &other),
+    })
 }
 
 /// What went wrong with a journal, for people.
@@ -106,6 +107,9 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", folder.join(JOURNAL).display()));
     match error {
         JournalError::InUse => failure.hint("wait until the other run has ended, or use another folder"),
+        JournalError::Empty => {
+            failure.hint("make the run again as before: nothing was done, and nothing is lost")
+        }
         _ => failure,
     }
 }

@@ -28,6 +28,12 @@ pub enum JournalError {
     /// Somebody else writes it.
     #[error("another process is using this journal")]
     InUse,
+    /// A run was killed before it had begun.
+    #[error("the journal is empty: the run was ended before it had begun")]
+    Empty,
+    /// There is a run in it already.
+    #[error("there is a journal of an earlier run")]
+    Taken,
     /// It is of another version of this program, or not a journal.
     #[error("the journal has version {0}, and this program reads version {VERSION}")]
     Version(i64),
@@ -74,7 +80,7 @@ impl Journal {
         let journal = Journal { db: connect(path, durability)?, open: false };
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version != 0 {
-            return Err(JournalError::Damaged("there is one already".to_owned()));
+            return Err(JournalError::Taken);
         }
         journal.db.execute_batch("BEGIN EXCLUSIVE")?;
         journal.db.execute_batch(SCHEMA)?;
@@ -90,7 +96,11 @@ impl Journal {
     pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
         let journal = Journal { db: connect(path, durability)?, open: false };
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version == VERSION { Ok(journal) } else { Err(JournalError::Version(version)) }
+        match version {
+            VERSION => Ok(journal),
+            0 => Err(JournalError::Empty),
+            other => Err(JournalError::Version(other)),
+        }
     }
 
     /// One of the things that it was begun with.

@@ -8,7 +8,7 @@ use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::bound::{Bound, Witness, all_bounds};
 use gswarm_core::instance::Mode;
-use gswarm_core::log_file::ClusterClaims;
+use gswarm_core::log_file::{ClusterClaims, shown};
 use gswarm_core::policy::PolicyKind;
 use serde_json::json;
 use std::io::Write;
@@ -85,13 +85,14 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
             seconds(*loading)
         ),
         Witness::Visits { work, lost, gpus, prices, .. } => format!(
-            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {} visits, over {gpus} GPUs",
+            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {} visits, over {gpus} GPUs, in any run that is shorter",
             seconds(*work),
             seconds(*lost),
             prices.iter().map(|price| price.visits).sum::<u64>()
         ),
         Witness::Path { tasks, head, .. } => {
-            let names: Vec<String> = tasks.iter().map(|&task| instance.task_name(task)).collect();
+            let names: Vec<String> =
+                tasks.iter().map(|&task| shown(&instance.task_name(task)).into_owned()).collect();
             format!("{:.1} s before {} can begin", head.seconds(), names.join(", then "))
         }
         Witness::Pace { work, idle, gpus } => format!(
@@ -101,7 +102,7 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
         ),
         Witness::Replicas { model, replicas, least_head, least_tail, total } => format!(
             "`{}`: {:.1} s of waiting, work and what comes after on {replicas} replicas{}",
-            instance.models[*model].name,
+            shown(&instance.models[*model].name),
             seconds(*total),
             match (least_head.0, least_tail.0) {
                 (0, 0) => String::new(),

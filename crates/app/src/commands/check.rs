@@ -5,13 +5,17 @@ use crate::failure::{Code, Failure};
 use crate::job;
 use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
 use clap::Args;
-use gswarm_core::Instance;
-use gswarm_core::check::{Place, Violation, ViolationCode, check_bounds, report as render, to_json};
+use gswarm_core::check::{
+    Place, Violation, ViolationCode, check_bounds, check_log, report as render, to_json,
+};
 use gswarm_core::input::{ClusterSpec, MAX_GB, Scenario, too_slow};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log_file::{BoundFile, LogFile};
 use gswarm_core::plan;
+use gswarm_core::policy::follow;
+use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::time::MAX_SECONDS;
+use gswarm_core::{Instance, Time};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -118,10 +122,49 @@ fn read(bytes: &[u8]) -> (LogFile, Bounds) {
 fn of_bounds(instance: &Instance, file: &BoundFile, bytes: &[u8]) -> Vec<Violation> {
     let mut found = check_bounds(instance, file);
     if file.is_plan {
-        let faults = plan::file::read(instance, bytes).err().unwrap_or_default();
-        let violation = |fault| Violation::new(ViolationCode::Record, Place::default(), fault);
-        found.extend(faults.into_iter().map(violation));
+        match plan::file::read(instance, bytes) {
+            Ok(read) => found.extend(of_promise(instance, &read, bytes)),
+            Err(faults) => {
+                let violation = |fault| Violation::new(ViolationCode::Record, Place::default(), fault);
+                found.extend(faults.into_iter().map(violation));
+            }
+        }
     }
+    found
+}
+
+/// Seconds by which what a plan promises may be off: its file is written to the microsecond.
+const ROUNDING: f64 = 2e-6;
+
+/// What a plan promises and does not keep: it is followed, and the log of that is checked like any other.
+fn of_promise(instance: &Instance, read: &plan::file::Read, bytes: &[u8]) -> Vec<Violation> {
+    let Some(promise) = plan::file::promise(bytes) else { return Vec::new() };
+    let violation = |code, message: String| Violation::new(code, Place::default(), message);
+    let followed = simulate(instance, follow(instance, read).as_mut(), &SimOptions::default(), &mut |_| {});
+    let log = match followed {
+        Ok(log) => log,
+        Err(error) => {
+            return vec![violation(ViolationCode::Record, format!("the plan cannot be followed: {error}"))];
+        }
+    };
+    let mut found = check_log(instance, &log, None);
+    let end = log.executions.iter().map(|one| one.end).max().unwrap_or(Time::ZERO);
+    let first = instance.requests.iter().map(|request| request.arrival).min().unwrap_or(Time::ZERO);
+    let makespan = end.since(first).seconds();
+    if (makespan - promise.makespan).abs() > ROUNDING || promise.makespan.is_nan() {
+        let message =
+            format!("makespan is {} s, and following the plan takes {makespan} s", promise.makespan);
+        found.push(violation(ViolationCode::SumMakespan, message));
+    }
+    let at_bound = (promise.makespan - promise.lower_bound).abs() <= ROUNDING;
+    let reason = match (promise.optimal, promise.proof.as_deref()) {
+        (true, Some("bound")) if !at_bound => {
+            "the plan is said to be as short as its bound, and is not".to_owned()
+        }
+        (true, Some("bound" | "search")) | (false, None) => return found,
+        (optimal, proof) => format!("`optimal` is {optimal}, and `proof` is {proof:?}"),
+    };
+    found.push(violation(ViolationCode::SumBound, reason));
     found
 }
 

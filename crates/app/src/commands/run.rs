@@ -13,6 +13,7 @@ use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams, follow};
 use gswarm_core::report::{render_text, write_events};
 use gswarm_core::sim::{Faults, SimOptions};
+use gswarm_core::size::usual_policy;
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{GpuId, Instance, Span, Time};
 use serde_json::{Value, json};
@@ -36,12 +37,11 @@ Same inputs, flags and seed: same files, byte for byte. `gswarm policies` lists 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Who chooses what runs where; see `gswarm policies`
-    #[arg(long, short, value_name = "NAME", value_parser = policy_parser(), default_value = "planned",
-          required_unless_present = "plan")]
-    policy: PolicyKind,
+    /// Who chooses what runs where; see `gswarm policies` [default: planned, or adaptive with --mode online]
+    #[arg(long = "policy", short, value_name = "NAME", value_parser = policy_parser())]
+    chosen: Option<PolicyKind>,
     /// Follow a plan that `gswarm plan` wrote, in place of a policy
-    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    #[arg(long, value_name = "FILE", conflicts_with = "chosen")]
     plan: Option<PathBuf>,
     #[command(flatten)]
     input: InputArgs,
@@ -169,17 +169,29 @@ impl WeightArgs {
     }
 }
 
+impl RunArgs {
+    /// The policy that was named, or the usual one. A plan is carried out under its own name.
+    fn policy(&self) -> PolicyKind {
+        let usual = || if self.plan.is_some() { PolicyKind::Planned } else { usual_policy(self.mode) };
+        self.chosen.unwrap_or_else(usual)
+    }
+}
+
 /// Runs the requests.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    if !args.policy.supports(args.mode) {
-        let (name, mode) = (args.policy.name(), args.mode);
+    if !args.policy().supports(args.mode) {
+        let (name, mode) = (args.policy().name(), args.mode);
         return Err(Failure::input(format!("policy `{name}` has no {} mode", mode.name()))
             .hint(format!("those that have it: {}", policies::names(mode))));
+    }
+    if args.backends.is_some() && !args.simulate {
+        return Err(Failure::input("--backends is for live runs, and this is an estimate")
+            .hint("add --simulate true to run on these servers, or leave --backends away"));
     }
     let shown = !args.quiet && !args.json;
     let scenario = job::load(&args.input, args.mode, args.quiet, shown)?;
     let preparing = Phase::new("preparing", shown);
-    let instance = job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy)?;
+    let instance = job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy())?;
     drop(preparing);
     if shown {
         notes(args, scenario.cluster.residency)
@@ -221,7 +233,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 /// What was asked for and has no effect.
 fn notes(args: &RunArgs, configured: Option<Residency>) -> Vec<String> {
     let mut notes = Vec::new();
-    let policy = args.policy;
+    let policy = args.policy();
     if args.cluster.residency.or(configured) == Some(Residency::Single)
         && policy.residency(Residency::Single) != Residency::Single
     {
@@ -268,7 +280,7 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
         ..Faults::default()
     };
     Ok(Job {
-        policy: args.policy,
+        policy: args.policy(),
         params: args.weights.params(args.seed, &args.adaptive),
         sim: SimOptions { max_attempts: args.faults.max_attempts, faults },
     })
@@ -287,7 +299,7 @@ fn run_live(
             .hint("give --backends FILE, or leave --simulate away to estimate the run"));
     };
     let settings = Settings {
-        policy: args.policy.name().to_owned(),
+        policy: args.policy().name().to_owned(),
         mode: args.mode.name().to_owned(),
         params: job.params.clone(),
         max_attempts: args.faults.max_attempts,
@@ -340,7 +352,7 @@ fn as_json(
         }
     };
     let context = [
-        ("policy", json!(args.policy.name())),
+        ("policy", json!(args.policy().name())),
         ("mode", json!(args.mode.name())),
         ("gpu_count", json!(instance.cluster.gpus)),
         ("seed", json!(args.seed)),

@@ -80,3 +80,19 @@ fn logs_by_line_and_streams_are_explained_too() {
     let sum: f64 = causes.map(|one| one["gpu_seconds"].as_f64().unwrap()).sum();
     assert!((sum - story["idle_gpu_seconds"].as_f64().unwrap()).abs() < 1e-3, "{story}");
 }
+
+/// The reason for a retry is what happened to the attempt before, not the input that was there long since.
+#[test]
+fn a_node_that_was_tried_again_says_so() {
+    let place = Place::with_work("simple", 20);
+    let inputs = inputs("work");
+    place.run(&format!("run --policy baseline --gpus 8 --lose-gpu 0@60 --quiet {inputs}")).code(0);
+    let log: serde_json::Value = serde_json::from_str(&place.read("baseline_execution_log.json")).unwrap();
+    let again = log["executions"].as_array().unwrap().iter().find(|one| one["attempt"] == 2).unwrap();
+    let node = format!("{}/{}", again["request_id"].as_str().unwrap(), again["node_id"].as_str().unwrap());
+    let out = place.run(&format!("explain baseline_execution_log.json --node {node} {inputs}")).code(0).out;
+    assert!(
+        out.contains("its first attempt failed or lost a GPU then") && !out.contains("ended then"),
+        "{out}"
+    );
+}

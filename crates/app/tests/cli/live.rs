@@ -43,6 +43,21 @@ fn a_live_run_leaves_a_log_that_passes_the_check_and_a_result_for_each_request()
     // The folder has a journal now: nothing begins anew over it, and nothing is left to resume.
     place.run(&live("baseline", "out")).code(2).says("gswarm resume out");
     place.run("resume out --quiet").code(0);
+    assert_eq!(
+        json(&place.read("out/baseline_execution_log.json")),
+        log,
+        "a run that is over stays as it was"
+    );
+}
+
+/// Killed before the first entry was written: the folder is as good as new.
+#[test]
+fn a_journal_that_was_never_begun_is_no_hindrance() {
+    let place = with_servers(2000);
+    std::fs::create_dir(place.path("out")).unwrap();
+    place.write("out/journal.db", "");
+    place.run("resume out").code(2).says("ended before it had begun");
+    place.run(&live("baseline", "out")).code(0);
 }
 
 #[test]
@@ -88,4 +103,5 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
         assert!(!place.path("out").exists(), "{text}");
     }
     place.run("resume work").code(2).says("there is no journal");
+    place.run(&live("baseline", "out").replace("--simulate true ", "")).code(2).says("--simulate true");
 }

@@ -163,3 +163,28 @@ fn bounds_in_files_plans_and_logs_are_recomputed_by_the_check() {
     });
     assert!(out.contains("C-BOUND-WITNESS"), "{out}");
 }
+
+/// What a plan file promises is held against what following it gives.
+#[test]
+fn a_plan_that_promises_too_much_is_found_out() {
+    let place = Place::with_work("simple", 8);
+    let inputs = inputs("work");
+    place.run(&format!("plan --rounds 1 --gpus 4 --quiet {inputs}")).code(0);
+    place.run(&format!("check plan.json {inputs}")).code(0);
+    let good = json(&place.read("plan.json"));
+    let lies: [(&str, fn(&mut Value)); 5] = [
+        ("C-SUM-MAKESPAN", |plan| plan["makespan"] = 1.0.into()),
+        ("C-SUM-MAKESPAN", |plan| plan["makespan"] = plan["lower_bound"].clone()),
+        ("C-SUM-BOUND", |plan| (plan["optimal"], plan["proof"]) = (true.into(), "bound".into())),
+        ("C-SUM-BOUND", |plan| (plan["optimal"], plan["proof"]) = (true.into(), "banana".into())),
+        ("C-SUM-BOUND", |plan| (plan["optimal"], plan["proof"]) = (true.into(), Value::Null)),
+    ];
+    assert_eq!(good["optimal"], false, "else the lies below are none");
+    for (code, lie) in lies {
+        let mut plan = good.clone();
+        lie(&mut plan);
+        place.write("lie.json", &plan.to_string());
+        let out = place.run(&format!("check lie.json --json {inputs}")).code(1).out;
+        assert!(out.contains(code), "{code}: {out}");
+    }
+}

@@ -5,7 +5,7 @@ fn wrong_usage_is_code_2_and_says_what_to_do() {
     let place = Place::new();
     let cases = [
         ("jump", "unrecognized subcommand"),
-        ("run", "--policy"),
+        ("run", "--config"),
         ("run --policy basline --config c --requests r", "baseline"),
         ("run --policy baseline --gpus 0 --config c --requests r", "--gpus"),
         ("run --policy baseline --gpus -1 --config c --requests r", "--gpus"),

@@ -106,19 +106,14 @@ impl Visited {
     /// What it costs at the least to go from one visit (the row; the last is the begin) to another (the column; the last is
     /// the end), by way of further visits where that is cheaper.
     fn costs(&self, instance: &Instance) -> Vec<Vec<i64>> {
-        let change = self.changes(instance);
+        let (change, again) = self.changes(instance);
         let count = self.models.len();
         let all = 0..count;
         let begin = |to: usize| all.clone().map(|via| self.head[via] + change[via][to]).min();
         let begin: Vec<i64> = all.clone().filter_map(begin).collect();
         let end = |from: usize| all.clone().map(|via| change[from][via] + self.tail[via]).min();
-        let again = |model: usize| {
-            let round = |via: usize| change[model][via] + change[via][model];
-            // A model that is the only one is never left and entered again.
-            all.clone().filter(|&via| via != model).map(round).min().unwrap_or(NEVER)
-        };
         let row = |from: usize| {
-            let to = |to: usize| if from == to { again(from) } else { change[from][to] };
+            let to = |to: usize| if from == to { again[from] } else { change[from][to] };
             all.clone().map(to).chain(end(from)).collect()
         };
         let mut costs: Vec<Vec<i64>> = all.clone().map(row).collect();
@@ -127,12 +122,14 @@ impl Visited {
         costs
     }
 
-    /// The least that a GPU loses between executions of two models, by way of other models where that is cheaper.
-    fn changes(&self, instance: &Instance) -> Vec<Vec<i64>> {
+    /// The least that a GPU loses between executions of two models, by way of other models where that is cheaper; and what it
+    /// costs to leave a model for any other, used or not, and to come back.
+    fn changes(&self, instance: &Instance) -> (Vec<Vec<i64>>, Vec<i64>) {
         let models = &instance.models;
         if instance.cluster.residency == Residency::Memory {
-            // One can be loaded while another executes.
-            return vec![vec![0; self.models.len()]; self.models.len()];
+            // One can be loaded while another executes. A model that is the only one is never left.
+            let again = if models.len() > 1 { 0 } else { NEVER };
+            return (vec![vec![0; self.models.len()]; self.models.len()], vec![again; self.models.len()]);
         }
         let rule = &instance.cluster.switch;
         let mut change: Vec<Vec<i64>> = models
@@ -154,8 +151,13 @@ impl Visited {
                 }
             }
         }
+        let again = |model: &ModelId| {
+            let round =
+                |via: ModelId| change[model.index()][via.index()] + change[via.index()][model.index()];
+            models.keys().filter(|via| via != model).map(round).min().unwrap_or(NEVER)
+        };
         let used = |from: &ModelId| self.models.iter().map(|to| change[from.index()][to.index()]).collect();
-        self.models.iter().map(used).collect()
+        (self.models.iter().map(used).collect(), self.models.iter().map(again).collect())
     }
 
     fn witness(&self, pairing: Pairing, makespan: u64, work: u128, gpus: u32) -> Witness {

@@ -97,6 +97,26 @@ fn step_entry(instance: &Instance, step: &Step) -> Entry {
 }
 
 /// Most faults that are listed; a plan for other inputs has one for every node.
+/// What a plan file says of its plan, nothing yet believed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// How long the plan takes.
+    pub makespan: f64,
+    /// What no plan can go below.
+    pub lower_bound: f64,
+    /// Whether no schedule is shorter ...
+    pub optimal: bool,
+    /// ... and how that is known.
+    pub proof: Option<String>,
+}
+
+/// What the file promises; `None` where it is no plan.
+#[must_use]
+pub fn promise(bytes: &[u8]) -> Option<Promise> {
+    let PlanFile { makespan, lower_bound, optimal, proof, .. } = serde_json::from_slice(bytes).ok()?;
+    Some(Promise { makespan, lower_bound, optimal, proof })
+}
+
 const MOST_FAULTS: usize = 20;
 
 /// Reads a plan for `instance`, or says all that is wrong with it: every node must be there once, on GPUs that its model

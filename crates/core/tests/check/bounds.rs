@@ -70,6 +70,24 @@ fn an_argument_that_nobody_knows_is_a_fault_of_the_record() {
     }
 }
 
+/// A model that nobody uses, and that is cheap to bring in, is no way to prove more than there is.
+#[test]
+fn bounds_hold_where_some_models_are_not_used() {
+    let scenario = Scenario {
+        models: vec![
+            model("wide", 140.0, 2, 2.0),
+            model("narrow", 70.0, 1, 2.0),
+            model("unused", 10.0, 2, 2.0),
+        ],
+        workflows: vec![workflow("w", &[("n1", 1), ("n2", 0)], &[])],
+        requests: vec![request("r", 0, 0.0, &[0.1, 3.0])],
+        ..Scenario::default()
+    };
+    let instance = Instance::build(&scenario, cluster(2, None), Mode::Offline).unwrap();
+    let file = file(&instance, &all_bounds(&instance));
+    assert_eq!(codes(&instance, &file), [], "{file:#}");
+}
+
 fn file(instance: &Instance, bounds: &[Bound]) -> Value {
     let all: Vec<_> = bounds.iter().map(|bound| bound.record(instance)).collect();
     let best = bounds.iter().map(|bound| bound.value.seconds()).fold(0.0, f64::max);

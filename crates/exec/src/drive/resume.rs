@@ -32,9 +32,12 @@ impl Live<'_> {
         }
         self.outputs.0.extend(self.journal.outputs()?);
         self.clock.go_on_from(last);
-        self.start_from_empty_gpus()?;
-        self.brief(policy);
-        self.resumed = true;
+        // Of a run that has come to its end nothing is changed.
+        if !self.engine.is_done() {
+            self.start_from_empty_gpus()?;
+            self.brief(policy);
+            self.resumed = true;
+        }
         Ok(())
     }
 

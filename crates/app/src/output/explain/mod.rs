@@ -58,7 +58,7 @@ pub fn request(story: &RequestStory) -> String {
         part("waiting", story.waiting),
         part("switching", story.switching),
         part("executing", story.executing),
-        part("failed attempts", story.retrying),
+        part("attempts that failed or were lost, and the waits for them", story.retrying),
     ];
     out += &paragraph(&format!(
         "On its critical path: {}.",
@@ -82,7 +82,7 @@ pub fn request(story: &RequestStory) -> String {
             shown(&step.model).into_owned(),
             gpus(&step.gpus).replace("GPUs ", "").replace("GPU ", ""),
             grouped(step.start.seconds(), 1),
-            grouped((step.waiting + step.retrying).seconds(), 1),
+            grouped(step.waiting.seconds(), 1),
             grouped(step.switching.seconds(), 1),
             grouped(step.executing.seconds(), 1),
             percent(Span(step.end.since(step.inputs).0), story.latency),

@@ -44,7 +44,14 @@ pub fn node(story: &NodeStory) -> String {
 
 fn ready(story: &NodeStory) -> String {
     match story.inputs.as_slice() {
-        [] if story.attempt > 1 => format!("It could be tried again at {}.", at(story.ready)),
+        _ if story.attempt > 1 => {
+            let before = if story.attempt == 2 {
+                "its first attempt".to_owned()
+            } else {
+                format!("attempt {}", story.attempt - 1)
+            };
+            format!("Ready again at {}: {before} failed or lost a GPU then.", at(story.ready))
+        }
         [] => format!("It waits for no other node: ready when its request arrived, at {}.", at(story.ready)),
         [last, others @ ..] if last.end >= story.arrival => {
             let rest = others.first().map_or(String::new(), |next| {

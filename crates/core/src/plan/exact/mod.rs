@@ -110,7 +110,7 @@ fn prove(
             };
             let _ = Tree::new(&plans.problem, target, states / 2, limits.stop, &mut offer).search();
         }
-    } else if ended == Ended::Exhausted {
+    } else if ended == Ended::Exhausted && best.proof.is_none() {
         best.proof = Some(Proof::Search);
         report(&best);
     }
