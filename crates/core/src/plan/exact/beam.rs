@@ -16,6 +16,7 @@ pub(super) fn beam(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<(u64, Vec<Step>)> {
     let (mut bounds, mut canonical, mut next_steps) = (Bounds::new(), Canonical::default(), Vec::new());
+    let latest = problem.latest_before(target);
     let mut level: Vec<(State, Vec<Step>)> = vec![(State::empty(), Vec::new())];
     for _ in 0..problem.tasks.len() {
         let mut grown: Vec<((u64, u64), usize, Step)> = Vec::new();
@@ -34,7 +35,7 @@ pub(super) fn beam(
             for &step in &next_steps {
                 let mut next = state.clone();
                 problem.place(&mut next, step);
-                if bounds.exceed(problem, &next, target - 1) {
+                if bounds.exceed(problem, &next, latest) {
                     continue;
                 }
                 canonical.set(problem, &next);

@@ -93,7 +93,8 @@ impl Bounds {
                 let ends = if state.is_placed(before) {
                     state.end[before]
                 } else {
-                    self.start[before] + problem.tasks[before].execution
+                    let lag = problem.lags[problem.tasks[before].model * problem.models.len() + task.model];
+                    self.start[before] + problem.tasks[before].execution + lag
                 };
                 start = start.max(ends);
             }

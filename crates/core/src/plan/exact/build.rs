@@ -39,22 +39,26 @@ impl Small {
         let table = SwitchTable::straight(instance);
         let (planned, relaxed) = (Routes::new(instance, &table), Routes::relaxed(instance, &table));
         let routes = if loads == Loads::AnyWay { &relaxed } else { &planned };
-        let models: Vec<Model> =
+        let mut models: Vec<Model> =
             used.iter().map(|&id| model(instance, routes, &relaxed, &used, id)).collect();
-        let tasks = tasks(instance, &used);
+        for held in 0..models.len() {
+            models[held].longest_after = longest(models.iter().map(|model| model.ways[held + 1].as_slice()));
+        }
+        let lags = lags(&models, gpus);
+        let tasks = tasks(instance, &used, &lags);
+        let unit = unit(instance, &models);
         let mut by_tail: Vec<usize> = (0..tasks.len()).collect();
         by_tail.sort_by_key(|&at| std::cmp::Reverse(tasks[at].tail));
         let setups = Setups::new(models.len(), |held, model| models[model].entry[held]);
-        let longest = |part: fn(&Way) -> u64| {
-            models.iter().flat_map(|model| model.ways.iter().flatten()).map(part).max().unwrap_or(0)
-        };
         let problem = Problem {
             gpus,
             order: order(instance),
             by_tail,
             requests: requests(instance),
             symmetry: symmetry(instance, &models, gpus),
-            longest_load: longest(|way| way.0) + longest(|way| way.1),
+            lags,
+            unit,
+            longest_load: longest(models.iter().flat_map(|model| &model.ways).map(Vec::as_slice)),
             hops: hops(&models, loads),
             setups,
             closed: loads == Loads::AnyWay,
@@ -74,6 +78,12 @@ impl Small {
     }
 }
 
+/// The longest time before a load and the longest load together.
+fn longest<'a>(ways: impl Iterator<Item = &'a [Way]> + Clone) -> u64 {
+    let most = |part: fn(&Way) -> u64| ways.clone().flatten().map(part).max().unwrap_or(0);
+    most(|way| way.0) + most(|way| way.1)
+}
+
 fn model(instance: &Instance, routes: &Routes, relaxed: &Routes, used: &[ModelId], id: ModelId) -> Model {
     let held = std::iter::once(EMPTY).chain(used.iter().map(|model| model.0 + 1));
     let pairs = |routes: &Routes, held: u32| -> Vec<Way> {
@@ -91,10 +101,11 @@ fn model(instance: &Instance, routes: &Routes, relaxed: &Routes, used: &[ModelId
         alone: ways.iter().map(shortest).collect(),
         ways,
         entry,
+        longest_after: 0,
     }
 }
 
-fn tasks(instance: &Instance, used: &[ModelId]) -> Vec<Task> {
+fn tasks(instance: &Instance, used: &[ModelId], lags: &[u64]) -> Vec<Task> {
     let mut tasks: Vec<Task> = instance
         .task_ids()
         .map(|task| Task {
@@ -110,8 +121,9 @@ fn tasks(instance: &Instance, used: &[ModelId]) -> Vec<Task> {
         })
         .collect();
     for task in order(instance).into_iter().rev() {
-        let after = instance.successors(TaskId::from(task)).map(|after| after.index());
-        tasks[task].tail = after.map(|after| tasks[after].tail + tasks[after].execution).max().unwrap_or(0);
+        let after = instance.successors(TaskId::from(task)).map(|after| &tasks[after.index()]);
+        let lag = |after: &Task| lags[tasks[task].model * used.len() + after.model];
+        tasks[task].tail = after.map(|after| lag(after) + after.execution + after.tail).max().unwrap_or(0);
     }
     tasks
 }
@@ -167,6 +179,28 @@ fn hops(models: &[Model], loads: Loads) -> Vec<u64> {
         hops[held * row + held] = 0;
     }
     hops
+}
+
+/// The least that lies between the end of a task of one model and the start of one of another that waits for it, row by row:
+/// where no two windows of the two are apart, some GPU has to change from the one to the other in between.
+fn lags(models: &[Model], gpus: usize) -> Vec<u64> {
+    let pairs =
+        models.iter().enumerate().flat_map(|(held, one)| models.iter().map(move |other| (held, one, other)));
+    let lag = |(held, one, other): (usize, &Model, &Model)| {
+        if one.width + other.width > gpus { other.entry[held + 1] } else { 0 }
+    };
+    pairs.map(lag).collect()
+}
+
+/// Every time of a schedule is a sum of executions, loads and an arrival: a multiple of what they are all multiples of.
+fn unit(instance: &Instance, models: &[Model]) -> u64 {
+    fn common(one: u64, other: u64) -> u64 {
+        if other == 0 { one } else { common(other, one % other) }
+    }
+    let executions = instance.task_ids().map(|task| instance.execution(task).0);
+    let arrivals = instance.requests.iter().map(|request| request.arrival.0);
+    let ways = models.iter().flat_map(|model| model.ways.iter().flatten()).flat_map(|way| [way.0, way.1]);
+    executions.chain(arrivals).chain(ways).fold(0, common).max(1)
 }
 
 /// The models all of whose windows contain a GPU.

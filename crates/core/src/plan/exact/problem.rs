@@ -37,6 +37,8 @@ pub(super) struct Model {
     pub entry: Vec<u64>,
     /// The least of those from another model.
     pub least_entry: u64,
+    /// No load of another model in its place, with what comes before it, takes longer.
+    pub longest_after: u64,
 }
 
 pub(super) struct Problem {
@@ -58,6 +60,10 @@ pub(super) struct Problem {
     pub forced: Vec<usize>,
     /// Whether no detour, be it by executing another model, is shorter than the ways: then starts only become later.
     pub closed: bool,
+    /// What has to lie between a task and one that waits for it, by their models: row by row, the one waited for first.
+    pub lags: Vec<u64>,
+    /// All times are multiples of this.
+    pub unit: u64,
     /// No load with what comes before it takes longer.
     pub longest_load: u64,
 }
@@ -109,6 +115,11 @@ pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
 }
 
 impl Problem {
+    /// The latest end that is sooner than `target` and that a schedule can have.
+    pub fn latest_before(&self, target: u64) -> u64 {
+        target.saturating_sub(1) / self.unit * self.unit
+    }
+
     pub fn all(&self) -> u64 {
         if self.tasks.len() == 64 { u64::MAX } else { (1 << self.tasks.len()) - 1 }
     }
@@ -181,10 +192,7 @@ impl Problem {
                     continue;
                 }
                 in_time = true;
-                let holds = |gpu: usize| usize::from(state.held[gpu]) == spec.model + 1;
-                if (window..window + model.width).all(holds) {
-                    horizon = horizon.min(start.max(state.now) + spec.execution);
-                }
+                horizon = horizon.min(start.max(state.now) + spec.execution + model.longest_after);
                 if start > state.now || start == state.now && task > state.last || state.placed == 0 {
                     steps.push(Step { start, task, window });
                 }
@@ -193,8 +201,8 @@ impl Problem {
                 return None;
             }
         }
-        // A task that fits on GPUs that hold its model before anything else can need them may as well be run there first.
-        let horizon = horizon.saturating_add(self.longest_load);
+        // A task that ends so early that any other model can follow on its GPUs before the next start may as well be run there
+        // first: where it was, its model comes and goes as before without running it.
         steps.retain(|step| step.start < horizon);
         steps.sort_unstable();
         Some(())

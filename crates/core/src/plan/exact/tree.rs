@@ -52,8 +52,8 @@ impl<'a> Tree<'a> {
     }
 
     pub fn search(&mut self) -> Ended {
-        let root = State::empty();
-        if self.bounds.exceed(self.problem, &root, self.target - 1) {
+        let (root, latest) = (State::empty(), self.problem.latest_before(self.target));
+        if self.bounds.exceed(self.problem, &root, latest) {
             return Ended::Exhausted;
         }
         self.below(&root)
@@ -76,9 +76,10 @@ impl<'a> Tree<'a> {
             let mut next = state.clone();
             self.problem.place(&mut next, step);
             self.steps.push(step);
+            let latest = self.problem.latest_before(self.target);
             if next.placed == self.problem.all() {
                 self.target = (self.found)(next.makespan(self.problem), &self.steps);
-            } else if !self.bounds.exceed(self.problem, &next, self.target - 1)
+            } else if !self.bounds.exceed(self.problem, &next, latest)
                 && self.is_new(&next)
                 && self.below(&next) == Ended::Stopped
             {
