@@ -70,7 +70,7 @@ impl Adaptive {
         let models = instance.models.len();
         let fleet = Fleet::new(instance);
         let mean_load = fleet.usual_load.iter().sum::<f64>() / models.max(1) as f64;
-        let weights = params.objective.weights();
+        let weights = params.objective.weights(params.max_collate_wait.is_some());
         Adaptive {
             least_load: weights.least_load * mean_load,
             half_slack: weights.half_slack * mean_load,

@@ -27,7 +27,8 @@ impl Objective {
         }
     }
 
-    pub(super) fn weights(self) -> Weights {
+    /// The weights, with or without a bound on waiting.
+    pub(super) fn weights(self, bounded: bool) -> Weights {
         match self {
             Objective::Mean => Weights {
                 size: 2000.0,
@@ -51,6 +52,19 @@ impl Objective {
                 patience: 0.0,
                 thrift: 0.5,
                 keep: 1.0,
+                further_window: f64::INFINITY,
+            },
+            // Loads are saved at the cost of waiting, which the bound leaves no room for.
+            Objective::Balanced if bounded => Weights {
+                size: 0.0,
+                size_per_waiting: 0.1,
+                slack: 0.6,
+                half_slack: 0.0,
+                least_load: 0.0,
+                memory: 40.0,
+                patience: 1.0,
+                thrift: 1.0,
+                keep: 4.0,
                 further_window: f64::INFINITY,
             },
             Objective::Balanced => Weights {
