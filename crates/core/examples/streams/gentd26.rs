@@ -3,9 +3,10 @@
 //! Only requests that succeeded; time runs 20 times as fast; execution times are those recorded. What loading each
 //! checkpoint takes is drawn, seeded, from the load times that were measured there, and is paid on every change of model.
 //!
-//! Seed [`KNOWN_DRAW`] is the draw of Python's `random.Random(1).choice`, one for each checkpoint in order of appearance. Of
-//! a hundred ways to draw that were tried it is the one that figures measured earlier with a prototype come from, as far as
-//! can be told: first come, first served has the same mean latency, within 0.4%, on 4, 8 and 16 GPUs.
+//! Seed [`KNOWN_DRAW`] is the draw of Python's `random.Random(1).choice`, one for each checkpoint in order of appearance. It was
+//! found by trying some hundreds of ways to draw, as a fit to what a prototype measured for first come, first served: its mean
+//! latency is the same within 0.4% on 4, 8 and 16 GPUs. That is likely, not certain: loads differ by up to 0.3%, and `sample`
+//! with the same seed fits nearly as well.
 
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::{ClusterSpec, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
