@@ -95,7 +95,9 @@ impl Adaptive {
         }
         // Urgent tasks are ranked by when they must begin: there is no slack in that.
         let slack = if is_urgent(spread.class) { 0.0 } else { self.weights.slack };
-        let limit = first + slack * (spread.high - spread.low) as f64 / 1e6;
+        let spread_of_ranks = (spread.high - spread.low) as f64 / 1e6;
+        let part = slack * spread_of_ranks / (spread_of_ranks + self.half_slack).max(1e-6);
+        let limit = first + part * spread_of_ranks;
         all.iter_mut().for_each(|one| one.ahead = !self.is_its_turn(one.model, spread.class, limit));
         all.sort_by(|a, b| {
             let order = |one: &Candidate| (one.class, one.turn, one.ahead, one.needs_load);
@@ -131,7 +133,8 @@ impl Adaptive {
         let Some((key, task)) = queue.head() else { return f64::INFINITY };
         let gpus = f64::from(view.alive().len().max(1));
         let width = f64::from(view.instance().models[model].gpus);
-        let load = load * f64::from(self.fleet.at_work(model) + 1);
+        let counted = if load > 0.0 { load.max(self.least_load) } else { 0.0 };
+        let load = counted * f64::from(self.fleet.at_work(model) + 1);
         let delay = self.queues.len() as f64 / queue.len() as f64 * load * width / gpus;
         let size = self.size_weight() * self.requests.left(view, task) / gpus;
         key.rank as f64 / 1e6 + LOAD_PAYS_BACK * delay + LOAD_PER_WORK * size * load / queue.work().max(1e-6)
@@ -165,7 +168,7 @@ impl Adaptive {
             last = Some(old);
             let spare = view.idle().both(view.holding(old)).count() as u32 / width;
             let again = self.demand.wanted_again(old, view.idle_since(gpu), spare, view.now());
-            sum += self.weights.keep * again * self.fleet.usual_load[old];
+            sum += self.weights.keep * again * self.fleet.usual_load[old].max(self.least_load);
             if !self.queues.of(old).is_empty() {
                 sum += BREAKING * self.fleet.usual_load[old] * f64::from(width);
             }

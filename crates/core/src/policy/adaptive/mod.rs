@@ -7,7 +7,8 @@
 //!   that waits long enough is before every later one, so nothing starves). Priority comes before rank, and so does a
 //!   deadline once it presses ([`deadlines`]).
 //! - **Slack.** GPUs keep their model as long as its first task is at most a part of the spread of ranks behind the first of
-//!   all: under backlog the spread is long and models are collated, below it there is none and tasks go by rank.
+//!   all: under backlog the spread is long and models are collated, below it there is none and tasks go by rank. Where both
+//!   percentile and loads count, that part itself grows with the spread.
 //! - **Loads.** Where a model has to be loaded, its rank is behind by what the load costs: the delay of all who wait, for
 //!   each who waits for the model. Of idle GPUs it gets those whose model is wanted least. It is not loaded where replicas
 //!   at work will come to its tasks sooner.
@@ -36,13 +37,17 @@ use crate::time::{Span, Time};
 use deadlines::{Deadlines, Due, urgency};
 use demand::Demand;
 use fleet::Fleet;
-use objective::{MEMORY, Weights};
+use objective::Weights;
 use queues::{Key, Queues};
 use requests::{Requests, estimate, path};
 
 /// Rank with slack.
 pub struct Adaptive {
     weights: Weights,
+    /// What any load is counted as at least, in seconds.
+    least_load: f64,
+    /// The spread of ranks at which half of the slack is allowed, in seconds.
+    half_slack: f64,
     /// How long a task may wait because others are collated.
     bound: Option<Span>,
     queues: Queues,
@@ -65,13 +70,16 @@ impl Adaptive {
         let models = instance.models.len();
         let fleet = Fleet::new(instance);
         let mean_load = fleet.usual_load.iter().sum::<f64>() / models.max(1) as f64;
+        let weights = params.objective.weights(params.max_collate_wait.is_some());
         Adaptive {
-            weights: params.objective.weights(),
+            least_load: weights.least_load * mean_load,
+            half_slack: weights.half_slack * mean_load,
+            weights,
             bound: params.max_collate_wait,
             queues: Queues::new(models, params.max_collate_wait.is_some()),
             requests: Requests::new(instance),
             deadlines: Deadlines::default(),
-            demand: Demand::new(models, MEMORY * mean_load),
+            demand: Demand::new(models, weights.memory * mean_load),
             fleet,
             batches: instance.models.iter().any(|model| model.max_batch() > 1),
             blocked: vec![false; models].into(),
