@@ -22,7 +22,7 @@ Examples:
   gswarm size --target makespan=1h30m --policy offline --max-gpus 64 --config config.yaml --requests requests.yaml
 
 Without --mode, a makespan alone is of a batch (offline) and a latency is of a stream (online).
-Without --policy, a batch is run under `planned`, a stream under `online`.
+Without --policy, a batch is run under `planned`, a stream under `adaptive`.
 Exit code 3: no number of GPUs up to --max-gpus meets the target; what it can be at the least is said.";
 
 /// Before this, nothing is said of how far the search is.
