@@ -172,7 +172,8 @@ fn a_plan_that_promises_too_much_is_found_out() {
     place.run(&format!("plan --rounds 1 --gpus 4 --quiet {inputs}")).code(0);
     place.run(&format!("check plan.json {inputs}")).code(0);
     let good = json(&place.read("plan.json"));
-    let lies: [(&str, fn(&mut Value)); 5] = [
+    type Lie = fn(&mut Value);
+    let lies: [(&str, Lie); 5] = [
         ("C-SUM-MAKESPAN", |plan| plan["makespan"] = 1.0.into()),
         ("C-SUM-MAKESPAN", |plan| plan["makespan"] = plan["lower_bound"].clone()),
         ("C-SUM-BOUND", |plan| (plan["optimal"], plan["proof"]) = (true.into(), "bound".into())),

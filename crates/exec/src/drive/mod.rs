@@ -274,8 +274,7 @@ impl<'i> Live<'i> {
     /// Handles what happened, asks the policy, writes it all down, and then acts.
     fn step(&mut self, happened: Vec<Happening>, policy: &mut dyn Policy) -> Result<(), LiveError> {
         let now = self.clock.now();
-        let (early, rest) = self.arrived_before(now, happened);
-        for (at, Happening { event, why }) in early.into_iter().chain(rest) {
+        for (at, Happening { event, why }) in self.timed(now, happened) {
             self.journal.append(at, Entry::Event(event), why.as_deref())?;
             if let (Event::Failed(task), Some(why)) = (event, why) {
                 self.failures.push(Failure { at, task, why });
@@ -289,18 +288,17 @@ impl<'i> Live<'i> {
         Ok(())
     }
 
-    /// Requests that arrived before this moment did so at their own time, if nothing has been handled since.
-    fn arrived_before(
-        &self,
-        now: Time,
-        happened: Vec<Happening>,
-    ) -> (Vec<(Time, Happening)>, Vec<(Time, Happening)>) {
+    /// What happened, each with its time: requests that arrived before this moment did so at their own, if nothing has been
+    /// handled since.
+    fn timed(&self, now: Time, happened: Vec<Happening>) -> Vec<(Time, Happening)> {
         let view = self.engine.view();
         let time_of = |happening: &Happening| match happening.event {
             Event::Arrived(request) => view.instance().requests[request].arrival.max(view.now()).min(now),
             _ => now,
         };
-        happened.into_iter().map(|one| (time_of(&one), one)).partition(|&(at, _)| at < now)
+        let mut timed: Vec<_> = happened.into_iter().map(|one| (time_of(&one), one)).collect();
+        timed.sort_by_key(|&(at, _)| at);
+        timed
     }
 
     fn ask(&mut self, policy: &mut dyn Policy, at: Time) -> Result<(), LiveError> {
