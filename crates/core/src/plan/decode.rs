@@ -59,7 +59,7 @@ pub(super) fn is_exact(instance: &Instance) -> bool {
 }
 
 /// A plan with the times that it leads to. A model comes over as soon as its GPUs are free, so that it is there when the
-/// inputs are; by way of a smaller model where that is sooner (see [`super::routes`]).
+/// inputs are; by way of a smaller model where that is sooner (see `routes`).
 #[derive(Clone, Debug)]
 pub struct Timed {
     /// When each task starts.
