@@ -24,21 +24,37 @@ const LONG_LOG: usize = 100_000;
 
 /// Reads both input files. Every fault in them is reported at once; warnings go to standard error.
 pub fn load(input: &InputArgs, mode: Mode, quiet: bool, show_progress: bool) -> Result<Scenario, Failure> {
-    let phase = Phase::new("reading the inputs", show_progress);
-    let InputArgs { config, requests } = input;
-    let (config_bytes, requests_bytes) = match (files::read(config), files::read(requests)) {
-        (Ok(config), Ok(requests)) => (config, requests),
-        (Err(config), Err(requests)) => return Err(config.and(requests)),
-        (Err(failure), _) | (_, Err(failure)) => return Err(failure),
-    };
-    let (config_name, requests_name) = (config.display().to_string(), requests.display().to_string());
-    let reading = read_scenario(
-        Source { name: &config_name, bytes: &config_bytes },
-        Source { name: &requests_name, bytes: &requests_bytes },
-        mode,
-    );
-    drop(phase);
-    accept(reading, quiet)
+    let _phase = Phase::new("reading the inputs", show_progress);
+    Inputs::read(input)?.scenario(mode, quiet)
+}
+
+/// The two input files, read once: what is scheduled and what a journal keeps are the same bytes.
+pub struct Inputs {
+    /// The name and the text of the configuration.
+    pub config: (String, Vec<u8>),
+    /// Those of the requests.
+    pub requests: (String, Vec<u8>),
+}
+
+impl Inputs {
+    /// Reads them; where both cannot be read, both are named.
+    pub fn read(input: &InputArgs) -> Result<Inputs, Failure> {
+        let InputArgs { config, requests } = input;
+        let named = |path: &Path, bytes| (path.display().to_string(), bytes);
+        match (files::read(config), files::read(requests)) {
+            (Ok(one), Ok(other)) => {
+                Ok(Inputs { config: named(config, one), requests: named(requests, other) })
+            }
+            (Err(config), Err(requests)) => Err(config.and(requests)),
+            (Err(failure), _) | (_, Err(failure)) => Err(failure),
+        }
+    }
+
+    /// What they say, or all that is wrong with them.
+    pub fn scenario(&self, mode: Mode, quiet: bool) -> Result<Scenario, Failure> {
+        let [config, requests] = [&self.config, &self.requests].map(|(name, bytes)| Source { name, bytes });
+        accept(read_scenario(config, requests, mode), quiet)
+    }
 }
 
 /// The scenario where there is one; otherwise what is wrong with the input.
@@ -88,10 +104,14 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 
 /// Reads a plan for this problem; all that is wrong with it is reported at once.
 pub fn read_plan(instance: &Instance, file: &Path) -> Result<Read, Failure> {
-    let bytes = files::read(file)?;
-    plan::file::read(instance, &bytes).map_err(|faults| {
+    plan_of(instance, &file.display().to_string(), &files::read(file)?)
+}
+
+/// The same from its text.
+pub fn plan_of(instance: &Instance, name: &str, bytes: &[u8]) -> Result<Read, Failure> {
+    plan::file::read(instance, bytes).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {}", shown(fault))).collect();
-        Failure::input(format!("{} does not fit these inputs:{}", file.display(), list.concat()))
+        Failure::input(format!("{name} does not fit these inputs:{}", list.concat()))
             .hint("make the plan anew with `gswarm plan` for this configuration, these requests and this number of GPUs")
     })
 }

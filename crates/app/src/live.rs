@@ -1,14 +1,13 @@
 //! Runs on real servers: the journal that they leave, how they are shown, and how they are taken up again.
 
 use crate::failure::{Code, Failure};
-use crate::job::{Job, LogFormat, Outcome};
+use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::output::{self, count, files};
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log_file::Timing;
-use gswarm_core::plan;
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{RequestId, TaskId};
@@ -79,7 +78,7 @@ fn faulty(faults: &[String]) -> Failure {
 pub fn begin(
     folder: &Path,
     settings: &Settings,
-    inputs: [&[u8]; 2],
+    inputs: &Inputs,
     plan: Option<&[u8]>,
 ) -> Result<Journal, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
@@ -94,7 +93,7 @@ pub fn begin(
     let text =
         serde_json::to_vec(settings).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
     let mut meta: Vec<(&str, &[u8])> =
-        vec![("settings", &text), ("config", inputs[0]), ("requests", inputs[1])];
+        vec![("settings", &text), ("config", &inputs.config.1), ("requests", &inputs.requests.1)];
     meta.extend(plan.map(|plan| ("plan", plan)));
     Journal::create(&path, Durability::Process, &meta).map_err(|error| match error {
         JournalError::Taken => taken(),
@@ -166,13 +165,7 @@ fn policy<'i>(live: &LiveJob<'i>) -> Result<Box<dyn Policy + 'i>, Failure> {
     let LiveJob { instance, job, .. } = *live;
     match live.plan {
         None => Ok(job.policy.build(instance, &job.params)),
-        Some(bytes) => {
-            let read = plan::file::read(instance, bytes).map_err(|faults| {
-                let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
-                Failure::input(format!("the plan does not fit these inputs:{}", list.concat()))
-            })?;
-            Ok(follow(instance, &read))
-        }
+        Some(bytes) => Ok(follow(instance, &job::plan_of(instance, "the plan", bytes)?)),
     }
 }
 
@@ -199,7 +192,7 @@ pub fn run_and_save(
 ) -> Result<(Outcome, Vec<PathBuf>), Failure> {
     let (outcome, finished) = execute(live, journal, resumes).map_err(|failure| failure.in_folder(folder))?;
     let mut batch = files::Batch::new(folder)?;
-    crate::job::save(&mut batch, live.instance, live.job, &outcome, format)?;
+    job::save(&mut batch, live.instance, live.job, &outcome, format)?;
     let name = live.job.policy.name();
     batch
         .add(&format!("{name}_results.jsonl"), |mut out| write_results(live.instance, &finished, &mut out))?;

@@ -1,11 +1,14 @@
 //! The problem itself: immutable, valid and indexed by number. Everything after the input reads this.
 
+mod incoming;
+
 pub use crate::cluster::{Cluster, DEFAULT_GPU_MEMORY_GB, Residency};
 use crate::cost;
 use crate::gpuset::GpuSet;
 use crate::id::{Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
 use crate::input::{ModelSpec, Scenario, WorkflowSpec};
 use crate::time::{Span, Time};
+pub use incoming::NewRequest;
 
 /// When requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,19 +153,6 @@ pub struct Request {
     pub deadline: Option<Span>,
 }
 
-impl NewRequest {
-    fn at(&self, first_task: TaskId) -> Request {
-        Request {
-            name: self.name.clone(),
-            workflow: self.workflow,
-            arrival: self.arrival,
-            first_task,
-            priority: self.priority,
-            deadline: self.deadline,
-        }
-    }
-}
-
 /// A problem that can be run.
 #[derive(Clone, Debug)]
 pub struct Instance {
@@ -188,23 +178,6 @@ struct Task {
     model: ModelId,
     workflow: WorkflowId,
     node: u32,
-}
-
-/// A request that comes in while others run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewRequest {
-    /// What people call it.
-    pub name: String,
-    /// What it runs.
-    pub workflow: WorkflowId,
-    /// When it arrives.
-    pub arrival: Time,
-    /// Higher first.
-    pub priority: i32,
-    /// From arrival.
-    pub deadline: Option<Span>,
-    /// How long each node is expected to take at batch 1, in the order of the workflow's nodes.
-    pub executions: Vec<Span>,
 }
 
 /// Why a valid input cannot be run on these GPUs.
@@ -330,32 +303,6 @@ impl Instance {
             part.tasks.extend(tasks);
         }
         part
-    }
-
-    /// Adds a request behind the others.
-    pub fn push_request(&mut self, new: NewRequest) -> RequestId {
-        let id = RequestId::from(self.requests.len());
-        let first_task = TaskId::from(self.tasks.len());
-        self.requests.push(new.at(first_task));
-        let models = &self.workflows[new.workflow].models;
-        let tasks = models.iter().zip(&new.executions).enumerate().map(|(node, (&model, &execution))| Task {
-            execution,
-            request: id,
-            model,
-            workflow: new.workflow,
-            node: node as u32,
-        });
-        self.tasks.extend(tasks);
-        id
-    }
-
-    /// Puts a request in the place of one of the same workflow.
-    pub fn replace_request(&mut self, id: RequestId, new: NewRequest) {
-        assert_eq!(self.requests[id].workflow, new.workflow, "a request's nodes are those of its workflow");
-        for (task, &execution) in self.tasks_of(id).zip(&new.executions) {
-            self.tasks[task].execution = execution;
-        }
-        self.requests[id] = new.at(self.requests[id].first_task);
     }
 
     /// The number of nodes of all requests.

@@ -1,11 +1,10 @@
 //! `gswarm resume`: goes on with a live run that was interrupted.
 
 use crate::failure::Failure;
-use crate::job::{self, Job, LogFormat};
+use crate::job::{self, Inputs, Job, LogFormat};
 use crate::live::{self, JOURNAL, LiveJob, Settings};
 use crate::output;
 use clap::Args;
-use gswarm_core::input::{Source, read_scenario};
 use gswarm_core::report::render_text;
 use gswarm_core::sim::SimOptions;
 use gswarm_exec::journal::{Durability, Journal};
@@ -53,16 +52,14 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     if let Some(file) = &args.backends {
         settings.backends = live::read_backends(file)?;
     }
-    let (config, requests) = (part("config")?, part("requests")?);
+    let inputs = Inputs {
+        config: (settings.config_name.clone(), part("config")?),
+        requests: (settings.requests_name.clone(), part("requests")?),
+    };
     let plan = journal.meta("plan").map_err(failed)?;
     let policy = live::policy_of(&settings)?;
     let mode = live::mode(&settings);
-    let reading = read_scenario(
-        Source { name: &settings.config_name, bytes: &config },
-        Source { name: &settings.requests_name, bytes: &requests },
-        mode,
-    );
-    let scenario = job::accept(reading, true)?;
+    let scenario = inputs.scenario(mode, true)?;
     let instance = job::build(&scenario, &settings.cluster, mode, policy)?;
     let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
     let job = Job { policy, params: settings.params.clone(), sim };

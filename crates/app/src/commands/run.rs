@@ -3,7 +3,7 @@
 use crate::args::{ClusterArgs, InputArgs, not_negative};
 use crate::commands::policies;
 use crate::failure::{Code, Failure};
-use crate::job::{self, Job, LogFormat, Outcome};
+use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::live::{self, LiveJob, Settings};
 use crate::output::{self, count, files, files::Batch, progress::Phase};
 use clap::Args;
@@ -189,7 +189,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             .hint("add --simulate true to run on these servers, or leave --backends away"));
     }
     let shown = !args.quiet && !args.json;
-    let scenario = job::load(&args.input, args.mode, args.quiet, shown)?;
+    let reading = Phase::new("reading the inputs", shown);
+    let inputs = Inputs::read(&args.input)?;
+    let scenario = inputs.scenario(args.mode, args.quiet)?;
+    drop(reading);
+    // Only a journal keeps the text.
+    let inputs = args.simulate.then_some(inputs);
     let preparing = Phase::new("preparing", shown);
     let instance = job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy())?;
     drop(preparing);
@@ -199,8 +204,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             .for_each(|note| output::note(&format!("note: {note}")));
     }
     let job = job_of(args, &instance)?;
-    if args.simulate {
-        return run_live(args, &scenario, &instance, &job, shown);
+    if let Some(inputs) = &inputs {
+        return run_live(args, inputs, &scenario, &instance, &job);
     }
     drop(scenario);
     let outcome = match &args.plan {
@@ -289,10 +294,10 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
 /// The same on servers: everything is written down as it happens, and can be taken up again.
 fn run_live(
     args: &RunArgs,
+    inputs: &Inputs,
     scenario: &Scenario,
     instance: &Instance,
     job: &Job,
-    shown: bool,
 ) -> Result<(), Failure> {
     let Some(file) = &args.backends else {
         return Err(Failure::input("a live run needs to know its servers")
@@ -305,13 +310,13 @@ fn run_live(
         max_attempts: args.faults.max_attempts,
         cluster: args.cluster.over(&scenario.cluster),
         backends: live::read_backends(file)?,
-        config_name: args.input.config.display().to_string(),
-        requests_name: args.input.requests.display().to_string(),
+        config_name: inputs.config.0.clone(),
+        requests_name: inputs.requests.0.clone(),
     };
     live::look_at_backends(&settings, instance)?;
     let plan = args.plan.as_deref().map(files::read).transpose()?;
-    let inputs = [files::read(&args.input.config)?, files::read(&args.input.requests)?];
-    let journal = live::begin(&args.out, &settings, [&inputs[0], &inputs[1]], plan.as_deref())?;
+    let journal = live::begin(&args.out, &settings, inputs, plan.as_deref())?;
+    let shown = !args.quiet && !args.json;
     let run = LiveJob { scenario, instance, settings: &settings, job, plan: plan.as_deref(), shown };
     let (outcome, written) = live::run_and_save(&run, journal, false, &args.out, args.format)?;
     print(args, instance, &outcome, &written)?;

@@ -1,5 +1,6 @@
 //! What a live run is doing, on a terminal: a line for the whole, and one for each GPU.
 
+use crate::output::progress::left;
 use gswarm_core::engine::View;
 use gswarm_core::{GpuId, Time};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -40,13 +41,8 @@ impl Screen {
         let label = &self.label;
         let (whole, each) = self.lines.get_or_insert_with(|| lines(label, total, gpus));
         whole.set_position(done as u64);
-        let left = match done.saturating_sub(before) {
-            0 => "starting".to_owned(),
-            fresh => {
-                let seconds = since.elapsed().as_secs_f64() * (total - done) as f64 / fresh as f64;
-                format!("about {seconds:.0} s left")
-            }
-        };
+        // What an earlier process had done says nothing of how fast this one is.
+        let left = left(since.elapsed(), done.saturating_sub(before), total.saturating_sub(before));
         whole.set_message(format!("{left}, {:.0} s of the run", view.now().seconds()));
         for (gpu, line) in each.iter().enumerate() {
             line.set_message(state(view, GpuId(gpu as u32)));

@@ -58,7 +58,7 @@ impl Drop for Bar {
 }
 
 /// The time that is left if the rest goes as what is done did.
-fn left(elapsed: Duration, done: usize, total: usize) -> String {
+pub fn left(elapsed: Duration, done: usize, total: usize) -> String {
     if done == 0 {
         return "starting".to_string();
     }

@@ -148,6 +148,20 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     bounds
 }
 
+/// The smallest makespan from `low` on that fits, where more time never fits worse; `None` where none can be counted.
+fn smallest(mut low: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let mut high = low.max(1);
+    while !fits(high) {
+        low = high;
+        high = high.checked_mul(2)?;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if fits(middle) { high = middle } else { low = middle + 1 }
+    }
+    Some(high)
+}
+
 /// For each request the least latency that its own tasks leave and the GPU-time of its tasks; and the earliest moment at
 /// which anything can execute.
 pub(crate) fn least_ends(instance: &Instance) -> (Vec<Span>, Vec<u128>, Span) {

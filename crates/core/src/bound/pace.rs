@@ -5,7 +5,7 @@
 //! takes of its GPUs is at least the lower convex hull of the points (slowdown(b), slowdown(b) / b) there. The smallest T for
 //! which what all tasks take, and the idle start, fit into the GPUs is a bound: the area knows no paths, the path no area.
 
-use super::{Bound, Slack, Witness};
+use super::{Bound, Slack, Witness, smallest};
 use crate::id::{IdVec, ModelId};
 use crate::instance::{Instance, Model};
 use crate::time::Span;
@@ -34,15 +34,7 @@ pub(super) fn bound(instance: &Instance, slack: &Slack, least: Span) -> Option<B
     if fits(least.0) {
         return None;
     }
-    let (mut low, mut high) = (least.0, least.0.max(1));
-    while !fits(high) {
-        low = high;
-        high = high.checked_mul(2)?;
-    }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if fits(middle) { high = middle } else { low = middle + 1 }
-    }
+    let high = smallest(least.0, fits)?;
     Some(Bound { value: Span(high), witness: Witness::Pace { work: work(high), idle, gpus } })
 }
 

@@ -6,7 +6,7 @@
 //! can be loaded while another executes, and only the idle start counts.
 
 use super::entry::{entry_costs, load_costs};
-use super::{Bound, Slack, Witness, best_share};
+use super::{Bound, Slack, Witness, best_share, smallest};
 use crate::id::{IdVec, ModelId};
 use crate::instance::{Instance, Residency};
 use crate::time::Span;
@@ -19,15 +19,7 @@ pub(super) fn bound(instance: &Instance, slack: &Slack, work: u128) -> Option<Bo
         work + visits.least_loading(instance, makespan) <= u128::from(makespan) * u128::from(gpus)
     };
     // The smallest makespan that fits: more time never needs more visits, so a search by halves finds it.
-    let (mut low, mut high) = (area, area.max(1));
-    while !fits(high) {
-        low = high;
-        high = high.checked_mul(2)?;
-    }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if fits(middle) { high = middle } else { low = middle + 1 }
-    }
+    let high = smallest(area, fits)?;
     let loading = visits.least_loading(instance, high);
     Some(Bound { value: Span(high), witness: Witness::Switching { work, loading, gpus } })
 }
