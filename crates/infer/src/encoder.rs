@@ -5,7 +5,7 @@
 
 use crate::config::{EncoderConfig, ModelConfig};
 use crate::error::{Error, Result};
-use crate::linear::{Linear, Rows};
+use crate::linear::{Linear, padded};
 use crate::rates::{Average, Estimate};
 use crate::text::tokenizer::TextTokenizer;
 use crate::weights::Weights;
@@ -139,14 +139,14 @@ impl EmbeddingModel {
     }
 
     fn pass(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        let (parts, rows) = (&*self.parts, Rows::Tiled);
+        let parts = &*self.parts;
         let mut tokens: Vec<u32> = texts.concat();
         let mut positions: Vec<u32> = texts.iter().flat_map(|text| 0..text.len() as u32).collect();
-        let padded = rows.padded(tokens.len());
-        tokens.resize(padded, 0);
-        positions.resize(padded, 0);
-        let words = parts.words.index_select(&Tensor::from_vec(tokens, padded, &Device::Cpu)?, 0)?;
-        let places = parts.positions.index_select(&Tensor::from_vec(positions, padded, &Device::Cpu)?, 0)?;
+        let count = padded(tokens.len());
+        tokens.resize(count, 0);
+        positions.resize(count, 0);
+        let words = parts.words.index_select(&Tensor::from_vec(tokens, count, &Device::Cpu)?, 0)?;
+        let places = parts.positions.index_select(&Tensor::from_vec(positions, count, &Device::Cpu)?, 0)?;
         let mut hidden = parts.norm.forward(&(words + places)?.broadcast_add(&parts.segment)?)?;
         for layer in &parts.layers {
             hidden = layer.forward(&hidden, texts, &parts.config)?;
@@ -212,30 +212,29 @@ impl Layer {
     }
 
     fn forward(&self, hidden: &Tensor, texts: &[&[u32]], config: &EncoderConfig) -> Result<Tensor> {
-        let rows = Rows::Tiled;
-        let (padded, width) = hidden.dims2()?;
+        let (count, width) = hidden.dims2()?;
         let head_dim = width / config.heads;
-        let split = |flat: Tensor| flat.reshape((padded, config.heads, head_dim))?.transpose(0, 1)?.contiguous();
-        let query = split((self.query.forward(hidden, rows)? / (head_dim as f64).sqrt())?)?;
-        let key = split(self.key.forward(hidden, rows)?)?;
-        let value = split(self.value.forward(hidden, rows)?)?;
+        let split = |flat: Tensor| flat.reshape((count, config.heads, head_dim))?.transpose(0, 1)?.contiguous();
+        let query = split((self.query.forward(hidden)? / (head_dim as f64).sqrt())?)?;
+        let key = split(self.key.forward(hidden)?)?;
+        let value = split(self.value.forward(hidden)?)?;
         let mut start = 0;
         let mut taken = Vec::with_capacity(texts.len() + 1);
-        for count in texts.iter().map(|text| text.len()) {
-            let own = |all: &Tensor| all.narrow(1, start, count);
+        for own_count in texts.iter().map(|text| text.len()) {
+            let own = |all: &Tensor| all.narrow(1, start, own_count);
             let scores = own(&query)?.matmul(&own(&key)?.transpose(1, 2)?)?;
             let mixed = softmax_last_dim(&scores)?.matmul(&own(&value)?)?;
             taken.push(mixed.transpose(0, 1)?.flatten_from(1)?);
-            start += count;
+            start += own_count;
         }
-        if padded > start {
-            taken.push(Tensor::zeros((padded - start, width), hidden.dtype(), &Device::Cpu)?);
+        if count > start {
+            taken.push(Tensor::zeros((count - start, width), hidden.dtype(), &Device::Cpu)?);
         }
-        let attended = self.output.forward(&Tensor::cat(&taken, 0)?, rows)?;
+        let attended = self.output.forward(&Tensor::cat(&taken, 0)?)?;
         let hidden = self.attention_norm.forward(&(attended + hidden)?)?;
-        let inner = self.up.forward(&hidden, rows)?;
+        let inner = self.up.forward(&hidden)?;
         let inner = if config.gelu_tanh { inner.gelu()? } else { inner.gelu_erf()? };
-        Ok(self.output_norm.forward(&(self.down.forward(&inner, rows)? + hidden)?)?)
+        Ok(self.output_norm.forward(&(self.down.forward(&inner)? + hidden)?)?)
     }
 }
 

@@ -10,7 +10,7 @@
 //! Instances made from the same [`Weights`] share the tensors, which nobody changes; what an instance has of its own are
 //! its thread, its queue and the key-value caches of what it is generating.
 //!
-//! A request gets the same tokens whatever shares its batch, bit for bit: see `linear.rs` for how.
+//! A request gets the same tokens whatever shares its batch, bit for bit: `linear.rs` says how.
 //!
 //! ```no_run
 //! use gswarm_infer::{Engine, EngineOptions, GenerateRequest, LanguageModel, Store, Weights};

@@ -3,6 +3,7 @@
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::linear::for_products;
 use crate::text::chat::ChatTemplate;
 use crate::text::tokenizer::TextTokenizer;
 use candle_core::{DType, Device, Tensor};
@@ -144,6 +145,9 @@ fn read_tensors(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<()
         let mut bytes = vec![0; info.data_offsets.1 - info.data_offsets.0];
         read_exact(&mut file, &mut bytes, path)?;
         let tensor = Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?.to_dtype(DType::F32)?;
+        // Tables are looked up by row; all other matrices are only multiplied with.
+        let is_table = name.contains("embed");
+        let tensor = if tensor.rank() == 2 && !is_table { for_products(&tensor)? } else { tensor };
         tensors.insert(name, tensor);
     }
     Ok(())

@@ -3,9 +3,9 @@
 use super::cache::LayerCache;
 use crate::config::DecoderConfig;
 use crate::error::Result;
-use crate::linear::{Linear, Rows};
+use crate::linear::Linear;
 use crate::weights::Weights;
-use candle_core::{D, Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::softmax_last_dim;
 use candle_nn::rotary_emb::rope_thd;
 
@@ -70,15 +70,14 @@ impl Attention {
     pub(super) fn project(
         &self,
         input: &Tensor,
-        rows: Rows,
         cos: &Tensor,
         sin: &Tensor,
     ) -> candle_core::Result<(Tensor, Tensor, Tensor)> {
         let count = input.dim(0)?;
         let split = |flat: Tensor, heads: usize| flat.reshape((1, count, heads, self.head_dim));
-        let query = rope_thd(&split(self.query.forward(input, rows)?, self.heads)?, cos, sin)?.squeeze(0)?;
-        let key = rope_thd(&split(self.key.forward(input, rows)?, self.kv_heads)?, cos, sin)?.squeeze(0)?;
-        let value = split(self.value.forward(input, rows)?, self.kv_heads)?.squeeze(0)?;
+        let query = rope_thd(&split(self.query.forward(input)?, self.heads)?, cos, sin)?.squeeze(0)?;
+        let key = rope_thd(&split(self.key.forward(input)?, self.kv_heads)?, cos, sin)?.squeeze(0)?;
+        let value = split(self.value.forward(input)?, self.kv_heads)?.squeeze(0)?;
         Ok((query, key, value))
     }
 
@@ -110,23 +109,21 @@ impl Attention {
         taken.reshape((self.heads, count, self.head_dim))?.transpose(0, 1)?.flatten_from(1)
     }
 
-    /// All rows back to the width of the residual stream.
+    /// All rows back to the width of the residual stream, `count` of them with those that only fill up.
     pub(super) fn output(
         &self,
         mut taken: Vec<Tensor>,
-        padded: usize,
-        rows: Rows,
+        count: usize,
     ) -> candle_core::Result<Tensor> {
-        let mut count = 0;
+        let mut filled = 0;
         for part in &taken {
-            count += part.dim(0)?;
+            filled += part.dim(0)?;
         }
-        if padded > count {
+        if count > filled {
             let width = self.heads * self.head_dim;
-            taken.push(Tensor::zeros((padded - count, width), taken[0].dtype(), &Device::Cpu)?);
+            taken.push(Tensor::zeros((count - filled, width), DType::F32, &Device::Cpu)?);
         }
         let all = Tensor::cat(&taken, 0)?;
-        debug_assert_eq!(all.dim(D::Minus2)?, padded);
-        self.output.forward(&all, rows)
+        self.output.forward(&all)
     }
 }

@@ -11,7 +11,7 @@ pub use cache::Sequence;
 
 use crate::config::{DecoderConfig, ModelConfig};
 use crate::error::{Error, Result};
-use crate::linear::{Linear, Rows};
+use crate::linear::{Linear, padded};
 use crate::text::chat::ChatTemplate;
 use crate::text::tokenizer::TextTokenizer;
 use crate::weights::Weights;
@@ -57,7 +57,7 @@ impl LanguageModel {
         let width = config.hidden_size;
         let embedding = weights.tensor("model.embed_tokens.weight", &[config.vocab_size, width])?;
         let head = match config.tied {
-            true => Linear::shared(embedding.clone()),
+            true => Linear::of_table(&embedding)?,
             false => Linear::read(weights, "lm_head", width, config.vocab_size, false)?,
         };
         let layers = (0..config.layers).map(|layer| Layer::read(weights, config, layer));
@@ -105,13 +105,13 @@ impl LanguageModel {
 
     /// Reads a piece of a text; with `scores`, gives those of the token that comes next.
     pub fn read(&self, sequence: &mut Sequence, tokens: &[u32], scores: bool) -> Result<Option<Vec<f32>>> {
-        let hidden = self.forward(&mut [(sequence, tokens)], Rows::Whole)?;
+        let hidden = self.forward(&mut [(sequence, tokens)])?;
         if !scores {
             return Ok(None);
         }
         let last = hidden.narrow(0, tokens.len() - 1, 1)?;
-        let scores = self.parts.head.forward(&last, Rows::Whole)?;
-        Ok(Some(scores.flatten_all()?.to_vec1()?))
+        let scores = self.parts.head.forward(&last.pad_with_zeros(0, 0, 1)?)?;
+        Ok(Some(scores.get(0)?.to_vec1()?))
     }
 
     /// Adds one token to each of several texts in one pass, and gives the scores of what comes next in each.
@@ -120,14 +120,14 @@ impl LanguageModel {
         let tokens: Vec<[u32; 1]> = rows.iter().map(|(_, token)| [*token]).collect();
         let mut pieces: Vec<(&mut Sequence, &[u32])> =
             rows.iter_mut().zip(&tokens).map(|((sequence, _), token)| (&mut **sequence, &token[..])).collect();
-        let hidden = self.forward(&mut pieces, Rows::Tiled)?;
-        let scores = self.parts.head.forward(&hidden, Rows::Tiled)?;
+        let hidden = self.forward(&mut pieces)?;
+        let scores = self.parts.head.forward(&hidden)?;
         Ok(scores.narrow(0, 0, count)?.to_vec2()?)
     }
 
     /// One pass over pieces of texts. Sequences grow only when all of it went well, so that a pass that failed can be
     /// repeated.
-    fn forward(&self, pieces: &mut [(&mut Sequence, &[u32])], rows: Rows) -> Result<Tensor> {
+    fn forward(&self, pieces: &mut [(&mut Sequence, &[u32])]) -> Result<Tensor> {
         let parts = &*self.parts;
         let mut tokens = Vec::new();
         let mut positions = Vec::new();
@@ -141,24 +141,24 @@ impl LanguageModel {
         if tokens.is_empty() || tokens.iter().any(|&token| token as usize >= parts.config.vocab_size) {
             return Err(Error::Request("there is no token, or one that the model does not know".to_string()));
         }
-        let padded = rows.padded(tokens.len());
-        tokens.resize(padded, 0);
-        positions.resize(padded, 0);
+        let count = padded(tokens.len());
+        tokens.resize(count, 0);
+        positions.resize(count, 0);
         let (cos, sin) = parts.rope.at(&positions)?;
-        let ids = Tensor::from_vec(tokens, padded, &Device::Cpu)?;
+        let ids = Tensor::from_vec(tokens, count, &Device::Cpu)?;
         let mut hidden = parts.embedding.index_select(&ids, 0)?;
         let eps = parts.config.norm_eps as f32;
         for (at, layer) in parts.layers.iter().enumerate() {
             let normed = rms_norm(&hidden, &layer.attention_norm, eps)?;
-            let (query, key, value) = layer.attention.project(&normed, rows, &cos, &sin)?;
+            let (query, key, value) = layer.attention.project(&normed, &cos, &sin)?;
             let mut outputs = Vec::with_capacity(spans.len() + 1);
             for ((sequence, _), span) in pieces.iter_mut().zip(&spans) {
                 let cache = sequence.layer(at);
                 outputs.push(layer.attention.attend(&query, &key, &value, cache, span)?);
             }
-            hidden = (hidden + layer.attention.output(outputs, padded, rows)?)?;
+            hidden = (hidden + layer.attention.output(outputs, count)?)?;
             let normed = rms_norm(&hidden, &layer.mlp_norm, eps)?;
-            hidden = (hidden + layer.feed_forward(&normed, rows)?)?;
+            hidden = (hidden + layer.feed_forward(&normed)?)?;
         }
         for (sequence, piece) in pieces.iter_mut() {
             sequence.grow(piece.len());
@@ -181,8 +181,8 @@ impl Layer {
         })
     }
 
-    fn feed_forward(&self, input: &Tensor, rows: Rows) -> candle_core::Result<Tensor> {
-        let gated = (silu(&self.gate.forward(input, rows)?)? * self.up.forward(input, rows)?)?;
-        self.down.forward(&gated, rows)
+    fn feed_forward(&self, input: &Tensor) -> candle_core::Result<Tensor> {
+        let gated = (silu(&self.gate.forward(input)?)? * self.up.forward(input)?)?;
+        self.down.forward(&gated)
     }
 }

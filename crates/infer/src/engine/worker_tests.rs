@@ -22,7 +22,7 @@ struct Counting {
 }
 
 const ERROR: u32 = 200;
-const PANIC: u32 = 201;
+const PANIC: u32 = 220;
 
 fn after(token: u32) -> Result<Vec<f32>> {
     match token {

@@ -15,8 +15,17 @@ pub struct Place(TempDir);
 
 impl Place {
     pub fn new(kind: ModelKind) -> Place {
+        Place::of(kind, ModelSize::Tiny)
+    }
+
+    /// A language model of the larger size.
+    pub fn small() -> Place {
+        Place::of(ModelKind::Language, ModelSize::Small)
+    }
+
+    fn of(kind: ModelKind, size: ModelSize) -> Place {
         let place = Place(tempfile::tempdir().unwrap());
-        for (name, bytes) in model_files(kind, ModelSize::Tiny, 7).unwrap() {
+        for (name, bytes) in model_files(kind, size, 7).unwrap() {
             std::fs::write(place.path(name), bytes).unwrap();
         }
         place
