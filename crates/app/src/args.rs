@@ -1,6 +1,8 @@
 //! The command line: what every command shares.
 
-use crate::commands::{bound, check, completions, explain, generate, plan, policies, run, sample, size};
+use crate::commands::{
+    bound, check, completions, explain, generate, models, plan, policies, run, sample, size,
+};
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -59,6 +61,8 @@ pub enum Command {
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
+    /// Make small models to try things with, and list the models of a folder
+    Models(models::ModelsArgs),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
     /// Print a completion script for a shell

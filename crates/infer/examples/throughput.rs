@@ -35,7 +35,11 @@ fn main() -> Outcome<()> {
 fn report(folder: &Path) -> Outcome<()> {
     let start = Instant::now();
     let weights = Weights::load(folder)?;
-    println!("  loaded {:.1} MB in {:.1} ms", weights.bytes() as f64 / 1e6, start.elapsed().as_secs_f64() * 1e3);
+    println!(
+        "  loaded {:.1} MB in {:.1} ms",
+        weights.bytes() as f64 / 1e6,
+        start.elapsed().as_secs_f64() * 1e3
+    );
     match weights.config() {
         ModelConfig::Decoder(_) => generate(&weights),
         ModelConfig::Encoder(_) => embed(&weights),

@@ -122,9 +122,9 @@ impl EmbeddingModel {
             let tokens = self.tokenizer.encode(text.as_ref(), true)?;
             match tokens.len() {
                 0 => Err(Error::Request(format!("text {at} has no tokens"))),
-                count if count > most => {
-                    Err(Error::Request(format!("text {at} has {count} tokens; the model takes {most} at most")))
-                }
+                count if count > most => Err(Error::Request(format!(
+                    "text {at} has {count} tokens; the model takes {most} at most"
+                ))),
                 _ => Ok(tokens),
             }
         };
@@ -179,8 +179,10 @@ impl Parts {
         // Models saved with a task's head have everything one level down.
         let prefix = if weights.has("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
         let (width, eps) = (config.hidden_size, config.norm_eps as f32);
-        let table = |name: &str, rows| weights.tensor(&format!("{prefix}embeddings.{name}.weight"), &[rows, width]);
-        let layers = (0..config.layers).map(|at| Layer::read(weights, config, &format!("{prefix}encoder.layer.{at}")));
+        let table =
+            |name: &str, rows| weights.tensor(&format!("{prefix}embeddings.{name}.weight"), &[rows, width]);
+        let layers =
+            (0..config.layers).map(|at| Layer::read(weights, config, &format!("{prefix}encoder.layer.{at}")));
         Ok(Parts {
             words: table("word_embeddings", config.vocab_size)?,
             positions: table("position_embeddings", config.max_positions)?,
@@ -214,7 +216,8 @@ impl Layer {
     fn forward(&self, hidden: &Tensor, texts: &[&[u32]], config: &EncoderConfig) -> Result<Tensor> {
         let (count, width) = hidden.dims2()?;
         let head_dim = width / config.heads;
-        let split = |flat: Tensor| flat.reshape((count, config.heads, head_dim))?.transpose(0, 1)?.contiguous();
+        let split =
+            |flat: Tensor| flat.reshape((count, config.heads, head_dim))?.transpose(0, 1)?.contiguous();
         let query = split((self.query.forward(hidden)? / (head_dim as f64).sqrt())?)?;
         let key = split(self.key.forward(hidden)?)?;
         let value = split(self.value.forward(hidden)?)?;

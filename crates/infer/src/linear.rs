@@ -32,7 +32,13 @@ pub(crate) struct Linear {
 
 impl Linear {
     /// Reads `NAME.weight`, and `NAME.bias` where there has to be one.
-    pub(crate) fn read(weights: &Weights, name: &str, inputs: usize, outputs: usize, bias: bool) -> Result<Linear> {
+    pub(crate) fn read(
+        weights: &Weights,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+        bias: bool,
+    ) -> Result<Linear> {
         let weight = weights.tensor(&format!("{name}.weight"), &[outputs, inputs])?;
         let bias = bias.then(|| weights.tensor(&format!("{name}.bias"), &[outputs])).transpose()?;
         Ok(Linear { weight, bias })
@@ -51,7 +57,8 @@ impl Linear {
             input.matmul(&weight)?
         } else {
             let block = |start: usize| input.narrow(0, start, BLOCK.min(count - start))?.matmul(&weight);
-            let blocks = (0..count).step_by(BLOCK).map(block).collect::<candle_core::Result<Vec<Tensor>>>()?;
+            let blocks =
+                (0..count).step_by(BLOCK).map(block).collect::<candle_core::Result<Vec<Tensor>>>()?;
             Tensor::cat(&blocks, 0)?
         };
         match &self.bias {
@@ -68,7 +75,9 @@ mod tests {
 
     #[test]
     fn no_block_has_one_row() {
-        for (count, expected) in [(1, 2), (2, 2), (3, 3), (64, 64), (65, 66), (66, 66), (128, 128), (129, 130)] {
+        for (count, expected) in
+            [(1, 2), (2, 2), (3, 3), (64, 64), (65, 66), (66, 66), (128, 128), (129, 130)]
+        {
             assert_eq!(padded(count), expected);
         }
     }
@@ -81,10 +90,15 @@ mod tests {
             let layer = Linear { weight: for_products(&weight).unwrap(), bias: None };
             let rows = Tensor::randn(0f32, 1.0, (130, inputs), &Device::Cpu).unwrap();
             let all: Vec<Vec<f32>> = layer.forward(&rows).unwrap().to_vec2().unwrap();
-            for (start, count) in [(0, 2), (1, 2), (7, 3), (128, 2), (60, 8), (13, 63), (60, 64), (2, 66), (0, 100)] {
+            for (start, count) in
+                [(0, 2), (1, 2), (7, 3), (128, 2), (60, 8), (13, 63), (60, 64), (2, 66), (0, 100)]
+            {
                 let some = rows.narrow(0, start, count).unwrap().contiguous().unwrap();
                 let some: Vec<Vec<f32>> = layer.forward(&some).unwrap().to_vec2().unwrap();
-                assert!(some[..] == all[start..start + count], "{inputs}x{outputs}: {count} rows from {start}");
+                assert!(
+                    some[..] == all[start..start + count],
+                    "{inputs}x{outputs}: {count} rows from {start}"
+                );
             }
         }
     }

@@ -85,7 +85,9 @@ impl Rates {
         let above = (rows..=self.steps.len()).find_map(|count| self.steps[count - 1].get());
         match (below, above) {
             (Some((count, seconds)), None) => seconds * rows as f64 / count as f64,
-            (Some((count, seconds)), Some(above)) => (seconds * rows as f64 / count as f64).min(above.max(seconds)),
+            (Some((count, seconds)), Some(above)) => {
+                (seconds * rows as f64 / count as f64).min(above.max(seconds))
+            }
             (None, Some(above)) => above,
             (None, None) => 0.0,
         }

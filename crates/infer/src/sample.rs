@@ -89,7 +89,11 @@ mod tests {
         let total: f64 = SCORES.iter().map(|&score| f64::from(score).exp()).sum();
         for (token, &score) in SCORES.iter().enumerate() {
             let expected = f64::from(score).exp() / total;
-            assert!((share(token as u32) - expected).abs() < 0.1, "{token}: {} {expected}", share(token as u32));
+            assert!(
+                (share(token as u32) - expected).abs() < 0.1,
+                "{token}: {} {expected}",
+                share(token as u32)
+            );
         }
     }
 

@@ -43,7 +43,8 @@ impl Weights {
         for path in tensor_files(folder)? {
             read_tensors(&path, &mut tensors)?;
         }
-        let bytes = tensors.values().map(|tensor| (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64);
+        let bytes =
+            tensors.values().map(|tensor| (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64);
         let bytes = bytes.sum();
         Ok(Weights {
             folder: folder.to_path_buf(),
@@ -92,7 +93,8 @@ impl Weights {
             return Err(Error::invalid(&path(), format!("the tensor {name} is missing")));
         };
         if tensor.dims() != shape {
-            let reason = format!("the tensor {name} is {:?}, where config.json asks for {shape:?}", tensor.dims());
+            let reason =
+                format!("the tensor {name} is {:?}, where config.json asks for {shape:?}", tensor.dims());
             return Err(Error::invalid(&path(), reason));
         }
         Ok(tensor.clone())
@@ -144,7 +146,8 @@ fn read_tensors(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<()
         };
         let mut bytes = vec![0; info.data_offsets.1 - info.data_offsets.0];
         read_exact(&mut file, &mut bytes, path)?;
-        let tensor = Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?.to_dtype(DType::F32)?;
+        let tensor =
+            Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?.to_dtype(DType::F32)?;
         // Tables are looked up by row; all other matrices are only multiplied with.
         let is_table = name.contains("embed");
         let tensor = if tensor.rank() == 2 && !is_table { for_products(&tensor)? } else { tensor };

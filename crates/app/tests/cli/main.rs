@@ -4,6 +4,7 @@ mod check;
 mod examples;
 mod explain;
 mod generate;
+mod models;
 mod plan;
 mod readme;
 mod run;

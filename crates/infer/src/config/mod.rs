@@ -140,7 +140,8 @@ impl ModelConfig {
                 // Chat models end a turn with a token that only this file names.
                 let generation = folder.join("generation_config.json");
                 if let Some(json) = files::read_json_if_there(&generation)? {
-                    let more = Fields { path: &generation, json: &json }.tokens("eos_token_id", config.vocab_size)?;
+                    let more = Fields { path: &generation, json: &json }
+                        .tokens("eos_token_id", config.vocab_size)?;
                     config.eos.extend(more);
                     config.eos.sort_unstable();
                     config.eos.dedup();
@@ -235,7 +236,8 @@ fn rope_scaling(fields: &Fields<'_>) -> Result<RopeScaling> {
         "default" => Ok(RopeScaling::None),
         "linear" => Ok(RopeScaling::Linear(inner.positive("factor", 1.0)?)),
         "llama3" => {
-            let (low, high) = (inner.positive("low_freq_factor", 1.0)?, inner.positive("high_freq_factor", 4.0)?);
+            let (low, high) =
+                (inner.positive("low_freq_factor", 1.0)?, inner.positive("high_freq_factor", 4.0)?);
             if high <= low {
                 return Err(fields.wrong("high_freq_factor is not above low_freq_factor"));
             }

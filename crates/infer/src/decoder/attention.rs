@@ -103,18 +103,15 @@ impl Attention {
         let mut scores = (query.matmul(&keys.transpose(1, 2)?)? * scale)?;
         if let Some(mask) = &span.mask {
             let shape = (self.kv_heads, group, count, total);
-            scores = scores.reshape(shape)?.broadcast_add(mask)?.reshape((self.kv_heads, group * count, total))?;
+            scores =
+                scores.reshape(shape)?.broadcast_add(mask)?.reshape((self.kv_heads, group * count, total))?;
         }
         let taken = softmax_last_dim(&scores)?.matmul(&values)?;
         taken.reshape((self.heads, count, self.head_dim))?.transpose(0, 1)?.flatten_from(1)
     }
 
     /// All rows back to the width of the residual stream, `count` of them with those that only fill up.
-    pub(super) fn output(
-        &self,
-        mut taken: Vec<Tensor>,
-        count: usize,
-    ) -> candle_core::Result<Tensor> {
+    pub(super) fn output(&self, mut taken: Vec<Tensor>, count: usize) -> candle_core::Result<Tensor> {
         let mut filled = 0;
         for part in &taken {
             filled += part.dim(0)?;

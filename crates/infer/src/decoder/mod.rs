@@ -118,8 +118,11 @@ impl LanguageModel {
     pub fn step(&self, rows: &mut [(&mut Sequence, u32)]) -> Result<Vec<Vec<f32>>> {
         let count = rows.len();
         let tokens: Vec<[u32; 1]> = rows.iter().map(|(_, token)| [*token]).collect();
-        let mut pieces: Vec<(&mut Sequence, &[u32])> =
-            rows.iter_mut().zip(&tokens).map(|((sequence, _), token)| (&mut **sequence, &token[..])).collect();
+        let mut pieces: Vec<(&mut Sequence, &[u32])> = rows
+            .iter_mut()
+            .zip(&tokens)
+            .map(|((sequence, _), token)| (&mut **sequence, &token[..]))
+            .collect();
         let hidden = self.forward(&mut pieces)?;
         let scores = self.parts.head.forward(&hidden)?;
         Ok(scores.narrow(0, 0, count)?.to_vec2()?)

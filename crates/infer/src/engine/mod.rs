@@ -59,6 +59,7 @@ pub struct Load {
 struct Shared {
     stop: AtomicBool,
     running: AtomicUsize,
+    waiting: AtomicUsize,
     finished: AtomicUsize,
     tokens: AtomicUsize,
     steps: AtomicUsize,
@@ -70,7 +71,7 @@ pub struct Engine {
     model: LanguageModel,
     options: EngineOptions,
     shared: Arc<Shared>,
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: Option<mpsc::UnboundedSender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -85,10 +86,12 @@ impl Engine {
         };
         let shared = Arc::new(Shared::new(options.max_batch));
         worker::measure(&model, &options, &shared.rates)?;
-        let (jobs, queue) = mpsc::channel(options.max_waiting);
+        let (jobs, queue) = mpsc::unbounded_channel();
         let worker = Worker::new(model.clone(), model.shared_tokenizer(), options, shared.clone());
-        let thread = std::thread::Builder::new().name("gswarm-engine".to_string()).spawn(|| worker.run(queue));
-        let thread = thread.map_err(|error| Error::Compute(format!("no thread could be started: {error}")))?;
+        let thread =
+            std::thread::Builder::new().name("gswarm-engine".to_string()).spawn(|| worker.run(queue));
+        let thread =
+            thread.map_err(|error| Error::Compute(format!("no thread could be started: {error}")))?;
         Ok(Engine { model, options, shared, jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -105,10 +108,9 @@ impl Engine {
     /// What it is doing.
     pub fn load(&self) -> Load {
         let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
-        let waiting = self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity());
         Load {
             running: count(&self.shared.running),
-            waiting,
+            waiting: count(&self.shared.waiting),
             finished: count(&self.shared.finished),
             tokens: count(&self.shared.tokens),
             steps: count(&self.shared.steps),
@@ -132,10 +134,11 @@ impl Engine {
             submitted: Instant::now(),
         };
         let Some(jobs) = &self.jobs else { return Err(Error::Stopped) };
-        jobs.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Error::Full { waiting: self.options.max_waiting },
-            mpsc::error::TrySendError::Closed(_) => Error::Stopped,
-        })?;
+        let most = self.options.max_waiting;
+        let one_more = |waiting: usize| (waiting < most).then_some(waiting + 1);
+        let counted = self.shared.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        counted.map_err(|waiting| Error::Full { waiting })?;
+        jobs.send(job).map_err(|_| Error::Stopped)?;
         Ok(Completion::new(receiver))
     }
 
@@ -167,9 +170,12 @@ impl Engine {
         }
         let most = self.options.max_context;
         match prompt.len() {
-            0 => Err(Error::Request("the prompt is empty, and the model has no token to begin with".to_string())),
+            0 => Err(Error::Request(
+                "the prompt is empty, and the model has no token to begin with".to_string(),
+            )),
             count if count >= most => {
-                let reason = format!("the prompt has {count} tokens; with the answer there is room for {most}");
+                let reason =
+                    format!("the prompt has {count} tokens; with the answer there is room for {most}");
                 Err(Error::Request(reason))
             }
             count => Ok((prompt, request.max_tokens.min(most - count))),
@@ -193,6 +199,7 @@ impl Shared {
         Shared {
             stop: AtomicBool::new(false),
             running: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
             tokens: AtomicUsize::new(0),
             steps: AtomicUsize::new(0),

@@ -97,7 +97,11 @@ impl<S> Row<S> {
     }
 
     /// Chooses a token by the model's scores and sends it; gives why the answer ended, if it did.
-    pub(super) fn accept(&mut self, scores: &[f32], tokenizer: &TextTokenizer) -> Result<Option<FinishReason>> {
+    pub(super) fn accept(
+        &mut self,
+        scores: &[f32],
+        tokenizer: &TextTokenizer,
+    ) -> Result<Option<FinishReason>> {
         let token = self.sampler.next(scores)?;
         self.first.get_or_insert_with(Instant::now);
         self.last = token;

@@ -6,11 +6,12 @@ use crate::error::{Error, Result};
 use crate::rates::Rates;
 use crate::request::FinishReason;
 use crate::text::tokenizer::TextTokenizer;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 /// What the loop needs of a model; in tests also one that fails on purpose.
 pub(super) trait Decoder: Send + 'static {
@@ -32,6 +33,8 @@ pub(super) struct Worker<D: Decoder> {
     shared: Arc<Shared>,
     /// In the order in which they joined.
     rows: Vec<Row<D::Sequence>>,
+    /// In the order in which they came.
+    waiting: VecDeque<Job>,
 }
 
 impl<D: Decoder> Worker<D> {
@@ -41,11 +44,11 @@ impl<D: Decoder> Worker<D> {
         options: EngineOptions,
         shared: Arc<Shared>,
     ) -> Worker<D> {
-        Worker { model, tokenizer, options, shared, rows: Vec::new() }
+        Worker { model, tokenizer, options, shared, rows: Vec::new(), waiting: VecDeque::new() }
     }
 
     /// Until it is stopped, or nobody can send requests any more and all are answered.
-    pub(super) fn run(mut self, mut jobs: Receiver<Job>) {
+    pub(super) fn run(mut self, mut jobs: UnboundedReceiver<Job>) {
         while !self.stopped() && self.admit(&mut jobs) {
             self.read_chunk();
             self.step();
@@ -54,43 +57,44 @@ impl<D: Decoder> Worker<D> {
         jobs.close();
         self.rows.drain(..).for_each(|row| row.fail(Error::Stopped));
         while let Ok(job) = jobs.try_recv() {
-            job.fail(Error::Stopped);
+            self.waiting.push_back(job);
         }
+        self.waiting.drain(..).for_each(|job| job.fail(Error::Stopped));
         self.shared.running.store(0, Ordering::Relaxed);
+        self.shared.waiting.store(0, Ordering::Relaxed);
     }
 
     fn stopped(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// Lets go of those that nobody waits for, and takes in others while there are places. Waits where there is nothing
-    /// to do; `false` when nothing more can come.
-    fn admit(&mut self, jobs: &mut Receiver<Job>) -> bool {
+    /// Lets go of those that nobody waits for, and takes in others while there are places. Where there is nothing to do
+    /// it waits; `false` when nothing more can come.
+    fn admit(&mut self, jobs: &mut UnboundedReceiver<Job>) -> bool {
         self.rows.retain(|row| !row.abandoned());
-        while self.rows.len() < self.options.max_batch {
-            let job = match self.rows.is_empty() {
-                true => {
-                    self.shared.running.store(0, Ordering::Relaxed);
-                    match jobs.blocking_recv() {
-                        Some(job) => job,
-                        None => return false,
-                    }
-                }
-                false => match jobs.try_recv() {
-                    Ok(job) => job,
-                    Err(_) => break,
-                },
-            };
-            if self.stopped() {
-                job.fail(Error::Stopped);
-                return false;
+        loop {
+            while let Ok(job) = jobs.try_recv() {
+                self.waiting.push_back(job);
             }
-            if !job.abandoned() {
+            let before = self.waiting.len();
+            self.waiting.retain(|job| !job.abandoned());
+            let mut gone = before - self.waiting.len();
+            while self.rows.len() < self.options.max_batch {
+                let Some(job) = self.waiting.pop_front() else { break };
                 self.rows.push(Row::new(job, self.model.begin()));
+                gone += 1;
+            }
+            // A request is counted as running before it no longer counts as waiting: it is never nowhere.
+            self.shared.running.store(self.rows.len(), Ordering::Relaxed);
+            self.shared.waiting.fetch_sub(gone, Ordering::Relaxed);
+            if !self.rows.is_empty() {
+                return true;
+            }
+            match jobs.blocking_recv() {
+                Some(job) => self.waiting.push_back(job),
+                None => return false,
             }
         }
-        self.shared.running.store(self.rows.len(), Ordering::Relaxed);
-        true
     }
 
     /// Reads the next chunk of the prompt that has waited longest.
@@ -128,7 +132,9 @@ impl<D: Decoder> Worker<D> {
             }
             // One of them is at fault: each goes alone, so that the others do not suffer for it.
             Err(error) if inputs.len() == 1 => vec![Err(error)],
-            Err(_) => inputs.iter_mut().map(|(sequence, token)| alone(&self.model, sequence, *token)).collect(),
+            Err(_) => {
+                inputs.iter_mut().map(|(sequence, token)| alone(&self.model, sequence, *token)).collect()
+            }
         };
         self.shared.steps.fetch_add(1, Ordering::Relaxed);
         let outcomes = writing.into_iter().zip(scores).map(|(at, scores)| {
@@ -182,7 +188,7 @@ fn attempt<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// that follow; it does not count.
 pub(super) fn measure<D: Decoder>(model: &D, options: &EngineOptions, rates: &Rates) -> Result<()> {
     let tokens = vec![0; options.prefill_chunk.min(32).min(options.max_context / 2).max(1)];
-    model.read(&mut model.begin(), &tokens, true)?;
+    attempt(|| model.read(&mut model.begin(), &tokens, true))?;
     let start = Instant::now();
     model.read(&mut model.begin(), &tokens, true)?;
     rates.was_read(tokens.len(), start.elapsed().as_secs_f64());

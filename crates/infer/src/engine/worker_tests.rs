@@ -82,10 +82,12 @@ fn run(jobs: Vec<Job>, max_batch: usize) -> (Vec<usize>, Arc<Shared>) {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::new(Shared::new(max_batch));
     let options = EngineOptions { max_batch, prefill_chunk: 2, ..EngineOptions::default() };
-    let (sender, receiver) = mpsc::channel(jobs.len().max(1));
-    jobs.into_iter().for_each(|job| sender.try_send(job).ok().unwrap());
+    let (sender, receiver) = mpsc::unbounded_channel();
+    shared.waiting.store(jobs.len(), Ordering::Relaxed);
+    jobs.into_iter().for_each(|job| sender.send(job).ok().unwrap());
     drop(sender);
     Worker::new(Counting { steps: steps.clone() }, tokenizer(), options, shared.clone()).run(receiver);
+    assert_eq!(shared.waiting.load(Ordering::Relaxed), 0);
     (steps.lock().unwrap().clone(), shared)
 }
 
@@ -101,7 +103,8 @@ fn ids(mut completion: Completion) -> (Vec<u32>, Option<Event>) {
 
 #[test]
 fn rows_join_and_leave_between_steps() {
-    let (jobs, answers): (Vec<_>, Vec<_>) = [(10, 6), (20, 2), (30, 4)].map(|(a, b)| job(a, b)).into_iter().unzip();
+    let (jobs, answers): (Vec<_>, Vec<_>) =
+        [(10, 6), (20, 2), (30, 4)].map(|(a, b)| job(a, b)).into_iter().unzip();
     let (steps, shared) = run(jobs, 2);
     for ((first, count), answer) in [(10, 6), (20, 2), (30, 4)].into_iter().zip(answers) {
         let (ids, last) = ids(answer);
@@ -124,7 +127,9 @@ fn a_request_that_fails_fails_alone() {
         let (written, last) = answers.next().unwrap();
         // It fails in the step in which it would have to read the token that nobody can read.
         assert_eq!(written, [poison - 2, poison - 1, poison]);
-        assert!(matches!(&last, Some(Event::Failed(Error::Compute(reason))) if reason.contains("on purpose")));
+        assert!(
+            matches!(&last, Some(Event::Failed(Error::Compute(reason))) if reason.contains("on purpose"))
+        );
         let (written, last) = answers.next().unwrap();
         assert!(written.is_empty() && matches!(last, Some(Event::Failed(_))));
         assert_eq!(answers.next().unwrap().0.len(), 8);
@@ -148,5 +153,7 @@ fn the_end_of_a_text_ends_the_answer() {
     run(vec![job], 1);
     let (ids, last) = ids(answer);
     assert_eq!(ids, [253, 254, 255]);
-    assert!(matches!(last, Some(Event::Done(done)) if done.reason == FinishReason::EndOfText && done.new_tokens == 3));
+    assert!(
+        matches!(last, Some(Event::Done(done)) if done.reason == FinishReason::EndOfText && done.new_tokens == 3)
+    );
 }

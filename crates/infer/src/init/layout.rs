@@ -34,7 +34,11 @@ impl Draw {
     }
 
     fn table(&mut self, name: &str, rows: usize, width: usize, spread: f32) -> Numbers {
-        Numbers { name: name.to_string(), shape: vec![rows, width], values: self.numbers(rows * width, spread) }
+        Numbers {
+            name: name.to_string(),
+            shape: vec![rows, width],
+            values: self.numbers(rows * width, spread),
+        }
     }
 }
 

@@ -58,9 +58,12 @@ struct Numbers {
 }
 
 fn pack(tensors: &[Numbers]) -> Result<Vec<u8>> {
-    let damaged = |error: safetensors::SafeTensorError| Error::Compute(format!("the tensors do not pack: {error}"));
-    let bytes: Vec<Vec<u8>> =
-        tensors.iter().map(|tensor| tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect()).collect();
+    let damaged =
+        |error: safetensors::SafeTensorError| Error::Compute(format!("the tensors do not pack: {error}"));
+    let bytes: Vec<Vec<u8>> = tensors
+        .iter()
+        .map(|tensor| tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect())
+        .collect();
     let mut views = Vec::with_capacity(tensors.len());
     for (tensor, bytes) in tensors.iter().zip(&bytes) {
         let view = TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).map_err(damaged)?;

@@ -71,7 +71,8 @@ impl Vocabulary {
             json!({"id": id, "content": SPECIAL[id as usize], "single_word": false, "lstrip": false,
                    "rstrip": false, "normalized": false, "special": true})
         };
-        let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+        let bytes =
+            json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
         let token = |id: u32| json!({"SpecialToken": {"id": SPECIAL[id as usize], "type_id": 0}});
         let text = json!({"Sequence": {"id": "A", "type_id": 0}});
         let (single, used) = match self.kind {
@@ -151,6 +152,8 @@ mod tests {
     fn words_end_in_tokens_of_their_own() {
         let vocabulary = Vocabulary::new(ModelKind::Language);
         let the = vocabulary.tokens.iter().position(|token| token == "Ġthe").unwrap();
-        assert!(vocabulary.is_word(the) && !vocabulary.is_word(BOS as usize) && !vocabulary.is_word(EOS as usize));
+        assert!(
+            vocabulary.is_word(the) && !vocabulary.is_word(BOS as usize) && !vocabulary.is_word(EOS as usize)
+        );
     }
 }

@@ -41,6 +41,11 @@ impl Store {
         Ok(Store { root: resolved })
     }
 
+    /// Whether a model may have this name, in any folder.
+    pub fn check_name(name: &str) -> Result<()> {
+        name::check(name)
+    }
+
     /// The folder itself, with links followed.
     pub fn root(&self) -> &Path {
         &self.root
@@ -102,7 +107,10 @@ impl Store {
     fn inside(&self, name: &str, resolved: &Path) -> Result<()> {
         match resolved.starts_with(&self.root) {
             true => Ok(()),
-            false => Err(Error::Name { name: name.to_string(), reason: "a link leads out of the folder of models" }),
+            false => Err(Error::Name {
+                name: name.to_string(),
+                reason: "a link leads out of the folder of models",
+            }),
         }
     }
 }

@@ -41,10 +41,28 @@ mod tests {
     #[test]
     fn names_that_lead_elsewhere_are_not() {
         let long = "a".repeat(97);
-        for name in
-            ["", "/", "..", ".", "../x", "a/..", "a/../b", "/etc/passwd", "a//b", "a/b/c", "a\\b", "C:", "a b", "ä",
-             "a\0b", ".hidden", "a/.git", "~", "%2e%2e", &long]
-        {
+        for name in [
+            "",
+            "/",
+            "..",
+            ".",
+            "../x",
+            "a/..",
+            "a/../b",
+            "/etc/passwd",
+            "a//b",
+            "a/b/c",
+            "a\\b",
+            "C:",
+            "a b",
+            "ä",
+            "a\0b",
+            ".hidden",
+            "a/.git",
+            "~",
+            "%2e%2e",
+            &long,
+        ] {
             assert!(check(name).is_err(), "{name}");
         }
     }

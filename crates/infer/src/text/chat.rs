@@ -103,9 +103,12 @@ fn environment(source: String, path: &Path) -> Result<Environment<'static>> {
     environment.set_syntax(syntax.map_err(|error| Error::Compute(error.to_string()))?);
     environment.set_fuel(Some(FUEL));
     environment.set_unknown_method_callback(unknown_method_callback);
-    environment.add_function("raise_exception", |reason: String| -> std::result::Result<String, minijinja::Error> {
-        Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason))
-    });
+    environment.add_function(
+        "raise_exception",
+        |reason: String| -> std::result::Result<String, minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason))
+        },
+    );
     let added = environment.add_template_owned("chat", source);
     added.map_err(|error| Error::invalid(path, format!("its chat template is damaged: {error}")))?;
     Ok(environment)
@@ -145,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_template_that_does_not_end_is_stopped() {
-        let source = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a * b }}{% endfor %}{% endfor %}";
+        let source =
+            "{% for a in range(9999) %}{% for b in range(9999) %}{{ a * b }}{% endfor %}{% endfor %}";
         assert!(chat(Some(source)).prompt(&[said("user", "x")]).is_err());
         let error = environment("{% for %}".to_string(), "the file".as_ref()).unwrap_err();
         assert!(error.to_string().contains("the file"), "{error}");

@@ -23,7 +23,8 @@ impl TextTokenizer {
             return Err(Error::invalid(path, "it has no tokens"));
         };
         if largest as usize >= vocab_size {
-            let reason = format!("it has a token {largest}, where config.json has a vocabulary of {vocab_size}");
+            let reason =
+                format!("it has a token {largest}, where config.json has a vocabulary of {vocab_size}");
             return Err(Error::invalid(path, reason));
         }
         // Files of embedding models often cut and pad texts; what is too long is said here, and nothing is padded.

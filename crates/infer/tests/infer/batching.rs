@@ -74,7 +74,8 @@ fn same_bits(place: &Place) {
         model.read(&mut sequence, &prompt(row), false).unwrap();
         sequence
     };
-    let alone: Vec<Vec<f32>> = (0..20).map(|row| model.step(&mut [(&mut begun(row), row)]).unwrap().remove(0)).collect();
+    let alone: Vec<Vec<f32>> =
+        (0..20).map(|row| model.step(&mut [(&mut begun(row), row)]).unwrap().remove(0)).collect();
     for count in [2, 5, 8, 9, 16, 20] {
         // In both orders, so that each row stands at different places of a tile.
         for turned in [false, true] {
@@ -83,7 +84,8 @@ fn same_bits(place: &Place) {
                 rows.reverse();
             }
             let mut sequences: Vec<_> = rows.iter().map(|&row| begun(row)).collect();
-            let mut inputs: Vec<_> = sequences.iter_mut().zip(&rows).map(|(sequence, &row)| (sequence, row)).collect();
+            let mut inputs: Vec<_> =
+                sequences.iter_mut().zip(&rows).map(|(sequence, &row)| (sequence, row)).collect();
             for (scores, &row) in model.step(&mut inputs).unwrap().iter().zip(&rows) {
                 assert!(scores == &alone[row as usize], "row {row} of {count}");
             }
@@ -136,8 +138,18 @@ fn a_full_queue_refuses() {
     let kept: Vec<_> = (0..2).map(|_| engine.submit(&ask("a", 1)).unwrap()).collect();
     assert!(matches!(engine.submit(&ask("a", 1)), Err(Error::Full { waiting: 2 })));
     assert_eq!((engine.load().running, engine.load().waiting), (1, 2));
+    // Those that give up while they wait make room for others, though the place is still taken.
+    drop(kept);
+    assert!(matches!(first.next_blocking(), Some(Event::Token { .. })));
+    let answer = loop {
+        // The loop looks between two steps; each token is a step.
+        assert!(matches!(first.next_blocking(), Some(Event::Token { .. })));
+        if let Ok(answer) = engine.submit(&ask("a", 1)) {
+            break answer;
+        }
+    };
     drop(first);
-    kept.into_iter().for_each(|answer| drop(answer.wait().unwrap()));
+    assert_eq!(answer.wait().unwrap().new_tokens, 1);
 }
 
 #[test]

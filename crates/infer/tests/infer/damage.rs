@@ -79,8 +79,16 @@ fn missing_and_misshapen_tensors() {
         place.edit("config.json", |json| change.iter().for_each(|(key, value)| json[*key] = value.clone()));
         place
     };
-    says(&damage(&[("num_hidden_layers", json!(3))]), "model.safetensors", "layers.2.input_layernorm.weight is missing");
-    says(&damage(&[("intermediate_size", json!(353))]), "model.safetensors", "gate_proj.weight is [352, 128]");
+    says(
+        &damage(&[("num_hidden_layers", json!(3))]),
+        "model.safetensors",
+        "layers.2.input_layernorm.weight is missing",
+    );
+    says(
+        &damage(&[("intermediate_size", json!(353))]),
+        "model.safetensors",
+        "gate_proj.weight is [352, 128]",
+    );
     says(&damage(&[("hidden_size", json!(256))]), "model.safetensors", "embed_tokens");
     says(&damage(&[("num_key_value_heads", json!(4))]), "model.safetensors", "k_proj");
     says(&damage(&[("vocab_size", json!(100_000))]), "model.safetensors", "embed_tokens");
@@ -132,7 +140,9 @@ fn configurations_with_absurd_numbers() {
 
 #[test]
 fn tokenizers_that_are_none() {
-    for text in ["", "{}", "garbage", "[1]", r#"{"version":"1.0","model":{"type":"BPE","vocab":{},"merges":[]}}"#] {
+    for text in
+        ["", "{}", "garbage", "[1]", r#"{"version":"1.0","model":{"type":"BPE","vocab":{},"merges":[]}}"#]
+    {
         let place = Place::language();
         std::fs::write(place.path("tokenizer.json"), text).unwrap();
         says(&place, "tokenizer.json", "");

@@ -26,7 +26,8 @@ fn vectors_have_length_one_and_depend_on_the_text_alone() {
 #[test]
 fn texts_with_the_same_words_are_alike() {
     let model = Place::new(ModelKind::Embedding).embedder();
-    let found = model.embed(&["the king and the queen", "the queen and the king", "a red fish may sing"]).unwrap();
+    let found =
+        model.embed(&["the king and the queen", "the queen and the king", "a red fish may sing"]).unwrap();
     let [a, b, c] = &found.vectors[..] else { panic!("three texts, three vectors") };
     assert!(alike(a, b) > alike(a, c) + 0.1, "{} {}", alike(a, b), alike(a, c));
 }

@@ -42,7 +42,8 @@ impl Plain {
         let mean = input.iter().sum::<f32>() / input.len() as f32;
         let variance = input.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / input.len() as f32;
         let scale = 1.0 / (variance + 1e-12).sqrt();
-        let (weight, bias) = (&self.tensors[&format!("{name}.weight")], &self.tensors[&format!("{name}.bias")]);
+        let (weight, bias) =
+            (&self.tensors[&format!("{name}.weight")], &self.tensors[&format!("{name}.bias")]);
         (0..input.len()).map(|at| (input[at] - mean) * scale * weight[at] + bias[at]).collect()
     }
 
@@ -84,7 +85,8 @@ impl Plain {
             tokens.iter().map(|&token| self.row("model.embed_tokens.weight", token as usize)).collect();
         for layer in 0..self.layers {
             let name = |part: &str| format!("model.layers.{layer}.{part}");
-            let normed: Matrix = hidden.iter().map(|x| self.rms(&name("input_layernorm.weight"), x)).collect();
+            let normed: Matrix =
+                hidden.iter().map(|x| self.rms(&name("input_layernorm.weight"), x)).collect();
             let all = |part: &str| -> Matrix { normed.iter().map(|x| self.linear(&name(part), x)).collect() };
             let (mut queries, mut keys, values) =
                 (all("self_attn.q_proj"), all("self_attn.k_proj"), all("self_attn.v_proj"));
@@ -94,8 +96,10 @@ impl Plain {
                 let taken = self.attend(&queries[at], &keys, &values, at + 1);
                 add(row, &self.linear(&name("self_attn.o_proj"), &taken));
                 let normed = self.rms(&name("post_attention_layernorm.weight"), row);
-                let (gate, up) =
-                    (self.linear(&name("mlp.gate_proj"), &normed), self.linear(&name("mlp.up_proj"), &normed));
+                let (gate, up) = (
+                    self.linear(&name("mlp.gate_proj"), &normed),
+                    self.linear(&name("mlp.up_proj"), &normed),
+                );
                 let inner: Vec<f32> = gate.iter().zip(&up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
                 add(row, &self.linear(&name("mlp.down_proj"), &inner));
             }
@@ -162,7 +166,8 @@ fn close(found: &[f32], expected: &[f32], tolerance: f32) {
 fn the_decoder_computes_what_loops_compute() {
     let place = Place::language();
     let (model, plain) = (place.model(), Plain::new(&place, 4, 2));
-    let tokens = model.tokenizer().encode("The old king went to the sea, and the wind said: näher!", true).unwrap();
+    let tokens =
+        model.tokenizer().encode("The old king went to the sea, and the wind said: näher!", true).unwrap();
     let expected = plain.llama(&tokens);
     // At once, in chunks, and token by token: all three are what a request may go through.
     let whole = model.read(&mut model.sequence(), &tokens, true).unwrap().unwrap();
@@ -206,7 +211,8 @@ fn tied_weights_and_biases_are_used() {
     let untied = place.model();
     place.edit("config.json", |json| json["tie_word_embeddings"] = true.into());
     let tied = place.model();
-    let scores = |model: &gswarm_infer::LanguageModel| model.read(&mut model.sequence(), &[5], true).unwrap().unwrap();
+    let scores =
+        |model: &gswarm_infer::LanguageModel| model.read(&mut model.sequence(), &[5], true).unwrap().unwrap();
     assert_ne!(scores(&untied), scores(&tied));
     place.edit("config.json", |json| json["architectures"][0] = "Qwen2ForCausalLM".into());
     let error = gswarm_infer::LanguageModel::from_weights(&place.weights()).err().unwrap().to_string();

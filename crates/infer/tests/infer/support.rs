@@ -2,7 +2,8 @@
 
 use gswarm_infer::init::{ModelSize, model_files};
 use gswarm_infer::{
-    EmbeddingModel, Engine, EngineOptions, Event, Finished, GenerateRequest, LanguageModel, ModelKind, Weights,
+    EmbeddingModel, Engine, EngineOptions, Event, Finished, GenerateRequest, LanguageModel, ModelKind,
+    Weights,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;

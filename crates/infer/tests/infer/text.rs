@@ -65,7 +65,8 @@ fn stop_strings_end_the_text_and_are_not_in_it() {
     // One that begins and ends inside of words, so that it comes in several tokens.
     let at = whole.char_indices().nth(40).unwrap().0;
     let stop = &whole[at..at + 9];
-    let request = GenerateRequest { stop: vec!["never here".to_string(), stop.to_string()], ..ask("the sea", 60) };
+    let request =
+        GenerateRequest { stop: vec!["never here".to_string(), stop.to_string()], ..ask("the sea", 60) };
     let (_, pieces, finished) = listen(&engine, &request);
     assert_eq!(finished.reason, FinishReason::Stop(stop.to_string()));
     assert_eq!(finished.text, whole[..whole.find(stop).unwrap()]);
@@ -92,7 +93,8 @@ fn the_end_of_a_text_is_heeded_or_ignored() {
 #[test]
 fn chats_go_through_the_models_template() {
     let place = Place::language();
-    let message = |role: &str, content: &str| Message { role: role.to_string(), content: content.to_string() };
+    let message =
+        |role: &str, content: &str| Message { role: role.to_string(), content: content.to_string() };
     let chat = vec![message("system", "Be kind."), message("user", "Who are you?")];
     let engine = place.engine(EngineOptions::default());
     let asked = GenerateRequest { prompt: Prompt::Chat(chat.clone()), ..ask("", 8) };
