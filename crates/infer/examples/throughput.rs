@@ -63,6 +63,9 @@ fn generate(weights: &Weights) -> Outcome<()> {
         let decode = max_batch as f64 * (last.new_tokens - 1) as f64 / last.decode.as_secs_f64();
         let first = &finished[0];
         let read = first.prompt_tokens as f64 / first.prefill.as_secs_f64();
+        if max_batch == 1 {
+            println!("  says:{}", first.text.chars().take(90).collect::<String>());
+        }
         let took = (first.prefill + first.decode).as_secs_f64();
         println!(
             "  batch of {max_batch:>2}: {decode:>7.0} tokens/s written, {read:>7.0} read; \

@@ -11,7 +11,7 @@ use layout::Draw;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tokenizer::Vocabulary;
 
 /// How large a model is to be.
@@ -47,7 +47,19 @@ pub fn model_files(kind: ModelKind, size: ModelSize, seed: u64) -> Result<Vec<(&
 }
 
 fn text(json: &Value) -> Vec<u8> {
-    format!("{json:#}\n").into_bytes()
+    format!("{:#}\n", sorted(json)).into_bytes()
+}
+
+/// With keys in their order, whether the library is built to keep the order of insertion or not.
+fn sorted(json: &Value) -> Value {
+    match json {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, &Value> = map.iter().collect();
+            Value::Object(ordered.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
+        }
+        Value::Array(list) => list.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
 }
 
 /// A tensor of 32-bit floats.
