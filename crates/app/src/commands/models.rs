@@ -1,9 +1,9 @@
 //! `gswarm models`: small models to try things with, and what a folder of models holds.
 
 use crate::failure::{Code, Failure};
+use crate::output;
 use crate::output::files::Batch;
 use crate::output::table::{fitted, grouped};
-use crate::output::{self};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use gswarm_infer::init::{ModelSize, model_files};
