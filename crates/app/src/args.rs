@@ -1,7 +1,7 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, completions, explain, generate, plan, policies, resume, run, sample, size,
+    bound, check, completions, explain, generate, models, plan, policies, resume, run, sample, size,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -63,6 +63,8 @@ pub enum Command {
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
+    /// Make small models to try things with, and list the models of a folder
+    Models(models::ModelsArgs),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
     /// Print a completion script for a shell

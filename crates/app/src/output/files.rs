@@ -56,8 +56,13 @@ pub struct Batch {
 impl Batch {
     /// Files for `folder`, which is made where it is missing.
     pub fn new(folder: &Path) -> Result<Batch, Failure> {
+        Batch::new_for(folder, "--out")
+    }
+
+    /// The same where another flag names the folder.
+    pub fn new_for(folder: &Path, flag: &'static str) -> Result<Batch, Failure> {
         let made = missing(folder);
-        let batch = Batch::of(folder, made, "--out");
+        let batch = Batch::of(folder, made, flag);
         if !batch.folder.as_os_str().is_empty() {
             fs::create_dir_all(folder)
                 .map_err(|error| batch.unwritable("create the folder", folder, &error))?;
@@ -68,15 +73,18 @@ impl Batch {
 
     /// Files for a folder of their own; `None` where it is there already, also if someone makes it at this moment.
     pub fn reserve(folder: &Path) -> Result<Option<Batch>, Failure> {
+        Batch::reserve_for(folder, "--out")
+    }
+
+    /// The same where another flag names the folder.
+    pub fn reserve_for(folder: &Path, flag: &'static str) -> Result<Option<Batch>, Failure> {
         let made = missing(folder);
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         let result = parent.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(folder));
         match result {
-            Ok(()) => Ok(Some(Batch::of(folder, made, "--out"))),
+            Ok(()) => Ok(Some(Batch::of(folder, made, flag))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.exists() => Ok(None),
-            Err(error) => {
-                Err(Batch::of(folder, made, "--out").unwritable("create the folder", folder, &error))
-            }
+            Err(error) => Err(Batch::of(folder, made, flag).unwritable("create the folder", folder, &error)),
         }
     }
 

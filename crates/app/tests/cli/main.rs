@@ -5,6 +5,7 @@ mod examples;
 mod explain;
 mod generate;
 mod live;
+mod models;
 mod plan;
 mod readme;
 mod run;

@@ -60,9 +60,19 @@ fn live_runs_need_servers() {
 #[test]
 fn help_has_examples_everywhere() {
     let place = Place::new();
-    for command in
-        ["", "run", "check", "generate", "generate config", "generate requests", "policies", "completions"]
-    {
+    for command in [
+        "",
+        "run",
+        "check",
+        "generate",
+        "generate config",
+        "generate requests",
+        "models",
+        "models init",
+        "models list",
+        "policies",
+        "completions",
+    ] {
         let done = place.run(&format!("{command} --help")).code(0);
         assert!(done.out.contains("Examples:"), "{command}");
     }

@@ -1,0 +1,249 @@
+//! `gswarm models`: small models to try things with, and what a folder of models holds.
+
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::output::files::Batch;
+use crate::output::table::{fitted, grouped};
+use clap::builder::TypedValueParser;
+use clap::{Args, Subcommand};
+use gswarm_infer::init::{ModelSize, model_files};
+use gswarm_infer::{Entry, Error, ModelConfig, ModelKind, Store};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm models init --dir models                       models/tiny-llm and models/tiny-embedding
+  gswarm models init --dir models --name writer --seed 7
+  gswarm models init --dir models --kind embedding --size small --name team/finder
+  gswarm models list --dir models
+  gswarm models list --dir models --checksum --json
+
+The models that `init` makes have random weights: they load, run and answer as real ones do, and what they say is
+nonsense. The same seed gives the same bytes. Models from elsewhere go into the same folder: config.json, tokenizer.json
+and model.safetensors in a folder of their own.";
+
+/// Arguments of `gswarm models`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ModelsArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Make small models with random weights from a seed
+    Init(InitArgs),
+    /// List the models of a folder
+    List(ListArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct InitArgs {
+    /// Folder of models
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Name of the model, NAME or OWNER/NAME; without it, by size and kind, as in tiny-llm
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// What to make; without it both, or a language model where --name is given
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    kind: Option<Kinds>,
+    /// For the weights
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    seed: u64,
+    /// Some 2 MB, or some 80 MB, which takes time to load
+    #[arg(long, value_name = "SIZE", default_value = "tiny", value_parser = size_parser())]
+    size: ModelSize,
+    /// Replace a model that is there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct ListArgs {
+    /// Folder of models
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Also the SHA-256 of each model's files
+    #[arg(long)]
+    checksum: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kinds {
+    One(ModelKind),
+    Both,
+}
+
+/// Makes models, or lists them.
+pub fn models(args: &ModelsArgs) -> Result<(), Failure> {
+    match &args.what {
+        What::Init(args) => init(args),
+        What::List(args) => list(args),
+    }
+}
+
+fn init(args: &InitArgs) -> Result<(), Failure> {
+    let default = if args.name.is_some() { Kinds::One(ModelKind::Language) } else { Kinds::Both };
+    let wanted: Vec<(ModelKind, String)> = match (args.kind.unwrap_or(default), &args.name) {
+        (Kinds::Both, Some(name)) => {
+            return Err(Failure::input(format!(
+                "--name {name} is one name, and --kind both makes two models"
+            ))
+            .hint("leave out --name, or make one kind at a time"));
+        }
+        (Kinds::One(kind), Some(name)) => vec![(kind, name.clone())],
+        (Kinds::One(kind), None) => vec![(kind, default_name(args.size, kind))],
+        (Kinds::Both, None) => [ModelKind::Language, ModelKind::Embedding]
+            .map(|kind| (kind, default_name(args.size, kind)))
+            .to_vec(),
+    };
+    // All are written before the first takes its name.
+    let mut written = Vec::new();
+    for (kind, name) in wanted {
+        let folder = place(&args.dir, &name)?;
+        let mut batch = reserve(&folder, &name, args.force)?;
+        let files = model_files(kind, args.size, args.seed).map_err(fault)?;
+        for outdated in ["generation_config.json", "chat_template.jinja", "model.safetensors.index.json"] {
+            if !files.iter().any(|(name, _)| *name == outdated) {
+                batch.supersede(outdated);
+            }
+        }
+        for (name, bytes) in &files {
+            batch.add(name, |out| std::io::Write::write_all(out, bytes))?;
+        }
+        let bytes: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
+        written.push((batch, folder, kind, bytes));
+    }
+    for (batch, folder, kind, bytes) in written {
+        batch.commit()?;
+        output::line(&format!("Wrote {} ({}, {})", folder.display(), kind.name(), megabytes(bytes as u64)))?;
+    }
+    output::line(&format!("Next: gswarm models list --dir {}", args.dir.display()))
+}
+
+fn default_name(size: ModelSize, kind: ModelKind) -> String {
+    let size = match size {
+        ModelSize::Tiny => "tiny",
+        ModelSize::Small => "small",
+    };
+    format!("{size}-{}", kind.name())
+}
+
+/// Where a model of this name goes. The folder of models need not be there yet.
+fn place(dir: &Path, name: &str) -> Result<PathBuf, Failure> {
+    Store::check_name(name).map_err(fault)?;
+    if dir.exists() {
+        Store::open(dir).and_then(|store| store.place(name)).map_err(fault)?;
+    }
+    Ok(dir.join(name))
+}
+
+fn reserve(folder: &Path, name: &str, force: bool) -> Result<Batch, Failure> {
+    if force {
+        return Batch::new_for(folder, "--dir");
+    }
+    Batch::reserve_for(folder, "--dir")?.ok_or_else(|| {
+        Failure::input(format!("{} is there already", folder.display()))
+            .hint(format!("choose another name than {name}, or add --force to replace it"))
+    })
+}
+
+fn list(args: &ListArgs) -> Result<(), Failure> {
+    let store = Store::open(&args.dir).map_err(fault)?;
+    let entries = store.list().map_err(fault)?;
+    let checksums = match args.checksum {
+        true => entries.iter().map(|entry| store.model(&entry.name)?.checksum()).map(Result::ok).collect(),
+        false => vec![None; entries.len()],
+    };
+    if args.json {
+        let all: Vec<Value> =
+            entries.iter().zip(&checksums).map(|(entry, sum)| describe(entry, sum)).collect();
+        return output::line(&format!("{:#}", json!(all)));
+    }
+    if entries.is_empty() {
+        output::line(&format!("There is no model in {}", args.dir.display()))?;
+        return output::line(&format!("Next: gswarm models init --dir {}", args.dir.display()));
+    }
+    let row = |entry: &Entry| {
+        let (kind, tokens, context) = match &entry.config {
+            Ok(config) => {
+                let count = |count: usize| grouped(count as f64, 0);
+                (config.kind().name(), count(config.vocab_size()), count(config.max_positions()))
+            }
+            Err(_) => ("unusable", String::new(), String::new()),
+        };
+        vec![entry.name.clone(), kind.to_string(), megabytes(entry.bytes), tokens, context]
+    };
+    let header = ["model", "kind", "on disk", "vocabulary", "context"];
+    let rows = entries.iter().map(row).collect();
+    output::line(&fitted(&header, 2, rows, output::width()))?;
+    for (entry, checksum) in entries.iter().zip(&checksums) {
+        if let Some(sum) = checksum {
+            output::line(&format!("{sum}  {}", entry.name))?;
+        }
+    }
+    for entry in &entries {
+        if let Err(error) = &entry.config {
+            output::note(&format!("note: {} cannot be used: {error}", entry.name));
+        }
+    }
+    Ok(())
+}
+
+fn describe(entry: &Entry, checksum: &Option<String>) -> Value {
+    let mut value = json!({"name": entry.name, "path": entry.path, "bytes": entry.bytes});
+    match &entry.config {
+        Ok(config) => {
+            value["kind"] = json!(config.kind().name());
+            value["vocab_size"] = json!(config.vocab_size());
+            value["max_positions"] = json!(config.max_positions());
+            let (hidden_size, layers) = match config {
+                ModelConfig::Decoder(config) => (config.hidden_size, config.layers),
+                ModelConfig::Encoder(config) => (config.hidden_size, config.layers),
+            };
+            value["hidden_size"] = json!(hidden_size);
+            value["layers"] = json!(layers);
+        }
+        Err(error) => value["error"] = json!(error.to_string()),
+    }
+    if let Some(sum) = checksum {
+        value["sha256"] = json!(sum);
+    }
+    value
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// What is told of a failure of the library: only a failed computation is not the user's.
+fn fault(error: Error) -> Failure {
+    match &error {
+        Error::Compute(_) => Failure::new(Code::Internal, error.to_string()),
+        Error::File { path, source } => Failure::file("read", path, source),
+        Error::Name { .. } => {
+            Failure::input(error.to_string()).hint("a name is NAME or OWNER/NAME, as in team/writer")
+        }
+        _ => Failure::input(error.to_string()),
+    }
+}
+
+fn kind_parser() -> impl TypedValueParser<Value = Kinds> {
+    crate::args::choice(vec![
+        ("llm", Kinds::One(ModelKind::Language)),
+        ("embedding", Kinds::One(ModelKind::Embedding)),
+        ("both", Kinds::Both),
+    ])
+}
+
+fn size_parser() -> impl TypedValueParser<Value = ModelSize> {
+    crate::args::choice(vec![("tiny", ModelSize::Tiny), ("small", ModelSize::Small)])
+}

@@ -1,0 +1,150 @@
+//! What is asked of a language model, and what comes back.
+
+use crate::error::{Error, Result};
+use crate::text::chat::Message;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// What a text is to begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// A text.
+    Text(String),
+    /// A chat, which the model's template turns into a text.
+    Chat(Vec<Message>),
+    /// Tokens as they are.
+    Tokens(Vec<u32>),
+}
+
+/// A text to be continued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GenerateRequest {
+    /// What it begins with.
+    pub prompt: Prompt,
+    /// Most tokens of the answer; fewer where the model can hold no more.
+    pub max_tokens: usize,
+    /// How freely tokens are drawn; 0 takes the likeliest each time.
+    pub temperature: f64,
+    /// Only the likeliest tokens that together have this share are drawn from.
+    pub top_p: f64,
+    /// For every random choice: the same seed gives the same answer.
+    pub seed: u64,
+    /// Strings that end the answer; they are not part of it.
+    pub stop: Vec<String>,
+    /// Go on where the model would end.
+    pub ignore_eos: bool,
+}
+
+impl GenerateRequest {
+    /// 64 tokens at most, the likeliest each time.
+    pub fn new(prompt: Prompt) -> GenerateRequest {
+        GenerateRequest {
+            prompt,
+            max_tokens: 64,
+            temperature: 0.0,
+            top_p: 1.0,
+            seed: 0,
+            stop: Vec::new(),
+            ignore_eos: false,
+        }
+    }
+
+    /// The same for a text.
+    pub fn text(prompt: impl Into<String>) -> GenerateRequest {
+        GenerateRequest::new(Prompt::Text(prompt.into()))
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let refuse = |reason: &str| Err(Error::Request(reason.to_string()));
+        if self.max_tokens == 0 {
+            return refuse("max_tokens is 0: ask for one token or more");
+        }
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            return refuse("temperature is no number of zero or more");
+        }
+        if !(0.0..=1.0).contains(&self.top_p) {
+            return refuse("top_p is no number from 0 to 1");
+        }
+        Ok(())
+    }
+}
+
+/// Why an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// It has as many tokens as asked for, or as the model can hold.
+    Length,
+    /// The model ended it.
+    EndOfText,
+    /// One of the request's strings came.
+    Stop(String),
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Its text: that of all [`Event::Token`] together.
+    pub text: String,
+    /// Why it ended.
+    pub reason: FinishReason,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens that were generated, the one that ended the text included.
+    pub new_tokens: usize,
+    /// From being submitted to joining the batch.
+    pub waited: Duration,
+    /// From joining the batch to the first token.
+    pub prefill: Duration,
+    /// From the first token to the last.
+    pub decode: Duration,
+}
+
+/// What happens to a request. The last event is `Done` or `Failed`.
+#[derive(Debug)]
+pub enum Event {
+    /// One more token; its text is empty while a character or a stop string is incomplete.
+    Token {
+        /// The token.
+        id: u32,
+        /// What it adds to the text.
+        text: String,
+    },
+    /// The answer is complete.
+    Done(Finished),
+    /// It will not be.
+    Failed(Error),
+}
+
+/// The events of one request. Dropping it cancels the request.
+#[derive(Debug)]
+pub struct Completion {
+    events: UnboundedReceiver<Event>,
+}
+
+impl Completion {
+    pub(crate) fn new(events: UnboundedReceiver<Event>) -> Completion {
+        Completion { events }
+    }
+
+    /// The next event, for async callers; `None` after the last.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// The next event, for threads that may block; `None` after the last.
+    pub fn next_blocking(&mut self) -> Option<Event> {
+        self.events.blocking_recv()
+    }
+
+    /// The whole answer; blocks.
+    pub fn wait(mut self) -> Result<Finished> {
+        loop {
+            match self.next_blocking() {
+                Some(Event::Token { .. }) => {}
+                Some(Event::Done(finished)) => return Ok(finished),
+                Some(Event::Failed(error)) => return Err(error),
+                None => return Err(Error::Stopped),
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Chat messages to a prompt, by the model's own template where it has one.
+
+use crate::error::{Error, Result};
+use crate::files;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, ErrorKind, context};
+use minijinja_contrib::pycompat::unknown_method_callback;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::Path;
+
+/// Steps that a template may take; real ones take some thousands.
+const FUEL: u64 = 10_000_000;
+
+const MAX_TEMPLATE_BYTES: u64 = 4 << 20;
+
+/// One message of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// `system`, `user` or `assistant`.
+    pub role: String,
+    /// What was said.
+    pub content: String,
+}
+
+/// How chats become prompts.
+pub struct ChatTemplate {
+    /// The model's template; without one, each message is a line that its role begins.
+    environment: Option<Environment<'static>>,
+    bos: String,
+    eos: String,
+}
+
+impl ChatTemplate {
+    /// Reads `chat_template.jinja` or the template in `tokenizer_config.json`, where there is one.
+    pub(crate) fn read(folder: &Path) -> Result<ChatTemplate> {
+        let path = folder.join("tokenizer_config.json");
+        let config = files::read_json_if_there(&path)?.unwrap_or_default();
+        let file = folder.join("chat_template.jinja");
+        let (source, path) = match file.exists() {
+            true => {
+                let bytes = files::read(&file, MAX_TEMPLATE_BYTES)?;
+                let text = String::from_utf8(bytes).map_err(|_| Error::invalid(&file, "this is no text"))?;
+                (Some(text), file)
+            }
+            false => (template(&config), path),
+        };
+        let environment = source.map(|source| environment(source, &path)).transpose()?;
+        Ok(ChatTemplate { environment, bos: token(&config, "bos_token"), eos: token(&config, "eos_token") })
+    }
+
+    /// The prompt of a chat, ending where the assistant's answer begins.
+    pub fn prompt(&self, messages: &[Message]) -> Result<String> {
+        let Some(environment) = &self.environment else { return Ok(plain(messages)) };
+        let refuse = |error: minijinja::Error| {
+            let reason = error.detail().map_or_else(|| error.to_string(), str::to_string);
+            Error::Request(format!("the model's chat template does not take these messages: {reason}"))
+        };
+        let template = environment.get_template("chat").map_err(refuse)?;
+        let said = |message: &Message| context! { role => message.role.as_str(), content => message.content.as_str() };
+        let values = context! {
+            messages => messages.iter().map(said).collect::<Vec<_>>(),
+            add_generation_prompt => true,
+            bos_token => self.bos.as_str(),
+            eos_token => self.eos.as_str(),
+        };
+        template.render(values).map_err(refuse)
+    }
+
+    /// Whether prompts still need the tokens that begin a text; the model's own template writes them itself.
+    pub(crate) fn needs_special_tokens(&self) -> bool {
+        self.environment.is_none()
+    }
+}
+
+fn plain(messages: &[Message]) -> String {
+    let lines = messages.iter().map(|message| format!("{}: {}\n", message.role, message.content));
+    lines.chain(["assistant:".to_string()]).collect()
+}
+
+/// A text, or a list of named ones, of which `default` is taken.
+fn template(config: &Value) -> Option<String> {
+    match config.get("chat_template")? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(list) => {
+            let named = list.iter().find(|entry| entry["name"] == "default").or(list.first())?;
+            named["template"].as_str().map(str::to_string)
+        }
+        _ => None,
+    }
+}
+
+/// A special token: its text, or an object with it.
+fn token(config: &Value, key: &str) -> String {
+    let value = &config[key];
+    value.as_str().or_else(|| value["content"].as_str()).unwrap_or_default().to_string()
+}
+
+fn environment(source: String, path: &Path) -> Result<Environment<'static>> {
+    let mut environment = Environment::new();
+    // As the library that models are published with has it.
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.map_err(|error| Error::Compute(error.to_string()))?);
+    environment.set_fuel(Some(FUEL));
+    environment.set_unknown_method_callback(unknown_method_callback);
+    environment.add_function(
+        "raise_exception",
+        |reason: String| -> std::result::Result<String, minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason))
+        },
+    );
+    let added = environment.add_template_owned("chat", source);
+    added.map_err(|error| Error::invalid(path, format!("its chat template is damaged: {error}")))?;
+    Ok(environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chat(source: Option<&str>) -> ChatTemplate {
+        let environment = source.map(|source| environment(source.to_string(), "t".as_ref()).unwrap());
+        ChatTemplate { environment, bos: "<s>".to_string(), eos: "</s>".to_string() }
+    }
+
+    fn said(role: &str, content: &str) -> Message {
+        Message { role: role.to_string(), content: content.to_string() }
+    }
+
+    #[test]
+    fn without_a_template_each_message_is_a_line() {
+        let prompt = chat(None).prompt(&[said("system", "Be brief."), said("user", "Hi")]).unwrap();
+        assert_eq!(prompt, "system: Be brief.\nuser: Hi\nassistant:");
+    }
+
+    #[test]
+    fn templates_as_models_have_them() {
+        let source = "{{ bos_token }}{% for message in messages %}\n    \
+            {% if message['role'] not in ['system', 'user'] %}{{ raise_exception('no such role') }}{% endif %}\n\
+            <|{{ message.role }}|>{{ message['content'].strip() }}{{ eos_token }}\n{% endfor %}\n\
+            {% if add_generation_prompt %}<|assistant|>{% endif %}";
+        let template = chat(Some(source));
+        let prompt = template.prompt(&[said("user", " Hi \n")]).unwrap();
+        assert_eq!(prompt, "<s><|user|>Hi</s>\n<|assistant|>");
+        let error = template.prompt(&[said("tool", "x")]).unwrap_err();
+        assert!(error.to_string().contains("no such role"), "{error}");
+    }
+
+    #[test]
+    fn a_template_that_does_not_end_is_stopped() {
+        let source =
+            "{% for a in range(9999) %}{% for b in range(9999) %}{{ a * b }}{% endfor %}{% endfor %}";
+        assert!(chat(Some(source)).prompt(&[said("user", "x")]).is_err());
+        let error = environment("{% for %}".to_string(), "the file".as_ref()).unwrap_err();
+        assert!(error.to_string().contains("the file"), "{error}");
+    }
+}

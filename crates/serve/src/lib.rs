@@ -1,0 +1,1 @@
+//! gswarm over HTTP: the model server, and the front door to a cluster.
