@@ -1,6 +1,6 @@
 //! What a node asks of a model, and how answers become the inputs of the nodes after it.
 
-use gswarm_core::input::Scenario;
+use gswarm_core::input::{NodeSpec, RequestSpec, Scenario};
 use gswarm_core::{Instance, Span, TaskId};
 use serde_json::{Map, Value};
 
@@ -45,10 +45,14 @@ pub trait Outputs {
 
 /// The call that `task` makes, once everything it waits for has finished.
 #[must_use]
-pub fn call_of(scenario: &Scenario, instance: &Instance, outputs: &dyn Outputs, task: TaskId) -> Call {
-    let request = &scenario.requests[usize::from(instance.request_of(task))];
-    let workflow = &scenario.workflows[usize::from(request.workflow)];
-    let node = &workflow.nodes[instance.node_of(task) as usize];
+pub fn call_of(
+    scenario: &Scenario,
+    instance: &Instance,
+    request: &RequestSpec,
+    outputs: &dyn Outputs,
+    task: TaskId,
+) -> Call {
+    let node = node_of(scenario, instance, task);
     let mut known: Map<String, Value> = Map::new();
     let before: Vec<TaskId> = instance.predecessors(task).collect();
     if before.is_empty() || !node.inputs.is_empty() {
@@ -80,8 +84,7 @@ pub fn call_of(scenario: &Scenario, instance: &Instance, outputs: &dyn Outputs, 
 /// under each.
 #[must_use]
 pub fn named(scenario: &Scenario, instance: &Instance, task: TaskId, answer: Value) -> Map<String, Value> {
-    let request = &scenario.requests[usize::from(instance.request_of(task))];
-    let node = &scenario.workflows[usize::from(request.workflow)].nodes[instance.node_of(task) as usize];
+    let node = node_of(scenario, instance, task);
     let fields =
         answer.as_object().filter(|fields| node.outputs.iter().any(|name| fields.contains_key(name)));
     match fields {
@@ -89,4 +92,9 @@ pub fn named(scenario: &Scenario, instance: &Instance, task: TaskId, answer: Val
         None if node.outputs.is_empty() => Map::from_iter([("output".to_owned(), answer)]),
         None => node.outputs.iter().map(|name| (name.clone(), answer.clone())).collect(),
     }
+}
+
+fn node_of<'s>(scenario: &'s Scenario, instance: &Instance, task: TaskId) -> &'s NodeSpec {
+    let workflow = instance.requests[instance.request_of(task)].workflow;
+    &scenario.workflows[usize::from(workflow)].nodes[instance.node_of(task) as usize]
 }

@@ -9,3 +9,5 @@ pub mod drive;
 pub mod fleet;
 pub mod journal;
 pub mod keeper;
+pub mod service;
+pub mod work;

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use super::state::{Progress, TaskState};
-use crate::id::RequestId;
+use crate::id::{RequestId, TaskId};
 use crate::instance::{Instance, NewRequest};
 use crate::log::{Execution, ExecutionLog};
 use std::borrow::Cow;
@@ -42,6 +42,20 @@ impl Engine<'static> {
             self.open += 1;
         }
         id
+    }
+
+    /// A task of a request that was admitted, and has not arrived, was done before this engine began.
+    pub fn recall(&mut self, task: TaskId) {
+        assert_eq!(
+            self.tasks[task].state,
+            TaskState::Waiting,
+            "only what has not begun can have been done before"
+        );
+        self.tasks[task].state = TaskState::Done;
+        self.open -= 1;
+        for after in self.instance.successors(task) {
+            self.tasks[after].missing -= 1;
+        }
     }
 
     /// Whether nothing of a request is open, so that its number may be given to another.

@@ -3,7 +3,7 @@
 use super::code::Code;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Slot, fields, not_negative, positive, quantity, wrong_type};
-use super::scenario::{BatchingSpec, ClusterSpec, ModelSpec, WorkflowSpec};
+use super::scenario::{BatchingSpec, ClusterSpec, ModelSpec, Scenario, WorkflowSpec};
 use super::tree::{Item, Kind};
 use super::workflow;
 use crate::cost::SwitchRule;
@@ -41,6 +41,25 @@ pub(super) struct Config<'t> {
     pub untimed: Vec<Vec<(u32, u32)>>,
     /// Whether names are missing because `workflows` could not be read: then unknown ones are not reported.
     pub incomplete: bool,
+}
+
+impl<'s> Config<'s> {
+    /// As much of it as reading requests takes, of a scenario that is valid.
+    pub fn of(scenario: &'s Scenario) -> Config<'s> {
+        let names = |workflow: &'s WorkflowSpec| {
+            workflow.nodes.iter().zip(0..).map(|(node, at)| (node.id.as_str(), at)).collect()
+        };
+        let workflows = scenario.workflows.iter().enumerate();
+        Config {
+            workflow_ids: workflows
+                .map(|(at, workflow)| (workflow.id.as_str(), WorkflowId::from(at)))
+                .collect(),
+            nodes: scenario.workflows.iter().map(names).collect(),
+            untimed: vec![Vec::new(); scenario.workflows.len()],
+            workflows: scenario.workflows.clone(),
+            ..Config::default()
+        }
+    }
 }
 
 pub(super) fn read<'t>(root: Item<'t>, faults: &mut Faults) -> Config<'t> {

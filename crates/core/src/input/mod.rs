@@ -87,6 +87,23 @@ pub fn read_config(config: Source<'_>) -> Reading {
     Reading { scenario, diagnostics, errors }
 }
 
+/// Reads requests of a configuration that has been read before. What their nodes take may be left open.
+///
+/// The requests are those of the reading's scenario, which has nothing else.
+#[must_use]
+pub fn read_requests(known: &Scenario, requests: Source<'_>, mode: Mode) -> Reading {
+    let mut faults = Faults::default();
+    let tree = text::parse(requests.bytes, Form::SingleOrLines, &mut faults);
+    let config = Config::of(known);
+    let parsed = tree.as_ref().map(|tree| requests::read(tree.root(), Some(&config), mode, &mut faults));
+    let errors = faults.errors();
+    let parsed = parsed.filter(|_| errors == 0);
+    let scenario = parsed.map(|requests| scenario(Config::default(), requests));
+    let mut diagnostics = Vec::new();
+    faults.locate(requests.name, text::without_mark(requests.bytes), &mut diagnostics);
+    Reading { scenario, diagnostics, errors }
+}
+
 fn scenario(config: Config<'_>, requests: Requests) -> Scenario {
     Scenario {
         models: config.models,

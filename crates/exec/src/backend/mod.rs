@@ -5,6 +5,7 @@ mod emulated;
 pub use emulated::Emulated;
 
 use crate::call::Call;
+use crate::work::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId, Span};
 use serde_json::Value;
 
@@ -50,6 +51,21 @@ pub trait Backend: Send + Sync {
 
     /// Calls a model that is there.
     async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError>;
+
+    /// Passes somebody's request on, and its answer back as it comes. Servers that know no such API are
+    /// [called](Backend::call), and their answer is put into its form.
+    async fn forward(
+        &self,
+        replica: Replica,
+        forward: &Forward,
+        relay: &mut Relay,
+    ) -> Result<(), BackendError> {
+        let answer = self.call(replica, &forward.as_call()).await?;
+        let (content_type, body) = forward.shaped(&answer);
+        relay.head(200, content_type);
+        relay.piece(body).await;
+        Ok(())
+    }
 
     /// Whether the server answers at all. Once it does, after it did not, nothing is loaded on it.
     async fn reset(&self) -> Result<(), BackendError>;

@@ -2,10 +2,10 @@
 
 use super::Patience;
 use crate::backend::{BackendError, Replica};
-use crate::call::Call;
 use crate::clock::Clock;
 use crate::fleet::Fleet;
 use crate::keeper::{Act, Done, Report};
+use crate::work::Work;
 use gswarm_core::{Span, TaskId};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -56,11 +56,11 @@ impl Acts {
         let _ = self.sender.send(message);
     }
 
-    pub fn begin(&mut self, act: Act, call: impl FnOnce(TaskId) -> Arc<Call>) {
+    pub fn begin(&mut self, act: Act, work: impl FnOnce(TaskId) -> Work) {
         match act {
             Act::Load { replica, expected } => self.load(replica, expected),
             Act::Unload(replica) => self.unload(replica),
-            Act::Call { task, replica } => self.call(task, replica, call(task)),
+            Act::Call { task, replica } => self.call(task, replica, work(task)),
         }
     }
 
@@ -77,6 +77,11 @@ impl Acts {
     pub fn cancel(&mut self, task: TaskId) -> bool {
         let call = self.calls.remove(&task);
         call.as_ref().inspect(|(_, handle)| handle.abort()).is_some()
+    }
+
+    /// The task's number may be given to another.
+    pub fn forget(&mut self, task: TaskId) {
+        self.tries.remove(&task);
     }
 
     pub fn stop_all(&mut self) {
@@ -123,16 +128,16 @@ impl Acts {
         });
     }
 
-    fn call(&mut self, task: TaskId, replica: Replica, call: Arc<Call>) {
+    fn call(&mut self, task: TaskId, replica: Replica, work: Work) {
         self.tickets += 1;
         let ticket = self.tickets;
         let tries = *self.tries.entry(task).and_modify(|tries| *tries += 1).or_insert(0);
         let Some(member) = self.fleet.serves(replica) else { return };
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
-        let limit = call.estimate.times(self.patience.call_factor) + self.patience.call_grace;
+        let limit = work.estimate().times(self.patience.call_factor) + self.patience.call_grace;
         let (clock, backoff) = (self.clock.clone(), self.patience.backoff);
         let handle = tokio::spawn(async move {
-            let result = within(&clock, limit, backend.call(replica, &call)).await;
+            let result = within(&clock, limit, work.carry_out(backend.as_ref(), replica)).await;
             match &result {
                 Err(BackendError::Gone(why)) => {
                     let _ = sender.send(Message::Down { member, why: why.clone() });

@@ -3,4 +3,5 @@
 mod against_the_simulator;
 mod crashes;
 mod keeper;
+mod service;
 mod support;

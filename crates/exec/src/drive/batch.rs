@@ -1,0 +1,169 @@
+//! A batch, or a stream that is known beforehand, from its first request to its last.
+
+use super::machine::{Book, Machine};
+use super::{Failure, LiveError, Patience};
+use crate::call::{Outputs, call_of, named};
+use crate::clock::Clock;
+use crate::fleet::Fleet;
+use crate::journal::{Entry, Journal, JournalError};
+use crate::work::Work;
+use gswarm_core::engine::{Decision, Engine, Event, View};
+use gswarm_core::input::Scenario;
+use gswarm_core::log::ExecutionLog;
+use gswarm_core::policy::Policy;
+use gswarm_core::{Instance, RequestId, TaskId, Time};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Finished {
+    /// What happened.
+    pub log: ExecutionLog,
+    /// What the nodes wrote.
+    pub outputs: BTreeMap<TaskId, Map<String, Value>>,
+    /// What went wrong on the way.
+    pub failures: Vec<Failure>,
+}
+
+/// The problem of a run: what is scheduled, and what the calls say.
+#[derive(Clone, Copy)]
+pub struct Problem<'i> {
+    /// What the files say.
+    pub scenario: &'i Scenario,
+    /// What is scheduled.
+    pub instance: &'i Instance,
+}
+
+/// A run under way.
+pub struct Live<'i> {
+    pub(super) machine: Machine<'i, BatchBook<'i>>,
+    pub(super) arrivals: VecDeque<(Time, RequestId)>,
+    patience: Patience,
+    /// Work was left when the run was taken up again: the policy is asked before anything happens.
+    pub(super) resumed: bool,
+}
+
+impl<'i> Live<'i> {
+    /// A run that has not begun.
+    #[must_use]
+    pub fn new(
+        problem: Problem<'i>,
+        fleet: Fleet,
+        clock: Clock,
+        journal: Journal,
+        patience: Patience,
+    ) -> Live<'i> {
+        let requests = problem.instance.requests.iter_enumerated();
+        let mut arrivals: Vec<_> = requests.map(|(id, request)| (request.arrival, id)).collect();
+        arrivals.sort_unstable();
+        let engine = Engine::new(problem.instance, patience.max_attempts);
+        let book = BatchBook { problem, journal, outputs: Written::default(), failures: Vec::new() };
+        let machine = Machine::new(engine, book, fleet, clock, patience.clone());
+        Live { machine, arrivals: arrivals.into(), patience, resumed: false }
+    }
+
+    /// Runs to the end. `watch` is shown the state after every step; where it says `false`, the run stops, to be resumed.
+    pub async fn run(
+        mut self,
+        policy: &mut dyn Policy,
+        watch: &mut dyn FnMut(&View<'_>) -> bool,
+    ) -> Result<Finished, LiveError> {
+        if std::mem::take(&mut self.resumed) {
+            self.machine.step(Vec::new(), policy)?;
+        }
+        while !self.machine.engine.is_done() {
+            let happened = self.wait().await?;
+            // Woken for nothing, by a moment that nobody waits for any more: the policy is not asked.
+            if happened.is_empty() {
+                self.machine.act();
+                continue;
+            }
+            self.machine.step(happened, policy)?;
+            if !watch(&self.machine.engine.view()) {
+                return Err(LiveError::Interrupted { left: self.machine.engine.open_tasks() });
+            }
+        }
+        self.machine.stop();
+        let Machine { engine, book, .. } = self.machine;
+        Ok(Finished { log: engine.into_log(), outputs: book.outputs.0, failures: book.failures })
+    }
+
+    /// Waits until something happens, and takes in everything that has happened by then.
+    async fn wait(&mut self) -> Result<Vec<super::machine::Happening>, LiveError> {
+        let arrival = self.arrivals.front().map_or(Time::NEVER, |&(at, _)| at);
+        let gives_up = self.machine.abandoned_since().map(|since| since + self.patience.without_backends);
+        let gives_up = gives_up.unwrap_or(Time::NEVER);
+        self.machine.wait(arrival.min(gives_up)).await?;
+        let mut happened = self.machine.happened();
+        let now = self.machine.clock.now();
+        if gives_up <= now && happened.is_empty() {
+            let (seconds, left) =
+                (self.patience.without_backends.seconds(), self.machine.engine.open_tasks());
+            return Err(LiveError::NoBackends(seconds, left));
+        }
+        while let Some(&(at, request)) = self.arrivals.front()
+            && at <= now
+        {
+            self.arrivals.pop_front();
+            happened.push(Event::Arrived(request).into());
+        }
+        Ok(happened)
+    }
+}
+
+/// What the tasks wrote.
+#[derive(Default)]
+pub(super) struct Written(pub BTreeMap<TaskId, Map<String, Value>>);
+
+impl Outputs for Written {
+    fn of(&self, task: TaskId) -> Option<&Map<String, Value>> {
+        self.0.get(&task)
+    }
+}
+
+/// What a batch asks for is in its files; what happens goes to its journal.
+pub(super) struct BatchBook<'i> {
+    pub problem: Problem<'i>,
+    pub journal: Journal,
+    pub outputs: Written,
+    pub failures: Vec<Failure>,
+}
+
+impl Book for BatchBook<'_> {
+    fn work(&self, _view: &View<'_>, task: TaskId) -> Work {
+        let Problem { scenario, instance } = self.problem;
+        let request = &scenario.requests[usize::from(instance.request_of(task))];
+        Work::Node(Arc::new(call_of(scenario, instance, request, &self.outputs, task)))
+    }
+
+    fn answered(&mut self, _view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError> {
+        let value = named(self.problem.scenario, self.problem.instance, task, answer);
+        self.journal.output(task, &value)?;
+        self.outputs.0.insert(task, value);
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        _view: &View<'_>,
+        at: Time,
+        event: Event,
+        why: Option<&str>,
+    ) -> Result<(), JournalError> {
+        self.journal.append(at, Entry::Event(event), why)?;
+        if let (Event::Failed(task), Some(why)) = (event, why) {
+            self.failures.push(Failure { at, task, why: why.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn decision(&mut self, _view: &View<'_>, at: Time, decision: Decision) -> Result<(), JournalError> {
+        self.journal.append(at, Entry::Decision(decision), None)
+    }
+
+    fn commit(&mut self) -> Result<(), JournalError> {
+        self.journal.commit()
+    }
+}

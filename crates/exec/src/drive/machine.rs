@@ -1,0 +1,337 @@
+//! The machine under every live run: what the backends did goes to the engine, the policy decides, the book is written,
+//! and only then the backends are told.
+
+use super::acts::{Acts, Message};
+use super::{LiveError, Patience};
+use crate::backend::{BackendError, Replica};
+use crate::clock::Clock;
+use crate::fleet::Fleet;
+use crate::journal::JournalError;
+use crate::keeper::{Done, Keeper, Report, overlap};
+use crate::work::Work;
+use gswarm_core::engine::{Decision, Effect, Engine, Event, News, View};
+use gswarm_core::policy::Policy;
+use gswarm_core::{Gpus, TaskId, Time};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use tokio::sync::mpsc;
+
+/// What a machine knows nothing of: what the tasks ask for, and where all that happens is written down.
+pub(crate) trait Book {
+    /// What to do for a task.
+    fn work(&self, view: &View<'_>, task: TaskId) -> Work;
+
+    /// A task was answered: the answer is kept, or the task has not been done.
+    fn answered(&mut self, view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError>;
+
+    /// Something happened, and why, where it went wrong.
+    fn event(
+        &mut self,
+        view: &View<'_>,
+        at: Time,
+        event: Event,
+        why: Option<&str>,
+    ) -> Result<(), JournalError>;
+
+    /// The policy decided something; it is done once all is [written](Book::commit).
+    fn decision(&mut self, view: &View<'_>, at: Time, decision: Decision) -> Result<(), JournalError>;
+
+    /// What the policy is told is told here too.
+    fn news(&mut self, _view: &View<'_>, _news: News) {}
+
+    /// A backend is out, or back again.
+    fn backend(&mut self, _name: &str, _trouble: Option<&str>) {}
+
+    /// Everything since the last commit counts, or nothing of it.
+    fn commit(&mut self) -> Result<(), JournalError>;
+}
+
+/// Something that happened, and why, where it went wrong.
+pub(crate) struct Happening {
+    pub event: Event,
+    pub why: Option<String>,
+}
+
+impl From<Event> for Happening {
+    fn from(event: Event) -> Happening {
+        Happening { event, why: None }
+    }
+}
+
+pub(crate) struct Machine<'i, B> {
+    pub engine: Engine<'i>,
+    pub book: B,
+    pub clock: Clock,
+    keeper: Keeper,
+    acts: Acts,
+    wakes: BinaryHeap<Reverse<Time>>,
+    /// Backends that do not answer, and since when.
+    down: FxHashMap<usize, Time>,
+    messages: mpsc::UnboundedReceiver<Message>,
+    /// What has been taken in and not been handled. Here, so that nothing is lost where a wait is broken off.
+    happened: Vec<Happening>,
+    news: Vec<News>,
+    effects: Vec<Effect>,
+}
+
+impl<'i, B: Book> Machine<'i, B> {
+    pub fn new(engine: Engine<'i>, book: B, fleet: Fleet, clock: Clock, patience: Patience) -> Self {
+        let (sender, messages) = mpsc::unbounded_channel();
+        Machine {
+            engine,
+            book,
+            keeper: Keeper::default(),
+            acts: Acts::new(fleet, clock.clone(), patience, sender),
+            clock,
+            wakes: BinaryHeap::new(),
+            down: FxHashMap::default(),
+            messages,
+            happened: Vec::new(),
+            news: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Since when no backend at all has answered.
+    pub fn abandoned_since(&self) -> Option<Time> {
+        let all = self.down.len() == self.acts.fleet().members().len();
+        all.then(|| self.down.values().max().copied().unwrap_or(Time::ZERO))
+    }
+
+    /// The backends, each with since when it has not answered.
+    pub fn backends(&self) -> impl Iterator<Item = (&str, Gpus, Option<Time>)> {
+        let members = self.acts.fleet().members().iter().enumerate();
+        members.map(|(at, member)| (member.name.as_str(), member.gpus, self.down.get(&at).copied()))
+    }
+
+    /// Waits until something happens, or until a moment. It may be broken off at any time: nothing is lost.
+    pub async fn wait(&mut self, until: Time) -> Result<(), LiveError> {
+        if !self.happened.is_empty() {
+            return Ok(());
+        }
+        let wake = self.wakes.peek().map_or(Time::NEVER, |&Reverse(at)| at);
+        let timer = until.min(wake);
+        let clock = self.clock.clone();
+        tokio::select! {
+            biased;
+            message = self.messages.recv() => if let Some(message) = message {
+                self.take(message);
+            },
+            () = clock.sleep_until(timer), if timer != Time::NEVER => {}
+            somebody_woke = clock.advance() => if !somebody_woke {
+                return Err(LiveError::Stalled { at: self.clock.now(), left: self.engine.open_tasks() });
+            },
+        }
+        self.clock.settle().await;
+        Ok(())
+    }
+
+    /// Everything that has happened by now.
+    pub fn happened(&mut self) -> Vec<Happening> {
+        while let Ok(message) = self.messages.try_recv() {
+            self.take(message);
+        }
+        let now = self.clock.now();
+        while self.wakes.peek().is_some_and(|&Reverse(at)| at <= now) {
+            self.wakes.pop();
+            self.happened.push(Event::Woken.into());
+        }
+        std::mem::take(&mut self.happened)
+    }
+
+    /// Handles what happened, asks the policy, writes it all down, and then acts.
+    pub fn step(&mut self, mut happened: Vec<Happening>, policy: &mut dyn Policy) -> Result<(), LiveError> {
+        happened.sort_by_key(|happening| happening.event);
+        let now = self.clock.now();
+        for (at, Happening { event, why }) in self.timed(now, happened) {
+            self.book.event(&self.engine.view(), at, event, why.as_deref())?;
+            self.engine.handle(at, event);
+            self.order();
+        }
+        self.ask(policy, now)?;
+        self.book.commit()?;
+        self.act();
+        Ok(())
+    }
+
+    /// What happened, each with its time: requests that arrived before this moment did so at their own, if nothing has been
+    /// handled since.
+    fn timed(&self, now: Time, happened: Vec<Happening>) -> Vec<(Time, Happening)> {
+        let view = self.engine.view();
+        let time_of = |happening: &Happening| match happening.event {
+            Event::Arrived(request) => view.instance().requests[request].arrival.max(view.now()).min(now),
+            _ => now,
+        };
+        let mut timed: Vec<_> = happened.into_iter().map(|one| (time_of(&one), one)).collect();
+        timed.sort_by_key(|&(at, _)| at);
+        timed
+    }
+
+    fn ask(&mut self, policy: &mut dyn Policy, at: Time) -> Result<(), LiveError> {
+        self.engine.take_news(&mut self.news);
+        let view = self.engine.view();
+        for news in self.news.drain(..) {
+            self.book.news(&view, news);
+            match news {
+                News::Ready(task) => policy.ready(task, &view),
+                News::Freed(gpus) => policy.freed(gpus, &view),
+                News::Lost(gpu) => policy.lost(gpu, &view),
+                News::Returned(gpu) => policy.returned(gpu, &view),
+                News::GivenUp(task) => policy.given_up(task, &view),
+            }
+        }
+        while let Some(decision) = policy.decide(&self.engine.view()) {
+            self.book.decision(&self.engine.view(), at, decision)?;
+            self.engine.apply(decision).map_err(|why| LiveError::Rejected { at, why })?;
+            self.order();
+        }
+        Ok(())
+    }
+
+    /// Turns what the engine wants into orders for the GPUs.
+    fn order(&mut self) {
+        self.engine.take_effects(&mut self.effects);
+        let view = self.engine.view();
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Load { model, gpus, span } => {
+                    let replica = Replica { model, gpus };
+                    let evict = makes_way(&view, &self.keeper, replica);
+                    self.keeper.bring(replica, span, evict);
+                }
+                Effect::Execute { task, gpus } => {
+                    self.keeper.run(task, Replica { model: view.instance().model_of(task), gpus });
+                }
+                Effect::AbortTask { task, gpus } => {
+                    if !self.keeper.withdraw_run(task) && self.acts.cancel(task) {
+                        let replica = Replica { model: view.instance().model_of(task), gpus };
+                        self.keeper.done(Done::Called(task, replica), &mut Vec::new());
+                    }
+                }
+                Effect::AbortLoad { gpus } => self.keeper.withdraw_bring(gpus),
+                Effect::Wake { at } => self.wakes.push(Reverse(at)),
+            }
+        }
+    }
+
+    /// Does whatever can be done now.
+    pub fn act(&mut self) {
+        let mut reports = Vec::new();
+        let view = self.engine.view();
+        while let Some(act) = self.keeper.next(&mut reports) {
+            self.acts.begin(act, |task| self.book.work(&view, task));
+        }
+        // What was there already is reported like what has just come.
+        reports.into_iter().for_each(|report| self.acts.send(Message::Kept(report)));
+    }
+
+    /// Nothing that was decided in the process that died is under way in this one.
+    pub fn forget_orders(&mut self) {
+        self.engine.take_effects(&mut self.effects);
+        self.engine.take_news(&mut self.news);
+        self.effects.clear();
+        self.news.clear();
+    }
+
+    /// Nobody will ask for this task again: its number may be given to another.
+    pub fn forget_task(&mut self, task: TaskId) {
+        self.acts.forget(task);
+    }
+
+    /// Ends all calls.
+    pub fn stop(&mut self) {
+        self.acts.stop_all();
+    }
+
+    fn take(&mut self, message: Message) {
+        let mut reports = Vec::new();
+        match message {
+            Message::Answer { task, ticket, replica, result } => {
+                if !self.acts.is_current(task, ticket) {
+                    return;
+                }
+                self.keeper.done(Done::Called(task, replica), &mut reports);
+                let happening = self.answered(task, result);
+                self.happened.push(happening);
+            }
+            Message::Done { done, why } => {
+                if let Some(why) = why {
+                    tracing::warn!("{done:?}: {why}");
+                }
+                self.keeper.done(done, &mut reports);
+            }
+            Message::Kept(report) => reports.push(report),
+            Message::Down { member, why } => self.goes_down(member, &why),
+            Message::Up { member } => {
+                self.down.remove(&member);
+                let member = &self.acts.fleet().members()[member];
+                self.book.backend(&member.name, None);
+                self.happened.extend(member.gpus.iter().map(|gpu| Event::Returned(gpu).into()));
+            }
+        }
+        for report in reports {
+            let not_loaded = || Some("its model could not be loaded".to_owned());
+            match report {
+                Report::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
+                Report::NotBrought(gpus) => {
+                    let event = Event::LoadFailed(gpus.first);
+                    self.happened.push(Happening { event, why: not_loaded() });
+                }
+                Report::CannotRun(task) => {
+                    self.happened.push(Happening { event: Event::Failed(task), why: not_loaded() });
+                }
+                Report::Broken(gpus) => self.is_broken(gpus),
+            }
+        }
+    }
+
+    fn answered(&mut self, task: TaskId, result: Result<Value, BackendError>) -> Happening {
+        let kept = match result {
+            // A result that cannot be kept is no result; the next write says the same and ends the run.
+            Ok(answer) => {
+                self.book.answered(&self.engine.view(), task, answer).map_err(|why| why.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        match kept {
+            Ok(()) => Event::Finished(task).into(),
+            Err(why) => Happening { event: Event::Failed(task), why: Some(why) },
+        }
+    }
+
+    /// A backend does not answer: its GPUs are out until it does.
+    fn goes_down(&mut self, member: usize, why: &str) {
+        if self.down.contains_key(&member) {
+            return;
+        }
+        let Some(out) = self.acts.fleet().members().get(member) else { return };
+        tracing::warn!("{} is out: {why}", out.name);
+        self.book.backend(&out.name, Some(why));
+        let gpus = out.gpus;
+        self.down.insert(member, self.clock.now());
+        self.keeper.forget(gpus);
+        let lost = gpus.iter().map(|gpu| Event::Lost(gpu).into());
+        self.happened.extend(lost);
+        self.acts.revive(member);
+    }
+
+    fn is_broken(&mut self, gpus: Gpus) {
+        let members = self.acts.fleet().members();
+        if let Some(member) = members.iter().position(|member| overlap(member.gpus, gpus)) {
+            self.goes_down(member, "it would not unload a model");
+        }
+    }
+}
+
+/// What has to leave for a replica to come: whatever on its GPUs the engine no longer counts on.
+fn makes_way(view: &View<'_>, keeper: &Keeper, replica: Replica) -> Vec<Replica> {
+    let goes = |other: &Replica| {
+        let shared = other.gpus.iter().filter(|&gpu| replica.gpus.contains(gpu));
+        *other != replica
+            && overlap(other.gpus, replica.gpus)
+            && shared.into_iter().any(|gpu| !view.holding(other.model).contains(gpu))
+    };
+    keeper.replicas().filter(goes).collect()
+}

@@ -1,0 +1,285 @@
+//! The requests that are open: who asked, what their nodes have written, and who waits for their end.
+
+use super::ledger::{Ending, Ledger};
+use super::told::Told;
+use crate::call::{Outputs, call_of, named};
+use crate::drive::Book;
+use crate::journal::JournalError;
+use crate::work::{Direct, Work};
+use gswarm_core::engine::{Decision, Event, News, View};
+use gswarm_core::input::{RequestSpec, Scenario};
+use gswarm_core::{Instance, RequestId, TaskId, Time};
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+
+/// Whose request it is.
+pub(super) enum Whose {
+    /// Somebody holds the line.
+    Direct { direct: Arc<Direct>, ticket: u64 },
+    /// It was accepted, and is in the ledger.
+    Submitted(Arc<RequestSpec>),
+}
+
+/// A request that has not ended.
+pub(super) struct Open {
+    pub name: Arc<str>,
+    pub whose: Whose,
+    /// In microseconds since 1970.
+    pub accepted: i64,
+    /// What each node has written.
+    pub outputs: Vec<Option<Map<String, Value>>>,
+    /// The last thing that went wrong.
+    pub trouble: Option<String>,
+    /// Somebody took it back.
+    pub cancelled: bool,
+    /// The service stops: what is left of it is for the next one.
+    pub put_off: bool,
+    pub waiters: Vec<oneshot::Sender<()>>,
+}
+
+/// All of them.
+pub(super) struct Desk {
+    pub scenario: Arc<Scenario>,
+    pub ledger: Ledger,
+    pub told: Told,
+    pub open: FxHashMap<RequestId, Open>,
+    pub by_name: FxHashMap<Arc<str>, RequestId>,
+    pub by_ticket: FxHashMap<u64, RequestId>,
+    /// Requests of which a task has come to its end since they were looked at last.
+    pub touched: Vec<RequestId>,
+    /// Since when a task that is ready waits.
+    pub ready: FxHashMap<TaskId, Time>,
+}
+
+impl Desk {
+    pub fn new(scenario: Arc<Scenario>, ledger: Ledger, told: Told) -> Desk {
+        Desk {
+            scenario,
+            ledger,
+            told,
+            open: FxHashMap::default(),
+            by_name: FxHashMap::default(),
+            by_ticket: FxHashMap::default(),
+            touched: Vec::new(),
+            ready: FxHashMap::default(),
+        }
+    }
+
+    /// A request is open from here on.
+    pub fn opens(&mut self, id: RequestId, open: Open) {
+        match &open.whose {
+            Whose::Direct { ticket, .. } => self.by_ticket.insert(*ticket, id),
+            Whose::Submitted(_) => self.by_name.insert(Arc::clone(&open.name), id),
+        };
+        self.open.insert(id, open);
+    }
+
+    /// A request has come to its end: it is written down, and those who wait for it are told. Where the service only puts
+    /// it off, the ledger keeps it as open.
+    pub fn closes(&mut self, id: RequestId, completed: bool) -> Result<(), JournalError> {
+        let Some(open) = self.open.remove(&id) else { return Ok(()) };
+        let ending = match (completed, open.cancelled) {
+            (true, _) => Ending::Completed,
+            (false, true) => Ending::Cancelled,
+            (false, false) => Ending::Failed,
+        };
+        match &open.whose {
+            Whose::Direct { direct, ticket } => {
+                self.by_ticket.remove(ticket);
+                let trouble = || open.trouble.clone().unwrap_or_else(|| "it was cancelled".to_owned());
+                direct.fails(if completed { String::new() } else { trouble() });
+            }
+            Whose::Submitted(_) => {
+                self.by_name.remove(&open.name);
+                if !open.put_off || completed {
+                    self.ledger.end(&open.name, ending, unix_micros(), open.trouble.as_deref())?;
+                }
+            }
+        }
+        if !open.put_off || completed {
+            let took = (unix_micros() - open.accepted) as f64 / 1e6;
+            let ending = ending.name();
+            metrics::counter!("gswarm_requests_ended_total", "status" => ending).increment(1);
+            metrics::histogram!("gswarm_request_seconds", "status" => ending).record(took);
+            self.told.tell(|| {
+                json!({"type": "request.ended", "request": &*open.name, "status": ending, "seconds": took,
+                       "why": open.trouble})
+            });
+        }
+        for waiter in open.waiters {
+            // Whoever waited may have gone.
+            let _ = waiter.send(());
+        }
+        Ok(())
+    }
+
+    fn name(&self, view: &View<'_>, task: TaskId) -> (Option<&Open>, String) {
+        let instance = view.instance();
+        let node = instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone();
+        (self.open.get(&instance.request_of(task)), node)
+    }
+
+    fn tell_of_start(&mut self, view: &View<'_>, decision: Decision) {
+        let instance = view.instance();
+        match decision {
+            Decision::Start { task, gpus } => {
+                let (open, node) = self.name(view, task);
+                let request = open.map(|open| Arc::clone(&open.name));
+                let model = &instance.models[instance.model_of(task)].name;
+                self.told.tell(|| {
+                    json!({"type": "node.started", "request": request.as_deref(), "node": node,
+                           "model": model, "gpus": gpus.to_string()})
+                });
+            }
+            Decision::Load { model, gpus, .. } => {
+                let model = &instance.models[model].name;
+                self.told.tell(|| json!({"type": "load.ahead", "model": model, "gpus": gpus.to_string()}));
+            }
+            Decision::Wake { .. } => {}
+        }
+    }
+
+    fn tell_of_event(&mut self, view: &View<'_>, event: Event, why: Option<&str>) {
+        if !self.told.anybody_listens() {
+            return;
+        }
+        let of_task = |task: TaskId| {
+            let (open, node) = self.name(view, task);
+            (open.map(|open| Arc::clone(&open.name)), node)
+        };
+        let told = match event {
+            Event::Finished(task) => {
+                let (request, node) = of_task(task);
+                json!({"type": "node.finished", "request": request.as_deref(), "node": node})
+            }
+            Event::Failed(task) => {
+                let (request, node) = of_task(task);
+                json!({"type": "node.failed", "request": request.as_deref(), "node": node, "why": why})
+            }
+            Event::Loaded(lead) => {
+                let model = view.resident(lead).map(|model| &view.instance().models[model].name);
+                json!({"type": "load.ended", "gpu": lead.0, "model": model})
+            }
+            Event::LoadFailed(lead) => json!({"type": "load.failed", "gpu": lead.0, "why": why}),
+            Event::Lost(gpu) => json!({"type": "gpu.lost", "gpu": gpu.0}),
+            Event::Returned(gpu) => json!({"type": "gpu.returned", "gpu": gpu.0}),
+            Event::Arrived(_) | Event::Withdrawn(_) | Event::Woken => return,
+        };
+        self.told.tell(|| told);
+    }
+}
+
+impl Book for Desk {
+    fn work(&self, view: &View<'_>, task: TaskId) -> Work {
+        let instance = view.instance();
+        let open = &self.open[&instance.request_of(task)];
+        match &open.whose {
+            Whose::Direct { direct, .. } => Work::Direct(Arc::clone(direct)),
+            Whose::Submitted(spec) => {
+                let first = instance.requests[instance.request_of(task)].first_task;
+                let outputs = NodeOutputs { first, outputs: &open.outputs };
+                Work::Node(Arc::new(call_of(&self.scenario, instance, spec, &outputs, task)))
+            }
+        }
+    }
+
+    fn answered(&mut self, view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError> {
+        let instance = view.instance();
+        let Some(open) = self.open.get_mut(&instance.request_of(task)) else { return Ok(()) };
+        if let Whose::Direct { .. } = open.whose {
+            open.trouble = answer.get("broken").map(|why| why.as_str().unwrap_or_default().to_owned());
+            return Ok(());
+        }
+        let value = named(&self.scenario, instance, task, answer);
+        let place = instance.node_of(task) as usize;
+        self.ledger.output(&open.name, &instance.workflow_of(task).nodes[place], &value)?;
+        open.outputs[place] = Some(value);
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        view: &View<'_>,
+        _at: Time,
+        event: Event,
+        why: Option<&str>,
+    ) -> Result<(), JournalError> {
+        self.tell_of_event(view, event, why);
+        let instance = view.instance();
+        match event {
+            Event::Finished(task) => self.touched.push(instance.request_of(task)),
+            Event::Failed(task) => {
+                let node = &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
+                if let (Some(open), Some(why)) = (self.open.get_mut(&instance.request_of(task)), why) {
+                    open.trouble = Some(why.to_owned());
+                    if let Whose::Submitted(_) = open.whose {
+                        self.ledger.failure(&open.name, node, unix_micros(), why)?;
+                    }
+                }
+                let model = instance.models[instance.model_of(task)].name.clone();
+                metrics::counter!("gswarm_failed_calls_total", "model" => model).increment(1);
+            }
+            Event::Loaded(lead) => {
+                let model = view.resident(lead).map_or("", |model| &instance.models[model].name).to_owned();
+                metrics::counter!("gswarm_loads_total", "model" => model).increment(1);
+            }
+            Event::LoadFailed(_) => metrics::counter!("gswarm_failed_loads_total").increment(1),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn decision(&mut self, view: &View<'_>, _at: Time, decision: Decision) -> Result<(), JournalError> {
+        if let Decision::Start { task, .. } = decision {
+            self.ready.remove(&task);
+        }
+        if self.told.anybody_listens() {
+            self.tell_of_start(view, decision);
+        }
+        Ok(())
+    }
+
+    fn news(&mut self, view: &View<'_>, news: News) {
+        match news {
+            News::Ready(task) => drop(self.ready.insert(task, view.now())),
+            News::GivenUp(task) => {
+                self.ready.remove(&task);
+                self.touched.push(view.instance().request_of(task));
+            }
+            News::Freed(_) | News::Lost(_) | News::Returned(_) => {}
+        }
+    }
+
+    fn backend(&mut self, name: &str, trouble: Option<&str>) {
+        let sort = if trouble.is_some() { "backend.down" } else { "backend.up" };
+        self.told.tell(|| json!({"type": sort, "backend": name, "why": trouble}));
+    }
+
+    fn commit(&mut self) -> Result<(), JournalError> {
+        self.ledger.commit()
+    }
+}
+
+struct NodeOutputs<'o> {
+    first: TaskId,
+    outputs: &'o [Option<Map<String, Value>>],
+}
+
+impl Outputs for NodeOutputs<'_> {
+    fn of(&self, task: TaskId) -> Option<&Map<String, Value>> {
+        self.outputs.get((task.0 - self.first.0) as usize)?.as_ref()
+    }
+}
+
+/// Whether every node of a request has finished.
+pub(super) fn is_complete(view: &View<'_>, instance: &Instance, request: RequestId) -> bool {
+    let done = |task| view.state(task) == gswarm_core::engine::TaskState::Done;
+    instance.tasks_of(request).all(done)
+}
+
+pub(super) fn unix_micros() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
+}

@@ -1,0 +1,435 @@
+//! Requests that keep coming: the machine under the real clock with no end, a ledger of what it has accepted, and a client
+//! for whoever brings requests.
+
+mod client;
+mod desk;
+mod ledger;
+mod status;
+mod told;
+
+pub use client::{Accepted, Client, Refusal, Ticket};
+pub use ledger::{Ending, Records};
+pub use status::Standing;
+pub use told::Told;
+
+use crate::clock::Clock;
+use crate::drive::{LiveError, Machine, Patience};
+use crate::fleet::Fleet;
+use crate::journal::{Durability, JournalError};
+use crate::work::{Direct, Forward};
+use client::Command;
+use desk::{Desk, Open, Whose, is_complete, unix_micros};
+use gswarm_core::cost::default_execution;
+use gswarm_core::engine::{Engine, Event, TaskState};
+use gswarm_core::input::{ModelSpec, NodeSpec, RequestSpec, Scenario, Source, WorkflowSpec, read_requests};
+use gswarm_core::instance::{Mode, NewRequest};
+use gswarm_core::policy::Policy;
+use gswarm_core::{Instance, ModelId, RequestId, Span, Time, WorkflowId};
+use ledger::{Ledger, Left};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// How much a service takes on.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Requests that may be open at once; more are refused.
+    pub open: usize,
+    /// How long what is under way may go on once the service is told to stop.
+    pub drain: Span,
+    /// How long the ledger remembers what has ended; for ever where `None`.
+    pub keep: Option<Span>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { open: 100_000, drain: Span(30_000_000), keep: Some(Span(7 * 86_400_000_000)) }
+    }
+}
+
+/// A service under way.
+pub struct Service {
+    machine: Machine<'static, Desk>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    limits: Limits,
+    /// The one-node workflow of each model, for requests that call it directly.
+    direct: Vec<WorkflowId>,
+    /// Numbers of requests that have ended, by workflow, to be used again.
+    free: Vec<Vec<RequestId>>,
+    tickets: u64,
+    events: Vec<Event>,
+    replies: Vec<Box<dyn FnOnce() + Send>>,
+    stops_at: Option<Time>,
+    pruned_at: Time,
+}
+
+/// The problem of a service: the configuration's models and workflows, and for each model a workflow of one node, so that a
+/// direct call is a request like any other.
+#[must_use]
+pub fn with_direct_workflows(mut scenario: Scenario) -> Scenario {
+    scenario.requests.clear();
+    let call = |model| {
+        let (inputs, outputs, config_options) = (Vec::new(), Vec::new(), Vec::new());
+        NodeSpec { id: "call".to_owned(), model, inputs, outputs, config_options }
+    };
+    let direct = scenario.models.iter().enumerate().map(|(at, model)| WorkflowSpec {
+        id: format!("model:{}", model.id),
+        name: model.name.clone(),
+        nodes: vec![call(ModelId::from(at))],
+        edges: Vec::new(),
+    });
+    let direct: Vec<WorkflowSpec> = direct.collect();
+    scenario.workflows.extend(direct);
+    scenario
+}
+
+/// Commands that are taken in before the policy is asked again.
+const TOGETHER: usize = 256;
+/// The ledger is pruned this often.
+const PRUNED_EVERY: Span = Span(600_000_000);
+
+impl Service {
+    /// A service over a problem [with direct workflows](with_direct_workflows) and no requests, and its client. What the
+    /// ledger in `folder` holds as open is taken up again.
+    pub fn begin(
+        scenario: Arc<Scenario>,
+        instance: Instance,
+        fleet: Fleet,
+        clock: Clock,
+        folder: &Path,
+        settings: (Durability, Patience, Limits),
+    ) -> Result<(Service, Client), JournalError> {
+        let (durability, patience, limits) = settings;
+        let ledger = Ledger::open(folder, durability)?;
+        let left = ledger.left()?;
+        let models = scenario.models.len();
+        let workflows = scenario.workflows.len();
+        let told = Told::default();
+        let (sender, commands) = mpsc::unbounded_channel();
+        let client = Client::new(Arc::clone(&scenario), instance.clone(), sender, told.clone(), folder);
+        let desk = Desk::new(scenario, ledger, told);
+        let engine = Engine::for_stream(instance, patience.max_attempts);
+        let mut service = Service {
+            machine: Machine::new(engine, desk, fleet, clock, patience),
+            commands,
+            limits,
+            direct: (workflows - models..workflows).map(WorkflowId::from).collect(),
+            free: vec![Vec::new(); workflows],
+            tickets: 0,
+            events: Vec::new(),
+            replies: Vec::new(),
+            stops_at: None,
+            pruned_at: Time::ZERO,
+        };
+        for request in left {
+            service.take_up(request)?;
+        }
+        service.prune()?;
+        service.machine.book.ledger.commit()?;
+        Ok((service, client))
+    }
+
+    /// Serves until it is told to stop, and then until what is under way has ended.
+    pub async fn run(mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
+        loop {
+            if !self.events.is_empty() || !self.replies.is_empty() {
+                self.step(policy)?;
+            }
+            if self.stops_at.is_some() && self.machine.book.open.is_empty() {
+                return Ok(());
+            }
+            let until = self.stops_at.unwrap_or(Time::NEVER).min(self.pruned_at + PRUNED_EVERY);
+            tokio::select! {
+                command = self.commands.recv() => match command {
+                    Some(command) => self.obey_all(command),
+                    // Nobody is left who could ask for anything.
+                    None => self.stop(),
+                },
+                waited = self.machine.wait(until) => waited?,
+            }
+            let now = self.machine.clock.now();
+            if self.stops_at.is_some_and(|at| at <= now) {
+                self.machine.stop();
+                return Ok(());
+            }
+            if self.pruned_at + PRUNED_EVERY <= now {
+                self.prune()?;
+            }
+            self.step(policy)?;
+        }
+    }
+
+    fn step(&mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
+        let mut happened = self.machine.happened();
+        happened.extend(self.events.drain(..).map(Into::into));
+        self.machine.step(happened, policy)?;
+        self.close_what_ended()?;
+        self.machine.book.ledger.commit()?;
+        self.replies.drain(..).for_each(|reply| reply());
+        self.note_executions();
+        if self.stops_at.is_some() {
+            self.put_off();
+        }
+        Ok(())
+    }
+
+    fn obey_all(&mut self, first: Command) {
+        self.obey(first);
+        for _ in 1..TOGETHER {
+            match self.commands.try_recv() {
+                Ok(command) => self.obey(command),
+                Err(_) => break,
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Direct { model, forward, priority, reply } => {
+                self.direct(model, forward, priority, reply)
+            }
+            Command::Submit { spec, body, reply } => self.submit(spec, &body, reply),
+            Command::Hangup { ticket } => {
+                if let Some(&request) = self.machine.book.by_ticket.get(&ticket) {
+                    self.withdraw(request);
+                }
+            }
+            Command::Cancel { id, reply } => {
+                let found = self.machine.book.by_name.get(id.as_str()).copied();
+                found.into_iter().for_each(|request| self.withdraw(request));
+                let reply = move || {
+                    let _ = reply.send(found.is_some());
+                };
+                self.replies.push(Box::new(reply));
+            }
+            Command::Wait { id, reply } => {
+                let book = &mut self.machine.book;
+                let open = book.by_name.get(id.as_str()).and_then(|request| book.open.get_mut(request));
+                match open {
+                    Some(open) => open.waiters.push(reply),
+                    None => drop(reply.send(())),
+                }
+            }
+            Command::Ask(question) => question(&self.standing()),
+            Command::Stop => self.stop(),
+        }
+    }
+
+    fn standing(&self) -> Standing<'_> {
+        Standing { machine: &self.machine, stopping: self.stops_at.is_some() }
+    }
+
+    fn refuses(&self) -> Option<Refusal> {
+        if self.stops_at.is_some() {
+            return Some(Refusal::Stopping);
+        }
+        let open = self.machine.book.open.len();
+        (open >= self.limits.open).then_some(Refusal::Full { open })
+    }
+
+    fn direct(
+        &mut self,
+        model: ModelId,
+        forward: Forward,
+        priority: i32,
+        reply: oneshot::Sender<Result<Ticket, Refusal>>,
+    ) {
+        if let Some(refusal) = self.refuses() {
+            return drop(reply.send(Err(refusal)));
+        }
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let name: Arc<str> = format!("call-{ticket}").into();
+        let new = NewRequest {
+            name: name.to_string(),
+            workflow: self.direct[model.index()],
+            arrival: self.machine.clock.now(),
+            priority,
+            deadline: None,
+            executions: vec![forward.estimate],
+        };
+        let (direct, answering) = Direct::new(forward);
+        // Whoever asked has gone before being answered: then it is as if nothing had been asked.
+        if reply.send(Ok(Ticket { number: ticket, answering })).is_err() {
+            return;
+        }
+        let whose = Whose::Direct { direct, ticket };
+        self.admit(new, name, whose, unix_micros());
+    }
+
+    fn submit(
+        &mut self,
+        spec: Arc<RequestSpec>,
+        body: &str,
+        reply: oneshot::Sender<Result<Accepted, Refusal>>,
+    ) {
+        let workflow = self.machine.book.scenario.workflows[usize::from(spec.workflow)].id.clone();
+        let refusal = self.refuses();
+        let accepted = unix_micros();
+        let written = match refusal {
+            Some(refusal) => Err(refusal),
+            None => match self.machine.book.ledger.accept(&spec.id, &workflow, body, accepted) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Refusal::Taken),
+                Err(error) => Err(Refusal::Ledger(error.to_string())),
+            },
+        };
+        if let Err(refusal) = written {
+            return self.replies.push(Box::new(move || drop(reply.send(Err(refusal)))));
+        }
+        let name: Arc<str> = spec.id.as_str().into();
+        let new = self.new_request(&spec, self.machine.clock.now(), spec.deadline);
+        self.machine.book.told.tell(
+            || serde_json::json!({"type": "request.accepted", "request": &*name, "workflow": workflow}),
+        );
+        self.admit(new, Arc::clone(&name), Whose::Submitted(spec), accepted);
+        // It is acknowledged once it is written.
+        let answer = Accepted { id: name.to_string(), accepted };
+        self.replies.push(Box::new(move || drop(reply.send(Ok(answer)))));
+    }
+
+    fn new_request(&self, spec: &RequestSpec, arrival: Time, deadline: Option<Span>) -> NewRequest {
+        let scenario = &self.machine.book.scenario;
+        let nodes = scenario.workflows[usize::from(spec.workflow)].nodes.iter().enumerate();
+        let takes = |(at, node): (usize, &NodeSpec)| {
+            let given = spec.times.get(at).copied().flatten();
+            given.unwrap_or_else(|| usual(&scenario.models[usize::from(node.model)]))
+        };
+        NewRequest {
+            name: spec.id.clone(),
+            workflow: spec.workflow,
+            arrival,
+            priority: spec.priority,
+            deadline,
+            executions: nodes.map(takes).collect(),
+        }
+    }
+
+    fn admit(&mut self, new: NewRequest, name: Arc<str>, whose: Whose, accepted: i64) -> RequestId {
+        let workflow = new.workflow;
+        let nodes = new.executions.len();
+        let reuse = self.free[workflow.index()].pop();
+        let id = self.machine.engine.admit(new, reuse);
+        let outputs = vec![None; nodes];
+        let (trouble, waiters) = (None, Vec::new());
+        let open =
+            Open { name, whose, accepted, outputs, trouble, cancelled: false, put_off: false, waiters };
+        self.machine.book.opens(id, open);
+        self.events.push(Event::Arrived(id));
+        id
+    }
+
+    fn withdraw(&mut self, request: RequestId) {
+        if let Some(open) = self.machine.book.open.get_mut(&request)
+            && !std::mem::replace(&mut open.cancelled, true)
+        {
+            self.events.push(Event::Withdrawn(request));
+            self.machine.book.touched.push(request);
+        }
+    }
+
+    /// A request that an earlier service has accepted and not ended.
+    fn take_up(&mut self, left: Left) -> Result<(), JournalError> {
+        let name = left.id.clone();
+        let source = Source { name: &name, bytes: left.body.as_bytes() };
+        let reading = read_requests(&self.machine.book.scenario, source, Mode::Offline);
+        let spec = reading.scenario.and_then(|mut scenario| scenario.requests.pop());
+        let Some(spec) = spec else {
+            let why = "the configuration has changed, and it no longer fits";
+            return self.machine.book.ledger.end(&name, Ending::Failed, unix_micros(), Some(why));
+        };
+        let waited = Span((unix_micros() - left.accepted).max(0) as u64);
+        let deadline = spec.deadline.map(|deadline| Span(deadline.0.saturating_sub(waited.0).max(1)));
+        let new = self.new_request(&spec, Time::ZERO, deadline);
+        let workflow = spec.workflow;
+        let id = self.admit(new, name.into(), Whose::Submitted(Arc::new(spec)), left.accepted);
+        let engine = &mut self.machine.engine;
+        let nodes = engine.view().instance().workflows[workflow].nodes.clone();
+        let tasks: Vec<_> = engine.view().instance().tasks_of(id).collect();
+        for (node, value) in left.outputs {
+            let Some(place) = nodes.iter().position(|known| *known == node) else { continue };
+            engine.recall(tasks[place]);
+            if let Some(open) = self.machine.book.open.get_mut(&id) {
+                open.outputs[place] = Some(value);
+            }
+        }
+        self.machine.book.touched.push(id);
+        Ok(())
+    }
+
+    fn close_what_ended(&mut self) -> Result<(), JournalError> {
+        let mut touched = std::mem::take(&mut self.machine.book.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for request in touched {
+            if !self.machine.book.open.contains_key(&request) || !self.machine.engine.may_retire(request) {
+                continue;
+            }
+            let view = self.machine.engine.view();
+            let completed = is_complete(&view, view.instance(), request);
+            let workflow = view.instance().requests[request].workflow;
+            let tasks: Vec<_> = view.instance().tasks_of(request).collect();
+            self.machine.book.closes(request, completed)?;
+            tasks.into_iter().for_each(|task| self.machine.forget_task(task));
+            self.free[workflow.index()].push(request);
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        if self.stops_at.is_none() {
+            self.stops_at = Some(self.machine.clock.now() + self.limits.drain);
+            self.machine.book.told.end();
+            self.put_off();
+        }
+    }
+
+    /// What has been accepted and is not under way is left to the next service.
+    fn put_off(&mut self) {
+        let view = self.machine.engine.view();
+        let instance = view.instance();
+        let runs = |&request: &RequestId| {
+            instance.tasks_of(request).any(|task| view.state(task) == TaskState::Running)
+        };
+        let submitted =
+            |open: &Open| matches!(open.whose, Whose::Submitted(_)) && !open.cancelled && !open.put_off;
+        let waiting = self.machine.book.open.iter().filter(|(_, open)| submitted(open)).map(|(&id, _)| id);
+        let waiting: Vec<RequestId> = waiting.filter(|id| !runs(id)).collect();
+        for request in waiting {
+            if let Some(open) = self.machine.book.open.get_mut(&request) {
+                open.put_off = true;
+            }
+            self.events.push(Event::Withdrawn(request));
+            self.machine.book.touched.push(request);
+        }
+    }
+
+    fn prune(&mut self) -> Result<(), JournalError> {
+        self.pruned_at = self.machine.clock.now();
+        if let Some(keep) = self.limits.keep {
+            self.machine.book.ledger.prune(unix_micros() - keep.0 as i64)?;
+        }
+        Ok(())
+    }
+
+    /// What was executed is measured and forgotten.
+    fn note_executions(&mut self) {
+        let log = self.machine.engine.take_log();
+        let instance = self.machine.engine.view();
+        let instance = instance.instance();
+        for execution in &log.executions {
+            let model = instance.models[instance.model_of(execution.task)].name.clone();
+            let took = (execution.end - execution.start).seconds();
+            let waited = execution.start.since(execution.ready).seconds();
+            metrics::histogram!("gswarm_execution_seconds", "model" => model.clone()).record(took);
+            metrics::histogram!("gswarm_waiting_seconds", "model" => model).record(waited);
+        }
+        metrics::gauge!("gswarm_open_requests").set(self.machine.book.open.len() as f64);
+        metrics::gauge!("gswarm_waiting_nodes").set(self.machine.book.ready.len() as f64);
+    }
+}
+
+/// What a node of a model is expected to take where nothing is said.
+fn usual(model: &ModelSpec) -> Span {
+    default_execution(model).unwrap_or(Span(1_000_000))
+}

@@ -1,0 +1,55 @@
+//! What happens, told to all who listen.
+
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::{broadcast, watch};
+
+/// Happenings that a slow listener may lag behind before it misses some.
+const KEPT: usize = 4096;
+
+/// Tells what happens. Nothing is made ready where nobody listens.
+#[derive(Clone)]
+pub struct Told {
+    sender: broadcast::Sender<Arc<str>>,
+    over: watch::Sender<bool>,
+}
+
+impl Default for Told {
+    fn default() -> Told {
+        Told { sender: broadcast::Sender::new(KEPT), over: watch::Sender::new(false) }
+    }
+}
+
+impl Told {
+    /// Everything from now on, one JSON object each.
+    #[must_use]
+    pub fn listen(&self) -> broadcast::Receiver<Arc<str>> {
+        self.sender.subscribe()
+    }
+
+    /// Returns when the service begins to stop: nobody needs to go on listening.
+    pub async fn over(&self) {
+        // The sender is here, so that this cannot fail.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    pub(super) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    pub(super) fn anybody_listens(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    pub(super) fn tell(&self, what: impl FnOnce() -> Value) {
+        if self.anybody_listens() {
+            let mut what = what();
+            if let Some(fields) = what.as_object_mut() {
+                let at = super::desk::unix_micros() as f64 / 1e6;
+                fields.insert("at".to_owned(), Value::from(at));
+            }
+            // Whoever listened may have just gone.
+            let _ = self.sender.send(Arc::from(what.to_string()));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What is asked of a replica: a node of a workflow, or somebody's own request, whose answer goes to them as it comes.
+
+use crate::backend::{Backend, BackendError, Replica};
+use crate::call::Call;
+use bytes::Bytes;
+use gswarm_core::Span;
+use serde_json::{Map, Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+
+/// What is asked of a replica.
+#[derive(Clone)]
+pub enum Work {
+    /// A node of a workflow: its answer is kept for the nodes after it.
+    Node(Arc<Call>),
+    /// Somebody's own request: its answer goes to them.
+    Direct(Arc<Direct>),
+}
+
+impl Work {
+    /// What it is expected to take on a replica of its own.
+    #[must_use]
+    pub fn estimate(&self) -> Span {
+        match self {
+            Work::Node(call) => call.estimate,
+            Work::Direct(direct) => direct.forward.estimate,
+        }
+    }
+
+    /// Asks, and returns when the answer is whole.
+    pub async fn carry_out(&self, backend: &dyn Backend, replica: Replica) -> Result<Value, BackendError> {
+        match self {
+            Work::Node(call) => backend.call(replica, call).await,
+            Work::Direct(direct) => direct.carry_out(backend, replica).await,
+        }
+    }
+}
+
+/// A request in the form of the OpenAI API, to be passed on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forward {
+    /// Where to, as `/v1/chat/completions`.
+    pub path: &'static str,
+    /// The body; its `model` is that of the configuration.
+    pub body: Map<String, Value>,
+    /// What sort of model it asks: `llm`, `embedding`, ...
+    pub kind: Option<String>,
+    /// What it is expected to take on a replica of its own.
+    pub estimate: Span,
+}
+
+impl Forward {
+    /// Whether the answer is wanted piece by piece.
+    #[must_use]
+    pub fn streams(&self) -> bool {
+        self.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// The same as a call of a model, for servers that know no such API.
+    #[must_use]
+    pub fn as_call(&self) -> Call {
+        let said = ["messages", "prompt", "input"].iter().find_map(|&name| self.body.get(name));
+        let text = said.map(text_of).unwrap_or_default();
+        let leaves_out = |name: &str| matches!(name, "messages" | "prompt" | "input" | "model" | "stream");
+        let config = self.body.iter().filter(|(name, _)| !leaves_out(name));
+        Call {
+            name: self.path.to_owned(),
+            inputs: Map::from_iter([("prompt".to_owned(), Value::String(text))]),
+            config: config.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            kind: self.kind.clone(),
+            estimate: self.estimate,
+        }
+    }
+
+    /// An answer to [the call](Forward::as_call) in the form of the API: the content type and the body.
+    #[must_use]
+    pub fn shaped(&self, answer: &Value) -> (&'static str, String) {
+        let text = ["text", "response", "output", "generated_text"]
+            .iter()
+            .find_map(|&name| answer.get(name).and_then(Value::as_str))
+            .map_or_else(|| text_of(answer), str::to_owned);
+        let model = self.body.get("model").cloned().unwrap_or_default();
+        let mut whole = match self.path {
+            "/v1/embeddings" => {
+                let embedding = answer.get("embedding").cloned().unwrap_or_else(|| json!([]));
+                let item = json!({"object": "embedding", "index": 0, "embedding": embedding});
+                json!({"object": "list", "data": [item], "model": model})
+            }
+            "/v1/chat/completions" => {
+                let part = if self.streams() { "delta" } else { "message" };
+                let object = if self.streams() { "chat.completion.chunk" } else { "chat.completion" };
+                let said = json!({"role": "assistant", "content": text});
+                json!({"object": object, "model": model,
+                       "choices": [{"index": 0, part: said, "finish_reason": "stop"}]})
+            }
+            _ => json!({"object": "text_completion", "model": model,
+                        "choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}),
+        };
+        if let (Some(usage), Some(fields)) = (answer.get("usage"), whole.as_object_mut()) {
+            fields.insert("usage".to_owned(), usage.clone());
+        }
+        if let (Some(emulated), Some(fields)) = (answer.get("emulated"), whole.as_object_mut()) {
+            fields.insert("emulated".to_owned(), emulated.clone());
+        }
+        if self.streams() {
+            ("text/event-stream", format!("data: {whole}\n\ndata: [DONE]\n\n"))
+        } else {
+            ("application/json", whole.to_string())
+        }
+    }
+}
+
+/// What messages, prompts and inputs say, as one text.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        Value::Object(fields) => {
+            let text = fields.get("content").or_else(|| fields.get("text"));
+            text.map_or_else(|| value.to_string(), text_of)
+        }
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The beginning of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// As HTTP numbers it.
+    pub status: u16,
+    /// As HTTP names it.
+    pub content_type: String,
+}
+
+/// Of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Some of it.
+    Data(Bytes),
+    /// It was whole.
+    End,
+}
+
+/// Where an answer goes, piece by piece.
+pub struct Relay {
+    head: Option<oneshot::Sender<Result<Head, String>>>,
+    pieces: mpsc::Sender<Piece>,
+}
+
+impl Relay {
+    /// The answer begins: from here on it cannot be asked for anew elsewhere.
+    pub fn head(&mut self, status: u16, content_type: &str) {
+        if let Some(sender) = self.head.take() {
+            // Whoever asked may have gone; then the call is cancelled soon.
+            let _ = sender.send(Ok(Head { status, content_type: content_type.to_owned() }));
+        }
+    }
+
+    /// A piece of it. Waits where the reader is slower than the server.
+    pub async fn piece(&self, piece: impl Into<Bytes>) {
+        let _ = self.pieces.send(Piece::Data(piece.into())).await;
+    }
+
+    /// Whether the answer has begun.
+    #[must_use]
+    pub fn begun(&self) -> bool {
+        self.head.is_none()
+    }
+}
+
+/// Somebody's own request, and where its answer goes.
+pub struct Direct {
+    /// What is asked.
+    pub forward: Forward,
+    relay: Mutex<Option<Relay>>,
+}
+
+/// The reading end of an answer.
+pub struct Answering {
+    /// Comes when the answer begins, or says why it never will.
+    pub head: oneshot::Receiver<Result<Head, String>>,
+    /// The pieces. Where no [`Piece::End`] comes, the answer broke off.
+    pub pieces: mpsc::Receiver<Piece>,
+}
+
+/// Pieces that may wait for a slow reader.
+const PIECES: usize = 16;
+
+impl Direct {
+    /// A request, and where its answer will come.
+    #[must_use]
+    pub fn new(forward: Forward) -> (Arc<Direct>, Answering) {
+        let (head, head_comes) = oneshot::channel();
+        let (pieces, pieces_come) = mpsc::channel(PIECES);
+        let relay = Mutex::new(Some(Relay { head: Some(head), pieces }));
+        (Arc::new(Direct { forward, relay }), Answering { head: head_comes, pieces: pieces_come })
+    }
+
+    async fn carry_out(&self, backend: &dyn Backend, replica: Replica) -> Result<Value, BackendError> {
+        let gone = || BackendError::Failed("its answer has begun already".to_owned());
+        let mut lent = Lent { relay: Some(self.relay().take().ok_or_else(gone)?), to: self };
+        let Some(relay) = &mut lent.relay else { return Err(gone()) };
+        let result = backend.forward(replica, &self.forward, relay).await;
+        match result {
+            Ok(()) => {
+                let _ = relay.pieces.send(Piece::End).await;
+                Ok(Value::Null)
+            }
+            // Half an answer is out: another try cannot take it back.
+            Err(error) if relay.begun() => Ok(json!({"broken": error.to_string()})),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// There will be no answer. Where one has begun, it is simply not whole.
+    pub fn fails(&self, why: String) {
+        let relay = self.relay().take();
+        if let Some(sender) = relay.and_then(|relay| relay.head) {
+            let _ = sender.send(Err(why));
+        }
+    }
+
+    fn relay(&self) -> MutexGuard<'_, Option<Relay>> {
+        self.relay.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A relay in use. Where the call fails or is broken off, the next try gets it back, unless the answer has begun.
+struct Lent<'d> {
+    to: &'d Direct,
+    relay: Option<Relay>,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(relay) = self.relay.take().filter(|relay| !relay.begun()) {
+            *self.to.relay() = Some(relay);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The OpenAI API: each call is a request of one node, scheduled among all others.
+
+use super::{Front, Shared};
+use crate::fault::Fault;
+use crate::openai::{
+    ChatCompletion, ChatRequest, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
+};
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use gswarm_core::ModelId;
+use gswarm_exec::service::{Client, Refusal, Ticket};
+use gswarm_exec::work::{Forward, Piece};
+use serde_json::{Map, Value};
+
+/// The header that says how urgent a call is: a whole number, higher first.
+pub const PRIORITY: &str = "x-gswarm-priority";
+/// The header of an answer that says what the queue calls the request.
+const REQUEST: &str = "x-gswarm-request";
+
+/// The models that can be called.
+#[utoipa::path(get, path = "/v1/models", responses((status = 200, body = ModelList)))]
+pub(super) async fn models(State(front): State<Shared>) -> Json<ModelList> {
+    let data = front.client.scenario.models.iter().map(|model| card(&front, &model.id)).collect();
+    Json(ModelList { object: "list".to_owned(), data })
+}
+
+/// One of them.
+#[utoipa::path(get, path = "/v1/models/{model}", params(("model" = String, Path)),
+    responses((status = 200, body = ModelCard), (status = 404)))]
+pub(super) async fn model(State(front): State<Shared>, Path(model): Path<String>) -> Response {
+    match front.client.model(&model) {
+        Some(_) => Json(card(&front, &model)).into_response(),
+        None => unknown(&front.client, &model).openai(),
+    }
+}
+
+fn card(front: &Front, id: &str) -> ModelCard {
+    ModelCard {
+        id: id.to_owned(),
+        object: "model".to_owned(),
+        created: front.started,
+        owned_by: "gswarm".to_owned(),
+        emulated: None,
+    }
+}
+
+/// A chat.
+#[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest,
+    responses((status = 200, body = ChatCompletion, description = "or server-sent events, with `stream`"),
+              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, "/v1/chat/completions", &headers, &body).await
+}
+
+/// A text to be continued.
+#[utoipa::path(post, path = "/v1/completions", request_body = CompletionRequest,
+    responses((status = 200, description = "as the OpenAI API answers"),
+              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, "/v1/completions", &headers, &body).await
+}
+
+/// Texts to be embedded.
+#[utoipa::path(post, path = "/v1/embeddings", request_body = EmbeddingRequest,
+    responses((status = 200, description = "as the OpenAI API answers"),
+              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn embeddings(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, "/v1/embeddings", &headers, &body).await
+}
+
+/// A picture to be made.
+#[utoipa::path(post, path = "/v1/images/generations", request_body = Object,
+    responses((status = 200, description = "as the OpenAI API answers"),
+              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn images(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, "/v1/images/generations", &headers, &body).await
+}
+
+async fn relay(front: &Front, path: &'static str, headers: &HeaderMap, body: &[u8]) -> Response {
+    match admitted(front, path, headers, body).await {
+        Ok(ticket) => answer(&front.client, ticket).await,
+        Err(fault) => fault.openai(),
+    }
+}
+
+async fn admitted(
+    front: &Front,
+    path: &'static str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Ticket, Fault> {
+    let body: Map<String, Value> = crate::openai::parse(body)?;
+    let model = asked_for(&front.client, &body)?;
+    if let Some(stream) = body.get("stream").filter(|stream| !stream.is_boolean() && !stream.is_null()) {
+        return Err(Fault::param("stream", format!("stream has to be true or false, not {stream}")));
+    }
+    let priority = priority_of(headers)?;
+    let spec = &front.client.scenario.models[usize::from(model)];
+    let estimate = front.client.estimate(model, &body);
+    let forward = Forward { path, kind: spec.kind.clone(), body, estimate };
+    front.client.call(model, forward, priority).await.map_err(|refusal| refused(&refusal))
+}
+
+fn asked_for(client: &Client, body: &Map<String, Value>) -> Result<ModelId, Fault> {
+    let name = match body.get("model") {
+        Some(Value::String(name)) => name,
+        Some(_) => return Err(Fault::param("model", "model has to be the name of a model")),
+        None => return Err(Fault::param("model", "model is missing: name one of those of /v1/models")),
+    };
+    let model = client.model(name).ok_or_else(|| unknown(client, name))?;
+    match client.cannot_run(model) {
+        // Nothing that could be evicted would help: it is said at once.
+        Some(why) => Err(Fault { code: "model_does_not_fit", ..Fault::param("model", why) }),
+        None => Ok(model),
+    }
+}
+
+fn unknown(client: &Client, name: &str) -> Fault {
+    let known: Vec<&str> = client.scenario.models.iter().map(|model| model.id.as_str()).take(20).collect();
+    let shown: String = name.chars().take(100).collect();
+    let message = format!("there is no model `{shown}`; there are {}", known.join(", "));
+    Fault { param: Some("model".to_owned()), ..Fault::not_found("model_not_found", message) }
+}
+
+fn priority_of(headers: &HeaderMap) -> Result<i32, Fault> {
+    let Some(value) = headers.get(PRIORITY) else { return Ok(0) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| Fault::param(PRIORITY, format!("{PRIORITY} has to be a whole number")))
+}
+
+/// How a refusal is answered.
+pub(super) fn refused(refusal: &Refusal) -> Fault {
+    let why = refusal.to_string();
+    match refusal {
+        Refusal::Full { .. } => Fault::full(why),
+        Refusal::Stopping => Fault::unavailable("stopping", why),
+        Refusal::Taken => Fault::conflict("request_exists", why),
+        Refusal::Ledger(_) => Fault::unavailable("ledger_failed", why),
+    }
+}
+
+async fn answer(client: &Client, ticket: Ticket) -> Response {
+    let Ticket { number, answering } = ticket;
+    let mut line = Line { client: client.clone(), ticket: number, over: false };
+    let head = match answering.head.await {
+        Ok(Ok(head)) => head,
+        Ok(Err(why)) => {
+            line.over = true;
+            return Fault::new(StatusCode::BAD_GATEWAY, "backend_failed", why).openai();
+        }
+        Err(_) => {
+            line.over = true;
+            return Fault::unavailable("stopping", "the service ended before the call did").openai();
+        }
+    };
+    let pieces = futures_util::stream::unfold((answering.pieces, line), |(mut pieces, mut line)| async move {
+        if line.over {
+            return None;
+        }
+        match pieces.recv().await {
+            Some(Piece::Data(data)) => Some((Ok(data), (pieces, line))),
+            Some(Piece::End) => {
+                line.over = true;
+                None
+            }
+            None => {
+                line.over = true;
+                Some((Err(std::io::Error::other("the answer broke off")), (pieces, line)))
+            }
+        }
+    });
+    let status = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let kind = HeaderValue::from_str(&head.content_type);
+    let kind = kind.unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
+    let name = HeaderValue::from_str(&format!("call-{number}"));
+    let mut response = (status, Body::from_stream(pieces)).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    name.into_iter().for_each(|name| drop(response.headers_mut().insert(REQUEST, name)));
+    response
+}
+
+/// Somebody who holds the line: when they go before the answer is whole, the call is ended.
+struct Line {
+    client: Client,
+    ticket: u64,
+    over: bool,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if !self.over {
+            self.client.hang_up(self.ticket);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The front door to a cluster: all models of a configuration under one address, in the manner of the OpenAI API, and its
+//! workflows, each request scheduled among all others.
+
+mod calls;
+mod views;
+mod workflows;
+
+use crate::guard::{Bound, Ended};
+use axum::Router;
+use gswarm_core::policy::Policy;
+use gswarm_exec::drive::LiveError;
+use gswarm_exec::service::{Client, Service};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Paths that need no token: for those who only ask whether it lives.
+pub const OPEN_PATHS: &[&str] = &["/health", "/ready"];
+
+/// What every handler knows.
+pub(crate) struct Front {
+    client: Client,
+    /// Seconds since 1970.
+    started: u64,
+    metrics: Option<PrometheusHandle>,
+}
+
+type Shared = Arc<Front>;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "gswarm front door",
+    description = "All models of a cluster under one address, and workflows over them"
+))]
+struct Document;
+
+/// The front door to a service. `metrics` gives what `/metrics` answers.
+pub fn router(client: Client, metrics: Option<PrometheusHandle>) -> Router {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let front: Shared = Arc::new(Front { client, started, metrics });
+    let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(calls::models))
+        .routes(routes!(calls::model))
+        .routes(routes!(calls::chat))
+        .routes(routes!(calls::completions))
+        .routes(routes!(calls::embeddings))
+        .routes(routes!(calls::images))
+        .routes(routes!(workflows::list))
+        .routes(routes!(workflows::submit))
+        .routes(routes!(workflows::latest))
+        .routes(routes!(workflows::status, workflows::cancel))
+        .routes(routes!(workflows::result))
+        .routes(routes!(views::queue))
+        .routes(routes!(views::cluster))
+        .routes(routes!(views::events))
+        .routes(routes!(views::health))
+        .routes(routes!(views::ready))
+        .routes(routes!(views::metrics))
+        .with_state(front)
+        .split_for_parts();
+    let text = document.to_json().unwrap_or_default();
+    let answer = ([(axum::http::header::CONTENT_TYPE, "application/json")], text);
+    router.route("/openapi.json", axum::routing::get(move || std::future::ready(answer.clone())))
+}
+
+/// Begins to count what happens in this process, for `/metrics`; `None` where something counts already.
+pub fn count_everything() -> Option<PrometheusHandle> {
+    let buckets = [0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0];
+    let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &buckets);
+    builder.ok()?.install_recorder().ok()
+}
+
+/// Serves at an address until `shutdown`, then stops taking requests on and lets what is under way end.
+pub async fn run(
+    bound: Bound,
+    service: (Service, Client),
+    policy: &mut dyn Policy,
+    metrics: Option<PrometheusHandle>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<Ended, LiveError> {
+    let (service, client) = service;
+    let stopping = client.clone();
+    let stop = async move {
+        shutdown.await;
+        stopping.stop();
+    };
+    let door = bound.serve(router(client, metrics), stop);
+    let mut door = std::pin::pin!(door);
+    let mut service = std::pin::pin!(service.run(policy));
+    tokio::select! {
+        ended = &mut door => {
+            // The last client is gone with the router: the service ends when what it has accepted has.
+            service.await?;
+            Ok(ended)
+        }
+        served = &mut service => {
+            served?;
+            Ok(door.await)
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! How things stand, for people and for programs: the queue, the GPUs, what happens, and numbers.
+
+use super::Shared;
+use crate::fault::Fault;
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{Stream, unfold};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use tokio::sync::broadcast::error::RecvError;
+use utoipa::IntoParams;
+
+/// Which part of the queue.
+#[derive(Deserialize, IntoParams)]
+pub(super) struct Page {
+    /// Requests to leave out at the front.
+    from: Option<usize>,
+    /// Most requests to be answered.
+    limit: Option<usize>,
+}
+
+fn stopping() -> Response {
+    Fault::unavailable("stopping", "the service is stopping").openai()
+}
+
+/// Who waits, for what, and why.
+#[utoipa::path(get, path = "/v1/queue", params(Page), responses((status = 200, body = Object), (status = 503)))]
+pub(super) async fn queue(State(front): State<Shared>, Query(page): Query<Page>) -> Response {
+    let (from, limit) = (page.from.unwrap_or(0), page.limit.unwrap_or(100).min(1000));
+    let queue = front.client.ask(move |standing| standing.queue(from, limit)).await;
+    queue.map_or_else(stopping, |queue| Json(queue).into_response())
+}
+
+/// What is on the GPUs, and which backends answer.
+#[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = Object), (status = 503)))]
+pub(super) async fn cluster(State(front): State<Shared>) -> Response {
+    let cluster = front
+        .client
+        .ask(|standing| {
+            json!({"gpus": standing.gpus(), "backends": standing.backends(), "open_requests": standing.open()})
+        })
+        .await;
+    cluster.map_or_else(stopping, |cluster| Json(cluster).into_response())
+}
+
+/// All that happens from now on, as server-sent events.
+#[utoipa::path(get, path = "/v1/events",
+    responses((status = 200, description = "server-sent events, each a JSON object with its `type`")))]
+pub(super) async fn events(
+    State(front): State<Shared>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let told = front.client.told.clone();
+    let happenings = unfold((told.listen(), told), |(mut listener, told)| async move {
+        let next = tokio::select! {
+            next = listener.recv() => next,
+            // A server that is to end does not wait for those who only listen.
+            () = told.over() => Err(RecvError::Closed),
+        };
+        let event = match next {
+            Ok(text) => Event::default().data(&*text),
+            Err(RecvError::Lagged(missed)) => {
+                Event::default().data(json!({"type": "missed", "events": missed}).to_string())
+            }
+            Err(RecvError::Closed) => return None,
+        };
+        Some((Ok(event), (listener, told)))
+    });
+    Sse::new(happenings).keep_alive(KeepAlive::default())
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/health", responses((status = 200, body = Object)))]
+pub(super) async fn health() -> Json<Value> {
+    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
+}
+
+/// Whether requests are taken on and some backend answers.
+#[utoipa::path(get, path = "/ready", responses((status = 200, body = Object), (status = 503)))]
+pub(super) async fn ready(State(front): State<Shared>) -> Response {
+    match front.client.ask(|standing| standing.is_ready()).await {
+        Some(true) => Json(json!({"status": "ready"})).into_response(),
+        Some(false) => Fault::unavailable("not_ready", "no backend answers, or the service is stopping").openai(),
+        None => stopping(),
+    }
+}
+
+/// Numbers, in the text form of Prometheus.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "text/plain", body = String)))]
+pub(super) async fn metrics(State(front): State<Shared>) -> Response {
+    let text = front.metrics.as_ref().map(|handle| handle.render()).unwrap_or_default();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}

@@ -1,0 +1,260 @@
+//! Workflows: requests that are accepted, written down, and done, whatever happens meanwhile.
+
+use super::calls::refused;
+use super::{Front, Shared};
+use crate::fault::Fault;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use gswarm_core::input::{RequestSpec, Source, WorkflowSpec, read_requests};
+use gswarm_core::instance::Mode;
+use gswarm_exec::service::Refusal;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use utoipa::{IntoParams, ToSchema};
+
+/// A request of a workflow, as it is submitted.
+#[derive(Deserialize, Serialize, ToSchema)]
+pub(super) struct Submission {
+    /// What it is to be called; chosen here where nothing is said. The same name and the same content again is the same
+    /// request.
+    #[serde(default)]
+    request_id: Option<String>,
+    /// What the workflow reads.
+    #[serde(default)]
+    input_data: Map<String, Value>,
+    /// Options by node.
+    #[serde(default)]
+    node_configs: Map<String, Value>,
+    /// What nodes are expected to take, in seconds.
+    #[serde(default)]
+    node_execution_times: Map<String, Value>,
+    /// Higher first.
+    #[serde(default)]
+    priority: Option<i32>,
+    /// From now on.
+    #[serde(default)]
+    deadline_seconds: Option<f64>,
+    /// Kept as it is.
+    #[serde(default)]
+    metadata: Option<Value>,
+}
+
+/// The workflows.
+#[utoipa::path(get, path = "/v1/workflows", responses((status = 200, body = Object)))]
+pub(super) async fn list(State(front): State<Shared>) -> Json<Value> {
+    let describe = |workflow: &WorkflowSpec| {
+        let model = |at: usize| &front.client.scenario.models[at].id;
+        let nodes = workflow.nodes.iter().map(|node| {
+            json!({"id": node.id, "model": model(usize::from(node.model)), "inputs": node.inputs,
+                   "outputs": node.outputs})
+        });
+        let name = |at: u32| &workflow.nodes[at as usize].id;
+        let edges = workflow.edges.iter().map(|&(from, to)| json!({"from": name(from), "to": name(to)}));
+        json!({"id": workflow.id, "name": workflow.name, "nodes": nodes.collect::<Vec<_>>(),
+               "edges": edges.collect::<Vec<_>>()})
+    };
+    Json(json!({"workflows": front.client.workflows().iter().map(describe).collect::<Vec<_>>()}))
+}
+
+/// Submits a request. Once this is answered with 202, the request is written down and will be done.
+#[utoipa::path(post, path = "/v1/workflows/{workflow}/requests", params(("workflow" = String, Path)),
+    request_body = Submission,
+    responses((status = 202, body = Object), (status = 200, description = "it was accepted before", body = Object),
+              (status = 400), (status = 404), (status = 409), (status = 429), (status = 503)))]
+pub(super) async fn submit(
+    State(front): State<Shared>,
+    Path(workflow): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    match accepted(&front, &workflow, &headers, &body).await {
+        Ok(response) => response,
+        Err(fault) => fault.openai(),
+    }
+}
+
+async fn accepted(
+    front: &Front,
+    workflow: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Response, Fault> {
+    let known = front.client.workflows();
+    if !known.iter().any(|other| other.id == workflow) {
+        let names: Vec<&str> = known.iter().map(|other| other.id.as_str()).take(20).collect();
+        let shown: String = workflow.chars().take(100).collect();
+        let message = format!("there is no workflow `{shown}`; there are: {}", names.join(", "));
+        return Err(Fault::not_found("workflow_not_found", message));
+    }
+    let mut fields: Map<String, Value> =
+        if body.iter().all(u8::is_ascii_whitespace) { Map::new() } else { crate::openai::parse(body)? };
+    let key = headers.get("idempotency-key").and_then(|value| value.to_str().ok());
+    if let Some(key) = key {
+        fields.entry("request_id").or_insert_with(|| Value::from(key));
+    }
+    if fields.get("request_id").is_none_or(Value::is_null) {
+        fields.insert("request_id".to_owned(), Value::from(fresh_name()));
+    }
+    fields.insert("workflow_id".to_owned(), Value::from(workflow));
+    let text = Value::Object(fields).to_string();
+    let (spec, warnings) = read(front, &text)?;
+    fits(front, &spec)?;
+    let id = spec.id.clone();
+    let (status, warnings) = match front.client.submit(Arc::new(spec), text.clone()).await {
+        Ok(_) => (StatusCode::ACCEPTED, warnings),
+        // The same request again, after an answer that was lost, is no fault.
+        Err(Refusal::Taken) if was_sent(front, &id).await?.is_some_and(|sent| sent == text) => {
+            (StatusCode::OK, warnings)
+        }
+        Err(refusal) => return Err(refused(&refusal)),
+    };
+    let url = format!("/v1/requests/{}", escaped(&id));
+    let body = json!({"request_id": id, "status": "accepted", "url": url, "result_url": format!("{url}/result"),
+                      "warnings": warnings});
+    Ok((status, [(header::LOCATION, url)], Json(body)).into_response())
+}
+
+fn read(front: &Front, text: &str) -> Result<(RequestSpec, Vec<String>), Fault> {
+    let source = Source { name: "the request", bytes: text.as_bytes() };
+    let reading = read_requests(&front.client.scenario, source, Mode::Offline);
+    let said = reading.diagnostics.iter().map(|one| format!("{}: {}", one.code.code(), one.message));
+    let said: Vec<String> = said.collect();
+    match reading.scenario.and_then(|mut scenario| scenario.requests.pop()) {
+        Some(spec) => Ok((spec, said)),
+        None => Err(Fault::invalid(said.join("; "))),
+    }
+}
+
+/// A workflow with a model that can never run here fails at once.
+fn fits(front: &Front, spec: &RequestSpec) -> Result<(), Fault> {
+    let nodes = &front.client.scenario.workflows[usize::from(spec.workflow)].nodes;
+    match nodes.iter().find_map(|node| front.client.cannot_run(node.model)) {
+        Some(why) => Err(Fault { code: "model_does_not_fit", ..Fault::invalid(why) }),
+        None => Ok(()),
+    }
+}
+
+async fn was_sent(front: &Front, id: &str) -> Result<Option<String>, Fault> {
+    let (records, id) = (front.client.records.clone(), id.to_owned());
+    reading(move || records.body(&id)).await
+}
+
+/// Reads the ledger, away from the threads that answer.
+async fn reading<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, gswarm_exec::journal::JournalError> + Send + 'static,
+) -> Result<T, Fault> {
+    let read = tokio::task::spawn_blocking(read).await;
+    match read {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) => Err(Fault::unavailable("ledger_failed", error.to_string())),
+        Err(error) => Err(Fault::internal(error.to_string())),
+    }
+}
+
+fn fresh_name() -> String {
+    format!("req-{:016x}", rand::rng().random::<u64>())
+}
+
+/// As a part of a path.
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// How many.
+#[derive(Deserialize, IntoParams)]
+pub(super) struct HowMany {
+    /// Most requests to be answered.
+    limit: Option<u32>,
+}
+
+/// The requests that were submitted last.
+#[utoipa::path(get, path = "/v1/requests", params(HowMany), responses((status = 200, body = Object), (status = 400)))]
+pub(super) async fn latest(State(front): State<Shared>, Query(many): Query<HowMany>) -> Response {
+    let records = front.client.records.clone();
+    let limit = many.limit.unwrap_or(100).min(1000);
+    match reading(move || records.latest(limit)).await {
+        Ok(requests) => Json(json!({"requests": requests})).into_response(),
+        Err(fault) => fault.openai(),
+    }
+}
+
+/// Where a request stands, and why.
+#[utoipa::path(get, path = "/v1/requests/{request}", params(("request" = String, Path)),
+    responses((status = 200, body = Object), (status = 404)))]
+pub(super) async fn status(State(front): State<Shared>, Path(request): Path<String>) -> Response {
+    let name = request.clone();
+    let open = front.client.ask(move |standing| standing.request(&name)).await.flatten();
+    if let Some(mut found) = open {
+        found["status"] = Value::from("open");
+        return Json(found).into_response();
+    }
+    match record(&front, &request).await {
+        Ok(mut found) => {
+            found.as_object_mut().into_iter().for_each(|fields| drop(fields.remove("outputs")));
+            Json(found).into_response()
+        }
+        Err(fault) => fault.openai(),
+    }
+}
+
+async fn record(front: &Front, request: &str) -> Result<Value, Fault> {
+    let (records, id) = (front.client.records.clone(), request.to_owned());
+    let found = reading(move || records.request(&id)).await?;
+    found.ok_or_else(|| {
+        let shown: String = request.chars().take(100).collect();
+        Fault::not_found("request_not_found", format!("there is no request `{shown}`"))
+    })
+}
+
+/// How long to wait.
+#[derive(Deserialize, IntoParams)]
+pub(super) struct Patience {
+    /// Seconds to wait for its end.
+    wait: Option<f64>,
+}
+
+/// What a request's nodes have written: 200 once it has ended, 202 before.
+#[utoipa::path(get, path = "/v1/requests/{request}/result", params(("request" = String, Path), Patience),
+    responses((status = 200, body = Object), (status = 202, body = Object), (status = 400), (status = 404)))]
+pub(super) async fn result(
+    State(front): State<Shared>,
+    Path(request): Path<String>,
+    Query(patience): Query<Patience>,
+) -> Response {
+    let wait = patience.wait.unwrap_or(0.0);
+    if !(0.0..=LONGEST_WAIT).contains(&wait) {
+        return Fault::param("wait", format!("wait has to be from 0 to {LONGEST_WAIT} seconds")).openai();
+    }
+    // Whether it ended or the time is over, the ledger says which.
+    let _ = tokio::time::timeout(Duration::from_secs_f64(wait), front.client.wait(request.clone())).await;
+    match record(&front, &request).await {
+        Ok(found) if found["ended_at"].is_null() => (StatusCode::ACCEPTED, Json(found)).into_response(),
+        Ok(found) => Json(found).into_response(),
+        Err(fault) => fault.openai(),
+    }
+}
+
+const LONGEST_WAIT: f64 = 300.0;
+
+/// Takes a request back. What has been done stays written down.
+#[utoipa::path(delete, path = "/v1/requests/{request}", params(("request" = String, Path)),
+    responses((status = 200, body = Object), (status = 404), (status = 409)))]
+pub(super) async fn cancel(State(front): State<Shared>, Path(request): Path<String>) -> Response {
+    if front.client.cancel(request.clone()).await {
+        return Json(json!({"request_id": request, "status": "cancelled"})).into_response();
+    }
+    match record(&front, &request).await {
+        Ok(found) => {
+            let message = format!("the request has ended already: {}", found["status"].as_str().unwrap_or(""));
+            Fault::conflict("request_ended", message).openai()
+        }
+        Err(fault) => fault.openai(),
+    }
+}
