@@ -39,6 +39,7 @@ impl Engine<'static> {
                 self.tasks.push(progress)
             }
             self.tries.remove(&task);
+            self.log.loads.extend(self.prepared.remove(&task));
             self.open += 1;
         }
         id
@@ -65,9 +66,13 @@ impl Engine<'static> {
         self.instance.tasks_of(request).all(|task| over(self.tasks[task].state))
     }
 
-    /// What was written down since the last call: a run without an end must not keep it all.
+    /// What was written down since the last call: a run without an end must not keep it all. A GPU that is gone is written
+    /// down once it has returned.
     pub fn take_log(&mut self) -> ExecutionLog {
-        std::mem::take(&mut self.log)
+        let mut log = std::mem::take(&mut self.log);
+        let still_gone = log.losses.extract_if(.., |loss| loss.until.is_none());
+        self.log.losses.extend(still_gone);
+        log
     }
 
     /// The executions that ended since the log was taken last.

@@ -10,5 +10,6 @@ mod partition;
 mod planner;
 mod properties;
 mod real_files;
+mod service;
 mod streams;
 mod support;

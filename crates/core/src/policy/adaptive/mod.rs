@@ -34,11 +34,11 @@ use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
-use deadlines::{Deadlines, Due, urgency};
+use deadlines::{Deadlines, urgency};
 use demand::Demand;
 use fleet::Fleet;
 use objective::Weights;
-use queues::{Key, Queues};
+use queues::{Key, Queues, Waiting};
 use requests::{Requests, estimate, path};
 
 /// Rank with slack.
@@ -76,7 +76,7 @@ impl Adaptive {
             half_slack: weights.half_slack * mean_load,
             weights,
             bound: params.max_collate_wait,
-            queues: Queues::new(models, params.max_collate_wait.is_some()),
+            queues: Queues::new(models, instance.tasks(), params.max_collate_wait.is_some()),
             requests: Requests::new(instance),
             deadlines: Deadlines::default(),
             demand: Demand::new(models, weights.memory * mean_load),
@@ -109,7 +109,7 @@ impl Adaptive {
         let latest = Time((request.arrival + deadline).0.saturating_sub(path(view, task).0));
         let (urgent, changes) = urgency(view.now(), latest, self.lead(view, task));
         let key = if urgent { Key { class: plain.class - 1, rank: latest.0 as i64 } } else { plain };
-        self.deadlines.watch(task, Due { key, plain }, changes);
+        self.deadlines.watch(task, plain, changes);
         key
     }
 
@@ -122,21 +122,20 @@ impl Adaptive {
 
     /// Tasks whose deadlines press now, or cannot be kept any more, change their class.
     fn reclassify(&mut self, view: &View<'_>) {
-        while let Some((task, due)) = self.deadlines.next_changed(view.now()) {
-            let (model, takes) = (view.instance().model_of(task), estimate(view, task));
-            if self.queues.remove(model, due.key, task, takes) {
-                let key = self.key(view, task, due.plain);
-                self.queues.push(model, key, task, takes, view.now());
+        while let Some((task, plain)) = self.deadlines.next_changed(view.now()) {
+            let model = view.instance().model_of(task);
+            if let Some(waiting) = self.queues.remove(model, task) {
+                let key = self.key(view, task, plain);
+                self.queues.push(model, key, task, waiting);
                 self.blocked[model] = false;
             }
         }
     }
 
     fn start(&mut self, view: &View<'_>, model: ModelId, gpus: Gpus) -> Option<Decision> {
-        let (key, task) = self.queues.of(model).head()?;
-        let takes = estimate(view, task);
-        self.queues.remove(model, key, task, takes);
-        self.deadlines.started(task);
+        let (_, task) = self.queues.of(model).head()?;
+        let takes = self.queues.remove(model, task)?.takes;
+        self.deadlines.forget(task);
         self.requests.started(view, task);
         let load = view.load_cost(model, gpus).unwrap_or(Span::ZERO);
         self.fleet.started(model, gpus, view.now() + load + takes);
@@ -152,10 +151,10 @@ impl Adaptive {
 impl Policy for Adaptive {
     fn ready(&mut self, task: TaskId, view: &View<'_>) {
         let (model, takes) = (view.instance().model_of(task), estimate(view, task));
-        self.requests.ready(view, task);
+        self.requests.changed(view, view.instance().request_of(task));
         let plain = self.plain_key(view, task);
         let key = self.key(view, task, plain);
-        self.queues.push(model, key, task, takes, view.now());
+        self.queues.push(model, key, task, Waiting { takes, ready: view.now() });
         self.demand.asked(model, view.now());
         self.blocked[model] = false;
     }
@@ -189,5 +188,16 @@ impl Policy for Adaptive {
 
     fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
         self.lost(gpu, view);
+    }
+
+    /// One whose request was withdrawn may be ready, and others of its request may go on.
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        let model = view.instance().model_of(task);
+        self.deadlines.forget(task);
+        self.requests.changed(view, view.instance().request_of(task));
+        if self.queues.remove(model, task).is_some() && self.queues.of(model).is_empty() {
+            self.fleet.release(model);
+            self.unblock();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What is known of the requests that have arrived: how much work is left of each, and how long it takes at least.
 
-use crate::engine::View;
+use crate::engine::{TaskState, View};
 use crate::id::{IdVec, RequestId, TaskId};
 use crate::instance::Instance;
 use crate::time::Span;
@@ -12,42 +12,35 @@ pub(super) fn estimate(view: &View<'_>, task: TaskId) -> Span {
 
 /// The work that is left of requests.
 pub(super) struct Requests {
-    /// GPU time of the tasks that have not been started, in microseconds; `None` before anything of it was ready.
-    left: IdVec<RequestId, Option<u64>>,
-    started: IdVec<TaskId, bool>,
+    /// GPU time of the tasks that have not been started, in microseconds; it grows as requests with higher numbers come in.
+    left: IdVec<RequestId, u64>,
 }
 
 impl Requests {
     pub fn new(instance: &Instance) -> Requests {
-        Requests {
-            left: vec![None; instance.requests.len()].into(),
-            started: vec![false; instance.tasks()].into(),
-        }
+        Requests { left: vec![0; instance.requests.len()].into() }
     }
 
-    /// A task is ready, for the first time or again; returns what is left of its request, in GPU seconds.
-    pub fn ready(&mut self, view: &View<'_>, task: TaskId) -> f64 {
-        let instance = view.instance();
-        let request = instance.request_of(task);
-        let again = std::mem::take(&mut self.started[task]);
-        let left = self.left[request]
-            .get_or_insert_with(|| instance.tasks_of(request).map(|task| gpu_time(view, task)).sum());
-        if again {
-            *left += gpu_time(view, task);
+    /// A task of a request is ready, for the first time or again, or will never run. What is left is added up from the state
+    /// of the tasks, so that nothing is carried over from a request that had the same number before.
+    pub fn changed(&mut self, view: &View<'_>, request: RequestId) {
+        let waits = |task: &TaskId| matches!(view.state(*task), TaskState::Waiting | TaskState::Ready);
+        let tasks = view.instance().tasks_of(request);
+        let left = tasks.filter(waits).map(|task| gpu_time(view, task)).sum();
+        if request.index() >= self.left.len() {
+            self.left.resize(request.index() + 1, 0);
         }
-        *left as f64 / 1e6
+        self.left[request] = left;
     }
 
     pub fn started(&mut self, view: &View<'_>, task: TaskId) {
-        self.started[task] = true;
-        if let Some(left) = &mut self.left[view.instance().request_of(task)] {
-            *left = left.saturating_sub(gpu_time(view, task));
-        }
+        let left = &mut self.left[view.instance().request_of(task)];
+        *left = left.saturating_sub(gpu_time(view, task));
     }
 
     /// What is left of the request of a task, in GPU seconds.
     pub fn left(&self, view: &View<'_>, task: TaskId) -> f64 {
-        self.left[view.instance().request_of(task)].unwrap_or(0) as f64 / 1e6
+        self.left[view.instance().request_of(task)] as f64 / 1e6
     }
 }
 
