@@ -1,1 +1,8 @@
 //! gswarm over HTTP: the model server, and the front door to a cluster.
+//!
+//! [`guard`] is what both are served by: where they listen, who may ask, how much and for how long. [`openai`] is the shape of
+//! the OpenAI-compatible endpoints, [`fault`] what is answered when something cannot be done.
+
+pub mod fault;
+pub mod guard;
+pub mod openai;
