@@ -1,0 +1,167 @@
+//! Models that run in this process, on the CPU.
+
+use super::{Busy, Forecast, Generation, Outcome, fault, in_thread, seconds};
+use crate::fault::Fault;
+use gswarm_infer::{
+    EmbeddingModel, Engine, EngineOptions, Error, GenerateRequest, LanguageModel, ModelKind, Prompt, Weights,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use tokio::sync::Semaphore;
+
+/// Bytes of text that a token has at the very most: longer texts need not be counted to be too long.
+const BYTES_PER_TOKEN: usize = 64;
+
+/// An instance of a model.
+#[derive(Clone)]
+pub enum Embedded {
+    /// A thread that generates for many calls at once.
+    Language(Arc<Engine>),
+    /// Embeds in threads, as many as there are places.
+    Embedding(Arc<Embedder>),
+}
+
+/// An embedding model and its queue.
+pub struct Embedder {
+    model: EmbeddingModel,
+    places: Semaphore,
+    at_once: usize,
+    inside: AtomicUsize,
+    most: usize,
+}
+
+impl Embedded {
+    /// Starts an instance over weights that are in memory. Takes a moment: the pace is measured.
+    pub fn start(weights: &Weights, options: EngineOptions) -> gswarm_infer::Result<Embedded> {
+        match weights.config().kind() {
+            ModelKind::Language => {
+                let engine = Engine::start(LanguageModel::from_weights(weights)?, options)?;
+                Ok(Embedded::Language(Arc::new(engine)))
+            }
+            ModelKind::Embedding => {
+                let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+                Ok(Embedded::Embedding(Arc::new(Embedder {
+                    model: EmbeddingModel::from_weights(weights)?,
+                    places: Semaphore::new(at_once),
+                    at_once,
+                    inside: AtomicUsize::new(0),
+                    most: at_once + options.max_waiting,
+                })))
+            }
+        }
+    }
+
+    /// What it is doing.
+    pub fn busy(&self) -> Busy {
+        match self {
+            Embedded::Language(engine) => {
+                let load = engine.load();
+                Busy { running: load.running, waiting: load.waiting }
+            }
+            Embedded::Embedding(embedder) => {
+                let inside = embedder.inside.load(Ordering::Relaxed);
+                let running = inside.min(embedder.at_once);
+                Busy { running, waiting: inside - running }
+            }
+        }
+    }
+
+    /// Begins a text.
+    pub async fn generate(&self, request: GenerateRequest) -> Result<Generation, Fault> {
+        let engine = self.language()?;
+        check_length(&request, engine.options().max_context)?;
+        // Reading a prompt into tokens takes a processor's time.
+        let completion = in_thread(move || engine.submit(&request)).await?;
+        Ok(Generation::Embedded(completion))
+    }
+
+    /// Vectors of texts.
+    pub async fn embed(&self, texts: Vec<String>) -> Result<Outcome, Fault> {
+        let Embedded::Embedding(embedder) = self else { return Err(no_embedding()) };
+        let embedder = Arc::clone(embedder);
+        embedder.check_length(&texts)?;
+        let _inside = Inside::enter(&embedder)?;
+        let start = Instant::now();
+        let _place = embedder.places.acquire().await.map_err(|_| fault(Error::Stopped))?;
+        let model = embedder.model.clone();
+        let done = in_thread(move || model.embed(&texts)).await?;
+        Ok(Outcome { vectors: done.vectors, tokens: done.tokens, seconds: seconds(start.elapsed()) })
+    }
+
+    /// How long a text would take if it came now.
+    pub async fn forecast_text(&self, request: GenerateRequest) -> Result<Forecast, Fault> {
+        let engine = self.language()?;
+        check_length(&request, engine.options().max_context)?;
+        let found = in_thread(move || engine.estimate(&request)).await?;
+        let (prompt_tokens, new_tokens) = (Some(found.prompt_tokens), Some(found.new_tokens));
+        Ok(Forecast { seconds: found.seconds, prompt_tokens, new_tokens })
+    }
+
+    /// How long vectors would take if the texts came now.
+    pub async fn forecast_embedding(&self, texts: Vec<String>) -> Result<Forecast, Fault> {
+        let Embedded::Embedding(embedder) = self else { return Err(no_embedding()) };
+        embedder.check_length(&texts)?;
+        let model = embedder.model.clone();
+        let found = in_thread(move || model.estimate(&texts)).await?;
+        // Those before it have to end first, one place each.
+        let ahead = self.busy().waiting as f64 / embedder.at_once as f64;
+        let seconds = found.seconds * (1.0 + ahead);
+        Ok(Forecast { seconds, prompt_tokens: Some(found.prompt_tokens), new_tokens: None })
+    }
+
+    fn language(&self) -> Result<Arc<Engine>, Fault> {
+        match self {
+            Embedded::Language(engine) => Ok(Arc::clone(engine)),
+            Embedded::Embedding(_) => Err(Fault::invalid("an embedding model writes no text")),
+        }
+    }
+}
+
+fn no_embedding() -> Fault {
+    Fault::invalid("a language model makes no embeddings")
+}
+
+/// Refuses what is too long whatever its tokens are, before anybody counts them.
+fn check_length(request: &GenerateRequest, max_context: usize) -> Result<(), Fault> {
+    let (length, most) = match &request.prompt {
+        Prompt::Text(text) => (text.len(), max_context * BYTES_PER_TOKEN),
+        Prompt::Chat(messages) => {
+            (messages.iter().map(|message| message.content.len()).sum(), max_context * BYTES_PER_TOKEN)
+        }
+        Prompt::Tokens(tokens) => (tokens.len(), max_context),
+    };
+    match length > most {
+        true => Err(Fault::invalid(format!("the prompt is too long: the model takes {max_context} tokens"))),
+        false => Ok(()),
+    }
+}
+
+impl Embedder {
+    fn check_length(&self, texts: &[String]) -> Result<(), Fault> {
+        let most = self.model.config().max_positions;
+        match texts.iter().position(|text| text.len() > most * BYTES_PER_TOKEN) {
+            Some(at) => Err(Fault::invalid(format!("text {at} is too long: the model takes {most} tokens"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Counts a call as long as it lasts.
+struct Inside<'e>(&'e Embedder);
+
+impl<'e> Inside<'e> {
+    fn enter(embedder: &'e Embedder) -> Result<Inside<'e>, Fault> {
+        let one_more = |inside: usize| (inside < embedder.most).then_some(inside + 1);
+        match embedder.inside.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
+            Ok(_) => Ok(Inside(embedder)),
+            Err(inside) => Err(fault(Error::Full { waiting: inside - embedder.at_once })),
+        }
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::Relaxed);
+    }
+}
