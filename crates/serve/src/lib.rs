@@ -4,6 +4,7 @@
 //! the OpenAI-compatible endpoints, [`model_server`] serves models of this machine, [`fault`] is what is answered when something cannot be done.
 
 pub mod fault;
+pub mod front;
 pub mod guard;
 pub mod model_server;
 pub mod openai;

@@ -148,11 +148,11 @@ async fn answer(client: &Client, ticket: Ticket) -> Response {
     let head = match answering.head.await {
         Ok(Ok(head)) => head,
         Ok(Err(why)) => {
-            line.over = true;
+            line.hung_up();
             return Fault::new(StatusCode::BAD_GATEWAY, "backend_failed", why).openai();
         }
         Err(_) => {
-            line.over = true;
+            line.hung_up();
             return Fault::unavailable("stopping", "the service ended before the call did").openai();
         }
     };
@@ -163,11 +163,11 @@ async fn answer(client: &Client, ticket: Ticket) -> Response {
         match pieces.recv().await {
             Some(Piece::Data(data)) => Some((Ok(data), (pieces, line))),
             Some(Piece::End) => {
-                line.over = true;
+                line.hung_up();
                 None
             }
             None => {
-                line.over = true;
+                line.hung_up();
                 Some((Err(std::io::Error::other("the answer broke off")), (pieces, line)))
             }
         }
@@ -187,6 +187,13 @@ struct Line {
     client: Client,
     ticket: u64,
     over: bool,
+}
+
+impl Line {
+    /// There is nothing left to end.
+    fn hung_up(&mut self) {
+        self.over = true;
+    }
 }
 
 impl Drop for Line {
