@@ -1,7 +1,8 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, completions, explain, generate, models, plan, policies, resume, run, sample, size,
+    bound, check, completions, explain, generate, model_server, models, plan, policies, resume, run, sample,
+    size,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -65,6 +66,10 @@ pub enum Command {
     Generate(Box<generate::GenerateArgs>),
     /// Make small models to try things with, and list the models of a folder
     Models(models::ModelsArgs),
+    /// Serve models over HTTP: load, call, estimate, and the OpenAI-compatible endpoints
+    ModelServer(Box<model_server::ModelServerArgs>),
+    /// The front door to a cluster: all models and workflows of a configuration over HTTP, scheduled
+    Serve(Box<serve::ServeArgs>),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
     /// Print a completion script for a shell

@@ -69,7 +69,8 @@ pub fn look_at_backends(settings: &Settings, instance: &Instance) -> Result<(), 
     Ok(())
 }
 
-fn faulty(faults: &[String]) -> Failure {
+/// All that is wrong with the servers, for people.
+pub fn faulty(faults: &[String]) -> Failure {
     let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
     Failure::input(format!("the backends do not fit:{}", list.concat()))
 }

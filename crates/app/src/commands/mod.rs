@@ -5,12 +5,14 @@ pub mod check;
 pub mod completions;
 pub mod explain;
 pub mod generate;
+pub mod model_server;
 pub mod models;
 pub mod plan;
 pub mod policies;
 pub mod resume;
 pub mod run;
 pub mod sample;
+pub mod serve;
 pub mod size;
 
 use crate::args::{Cli, Command};
@@ -33,6 +35,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Models(args)) => models::models(&args),
+        Some(Command::ModelServer(args)) => model_server::model_server(&args),
+        Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Policies(args)) => policies::policies(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
     }

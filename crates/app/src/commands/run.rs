@@ -375,7 +375,8 @@ pub fn policy_parser() -> impl TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
 
-fn objective_parser() -> impl TypedValueParser<Value = Objective> {
+/// `mean`, `p99` or `balanced`.
+pub fn objective_parser() -> impl TypedValueParser<Value = Objective> {
     crate::args::choice(Objective::ALL.iter().map(|&one| (one.name(), one)).collect())
 }
 

@@ -92,7 +92,8 @@ async fn workflows_and_calls_share_the_gpus_and_all_end() {
     for (at, name) in names.iter().enumerate() {
         running.submit(name, if at % 2 == 0 { "picture" } else { "text" }).await.unwrap();
     }
-    let calls = (0..20).map(|at| ask(&running.client, chat(["writer", "painter", "judge"][at % 3], at % 2 == 0)));
+    let calls =
+        (0..20).map(|at| ask(&running.client, chat(["writer", "painter", "judge"][at % 3], at % 2 == 0)));
     for answer in futures(calls).await {
         let (status, text) = answer.unwrap();
         assert_eq!(status, 200);
@@ -366,11 +367,14 @@ fn a_model_that_can_never_fit_is_said_so_with_the_sizes() {
     let clock = Clock::real();
     let fleet = emulated(&instance, &clock);
     let settings = (Durability::Process, Patience::default(), Limits::default());
-    let (_service, client) = Service::begin(scenario, instance, fleet, clock, folder.path(), settings).unwrap();
+    let (_service, client) =
+        Service::begin(scenario, instance, fleet, clock, folder.path(), settings).unwrap();
     let why = |model: u32| client.cannot_run(ModelId(model));
     assert_eq!(why(0).unwrap(), "model `writer` needs 14.0 GB on each of its GPUs, and a GPU has 10.0 GB");
     assert_eq!(why(1), None);
     assert_eq!(why(2).unwrap(), "model `judge` needs 2 consecutive GPUs, and the cluster has 1");
-    let estimate = |tokens: u64| client.estimate(ModelId(0), &Map::from_iter([("max_tokens".to_owned(), tokens.into())]));
+    let estimate = |tokens: u64| {
+        client.estimate(ModelId(0), &Map::from_iter([("max_tokens".to_owned(), tokens.into())]))
+    };
     assert_eq!(estimate(100), Span(2_000_000));
 }

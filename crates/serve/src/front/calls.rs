@@ -2,9 +2,7 @@
 
 use super::{Front, Shared};
 use crate::fault::Fault;
-use crate::openai::{
-    ChatCompletion, ChatRequest, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
-};
+use crate::openai::{ChatCompletion, ChatRequest, CompletionRequest, EmbeddingRequest, ModelCard, ModelList};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -156,22 +154,23 @@ async fn answer(client: &Client, ticket: Ticket) -> Response {
             return Fault::unavailable("stopping", "the service ended before the call did").openai();
         }
     };
-    let pieces = futures_util::stream::unfold((answering.pieces, line), |(mut pieces, mut line)| async move {
-        if line.over {
-            return None;
-        }
-        match pieces.recv().await {
-            Some(Piece::Data(data)) => Some((Ok(data), (pieces, line))),
-            Some(Piece::End) => {
-                line.hung_up();
-                None
+    let pieces =
+        futures_util::stream::unfold((answering.pieces, line), |(mut pieces, mut line)| async move {
+            if line.over {
+                return None;
             }
-            None => {
-                line.hung_up();
-                Some((Err(std::io::Error::other("the answer broke off")), (pieces, line)))
+            match pieces.recv().await {
+                Some(Piece::Data(data)) => Some((Ok(data), (pieces, line))),
+                Some(Piece::End) => {
+                    line.hung_up();
+                    None
+                }
+                None => {
+                    line.hung_up();
+                    Some((Err(std::io::Error::other("the answer broke off")), (pieces, line)))
+                }
             }
-        }
-    });
+        });
     let status = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let kind = HeaderValue::from_str(&head.content_type);
     let kind = kind.unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));

@@ -69,7 +69,8 @@ pub fn router(client: Client, metrics: Option<PrometheusHandle>) -> Router {
 /// Begins to count what happens in this process, for `/metrics`; `None` where something counts already.
 pub fn count_everything() -> Option<PrometheusHandle> {
     let buckets = [0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0];
-    let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &buckets);
+    let builder =
+        PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &buckets);
     builder.ok()?.install_recorder().ok()
 }
 

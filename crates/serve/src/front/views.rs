@@ -83,7 +83,9 @@ pub(super) async fn health() -> Json<Value> {
 pub(super) async fn ready(State(front): State<Shared>) -> Response {
     match front.client.ask(|standing| standing.is_ready()).await {
         Some(true) => Json(json!({"status": "ready"})).into_response(),
-        Some(false) => Fault::unavailable("not_ready", "no backend answers, or the service is stopping").openai(),
+        Some(false) => {
+            Fault::unavailable("not_ready", "no backend answers, or the service is stopping").openai()
+        }
         None => stopping(),
     }
 }

@@ -164,7 +164,9 @@ fn fresh_name() -> String {
 /// As a part of a path.
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 /// How many.
@@ -252,7 +254,8 @@ pub(super) async fn cancel(State(front): State<Shared>, Path(request): Path<Stri
     }
     match record(&front, &request).await {
         Ok(found) => {
-            let message = format!("the request has ended already: {}", found["status"].as_str().unwrap_or(""));
+            let message =
+                format!("the request has ended already: {}", found["status"].as_str().unwrap_or(""));
             Fault::conflict("request_ended", message).openai()
         }
         Err(fault) => fault.openai(),

@@ -1,0 +1,251 @@
+//! `gswarm model-server`: models of this machine, and emulated ones, over HTTP.
+
+use crate::failure::{Code, Failure};
+use crate::output::{self, count, files};
+use crate::{args, job};
+use clap::{ArgAction, Args};
+use gswarm_core::input::{Scenario, Source, read_config};
+use gswarm_infer::EngineOptions;
+use gswarm_serve::guard::{self, Bound, Ended, Limits, Secret, Settings, StartError, TlsFiles};
+use gswarm_serve::model_server::hub::HubOptions;
+use gswarm_serve::model_server::{ModelServer, Options, router};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm models init --dir models
+  gswarm model-server --models models --port 8000
+  gswarm model-server --models models --hub https://hub.example.org
+  gswarm model-server --emulate config.yaml --speed 10
+  gswarm model-server --models models --host 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem
+
+Then, from elsewhere:
+  curl localhost:8000/standalone/serve -H 'Content-Type: application/json' -d '{\"model_name\": \"tiny-llm\"}'
+  curl localhost:8000/v1/completions -H 'Content-Type: application/json' \\
+       -d '{\"model\": \"tiny-llm\", \"prompt\": \"Once upon a time\", \"max_tokens\": 20}'
+
+The first line of the output is the server's address. The first TERM or Ctrl-C lets calls end that are being answered; a
+second ends the server at once. docs/model-server.md has every endpoint.";
+
+/// Arguments of `gswarm model-server`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ModelServerArgs {
+    /// Folder of models; made where it is missing
+    #[arg(long, value_name = "DIR", default_value = "models")]
+    models: PathBuf,
+    /// Models of a configuration, which take their time and compute nothing
+    #[arg(long, value_name = "CONFIG")]
+    emulate: Option<PathBuf>,
+    /// Seconds of emulated models that go by in a second
+    #[arg(long, value_name = "N", default_value_t = 1.0, allow_negative_numbers = true, value_parser = speed)]
+    speed: f64,
+    /// Where models are downloaded from: a hub with the layout of Hugging Face's
+    #[arg(long, value_name = "URL", env = "HF_ENDPOINT", value_parser = web_address)]
+    hub: Option<String>,
+    /// Largest model that is downloaded
+    #[arg(long, value_name = "GB", default_value_t = 100.0, allow_negative_numbers = true, value_parser = args::not_negative)]
+    max_model_gb: f64,
+    #[command(flatten)]
+    listen: ListenArgs,
+    /// Most calls of an instance that run together
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
+    max_batch: usize,
+    /// Most calls of an instance that wait; more are answered with 429
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    max_waiting: usize,
+    /// Most tokens of prompt and answer together
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
+    max_context: usize,
+    /// Most instances
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
+    max_instances: usize,
+    /// Say less on standard error
+    #[arg(long, short, action = ArgAction::SetTrue)]
+    quiet: bool,
+}
+
+/// Where a server listens, and to whom.
+#[derive(Clone, Debug, Args)]
+pub struct ListenArgs {
+    /// Port; 0 lets the system choose
+    #[arg(long, value_name = "N", default_value_t = 8000, allow_negative_numbers = true)]
+    pub port: u16,
+    /// Address; one that others can reach needs --token-file
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub host: IpAddr,
+    /// File with the token that callers have to send as `Authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Certificate, as PEM: serves https
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Largest body of a request
+    #[arg(long, value_name = "MB", default_value_t = 8, value_parser = at_least_one)]
+    pub max_body_mb: usize,
+    /// Most requests at the same time; more are answered with 503
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_least_one)]
+    pub max_requests: usize,
+    /// Seconds after which a request without an answer is given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = at_least_one)]
+    pub request_timeout: usize,
+    /// Seconds that calls have to end when the server is told to
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub drain_timeout: u32,
+}
+
+impl ListenArgs {
+    /// What they say, with the token read.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        let token = self.token_file.as_deref().map(token).transpose()?;
+        let tls = self.tls_cert.clone().zip(self.tls_key.clone());
+        let limits = Limits {
+            body_bytes: self.max_body_mb.saturating_mul(1 << 20),
+            requests: self.max_requests,
+            connections: self.max_requests.saturating_mul(4),
+            request_time: Duration::from_secs(self.request_timeout as u64),
+            drain_time: Duration::from_secs(u64::from(self.drain_timeout)),
+            ..Limits::default()
+        };
+        Ok(Settings {
+            address: SocketAddr::from((self.host, self.port)),
+            token,
+            tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+            limits,
+            ..Settings::local(self.port)
+        })
+    }
+}
+
+/// Takes the address that the flags name; what stops it is said with what to do.
+pub async fn bind(settings: Settings) -> Result<Bound, Failure> {
+    guard::bind(settings).await.map_err(|error| {
+        let failure = Failure::input(error.to_string());
+        match error {
+            StartError::NoToken(_) => failure.hint(
+                "write a token into a file and give --token-file, or leave out --host to serve this machine alone",
+            ),
+            StartError::WeakToken(_) => failure.hint("make one with `openssl rand -hex 32 > token`"),
+            StartError::Listen(..) => failure.hint("is another server running? --port 0 takes any port that is free"),
+            StartError::Tls(_) => failure,
+        }
+    })
+}
+
+/// A runtime for a server, with what it has to say going to standard error.
+pub fn runtime(quiet: bool) -> Result<tokio::runtime::Runtime, Failure> {
+    let level = if quiet {
+        tracing_subscriber::filter::LevelFilter::WARN
+    } else {
+        tracing_subscriber::filter::LevelFilter::INFO
+    };
+    let lines = tracing_subscriber::fmt().with_max_level(level).with_target(false).with_ansi(false);
+    // Where somebody else was first, theirs serves as well.
+    let _ = lines.with_writer(std::io::stderr).try_init();
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map_err(|error| Failure::new(Code::Internal, format!("no threads could be started: {error}")))
+}
+
+/// Serves models until it is told to end.
+pub fn model_server(args: &ModelServerArgs) -> Result<(), Failure> {
+    let settings = args.listen.settings()?;
+    let options = options(args, settings.limits.request_time)?;
+    std::fs::create_dir_all(&args.models)
+        .map_err(|error| Failure::file("make the folder", &args.models, &error))?;
+    // The first signal drains, the second ends the process.
+    let _ = files::interrupted_once();
+    runtime(args.quiet)?.block_on(serve(args, settings, options))
+}
+
+async fn serve(args: &ModelServerArgs, settings: Settings, options: Options) -> Result<(), Failure> {
+    let drain = settings.limits.drain_time;
+    let emulated = options.emulated.as_ref().map_or(0, |scenario| scenario.models.len());
+    let bound = bind(settings).await?;
+    let server = ModelServer::open(options, &bound).map_err(|error| Failure::input(error.to_string()))?;
+    output::line(&format!("Listening on {}", bound.url()))?;
+    if !args.quiet {
+        output::note(&format!("Models: {}; Ctrl-C ends the server", args.models.display()));
+        if emulated > 0 {
+            let models = count(emulated as u64, "model");
+            output::note(&format!("{models} emulated, {} times as fast as told", args.speed));
+        }
+    }
+    let ending = async {
+        guard::terminated().await;
+        output::note("Ending: calls that are being answered get their answers first");
+    };
+    match bound.serve(router(server), ending).await {
+        Ended::Drained => Ok(()),
+        Ended::CutOff => {
+            let seconds = drain.as_secs();
+            Err(Failure::new(
+                Code::FailedRequests,
+                format!("calls were cut off that took longer than {seconds} s"),
+            )
+            .hint("--drain-timeout gives them more time"))
+        }
+    }
+}
+
+fn options(args: &ModelServerArgs, request_time: Duration) -> Result<Options, Failure> {
+    let hub = args.hub.clone().map(|url| HubOptions {
+        url,
+        token: std::env::var("HF_TOKEN").ok().filter(|token| !token.trim().is_empty()),
+        max_bytes: (args.max_model_gb * 1e9) as u64,
+    });
+    Ok(Options {
+        emulated: args.emulate.as_deref().map(|path| emulated(path, args.quiet)).transpose()?,
+        speed: args.speed,
+        hub,
+        engine: EngineOptions {
+            max_batch: args.max_batch,
+            max_waiting: args.max_waiting,
+            max_context: args.max_context,
+            ..EngineOptions::default()
+        },
+        max_instances: args.max_instances,
+        // A caller is told that a download goes on before the request is given up.
+        patience: request_time.mul_f64(0.9),
+        ..Options::new(&args.models)
+    })
+}
+
+fn emulated(path: &Path, quiet: bool) -> Result<Scenario, Failure> {
+    let bytes = files::read(path)?;
+    let name = path.display().to_string();
+    job::accept(read_config(Source { name: &name, bytes: &bytes }), quiet)
+}
+
+fn token(path: &Path) -> Result<Secret, Failure> {
+    let bytes = files::read(path)?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is no text", path.display())))?;
+    Ok(Secret::new(&text))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(number) if (1..=1 << 30).contains(&number) => Ok(number),
+        _ => Err("give a whole number of one or more".to_string()),
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e9 => Ok(value),
+        _ => Err("give a number above zero".to_string()),
+    }
+}
+
+fn web_address(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match rest.is_some_and(|rest| !rest.is_empty()) {
+        true => Ok(text.to_string()),
+        false => Err("give an address that begins with https:// or http://".to_string()),
+    }
+}

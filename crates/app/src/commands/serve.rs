@@ -1,0 +1,166 @@
+//! `gswarm serve`: the front door to a cluster.
+
+use crate::args::{ClusterArgs, not_negative};
+use crate::commands::model_server::{ListenArgs, bind, runtime};
+use crate::commands::run::objective_parser;
+use crate::failure::{Code, Failure};
+use crate::output::{self, count, files};
+use crate::{job, live};
+use clap::Args;
+use gswarm_core::input::{Source, read_config};
+use gswarm_core::instance::Mode;
+use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
+use gswarm_core::{Instance, Span};
+use gswarm_exec::clock::Clock;
+use gswarm_exec::config::BackendsFile;
+use gswarm_exec::drive::Patience;
+use gswarm_exec::fleet::Fleet;
+use gswarm_exec::journal::{Durability, JournalError};
+use gswarm_exec::service::{Client, Limits, Service, with_direct_workflows};
+use gswarm_serve::front;
+use gswarm_serve::guard::{self, Ended};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm serve --config config.yaml --backends backends.yaml --port 8080
+  gswarm serve --config config.yaml --backends backends.yaml --max-collate-wait 10 --objective p99
+  gswarm serve --config config.yaml --backends backends.yaml --host 0.0.0.0 --token-file token \\
+      --tls-cert cert.pem --tls-key key.pem
+
+Then, from elsewhere:
+  curl localhost:8080/v1/chat/completions -H 'Content-Type: application/json' \\
+       -d '{\"model\": \"llm7b\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'
+  curl localhost:8080/v1/workflows/text_to_image/requests -H 'Content-Type: application/json' \\
+       -d '{\"input_data\": {\"user_prompt\": \"A cat\"}}'
+  curl localhost:8080/v1/queue
+
+The first line of the output is the address. Requests of workflows that were accepted are in --state, and are done after a
+crash too. The first TERM or Ctrl-C lets what is under way end; docs/serve.md has every endpoint.";
+
+/// Arguments of `gswarm serve`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Models, workflows and the cluster, JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The servers that models run on, JSON or YAML; see docs/backends.md
+    #[arg(long, value_name = "FILE")]
+    backends: PathBuf,
+    /// Folder for the requests that were accepted and what came of them
+    #[arg(long, value_name = "DIR", default_value = "gswarm-state")]
+    state: PathBuf,
+    /// The longest that a request may wait because requests are collated by model
+    #[arg(long, alias = "max_collate_wait", value_name = "SECONDS", default_value_t = 30.0, allow_negative_numbers = true,
+          value_parser = not_negative)]
+    max_collate_wait: f64,
+    /// The latency to keep low: mean, p99 or balanced (both, and few loads) [default: balanced]
+    #[arg(long, value_name = "NAME", value_parser = objective_parser())]
+    objective: Option<Objective>,
+    /// Most requests that wait or run; more are answered with 429
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    max_open: usize,
+    /// Attempts at a node or a call before it is given up
+    #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    max_attempts: u32,
+    /// Days for which results are kept; 0 keeps them for ever
+    #[arg(long, value_name = "DAYS", default_value_t = 7.0, allow_negative_numbers = true, value_parser = not_negative)]
+    keep: f64,
+    /// Every accepted request survives the loss of the machine too, not only of the process: each waits for the disk
+    #[arg(long)]
+    sync: bool,
+    /// Say less on standard error
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    cluster: ClusterArgs,
+}
+
+/// Serves until it is told to end.
+pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
+    let mut settings = args.listen.settings()?;
+    settings.open_paths = front::OPEN_PATHS;
+    let name = args.config.display().to_string();
+    let bytes = files::read(&args.config)?;
+    let scenario = job::accept(read_config(Source { name: &name, bytes: &bytes }), args.quiet)?;
+    let cluster = args.cluster.over(&scenario.cluster);
+    let scenario = Arc::new(with_direct_workflows(scenario));
+    let instance = job::build(&scenario, &cluster, Mode::Online, PolicyKind::Adaptive)?;
+    let backends = live::read_backends(&args.backends)?;
+    // The first signal drains, the second ends the process.
+    let _ = files::interrupted_once();
+    runtime(args.quiet)?.block_on(async {
+        let clock = backends.clock().map_err(|faults| live::faulty(&faults))?;
+        let fleet = connect(&backends, &instance, &clock)?;
+        let bound = bind(settings).await?;
+        let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock)?;
+        output::line(&format!("Listening on {}", bound.url()))?;
+        if !args.quiet {
+            tell(args, &instance, &service.1);
+        }
+        let params = PolicyParams {
+            objective: args.objective.unwrap_or_default(),
+            max_collate_wait: Some(Span::from_seconds(args.max_collate_wait)),
+            ..PolicyParams::default()
+        };
+        let mut policy = PolicyKind::Adaptive.build(&instance, &params);
+        let ending = async {
+            guard::terminated().await;
+            output::note("Ending: what is under way ends first; the rest is kept for the next start");
+        };
+        let ended = front::run(bound, service, policy.as_mut(), front::count_everything(), ending).await;
+        match ended {
+            Ok(Ended::Drained) => Ok(()),
+            Ok(Ended::CutOff) => {
+                Err(Failure::new(Code::FailedRequests, "calls were cut off that took too long").hint(
+                    "--drain-timeout gives them more time; accepted requests are kept for the next start",
+                ))
+            }
+            Err(error) => Err(Failure::new(Code::Internal, error.to_string())
+                .hint("accepted requests are kept: start again to go on with them")),
+        }
+    })
+}
+
+fn connect(backends: &BackendsFile, instance: &Instance, clock: &Clock) -> Result<Fleet, Failure> {
+    backends.fleet(instance, clock).map_err(|faults| live::faulty(&faults))
+}
+
+fn begin(
+    args: &ServeArgs,
+    scenario: Arc<gswarm_core::input::Scenario>,
+    instance: &Instance,
+    fleet: Fleet,
+    clock: Clock,
+) -> Result<(Service, Client), Failure> {
+    let durability = if args.sync { Durability::Machine } else { Durability::Process };
+    let patience = Patience { max_attempts: args.max_attempts, ..Patience::default() };
+    let limits = Limits {
+        open: args.max_open,
+        drain: Span::from_seconds(f64::from(args.listen.drain_timeout)),
+        keep: (args.keep > 0.0).then(|| Span::from_seconds(args.keep * 86_400.0)),
+    };
+    let settings = (durability, patience, limits);
+    Service::begin(scenario, instance.clone(), fleet, clock, &args.state, settings).map_err(|error| {
+        let failure = Failure::input(format!("{}: {error}", args.state.display()));
+        match error {
+            JournalError::InUse => {
+                failure.hint("another `gswarm serve` uses this folder: give --state another one")
+            }
+            _ => failure,
+        }
+    })
+}
+
+fn tell(args: &ServeArgs, instance: &Instance, client: &Client) {
+    let models = count(instance.models.len() as u64, "model");
+    let workflows = count(client.workflows().len() as u64, "workflow");
+    let gpus = count(instance.cluster.gpus.into(), "GPU");
+    output::note(&format!("{models} and {workflows} on {gpus}; state in {}", args.state.display()));
+    let never = instance.models.keys().filter_map(|model| client.cannot_run(model));
+    never.for_each(|why| output::note(&format!("warning: {why}: calls of it are refused")));
+}
