@@ -77,9 +77,9 @@ impl Clock {
     pub async fn sleep_until(&self, at: Time) {
         match self {
             Clock::Real { speed, .. } => {
-                let left = at.since(self.now());
-                if left > Span::ZERO {
-                    tokio::time::sleep(Duration::from_secs_f64(left.seconds() / speed)).await;
+                let left = Duration::from_secs_f64(at.since(self.now()).seconds() / speed);
+                if left >= SHORTEST_SLEEP {
+                    tokio::time::sleep(left).await;
                 }
             }
             Clock::Virtual(sleepers) => {
@@ -130,6 +130,9 @@ impl Clock {
         true
     }
 }
+
+/// What is shorter is over before a timer would tell: timers tell milliseconds.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 
 /// Tokio's paused clock moves only when every task waits: then nothing is left to do at this moment.
 async fn at_rest() {

@@ -50,6 +50,8 @@ pub(super) struct Desk {
     pub by_ticket: FxHashMap<u64, RequestId>,
     /// Requests of which a task has come to its end since they were looked at last.
     pub touched: Vec<RequestId>,
+    /// Those who wait for a request that has ended: they are told once that is written.
+    pub to_tell: Vec<oneshot::Sender<()>>,
     /// Since when a task that is ready waits.
     pub ready: FxHashMap<TaskId, Time>,
 }
@@ -64,6 +66,7 @@ impl Desk {
             by_name: FxHashMap::default(),
             by_ticket: FxHashMap::default(),
             touched: Vec::new(),
+            to_tell: Vec::new(),
             ready: FxHashMap::default(),
         }
     }
@@ -77,8 +80,7 @@ impl Desk {
         self.open.insert(id, open);
     }
 
-    /// A request has come to its end: it is written down, and those who wait for it are told. Where the service only puts
-    /// it off, the ledger keeps it as open.
+    /// A request has come to its end: it is written down. Where the service only puts it off, the ledger keeps it as open.
     pub fn closes(&mut self, id: RequestId, completed: bool) -> Result<(), JournalError> {
         let Some(open) = self.open.remove(&id) else { return Ok(()) };
         let ending = match (completed, open.cancelled) {
@@ -109,10 +111,7 @@ impl Desk {
                        "why": open.trouble})
             });
         }
-        for waiter in open.waiters {
-            // Whoever waited may have gone.
-            let _ = waiter.send(());
-        }
+        self.to_tell.extend(open.waiters);
         Ok(())
     }
 

@@ -166,6 +166,10 @@ impl Service {
         self.close_what_ended()?;
         self.machine.book.ledger.commit()?;
         self.replies.drain(..).for_each(|reply| reply());
+        for waiter in self.machine.book.to_tell.drain(..) {
+            // Whoever waited may have gone.
+            let _ = waiter.send(());
+        }
         self.note_executions();
         if self.stops_at.is_some() {
             self.put_off();

@@ -26,7 +26,7 @@ struct Running {
 }
 
 fn begin(folder: &Path, fleet: impl FnOnce(&Instance, &Clock) -> Fleet, limits: Limits) -> Running {
-    let scenario = Arc::new(with_direct_workflows(scenario(0, true)));
+    let scenario = Arc::new(with_direct_workflows(scenario(1, true)));
     let cluster = Cluster::from_spec(&ClusterSpec { gpus: Some(4), ..ClusterSpec::default() }).unwrap();
     let instance = Instance::build(&scenario, cluster, Mode::Online).unwrap();
     let clock = Clock::at_speed(2000.0);
@@ -224,7 +224,7 @@ async fn more_than_the_limit_is_refused_and_so_is_a_name_that_is_taken() {
 }
 
 fn another(folder: &Path) -> Result<(), JournalError> {
-    let scenario = Arc::new(with_direct_workflows(scenario(0, false)));
+    let scenario = Arc::new(with_direct_workflows(scenario(1, false)));
     let cluster = Cluster::from_spec(&ClusterSpec { gpus: Some(4), ..ClusterSpec::default() }).unwrap();
     let instance = Instance::build(&scenario, cluster, Mode::Online).unwrap();
     let clock = Clock::real();
@@ -361,7 +361,7 @@ fn hanging(instance: &Instance, _: &Clock) -> Fleet {
 #[test]
 fn a_model_that_can_never_fit_is_said_so_with_the_sizes() {
     let folder = tempfile::tempdir().unwrap();
-    let scenario = Arc::new(with_direct_workflows(scenario(0, false)));
+    let scenario = Arc::new(with_direct_workflows(scenario(1, false)));
     let spec = ClusterSpec { gpus: Some(1), gpu_memory_gb: Some(10.0), ..ClusterSpec::default() };
     let instance = Instance::build(&scenario, Cluster::from_spec(&spec).unwrap(), Mode::Online).unwrap();
     let clock = Clock::real();
