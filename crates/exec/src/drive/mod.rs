@@ -3,6 +3,7 @@
 
 mod acts;
 mod resume;
+mod unfit;
 
 use crate::backend::{BackendError, Replica};
 use crate::call::{Outputs, call_of, named};
@@ -22,6 +23,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use unfit::Unfit;
 
 /// How patient a run is.
 #[derive(Clone, Debug)]
@@ -132,6 +134,7 @@ pub struct Live<'i> {
     failures: Vec<Failure>,
     /// Backends that do not answer, and since when.
     down: FxHashMap<usize, Time>,
+    unfit: Unfit,
     patience: Patience,
     messages: mpsc::UnboundedReceiver<Message>,
     news: Vec<News>,
@@ -188,6 +191,7 @@ impl<'i> Live<'i> {
             outputs: Written::default(),
             failures: Vec::new(),
             down: FxHashMap::default(),
+            unfit: Unfit::default(),
             patience,
             messages,
             news: Vec::new(),
@@ -253,6 +257,7 @@ impl<'i> Live<'i> {
         while self.arrivals.front().is_some_and(|&(at, _)| at <= now) {
             let request = self.arrivals.pop_front().map(|(_, request)| request);
             happened.extend(request.map(|request| Event::Arrived(request).into()));
+            happened.extend(request.and_then(|request| self.cannot_complete(request)));
         }
         while self.wakes.peek().is_some_and(|&Reverse(at)| at <= now) {
             self.wakes.pop();
@@ -276,8 +281,9 @@ impl<'i> Live<'i> {
         let now = self.clock.now();
         for (at, Happening { event, why }) in self.timed(now, happened) {
             self.journal.append(at, Entry::Event(event), why.as_deref())?;
-            if let (Event::Failed(task), Some(why)) = (event, why) {
-                self.failures.push(Failure { at, task, why });
+            if let Some(why) = why {
+                let tasks = self.fails_by(event);
+                self.failures.extend(tasks.into_iter().map(|task| Failure { at, task, why: why.clone() }));
             }
             self.engine.handle(at, event);
             self.order();
@@ -362,7 +368,7 @@ impl<'i> Live<'i> {
     }
 
     fn take(&mut self, message: Message, happened: &mut Vec<Happening>) {
-        let mut reports = Vec::new();
+        let (mut reports, mut not_loaded) = (Vec::new(), None);
         match message {
             Message::Answer { task, ticket, replica, result } => {
                 if !self.acts.is_current(task, ticket) {
@@ -372,11 +378,13 @@ impl<'i> Live<'i> {
                 happened.push(self.answered(task, result));
             }
             Message::Done { done, why } => {
-                if let Some(why) = why {
+                if let Some(why) = &why {
                     tracing::warn!("{done:?}: {why}");
                 }
                 self.keeper.done(done, &mut reports);
+                not_loaded = why;
             }
+            Message::Unfit { member, model, why } => self.does_not_fit(member, model, &why, happened),
             Message::Kept(report) => reports.push(report),
             Message::Down { member, why } => self.goes_down(member, &why, happened),
             Message::Up { member } => {
@@ -385,15 +393,17 @@ impl<'i> Live<'i> {
                 happened.extend(gpus.iter().map(|gpu| Event::Returned(gpu).into()));
             }
         }
+        let reason = not_loaded.map_or(String::new(), |why| format!(": {why}"));
         for report in reports {
+            let why = || Some(format!("its model could not be loaded{reason}"));
             match report {
                 Report::Brought(gpus) => happened.push(Event::Loaded(gpus.first).into()),
                 Report::NotBrought(gpus) => {
-                    let why = Some("its model could not be loaded".to_owned());
+                    let why = why();
                     happened.push(Happening { event: Event::LoadFailed(gpus.first), why });
                 }
                 Report::CannotRun(task) => {
-                    let why = Some("its model could not be loaded".to_owned());
+                    let why = why();
                     happened.push(Happening { event: Event::Failed(task), why });
                 }
                 Report::Broken(gpus) => self.is_broken(gpus, happened),
