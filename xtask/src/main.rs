@@ -2,6 +2,7 @@
 //!
 //! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
 
+mod servers;
 mod steps;
 mod tools;
 
@@ -11,13 +12,16 @@ use steps::{Step, Verdict};
 
 const USAGE: &str = "\
 cargo xtask test     installs what the tests need, then runs every check that a change has to pass
-cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)";
+cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)
+cargo xtask servers  installs real model servers for the tests; with --llamacpp builds that of llama.cpp too, which takes
+                     ten minutes and more";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
         Some("test") => test(),
         Some("bench") => steps::bench(&args.collect::<Vec<_>>()),
+        Some("servers") => servers::servers(&args.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())

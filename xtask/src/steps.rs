@@ -23,6 +23,7 @@ pub const ALL: &[Step] = &[
     Step { name: "format", run: || passes(&["fmt", "--all", "--check"]) },
     Step { name: "lints", run: lints },
     Step { name: "tools", run: || install().map(Verdict::Passed) },
+    Step { name: "real servers", run: crate::servers::install },
     Step { name: "tests", run: tests },
     Step {
         name: "documentation tests",

@@ -5,13 +5,14 @@ use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::output::{self, count, files};
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
-use gswarm_core::input::{ClusterSpec, Scenario};
+use gswarm_core::input::{ClusterSpec, Scenario, Source, read_backends as read_file, render};
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{RequestId, TaskId};
-use gswarm_exec::config::BackendsFile;
+use gswarm_exec::backend::Record;
+use gswarm_exec::config::{self, BackendsFile};
 use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
 use gswarm_exec::journal::{Durability, Journal, JournalError};
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+mod loads;
 mod watch;
 
 /// The journal's name in the folder of a run.
@@ -60,12 +63,15 @@ pub struct LiveJob<'a> {
     pub plan: Option<&'a [u8]>,
     /// Whether to show how far it is.
     pub shown: bool,
+    /// Where the journal is, and what is measured on the way.
+    pub folder: &'a Path,
 }
 
 /// Says at once all that is wrong with the servers of a run, before anything is begun.
 pub fn look_at_backends(settings: &Settings, instance: &Instance) -> Result<(), Failure> {
-    let clock = settings.backends.clock().map_err(|faults| faulty(&faults))?;
-    settings.backends.fleet(instance, &clock).map_err(|faults| faulty(&faults))?;
+    let clock = config::clock(&settings.backends).map_err(|faults| faulty(&faults))?;
+    let nobody: Record = Arc::new(|_| {});
+    config::fleet(&settings.backends, instance, &clock, &nobody).map_err(|faults| faulty(&faults))?;
     Ok(())
 }
 
@@ -124,8 +130,10 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         .build()
         .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
     let finished = runtime.block_on(async {
-        let clock = settings.backends.clock().map_err(|faults| faulty(&faults))?;
-        let fleet = settings.backends.fleet(instance, &clock).map_err(|faults| faulty(&faults))?;
+        let clock = config::clock(&settings.backends).map_err(|faults| faulty(&faults))?;
+        let record = loads::record(live.folder, instance);
+        let fleet =
+            config::fleet(&settings.backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
         let patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
         let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
         if resumes {
@@ -216,8 +224,10 @@ pub fn all_completed(instance: &Instance, outcome: &Outcome) -> Result<(), Failu
 /// Reads the file that names the servers.
 pub fn read_backends(file: &Path) -> Result<BackendsFile, Failure> {
     let bytes = files::read(file)?;
-    serde_saphyr::from_slice(&bytes).map_err(|error| {
-        Failure::input(format!("{}: {error}", file.display())).hint("docs/live.md shows what it may say")
+    let name = file.display().to_string();
+    let reading = read_file(Source { name: &name, bytes: &bytes });
+    reading.file.ok_or_else(|| {
+        Failure::input(render(&reading.diagnostics)).hint("docs/backends.md shows what it may say")
     })
 }
 

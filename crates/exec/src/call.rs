@@ -20,12 +20,13 @@ pub struct Call {
 }
 
 impl Call {
-    /// All inputs as one text, for models that read text: strings as they are, anything else as JSON, a line each.
+    /// All inputs as one text, for models that read text: strings as they are, the text of what a model wrote, anything
+    /// else as JSON; a line each.
     #[must_use]
     pub fn prompt(&self) -> String {
-        let lines = self.inputs.values().map(|value| match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
+        let lines = self.inputs.values().map(|value| match (value, value.get("text")) {
+            (Value::String(text), _) | (_, Some(Value::String(text))) => text.clone(),
+            (other, _) => other.to_string(),
         });
         lines.collect::<Vec<_>>().join("\n")
     }

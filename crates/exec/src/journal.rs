@@ -145,8 +145,10 @@ impl Journal {
 
     /// Why attempts failed, with the moment and the task, in order.
     pub fn failures(&self) -> Result<Vec<(Time, TaskId, String)>, JournalError> {
-        let mut statement =
-            self.db.prepare("SELECT at, a, note FROM entries WHERE note IS NOT NULL ORDER BY id")?;
+        // Of other entries `a` is no task.
+        let mut statement = self
+            .db
+            .prepare("SELECT at, a, note FROM entries WHERE note IS NOT NULL AND kind = 1 ORDER BY id")?;
         let rows = statement.query_map([], |row| {
             Ok((Time(row.get::<_, i64>(0)? as u64), TaskId(row.get::<_, i64>(1)? as u32), row.get(2)?))
         })?;

@@ -70,6 +70,7 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         job: &job,
         plan: plan.as_deref(),
         shown: !args.quiet,
+        folder: &args.folder,
     };
     let (outcome, written) = live::run_and_save(&run, journal, true, &args.folder, LogFormat::Auto)?;
     if !args.quiet {

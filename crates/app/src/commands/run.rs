@@ -317,7 +317,15 @@ fn run_live(
     let plan = args.plan.as_deref().map(files::read).transpose()?;
     let journal = live::begin(&args.out, &settings, inputs, plan.as_deref())?;
     let shown = !args.quiet && !args.json;
-    let run = LiveJob { scenario, instance, settings: &settings, job, plan: plan.as_deref(), shown };
+    let run = LiveJob {
+        scenario,
+        instance,
+        settings: &settings,
+        job,
+        plan: plan.as_deref(),
+        shown,
+        folder: &args.out,
+    };
     let (outcome, written) = live::run_and_save(&run, journal, false, &args.out, args.format)?;
     print(args, instance, &outcome, &written)?;
     live::all_completed(instance, &outcome)

@@ -93,7 +93,7 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
         ("backends: [{kind: emulated, gpus: 0-9}]", "the cluster has 4"),
         ("backends: [{kind: emulated, gpus: 0-1}]", "no server serves"),
         ("backends: [{kind: emulated, models: {nobody: x}}]", "there is no model `nobody`"),
-        ("backends: [{kind: emulated, speed: 0}]", "a speed of 0"),
+        ("backends: [{kind: emulated, speed: 0}]", "0 is not above zero"),
         ("backends: [{kind: abacus}]", "abacus"),
         ("backends: [{kind: emulated, colour: red}]", "colour"),
         ("nothing", "servers.yaml"),

@@ -66,6 +66,12 @@ impl<'a> View<'a> {
         self.engine.runs[lead].members.len() as u32
     }
 
+    /// The tasks that wait for the load of the window that starts at `lead`.
+    pub fn waiting_at(&self, lead: GpuId) -> impl Iterator<Item = TaskId> + 'a {
+        let run = &self.engine.runs[lead];
+        run.members.iter().filter(|_| run.loading).map(|member| member.task)
+    }
+
     /// The model that came onto a GPU last, where it holds one.
     #[must_use]
     pub fn resident(&self, gpu: GpuId) -> Option<ModelId> {

@@ -102,6 +102,10 @@ codes! {
         "`switch_cost: measured` takes its costs from a hardware profile, and none was given. Use `transfer` or `load_time`."
     BadId "E114" "empty id"
         "An id is a piece of text of at least one character."
+    NotOfKind "E115" "field of another kind of server"
+        "In a file of servers every field has to be one that the server's kind has: what is not understood could change what runs where. docs/backends.md lists the fields of each kind."
+    BadServer "E116" "server that cannot be reached like this"
+        "An address is `http://host:port` or `https://host:port`, with a path before `/v1` where there is one, and with no user, password or query: tokens come from the environment. GPUs are one number or a range. A server that holds one model serves one model."
 
     NotPositive "E201" "not above zero"
         "The number has to be above zero."

@@ -304,7 +304,7 @@ fn brief(value: f64) -> String {
 }
 
 /// One of a few words.
-fn choice<T: Copy, const N: usize>(
+pub(super) fn choice<T: Copy, const N: usize>(
     slot: &Slot<'_, '_>,
     known: [(&'static str, T); N],
     faults: &mut Faults,

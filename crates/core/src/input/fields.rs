@@ -39,6 +39,17 @@ pub(super) fn fields<'t, 'p, const N: usize>(
     names: [&'static str; N],
     faults: &mut Faults,
 ) -> Option<[Slot<'t, 'p>; N]> {
+    fields_or(Code::UnknownField, map, path, names, faults)
+}
+
+/// The same, with another code for fields that are not among them.
+pub(super) fn fields_or<'t, 'p, const N: usize>(
+    unknown: Code,
+    map: Item<'t>,
+    path: &'p Path<'p>,
+    names: [&'static str; N],
+    faults: &mut Faults,
+) -> Option<[Slot<'t, 'p>; N]> {
     if map.kind() != Kind::Map {
         wrong_type(map, path, "a mapping", faults);
         return None;
@@ -50,8 +61,9 @@ pub(super) fn fields<'t, 'p, const N: usize>(
         let Some(place) = names.iter().position(|&known| known == name) else {
             let hint = faults.nearest(name, names);
             let path = path.key(name, key.at());
-            let message = format_args!("unknown field `{}`, left out", Shown(name));
-            faults.add_hinted(Code::UnknownField, key.at(), &path, message, hint);
+            let left_out = if unknown == Code::UnknownField { ", left out" } else { "" };
+            let message = format_args!("unknown field `{}`{left_out}", Shown(name));
+            faults.add_hinted(unknown, key.at(), &path, message, hint);
             continue;
         };
         if seen[place] {
@@ -192,7 +204,8 @@ impl<'t, 'p> Slot<'t, 'p> {
     }
 }
 
-fn whole(value: f64, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
+/// A number that has no fraction.
+pub(super) fn whole(value: f64, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
     if value.fract() != 0.0 {
         faults.add(Code::NotWhole, item.at(), path, format_args!("{} is not whole", Shown(item.text())));
         return None;

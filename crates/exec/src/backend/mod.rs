@@ -1,8 +1,21 @@
 //! What serves models: one small trait, an adapter for each sort of server.
 
+mod command;
+mod connect;
 mod emulated;
+mod gswarm;
+mod http;
+mod kserve;
+mod llamacpp;
+mod managed;
+mod ollama;
+mod openai;
+mod process;
+mod sleepers;
 
+pub use connect::connect;
 pub use emulated::Emulated;
+pub use managed::{Record, Tier, Timed};
 
 use crate::call::Call;
 use crate::work::{Forward, Relay};

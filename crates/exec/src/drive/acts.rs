@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::fleet::Fleet;
 use crate::keeper::{Act, Done, Report};
 use crate::work::Work;
-use gswarm_core::{Span, TaskId};
+use gswarm_core::{ModelId, Span, TaskId};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::future::Future;
@@ -20,6 +20,8 @@ pub(super) enum Message {
     Answer { task: TaskId, ticket: u64, replica: Replica, result: Result<Value, BackendError> },
     /// A load or an unload has ended; why, where it went wrong.
     Done { done: Done, why: Option<String> },
+    /// A model does not fit onto the GPUs of a backend, whatever else is taken off.
+    Unfit { member: usize, model: ModelId, why: String },
     /// What was ordered was there already.
     Kept(Report),
     /// A backend does not answer.
@@ -102,8 +104,14 @@ impl Acts {
                 Ok(()) => (Done::Loaded(replica), None),
                 Err(error) => (Done::LoadFailed(replica), Some(error.to_string())),
             };
-            if let Err(BackendError::Gone(why)) = result {
-                let _ = sender.send(Message::Down { member, why });
+            match result {
+                Err(BackendError::Gone(why)) => {
+                    let _ = sender.send(Message::Down { member, why });
+                }
+                Err(BackendError::DoesNotFit(why)) => {
+                    let _ = sender.send(Message::Unfit { member, model: replica.model, why });
+                }
+                _ => {}
             }
             let _ = sender.send(Message::Done { done, why });
         });

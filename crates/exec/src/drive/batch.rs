@@ -1,6 +1,6 @@
 //! A batch, or a stream that is known beforehand, from its first request to its last.
 
-use super::machine::{Book, Machine};
+use super::machine::{Book, Machine, Trouble};
 use super::{Failure, LiveError, Patience};
 use crate::call::{Outputs, call_of, named};
 use crate::clock::Clock;
@@ -68,7 +68,7 @@ impl<'i> Live<'i> {
     pub async fn run(
         mut self,
         policy: &mut dyn Policy,
-        watch: &mut dyn FnMut(&View<'_>) -> bool,
+        watch: &mut (dyn FnMut(&View<'_>) -> bool + Send),
     ) -> Result<Finished, LiveError> {
         if std::mem::take(&mut self.resumed) {
             self.machine.step(Vec::new(), policy)?;
@@ -108,7 +108,12 @@ impl<'i> Live<'i> {
         {
             self.arrivals.pop_front();
             happened.push(Event::Arrived(request).into());
+            happened.extend(self.machine.cannot_complete(request));
         }
+        happened.extend(self.machine.newly_doomed(|machine| {
+            let all = machine.book.problem.instance.requests.keys();
+            all.filter(|request| !self.arrivals.iter().any(|(_, other)| other == request)).collect()
+        }));
         Ok(happened)
     }
 }
@@ -150,11 +155,11 @@ impl Book for BatchBook<'_> {
         _view: &View<'_>,
         at: Time,
         event: Event,
-        why: Option<&str>,
+        trouble: Option<Trouble<'_>>,
     ) -> Result<(), JournalError> {
-        self.journal.append(at, Entry::Event(event), why)?;
-        if let (Event::Failed(task), Some(why)) = (event, why) {
-            self.failures.push(Failure { at, task, why: why.to_owned() });
+        self.journal.append(at, Entry::Event(event), trouble.map(|trouble| trouble.why))?;
+        if let Some(Trouble { why, fails }) = trouble {
+            self.failures.extend(fails.iter().map(|&task| Failure { at, task, why: why.to_owned() }));
         }
         Ok(())
     }

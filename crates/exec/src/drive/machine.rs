@@ -2,6 +2,7 @@
 //! and only then the backends are told.
 
 use super::acts::{Acts, Message};
+use super::unfit::Unfit;
 use super::{LiveError, Patience};
 use crate::backend::{BackendError, Replica};
 use crate::clock::Clock;
@@ -26,13 +27,13 @@ pub(crate) trait Book {
     /// A task was answered: the answer is kept, or the task has not been done.
     fn answered(&mut self, view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError>;
 
-    /// Something happened, and why, where it went wrong.
+    /// Something happened; and, where it went wrong, why, and what that fails.
     fn event(
         &mut self,
         view: &View<'_>,
         at: Time,
         event: Event,
-        why: Option<&str>,
+        trouble: Option<Trouble<'_>>,
     ) -> Result<(), JournalError>;
 
     /// The policy decided something; it is done once all is [written](Book::commit).
@@ -46,6 +47,14 @@ pub(crate) trait Book {
 
     /// Everything since the last commit counts, or nothing of it.
     fn commit(&mut self) -> Result<(), JournalError>;
+}
+
+/// What went wrong.
+#[derive(Clone, Copy)]
+pub(crate) struct Trouble<'t> {
+    pub why: &'t str,
+    /// The tasks that it fails.
+    pub fails: &'t [TaskId],
 }
 
 /// Something that happened, and why, where it went wrong.
@@ -69,6 +78,7 @@ pub(crate) struct Machine<'i, B> {
     wakes: BinaryHeap<Reverse<Time>>,
     /// Backends that do not answer, and since when.
     down: FxHashMap<usize, Time>,
+    pub(super) unfit: Unfit,
     messages: mpsc::UnboundedReceiver<Message>,
     /// What has been taken in and not been handled. Here, so that nothing is lost where a wait is broken off.
     happened: Vec<Happening>,
@@ -87,6 +97,7 @@ impl<'i, B: Book> Machine<'i, B> {
             clock,
             wakes: BinaryHeap::new(),
             down: FxHashMap::default(),
+            unfit: Unfit::default(),
             messages,
             happened: Vec::new(),
             news: Vec::new(),
@@ -98,6 +109,10 @@ impl<'i, B: Book> Machine<'i, B> {
     pub fn abandoned_since(&self) -> Option<Time> {
         let all = self.down.len() == self.acts.fleet().members().len();
         all.then(|| self.down.values().max().copied().unwrap_or(Time::ZERO))
+    }
+
+    pub(super) fn fleet(&self) -> &Fleet {
+        self.acts.fleet()
     }
 
     /// The backends, each with since when it has not answered.
@@ -146,7 +161,9 @@ impl<'i, B: Book> Machine<'i, B> {
         happened.sort_by_key(|happening| happening.event);
         let now = self.clock.now();
         for (at, Happening { event, why }) in self.timed(now, happened) {
-            self.book.event(&self.engine.view(), at, event, why.as_deref())?;
+            let fails = why.as_ref().map_or(Vec::new(), |_| self.fails_by(event));
+            let trouble = why.as_deref().map(|why| Trouble { why, fails: &fails });
+            self.book.event(&self.engine.view(), at, event, trouble)?;
             self.engine.handle(at, event);
             self.order();
         }
@@ -246,7 +263,7 @@ impl<'i, B: Book> Machine<'i, B> {
     }
 
     fn take(&mut self, message: Message) {
-        let mut reports = Vec::new();
+        let (mut reports, mut not_loaded) = (Vec::new(), None);
         match message {
             Message::Answer { task, ticket, replica, result } => {
                 if !self.acts.is_current(task, ticket) {
@@ -257,11 +274,13 @@ impl<'i, B: Book> Machine<'i, B> {
                 self.happened.push(happening);
             }
             Message::Done { done, why } => {
-                if let Some(why) = why {
+                if let Some(why) = &why {
                     tracing::warn!("{done:?}: {why}");
                 }
                 self.keeper.done(done, &mut reports);
+                not_loaded = why;
             }
+            Message::Unfit { member, model, why } => self.does_not_fit(member, model, &why),
             Message::Kept(report) => reports.push(report),
             Message::Down { member, why } => self.goes_down(member, &why),
             Message::Up { member } => {
@@ -271,8 +290,9 @@ impl<'i, B: Book> Machine<'i, B> {
                 self.happened.extend(member.gpus.iter().map(|gpu| Event::Returned(gpu).into()));
             }
         }
+        let reason = not_loaded.map_or(String::new(), |why| format!(": {why}"));
         for report in reports {
-            let not_loaded = || Some("its model could not be loaded".to_owned());
+            let not_loaded = || Some(format!("its model could not be loaded{reason}"));
             match report {
                 Report::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
                 Report::NotBrought(gpus) => {

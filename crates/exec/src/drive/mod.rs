@@ -5,9 +5,10 @@ mod acts;
 mod batch;
 mod machine;
 mod resume;
+mod unfit;
 
 pub use batch::{Finished, Live, Problem};
-pub(crate) use machine::{Book, Machine};
+pub(crate) use machine::{Book, Machine, Trouble};
 
 use crate::journal::JournalError;
 use gswarm_core::engine::Rejected;

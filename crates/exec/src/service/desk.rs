@@ -3,7 +3,7 @@
 use super::ledger::{Ending, Ledger};
 use super::told::Told;
 use crate::call::{Outputs, call_of, named};
-use crate::drive::Book;
+use crate::drive::{Book, Trouble};
 use crate::journal::JournalError;
 use crate::work::{Direct, Work};
 use gswarm_core::engine::{Decision, Event, News, View};
@@ -204,23 +204,24 @@ impl Book for Desk {
         view: &View<'_>,
         _at: Time,
         event: Event,
-        why: Option<&str>,
+        trouble: Option<Trouble<'_>>,
     ) -> Result<(), JournalError> {
-        self.tell_of_event(view, event, why);
+        self.tell_of_event(view, event, trouble.map(|trouble| trouble.why));
         let instance = view.instance();
+        for &task in trouble.map_or(&[][..], |trouble| trouble.fails) {
+            let why = trouble.map_or("", |trouble| trouble.why);
+            let node = &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
+            if let Some(open) = self.open.get_mut(&instance.request_of(task)) {
+                open.trouble = Some(why.to_owned());
+                if let Whose::Submitted(_) = open.whose {
+                    self.ledger.failure(&open.name, node, unix_micros(), why)?;
+                }
+            }
+            let model = instance.models[instance.model_of(task)].name.clone();
+            metrics::counter!("gswarm_failed_calls_total", "model" => model).increment(1);
+        }
         match event {
             Event::Finished(task) => self.touched.push(instance.request_of(task)),
-            Event::Failed(task) => {
-                let node = &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
-                if let (Some(open), Some(why)) = (self.open.get_mut(&instance.request_of(task)), why) {
-                    open.trouble = Some(why.to_owned());
-                    if let Whose::Submitted(_) = open.whose {
-                        self.ledger.failure(&open.name, node, unix_micros(), why)?;
-                    }
-                }
-                let model = instance.models[instance.model_of(task)].name.clone();
-                metrics::counter!("gswarm_failed_calls_total", "model" => model).increment(1);
-            }
             Event::Loaded(lead) => {
                 let model = view.resident(lead).map_or("", |model| &instance.models[model].name).to_owned();
                 metrics::counter!("gswarm_loads_total", "model" => model).increment(1);

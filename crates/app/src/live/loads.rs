@@ -1,0 +1,31 @@
+//! What loads and unloads took on real servers, a line each as they happen: the measurements that predictions are made of.
+
+use gswarm_core::Instance;
+use gswarm_exec::backend::{Record, Tier, Timed};
+use serde_json::json;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file's name in the folder of a run.
+pub const LOADS: &str = "loads.jsonl";
+
+/// Writes them to the folder of a run, after those of the process that was interrupted.
+pub fn record(folder: &Path, instance: &Instance) -> Record {
+    let path = folder.join(LOADS);
+    let names: Vec<String> = instance.models.iter().map(|model| model.name.clone()).collect();
+    Arc::new(move |timed: &Timed| {
+        let line = json!({
+            "action": if timed.load { "load" } else { "unload" },
+            "model": names[timed.model.index()],
+            "gpus": timed.gpus.iter().map(|gpu| gpu.0).collect::<Vec<_>>(),
+            "tier": if timed.tier == Tier::Host { "host" } else { "disk" },
+            "seconds": timed.seconds,
+        });
+        // A measurement that cannot be kept is no reason to end a run.
+        if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(&path) {
+            let _ = file.write_all(format!("{line}\n").as_bytes());
+        }
+    })
+}

@@ -1,0 +1,216 @@
+//! The one way to talk to a server over HTTP: with limits on time and size, no redirects, a token that is never shown, and
+//! every failure turned into what can be done about it.
+
+use super::BackendError;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+use std::sync::Once;
+use std::time::Duration;
+
+/// The longest answer that is read.
+const MOST_BYTES: usize = 64 << 20;
+/// The longest piece of an answer that a message repeats, in characters.
+const MOST_SHOWN: usize = 300;
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Until a connection stands.
+    pub connect: Duration,
+    /// Until a question is answered.
+    pub answer: Duration,
+    /// Until a model is there.
+    pub load: Duration,
+    /// Until it is gone.
+    pub unload: Duration,
+}
+
+/// A server.
+pub struct Http {
+    client: reqwest::Client,
+    base: String,
+    token: Option<String>,
+    limits: Limits,
+}
+
+impl Http {
+    /// The server at `base`, which is asked with a token where there is one.
+    pub fn new(base: &str, token: Option<&str>, limits: Limits) -> Result<Http, String> {
+        static PROVIDER: Once = Once::new();
+        // Somebody else may have installed one before: either will do.
+        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            let mut value = value.map_err(|_| "the token cannot be sent in a header".to_owned())?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(limits.connect)
+            .redirect(reqwest::redirect::Policy::none())
+            // Many servers close what has been idle for five seconds, and a request on its way meets a closed door.
+            .pool_idle_timeout(Duration::from_secs(2))
+            .default_headers(headers);
+        let here = ["//localhost", "//127.", "//[::1]"];
+        if here.iter().any(|host| base.contains(host)) {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| format!("cannot talk to servers: {error}"))?;
+        Ok(Http { client, base: base.to_owned(), token: token.map(str::to_owned), limits })
+    }
+
+    /// A question about its state. A server that does not answer in time is gone.
+    pub async fn get(&self, path: &str) -> Result<Value, BackendError> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// The same with a body.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, BackendError> {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    /// A question of any other sort.
+    pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, BackendError> {
+        let limit = self.limits.answer;
+        let text = self.send(method, path, body, Some(limit)).await.map_err(|error| match error {
+            BackendError::TimedOut(after) => self.gone(&format!("no answer after {after:.1} s")),
+            other => other,
+        })?;
+        parse(&text)
+    }
+
+    /// A request that takes as long as a load does. The answer may be anything: the state tells what came of it.
+    pub async fn order(&self, path: &str, body: &Value, limit: Duration) -> Result<String, BackendError> {
+        self.send(Method::POST, path, Some(body), Some(limit)).await
+    }
+
+    /// A call of a model: whoever makes it limits its time.
+    pub async fn call(&self, path: &str, body: &Value) -> Result<Value, BackendError> {
+        parse(&self.send(Method::POST, path, Some(body), None).await?)
+    }
+
+    /// Whether an address answers with success, whatever it says.
+    pub async fn answers(&self, path: &str) -> Result<(), BackendError> {
+        self.send(Method::GET, path, None, Some(self.limits.answer)).await.map(|_| ())
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        limit: Option<Duration>,
+    ) -> Result<String, BackendError> {
+        let mut request: RequestBuilder = self.client.request(method, format!("{}{path}", self.base));
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let work = async {
+            let response = request.send().await.map_err(|error| self.broken(&error))?;
+            let status = response.status();
+            let text = self.text(response).await?;
+            if status.is_success() { Ok(text) } else { Err(self.refused(status, &text)) }
+        };
+        match limit {
+            None => work.await,
+            Some(limit) => tokio::time::timeout(limit, work)
+                .await
+                .unwrap_or(Err(BackendError::TimedOut(limit.as_secs_f64()))),
+        }
+    }
+
+    async fn text(&self, mut response: Response) -> Result<String, BackendError> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
+            if bytes.len() + chunk.len() > MOST_BYTES {
+                return Err(BackendError::Failed(format!("the answer is longer than {MOST_BYTES} bytes")));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        String::from_utf8(bytes).map_err(|_| BackendError::Failed("the answer is no text".to_owned()))
+    }
+
+    /// A connection that could not be made or was cut.
+    fn broken(&self, error: &reqwest::Error) -> BackendError {
+        let mut reason: &dyn std::error::Error = error;
+        while let Some(source) = reason.source() {
+            reason = source;
+        }
+        if error.is_builder() {
+            return BackendError::Failed(format!("the request cannot be sent: {reason}"));
+        }
+        self.gone(&reason.to_string())
+    }
+
+    fn gone(&self, why: &str) -> BackendError {
+        BackendError::Gone(format!("{}: {}", self.base, self.shown(why)))
+    }
+
+    fn refused(&self, status: StatusCode, text: &str) -> BackendError {
+        let said = self.shown(&reason(text));
+        let message = format!("{} answers {}: {said}", self.base, status.as_u16());
+        match status.as_u16() {
+            507 => BackendError::DoesNotFit(message),
+            // Too early, too many, not now: another time it may do.
+            408 | 425 | 429 => BackendError::Failed(message),
+            400..=499 => BackendError::Refused(message),
+            _ => BackendError::Failed(message),
+        }
+    }
+
+    /// What a server said, on one line, not too long, and without the token.
+    fn shown(&self, text: &str) -> String {
+        let text = match &self.token {
+            Some(token) if !token.is_empty() => text.replace(token, "***"),
+            _ => text.to_owned(),
+        };
+        brief(&text)
+    }
+}
+
+/// A text on one line, and not too long.
+pub fn brief(text: &str) -> String {
+    let mut shown: String =
+        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_SHOWN).collect();
+    if text.trim().chars().count() > MOST_SHOWN {
+        shown.push_str("...");
+    }
+    shown
+}
+
+fn parse(text: &str) -> Result<Value, BackendError> {
+    serde_json::from_str(text)
+        .map_err(|_| BackendError::Failed(format!("the answer is not JSON: `{}`", brief(text))))
+}
+
+/// What an error says, in the forms that servers have for it.
+fn reason(text: &str) -> String {
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
+    let places = ["/error/message", "/error", "/message", "/detail"];
+    let said = places.iter().find_map(|place| value.pointer(place)?.as_str());
+    said.map_or_else(|| text.to_owned(), str::to_owned)
+}
+
+/// What the answer has at a place, or that it lacks it.
+pub fn field<'v, T>(
+    answer: &'v Value,
+    place: &str,
+    read: impl FnOnce(&'v Value) -> Option<T>,
+) -> Result<T, BackendError> {
+    let found = answer.pointer(place).and_then(read);
+    found.ok_or_else(|| {
+        let shown = brief(&answer.to_string());
+        BackendError::Failed(format!("the answer has no usable `{}`: {shown}", place.trim_start_matches('/')))
+    })
+}
+
+/// A name as a part of a path.
+pub fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let parts = name
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    parts.collect()
+}

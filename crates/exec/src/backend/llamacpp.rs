@@ -1,0 +1,91 @@
+//! The router of llama.cpp: a server that starts a process for each model it is told to load.
+
+use super::BackendError;
+use super::http::{Http, field};
+use super::managed::{Api, State};
+use super::openai::call_openai;
+use crate::call::Call;
+use gswarm_core::Gpus;
+use gswarm_core::input::Calls;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A router, started without a model and with `--no-models-autoload`.
+pub struct LlamaCpp {
+    /// Where it is.
+    pub http: Http,
+    /// How text models are called.
+    pub calls: Calls,
+    /// What an order may take.
+    pub load: Duration,
+}
+
+impl LlamaCpp {
+    /// All models that it knows, and where they stand.
+    async fn models(&self) -> Result<Vec<(String, State)>, BackendError> {
+        let answer = self.http.get("/models").await?;
+        let models = field(&answer, "/data", Value::as_array)?;
+        let known = models.iter().filter_map(|model| {
+            let status = model.get("status")?;
+            Some((model.get("id")?.as_str()?.to_owned(), state(status)))
+        });
+        let known: Vec<_> = known.collect();
+        if known.is_empty() && !models.is_empty() {
+            let why = "the models have no status: this is no router; start llama-server without a model";
+            return Err(BackendError::Refused(why.to_owned()));
+        }
+        Ok(known)
+    }
+}
+
+fn state(status: &Value) -> State {
+    let failed = status.get("failed").and_then(Value::as_bool) == Some(true);
+    match status.get("value").and_then(Value::as_str).unwrap_or_default() {
+        "loaded" => State::There,
+        "loading" => State::Moving,
+        // It gives its memory back by itself, and comes back when it is called.
+        "sleeping" => State::There,
+        "unloaded" if !failed => State::Absent,
+        other => {
+            let code = status.get("exit_code").map_or(String::new(), |code| format!(", exit code {code}"));
+            State::Failed(format!("the process of the model is {other} after it failed{code}"))
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Api for LlamaCpp {
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
+        if self.look(name).await? != State::There {
+            self.http.order("/models/load", &json!({"model": name}), self.load).await?;
+        }
+        Ok(name.to_owned())
+    }
+
+    async fn release(&self, handle: &str) -> Result<(), BackendError> {
+        if matches!(self.look(handle).await?, State::There | State::Moving) {
+            self.http.order("/models/unload", &json!({"model": handle}), self.load).await?;
+        }
+        Ok(())
+    }
+
+    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+        let models = self.models().await?;
+        let found = models.into_iter().find(|(name, _)| name == handle);
+        found.map(|(_, state)| state).ok_or_else(|| {
+            BackendError::Refused(format!("there is no model `{handle}` there; `GET /models` lists them"))
+        })
+    }
+
+    async fn held(&self) -> Result<Vec<String>, BackendError> {
+        let models = self.models().await?.into_iter();
+        Ok(models
+            .filter(|(_, state)| matches!(state, State::There | State::Moving))
+            .map(|(name, _)| name)
+            .collect())
+    }
+
+    async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
+        call_openai(&self.http, handle, self.calls, call).await
+    }
+}

@@ -1,0 +1,400 @@
+//! What every server that is really there has in common: the rules by which models are loaded, unloaded and called. An
+//! adapter only knows how its server is asked.
+//!
+//! - Nothing is believed: a load has ended when the state says that the model is there, an unload when it says that it is
+//!   gone, whatever the answer was.
+//! - The server belongs to the run: what it held before, and what a failed load has left on it, is taken off first.
+//! - A model that does not fit onto GPUs which hold nothing else will not fit later: it fails at once from then on.
+//! - A call that goes wrong is the call's fault only if the server still has the model.
+//! - What loads and unloads took is handed on.
+
+use super::http::Limits;
+use super::{Backend, BackendError, Replica};
+use crate::call::Call;
+use gswarm_core::{Gpus, ModelId, Span};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex as AsyncMutex, RwLock};
+
+/// How often a state is asked for at first, and at last.
+const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+/// How often a model that should be gone is told so again.
+const INSIST: Duration = Duration::from_secs(2);
+
+/// A model as its server knows it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its name there.
+    pub name: String,
+    /// What its weights take by the configuration, in GB.
+    pub memory_gb: f64,
+}
+
+/// Where a model stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// It is not there.
+    Absent,
+    /// It is on its way, or leaving: neither can be called or told to go.
+    Moving,
+    /// It can be called.
+    There,
+    /// It is there in parts, takes memory, and cannot be used as it is; and why.
+    Broken(String),
+    /// It is not there because its load failed; and why.
+    Failed(String),
+}
+
+/// Where the weights come from, for the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// From disk, as far as anybody knows.
+    Disk,
+    /// From the memory of the host.
+    Host,
+}
+
+/// What a load or an unload took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timed {
+    /// Which.
+    pub model: ModelId,
+    /// Where.
+    pub gpus: Gpus,
+    /// Whether it was a load.
+    pub load: bool,
+    /// Where the weights came from, or went.
+    pub tier: Tier,
+    /// In seconds.
+    pub seconds: f64,
+}
+
+/// Who is told what loads and unloads took.
+pub type Record = Arc<dyn Fn(&Timed) + Send + Sync>;
+
+/// How a server is asked. A model that was brought is known by a handle from then on: its name, or whatever the server
+/// calls it.
+#[async_trait::async_trait]
+pub trait Api: Send + Sync {
+    /// Whether models go to the GPUs that are named. Otherwise a server holds a model once, wherever it likes.
+    fn places(&self) -> bool {
+        false
+    }
+
+    /// Where weights come from.
+    fn tier(&self) -> Tier {
+        Tier::Disk
+    }
+
+    /// Asks for a model; it may come later. `gpus` are those that the server [can be told](Api::places).
+    async fn bring(&self, name: &str, gpus: Gpus) -> Result<String, BackendError>;
+
+    /// Asks for it to go; it may go later.
+    async fn release(&self, handle: &str) -> Result<(), BackendError>;
+
+    /// Where it stands.
+    async fn look(&self, handle: &str) -> Result<State, BackendError>;
+
+    /// The handles of all that is there, is coming or is going.
+    async fn held(&self) -> Result<Vec<String>, BackendError>;
+
+    /// Calls it.
+    async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError>;
+}
+
+/// A server under these rules.
+pub struct Managed<A> {
+    api: A,
+    served: Vec<Served>,
+    limits: Limits,
+    record: Record,
+    slots: Mutex<BTreeMap<Key, Arc<AsyncMutex<Slot>>>>,
+    /// Handles that belong to the run; whatever else the server holds goes when it is swept.
+    in_use: Mutex<BTreeSet<String>>,
+    /// Something may be there that does not belong to the run: at first, and after a load that failed.
+    is_dirty: AtomicBool,
+    /// Taken for reading while something is brought, for writing while the server is swept.
+    gate: RwLock<()>,
+    /// Counts the resets: what began before one ends with it.
+    epoch: AtomicU64,
+    unfit: Mutex<BTreeMap<ModelId, String>>,
+}
+
+/// A model, and where the server can be told that: its first GPU.
+type Key = (ModelId, Option<u32>);
+
+/// A model on a server, and the GPUs on which it is thought to be.
+#[derive(Default)]
+struct Slot {
+    handle: Option<String>,
+    holders: BTreeSet<Gpus>,
+}
+
+impl<A: Api> Managed<A> {
+    /// A server that serves these models, by number.
+    pub fn new(api: A, served: Vec<Served>, limits: Limits, record: Record) -> Managed<A> {
+        Managed {
+            api,
+            served,
+            limits,
+            record,
+            slots: Mutex::default(),
+            in_use: Mutex::default(),
+            is_dirty: AtomicBool::new(true),
+            gate: RwLock::default(),
+            epoch: AtomicU64::new(0),
+            unfit: Mutex::default(),
+        }
+    }
+
+    fn slot(&self, replica: Replica) -> Arc<AsyncMutex<Slot>> {
+        let key = (replica.model, self.api.places().then_some(replica.gpus.first.0));
+        Arc::clone(locked(&self.slots).entry(key).or_default())
+    }
+
+    /// Brings a model and sees that it comes.
+    async fn bring(&self, replica: Replica, attempt: &mut Attempt<'_, A>) -> Result<String, BackendError> {
+        let served = &self.served[replica.model.index()];
+        let handle = {
+            let _open = self.gate.read().await;
+            if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
+                return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
+            }
+            if !self.api.places() {
+                attempt.claims(&served.name);
+            }
+            let handle = self.api.bring(&served.name, replica.gpus).await?;
+            attempt.claims(&handle);
+            handle
+        };
+        self.until(&handle, State::There, self.limits.load).await?;
+        Ok(handle)
+    }
+
+    /// Waits for a state, and believes nothing else.
+    async fn until(&self, handle: &str, wanted: State, limit: Duration) -> Result<(), BackendError> {
+        let (since, mut pause) = (Instant::now(), POLL.0);
+        let mut insisted = Instant::now();
+        loop {
+            let state = match self.api.look(handle).await {
+                // A server that stumbles over a question is asked again.
+                Err(BackendError::Failed(_)) if since.elapsed() < limit => State::Moving,
+                other => other?,
+            };
+            if state == wanted || matches!((&wanted, &state), (State::Absent, State::Failed(_))) {
+                return Ok(());
+            }
+            match (&wanted, &state) {
+                (State::There, State::Broken(why) | State::Failed(why)) => {
+                    return Err(BackendError::Failed(why.clone()));
+                }
+                // Nothing brings it any more: it is not there and not on its way.
+                (State::There, State::Absent) if since.elapsed() > INSIST => {
+                    let why = format!("`{handle}` did not come, though the server agreed to load it");
+                    return Err(BackendError::Failed(why));
+                }
+                (State::Absent, State::There | State::Broken(_)) if insisted.elapsed() >= INSIST => {
+                    insisted = Instant::now();
+                    self.api.release(handle).await?;
+                }
+                _ => {}
+            }
+            if since.elapsed() >= limit {
+                let what = if wanted == State::There { "not there" } else { "still there" };
+                let why = format!("`{handle}` is {what} after {:.1} s", limit.as_secs_f64());
+                return Err(BackendError::Failed(why));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(POLL.1);
+        }
+    }
+
+    /// Takes off whatever does not belong to the run, and sees that it goes.
+    async fn sweep(&self) -> Result<(), BackendError> {
+        let _shut = self.gate.write().await;
+        self.sweep_behind_the_gate().await
+    }
+
+    async fn sweep_behind_the_gate(&self) -> Result<(), BackendError> {
+        for handle in self.api.held().await? {
+            if locked(&self.in_use).contains(&handle) {
+                continue;
+            }
+            // One that is still loading is not told to go before it is there.
+            let since = Instant::now();
+            while self.api.look(&handle).await? == State::Moving && since.elapsed() < self.limits.load {
+                tokio::time::sleep(POLL.1).await;
+            }
+            self.api.release(&handle).await?;
+            self.until(&handle, State::Absent, self.limits.unload).await?;
+        }
+        self.is_dirty.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// What went wrong with a load: whether the model does not fit at all.
+    fn judged(&self, replica: Replica, error: BackendError) -> BackendError {
+        let said = error.to_string();
+        let lacks_memory = matches!(error, BackendError::DoesNotFit(_))
+            || matches!(error, BackendError::Failed(_) | BackendError::Refused(_)) && speaks_of_memory(&said);
+        if !lacks_memory {
+            return error;
+        }
+        let others = self.held_beside(replica);
+        let gb = self.served[replica.model.index()].memory_gb;
+        let why = format!("it takes {gb} GB by the configuration, on {} GPU: {said}", replica.gpus.count);
+        if others {
+            return BackendError::Failed(format!("no room beside the other models: {why}"));
+        }
+        locked(&self.unfit).insert(replica.model, why.clone());
+        BackendError::DoesNotFit(why)
+    }
+
+    /// Whether anything else of the run is on the GPUs of a replica.
+    fn held_beside(&self, replica: Replica) -> bool {
+        let slots = locked(&self.slots);
+        let mut beside = slots.iter().filter(|&(&(model, _), _)| model != replica.model);
+        beside.any(|(_, slot)| {
+            // One that is being loaded or unloaded just now takes room too.
+            let Ok(slot) = slot.try_lock() else { return true };
+            let shares = |gpus: &Gpus| !self.api.places() || crate::keeper::overlap(*gpus, replica.gpus);
+            slot.handle.is_some() && slot.holders.iter().any(shares)
+        })
+    }
+
+    fn tell(&self, replica: Replica, load: bool, since: Instant) {
+        let (model, gpus, tier) = (replica.model, replica.gpus, self.api.tier());
+        let seconds = since.elapsed().as_secs_f64();
+        (self.record)(&Timed { model, gpus, load, tier, seconds });
+    }
+
+    /// A call while an eye is kept on the server: one that hangs is found out long before the call is given up.
+    async fn call_watched(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
+        let mut work = self.api.call(handle, call);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut work => return result,
+                () = tokio::time::sleep(self.limits.answer) => self.still_has(handle).await?,
+            }
+        }
+    }
+
+    async fn still_has(&self, handle: &str) -> Result<(), BackendError> {
+        match self.api.look(handle).await {
+            Ok(State::There) => Ok(()),
+            Ok(other) => Err(BackendError::Gone(format!("it no longer has `{handle}`: {other:?}"))),
+            Err(error @ BackendError::Gone(_)) => Err(error),
+            // A server that stumbles over a question still has what it has.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl<A: Api> Backend for Managed<A> {
+    async fn load(&self, replica: Replica, _expected: Span) -> Result<(), BackendError> {
+        if let Some(why) = locked(&self.unfit).get(&replica.model) {
+            return Err(BackendError::DoesNotFit(why.clone()));
+        }
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        if self.is_dirty.load(Ordering::SeqCst) {
+            self.sweep().await?;
+        }
+        let slot = self.slot(replica);
+        let mut slot = slot.lock().await;
+        if slot.handle.is_none() {
+            let since = Instant::now();
+            let mut attempt = Attempt { managed: self, epoch, claimed: Vec::new(), went_well: false };
+            let brought = self.bring(replica, &mut attempt).await;
+            slot.handle = Some(brought.map_err(|error| self.judged(replica, error))?);
+            attempt.went_well = true;
+            self.tell(replica, true, since);
+        }
+        slot.holders.insert(replica.gpus);
+        Ok(())
+    }
+
+    async fn unload(&self, replica: Replica) -> Result<(), BackendError> {
+        let slot = self.slot(replica);
+        let mut slot = slot.lock().await;
+        slot.holders.remove(&replica.gpus);
+        let Some(handle) = slot.handle.clone().filter(|_| slot.holders.is_empty()) else { return Ok(()) };
+        let since = Instant::now();
+        self.api.release(&handle).await?;
+        self.until(&handle, State::Absent, self.limits.unload).await?;
+        slot.handle = None;
+        locked(&self.in_use).remove(&handle);
+        self.tell(replica, false, since);
+        Ok(())
+    }
+
+    async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError> {
+        let slot = self.slot(replica);
+        let handle = slot.lock().await.handle.clone();
+        let Some(handle) = handle else {
+            return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
+        };
+        match self.call_watched(&handle, call).await {
+            Err(error @ (BackendError::Refused(_) | BackendError::Failed(_))) => {
+                self.still_has(&handle).await?;
+                Err(error)
+            }
+            result => result,
+        }
+    }
+
+    async fn reset(&self) -> Result<(), BackendError> {
+        let _shut = self.gate.write().await;
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        locked(&self.slots).clear();
+        locked(&self.in_use).clear();
+        locked(&self.unfit).clear();
+        self.is_dirty.store(true, Ordering::SeqCst);
+        self.sweep_behind_the_gate().await
+    }
+}
+
+/// A load under way. Unless it goes well, and also where it is dropped half-way, it leaves the server to be swept.
+struct Attempt<'m, A> {
+    managed: &'m Managed<A>,
+    epoch: u64,
+    claimed: Vec<String>,
+    went_well: bool,
+}
+
+impl<A> Attempt<'_, A> {
+    /// What is known by this handle belongs to the run.
+    fn claims(&mut self, handle: &str) {
+        locked(&self.managed.in_use).insert(handle.to_owned());
+        self.claimed.push(handle.to_owned());
+    }
+}
+
+impl<A> Drop for Attempt<'_, A> {
+    fn drop(&mut self) {
+        if !self.went_well {
+            let mut in_use = locked(&self.managed.in_use);
+            in_use.retain(|handle| !self.claimed.contains(handle));
+            self.managed.is_dirty.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Whether an error is about memory that is lacking, in the words that servers have for it.
+fn speaks_of_memory(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let words =
+        ["out of memory", "outofmemory", "not enough memory", "insufficient memory", "more system memory"];
+    let more =
+        ["more memory", "does not fit", "unable to allocate", "failed to allocate", "no available memory"];
+    words.iter().chain(&more).any(|words| text.contains(words))
+}
+
+/// What a mutex guards, also after a panic elsewhere.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,204 @@
+//! Each adapter by itself, against one server at its worst.
+
+use crate::mock::{Manners, Mock};
+use crate::support::{call, connected, replica, servers};
+use gswarm_core::Span;
+use gswarm_core::input::{BackendKind, Calls};
+use gswarm_exec::backend::{BackendError, Tier};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+const EXPECTED: Span = Span(100_000);
+
+/// Unloads that are agreed to and end later are waited for; one that is only claimed is asked for again, and in the end
+/// not believed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
+    for kind in [
+        BackendKind::Gswarm,
+        BackendKind::Vllm,
+        BackendKind::Ollama,
+        BackendKind::LlamaCpp,
+        BackendKind::KServe,
+    ] {
+        for (lies, goes) in [(0, true), (1, true), (1000, false)] {
+            let (mocks, mut spec) = servers(kind, 0, &Manners { lies, ..Manners::default() });
+            spec.timeouts.unload = Some(if goes { 5.0 } else { 0.3 });
+            let (backend, told) = connected(&spec);
+            backend.load(replica(0), EXPECTED).await.unwrap();
+            let since = Instant::now();
+            let result = backend.unload(replica(0)).await;
+            assert_eq!(result.is_ok(), goes, "{}: {result:?}", kind.name());
+            assert_eq!(mocks[0].world.held().is_empty(), goes, "{}", kind.name());
+            if goes {
+                assert!(since.elapsed() >= mocks[0].world.manners.unload);
+                let told = told.lock().unwrap();
+                assert_eq!(told.iter().map(|timed| timed.load).collect::<Vec<_>>(), [true, false]);
+                assert!(told[0].seconds >= 0.03 && told[1].seconds >= 0.06, "{told:?}");
+                assert_eq!(told[0].tier, if kind == BackendKind::Vllm { Tier::Host } else { Tier::Disk });
+            } else {
+                let why = result.unwrap_err().to_string();
+                assert!(why.contains("still there after 0.3 s"), "{why}");
+            }
+            mocks[0].world.has_behaved();
+        }
+    }
+}
+
+/// What was on a server before the run began, or is left of a load that nobody waits for any more, goes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_swept_before_it_is_used() {
+    for kind in [
+        BackendKind::Gswarm,
+        BackendKind::Vllm,
+        BackendKind::Ollama,
+        BackendKind::LlamaCpp,
+        BackendKind::KServe,
+    ] {
+        let slow = Manners { load: Duration::from_millis(300), ..Manners::default() };
+        let (mocks, spec) = servers(kind, 0, &slow);
+        let (first, _) = connected(&spec);
+        first.load(replica(1), EXPECTED).await.unwrap();
+        let (backend, _) = connected(&spec);
+        let given_up =
+            tokio::time::timeout(Duration::from_millis(150), backend.load(replica(0), EXPECTED)).await;
+        assert!(given_up.is_err(), "{}: it was given up half-way", kind.name());
+        backend.load(replica(2), EXPECTED).await.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
+        assert_eq!(mocks[0].world.held().len(), 1, "{}", kind.name());
+        backend.call(replica(2), &call("embedding", "x")).await.unwrap();
+        mocks[0].world.has_behaved();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_hangs_or_has_lost_the_model_is_said_to_be_gone() {
+    for kind in [
+        BackendKind::Gswarm,
+        BackendKind::Vllm,
+        BackendKind::Ollama,
+        BackendKind::LlamaCpp,
+        BackendKind::KServe,
+    ] {
+        let name = kind.name();
+        let (mut mocks, spec) = servers(kind, 0, &Manners::default());
+        let (backend, _) = connected(&spec);
+        backend.load(replica(0), EXPECTED).await.unwrap();
+        mocks[0].world.held().clear();
+        let lost = backend.call(replica(0), &call("llm", "x")).await;
+        assert!(matches!(lost, Err(BackendError::Gone(_))), "{name}: {lost:?}");
+        mocks[0].world.hangs.store(true, Ordering::SeqCst);
+        let since = Instant::now();
+        let hangs = backend.call(replica(0), &call("llm", "x")).await;
+        assert!(matches!(hangs, Err(BackendError::Gone(_))), "{name}: {hangs:?}");
+        assert!(since.elapsed() < Duration::from_secs(10), "{name}");
+        assert!(matches!(backend.reset().await, Err(BackendError::Gone(_))), "{name}");
+        mocks[0].world.hangs.store(false, Ordering::SeqCst);
+        backend.reset().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        mocks.iter_mut().for_each(Mock::die);
+        for result in [backend.load(replica(0), EXPECTED).await, backend.reset().await] {
+            assert!(matches!(result, Err(BackendError::Gone(_))), "{name}: {result:?}");
+        }
+        mocks.iter_mut().for_each(Mock::revive);
+        backend.reset().await.unwrap();
+        backend.load(replica(0), EXPECTED).await.unwrap();
+        let answer = backend.call(replica(0), &call("llm", "x")).await.unwrap();
+        assert_eq!(answer["text"], "writer-there<x>", "{name}");
+    }
+}
+
+/// A model that does not fit says so with the sizes, once; from then on nobody is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_does_not_fit_is_not_tried_again() {
+    for kind in [
+        BackendKind::Gswarm,
+        BackendKind::Vllm,
+        BackendKind::Ollama,
+        BackendKind::LlamaCpp,
+        BackendKind::KServe,
+    ] {
+        let manners = Manners { too_large: vec!["large-there"], ..Manners::default() };
+        let (mut mocks, spec) = servers(kind, 0, &manners);
+        let (backend, _) = connected(&spec);
+        let first = backend.load(replica(3), EXPECTED).await.unwrap_err();
+        let BackendError::DoesNotFit(why) = &first else { panic!("{}: {first:?}", kind.name()) };
+        assert!(why.contains("60 GB") && why.contains("24.00 GiB"), "{why}");
+        mocks.iter_mut().for_each(Mock::die);
+        assert_eq!(backend.load(replica(3), EXPECTED).await.unwrap_err(), first, "{}", kind.name());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_judged_by_their_status_and_their_form() {
+    let cases: [(u64, fn(&BackendError) -> bool); 1] =
+        [(100, |error| !matches!(error, BackendError::DoesNotFit(_)))];
+    for (mischief, fits) in cases {
+        let (_mocks, spec) = servers(BackendKind::OpenAi, 0, &Manners { mischief, ..Manners::default() });
+        let (backend, _) = connected(&spec);
+        for _ in 0..20 {
+            let error = backend.load(replica(0), EXPECTED).await.unwrap_err();
+            assert!(fits(&error), "{error:?}");
+        }
+    }
+}
+
+/// Texts, vectors and pictures; conversations and texts to go on with.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_take_the_form_that_the_model_needs() {
+    let (_mocks, mut spec) = servers(BackendKind::OpenAi, 0, &Manners::default());
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    let chat = backend.call(replica(0), &call("llm", "x")).await.unwrap();
+    assert_eq!((&chat["text"], &chat["usage"]["total_tokens"]), (&"writer-there<x>".into(), &5.into()));
+    let vector = backend.call(replica(0), &call("embedding", "x")).await.unwrap();
+    assert_eq!(vector["embedding"], serde_json::json!([0.5, 0.25]));
+    let picture = backend.call(replica(0), &call("image_generation", "x")).await.unwrap();
+    assert_eq!(picture["image"], "cGljdHVyZQ==");
+    spec.calls = Calls::Completions;
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    assert_eq!(backend.call(replica(0), &call("llm", "x")).await.unwrap()["text"], "writer-there<x>");
+    // A model that the server does not list is no model of it.
+    let missing = backend.load(replica(3), EXPECTED).await.unwrap_err().to_string();
+    assert!(missing.contains("`large-there`") && missing.contains("writer-there"), "{missing}");
+}
+
+/// Both levels of sleep, and memory that comes back empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn sleepers_wake_by_their_level() {
+    for (kind, level) in
+        [(BackendKind::Vllm, 1), (BackendKind::Vllm, 2), (BackendKind::Sglang, 1), (BackendKind::Sglang, 2)]
+    {
+        let awake = vec!["writer-there", "critic-there"];
+        let (mocks, mut spec) = servers(kind, 0, &Manners { awake, room: 2, ..Manners::default() });
+        spec.level = Some(level);
+        let (backend, told) = connected(&spec);
+        for model in [0, 1, 0] {
+            backend.load(replica(model), EXPECTED).await.unwrap();
+            backend.call(replica(model), &call("llm", "x")).await.unwrap();
+            backend.unload(replica(model)).await.unwrap();
+        }
+        let tier = if level == 1 { Tier::Host } else { Tier::Disk };
+        assert!(told.lock().unwrap().iter().all(|timed| timed.tier == tier));
+        mocks[0].world.has_behaved();
+    }
+}
+
+/// The token goes to the server and nowhere else, even if the server repeats it.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_shown_to_the_server_alone() {
+    // A variable that every process has: setting one would be unsafe.
+    let path = std::env::var("PATH").unwrap();
+    let manners = Manners { token: Some(path.clone().leak()), ..Manners::default() };
+    let (_mocks, mut spec) = servers(BackendKind::OpenAi, 0, &manners);
+    spec.token_env = Some("PATH".to_owned());
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    let (_others, mut wrong) =
+        servers(BackendKind::OpenAi, 0, &Manners { token: Some("other"), ..Manners::default() });
+    wrong.token_env = Some("PATH".to_owned());
+    let (backend, _) = connected(&wrong);
+    let error = backend.load(replica(0), EXPECTED).await.unwrap_err();
+    assert!(matches!(error, BackendError::Refused(_)), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("wrong token: Bearer ***") && !said.contains(&path), "{said}");
+}

@@ -1,0 +1,161 @@
+//! Processes that are started and stopped: this test program itself, which serves when it is told to.
+
+use crate::support::{call, connected, instance, patience, replica, run, scenario};
+use axum::Json;
+use axum::routing::{get, post};
+use gswarm_core::Span;
+use gswarm_core::check::check_log;
+use gswarm_core::input::{BackendKind, BackendSpec, BackendsFile};
+use gswarm_exec::backend::BackendError;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const EXPECTED: Span = Span(100_000);
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// No test: the program that the tests start. It leaves its process id in a folder.
+#[test]
+#[ignore = "serves where ECHO_PORT says so"]
+fn echo() {
+    let (Some(port), Some(folder)) = (variable("ECHO_PORT"), variable("ECHO_FOLDER")) else { return };
+    let (model, gpus) =
+        (variable("ECHO_MODEL").unwrap_or_default(), variable("CUDA_VISIBLE_DEVICES").unwrap_or_default());
+    if model == "large" {
+        eprintln!("RuntimeError: CUDA out of memory");
+        std::process::exit(3);
+    }
+    std::fs::write(Path::new(&folder).join(std::process::id().to_string()), &model).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let spoken = move |Json(body): Json<Value>| {
+            let prompt =
+                body.pointer("/messages/0/content").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let text = format!("{}@{gpus}<{prompt}>", body["model"].as_str().unwrap_or_default());
+            async move { Json(json!({"choices": [{"message": {"content": text}}]})) }
+        };
+        let embedded = || async { Json(json!({"data": [{"embedding": [1.0]}]})) };
+        let app = axum::Router::new()
+            .route("/health", get(|| async { "ok" }))
+            .route("/v1/chat/completions", post(spoken))
+            .route("/v1/embeddings", post(embedded));
+        let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await.unwrap();
+        axum::serve(listener, app).await.unwrap();
+    });
+}
+
+fn spec(folder: &Path) -> BackendSpec {
+    let program = std::env::current_exe().unwrap().display().to_string();
+    let words = [&program, "command::echo", "--exact", "--ignored", "--nocapture"].map(str::to_owned);
+    let mut spec =
+        BackendSpec { command: words.to_vec(), grace: Some(2.0), ..BackendSpec::of(BackendKind::Command) };
+    let env =
+        [("ECHO_PORT", "{port}"), ("ECHO_MODEL", "{model}"), ("ECHO_FOLDER", &folder.display().to_string())];
+    spec.env = env.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    (spec.timeouts.load, spec.timeouts.answer) = (Some(20.0), Some(2.0));
+    spec
+}
+
+/// The processes that have left their ids, and are still there.
+fn alive(folder: &Path) -> Vec<PathBuf> {
+    let ids = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let state = |id: &std::ffi::OsString| std::fs::read_to_string(Path::new("/proc").join(id).join("stat"));
+    let runs = |id: &std::ffi::OsString| state(id).is_ok_and(|stat| !stat.contains(") Z"));
+    ids.filter(runs).map(PathBuf::from).collect()
+}
+
+fn wait_for(what: &str, limit: Duration, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < limit, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_runs_on_processes_that_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let wishes: Vec<String> = (0..4).map(|number| format!("wish{number}")).collect();
+    let requests: Vec<(&str, &str)> = wishes.iter().map(|wish| ("review", wish.as_str())).collect();
+    let (scenario, file) = (scenario(&requests), BackendsFile { backends: vec![spec(folder.path())] });
+    let instance = instance(&scenario, 2);
+    let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
+    assert_eq!(check_log(&instance, &finished.log, None), []);
+    assert_eq!(finished.outputs.len(), instance.tasks(), "{:?}", finished.failures);
+    for execution in &finished.log.executions {
+        let text =
+            finished.outputs[&execution.task].values().next().unwrap()["text"].as_str().map(str::to_owned);
+        let on = format!("@{}<", execution.gpus.first.0);
+        assert!(text.is_none_or(|text| text.contains(&on)), "the process sees the GPUs that it was put on");
+    }
+    wait_for("processes outlive the run", Duration::from_secs(5), || alive(folder.path()).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_fails_says_why_and_one_that_dies_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (backend, told) = connected(&spec(folder.path()));
+    let error = backend.load(replica(3), EXPECTED).await.unwrap_err();
+    let BackendError::DoesNotFit(why) = &error else { panic!("{error:?}") };
+    assert!(why.contains("60 GB") && why.contains("CUDA out of memory"), "{why}");
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    assert_eq!(backend.call(replica(0), &call("llm", "x")).await.unwrap()["text"], "writer@0<x>");
+    let id = alive(folder.path()).pop().unwrap();
+    Command::new("kill").arg("-9").arg(id).status().unwrap();
+    let lost = backend.call(replica(0), &call("llm", "x")).await;
+    assert!(matches!(lost, Err(BackendError::Gone(_))), "{lost:?}");
+    backend.reset().await.unwrap();
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    backend.unload(replica(0)).await.unwrap();
+    assert!(alive(folder.path()).is_empty());
+    assert_eq!(told.lock().unwrap().len(), 3);
+}
+
+/// One that will not end when it is asked to, and has started another, is ended by force, with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_does_not_want_to_end_is_made_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stubborn = spec(folder.path());
+    let inner = stubborn.command.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let script = format!("trap '' TERM; echo x > $ECHO_FOLDER/$$; {inner} & wait");
+    stubborn.command = ["/bin/sh", "-c", &script].map(str::to_owned).to_vec();
+    stubborn.grace = Some(0.5);
+    let (backend, _) = connected(&stubborn);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    assert_eq!(alive(folder.path()).len(), 2);
+    backend.unload(replica(0)).await.unwrap();
+    assert!(alive(folder.path()).is_empty(), "{:?}", alive(folder.path()));
+}
+
+/// No test: a process that loads a model and then is killed.
+#[test]
+#[ignore = "holds a model where HOLDER_FOLDER says so"]
+fn holder() {
+    let Some(folder) = variable("HOLDER_FOLDER") else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (backend, _) = connected(&spec(Path::new(&folder)));
+        backend.load(replica(0), EXPECTED).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+}
+
+#[test]
+fn nothing_is_left_when_the_process_that_started_it_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["command::holder", "--exact", "--ignored", "--nocapture"])
+        .env("HOLDER_FOLDER", folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("nothing was started", Duration::from_secs(20), || !alive(folder.path()).is_empty());
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    wait_for("an orphan is left", Duration::from_secs(10), || alive(folder.path()).is_empty());
+}

@@ -1,0 +1,143 @@
+//! Whole runs over each kind of server, with failures all the way: every request is accounted for.
+
+use crate::mock::{Manners, Mock};
+use crate::support::{as_read, instance, patience, run, scenario, servers};
+use gswarm_core::check::check_log;
+use gswarm_core::input::{BackendKind, BackendsFile};
+use gswarm_exec::drive::Finished;
+use std::time::Duration;
+
+const KINDS: [BackendKind; 7] = [
+    BackendKind::Gswarm,
+    BackendKind::OpenAi,
+    BackendKind::Vllm,
+    BackendKind::Sglang,
+    BackendKind::Ollama,
+    BackendKind::LlamaCpp,
+    BackendKind::KServe,
+];
+
+fn cluster(kind: BackendKind, manners: &Manners) -> (Vec<Mock>, BackendsFile) {
+    let (mut mocks, one) = servers(kind, 0, manners);
+    let (more, other) = servers(kind, 1, manners);
+    mocks.extend(more);
+    (mocks, BackendsFile { backends: vec![as_read(&one), as_read(&other)] })
+}
+
+fn manners(kind: BackendKind, mischief: u64) -> Manners {
+    // What such a server starts with is awake; the run has to put it to sleep first.
+    let awake = if kind == BackendKind::Vllm { vec!["large-there"] } else { Vec::new() };
+    // SGLang's servers all start awake: whoever starts them has seen to it that they fit.
+    let room = if kind == BackendKind::Sglang { 4 } else { 1 };
+    let awake = if kind == BackendKind::Sglang {
+        vec!["writer-there", "critic-there", "index-there", "large-there"]
+    } else {
+        awake
+    };
+    Manners { mischief, awake, room, ..Manners::default() }
+}
+
+fn everything_is_there(instance: &gswarm_core::Instance, finished: &Finished, kind: BackendKind) {
+    let name = kind.name();
+    assert_eq!(check_log(instance, &finished.log, None), [], "{name}");
+    let failures: Vec<_> = finished.failures.iter().map(|failure| &failure.why).collect();
+    assert_eq!(finished.outputs.len(), instance.tasks(), "{name}: {failures:#?}");
+    for (request, _) in instance.requests.iter_enumerated() {
+        let tasks: Vec<_> = instance.tasks_of(request).collect();
+        let text = |task: usize, output: &str| {
+            finished.outputs[&tasks[task]][output]["text"].as_str().unwrap_or_default().to_owned()
+        };
+        let wish = format!("wish{}", request.0);
+        assert_eq!(text(0, "story"), format!("writer-there<{wish}>"), "{name}");
+        // The text that one node wrote is what the next one read.
+        assert_eq!(text(1, "verdict"), format!("critic-there<writer-there<{wish}>>"), "{name}");
+        let place = &finished.outputs[&tasks[2]]["place"];
+        assert_eq!(place["embedding"], serde_json::json!([0.5, 0.25]), "{name}: {place}");
+    }
+}
+
+async fn runs(kind: BackendKind, mischief: u64) {
+    let wishes: Vec<String> = (0..10).map(|number| format!("wish{number}")).collect();
+    let requests: Vec<(&str, &str)> = wishes.iter().map(|wish| ("review", wish.as_str())).collect();
+    let scenario = scenario(&requests);
+    let instance = instance(&scenario, 2);
+    let (mocks, file) = cluster(kind, &manners(kind, mischief));
+    let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
+    everything_is_there(&instance, &finished, kind);
+    mocks.iter().for_each(|mock| mock.world.has_behaved());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_runs_on_every_kind() {
+    for kind in KINDS {
+        runs(kind, 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_runs_on_every_kind_when_every_twelfth_request_goes_wrong() {
+    let all = KINDS.map(|kind| tokio::spawn(runs(kind, 8)));
+    for one in all {
+        one.await.unwrap();
+    }
+}
+
+/// A server that dies with work on it, and comes back empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_outlives_its_servers() {
+    for kind in KINDS {
+        let wishes: Vec<String> = (0..24).map(|number| format!("wish{number}")).collect();
+        let requests: Vec<(&str, &str)> = wishes.iter().map(|wish| ("review", wish.as_str())).collect();
+        let scenario = scenario(&requests);
+        let instance = instance(&scenario, 2);
+        let (mut mocks, file) =
+            cluster(kind, &Manners { call: Duration::from_millis(20), ..manners(kind, 0) });
+        let half = mocks.len() / 2;
+        let deaths = tokio::task::spawn_blocking(move || {
+            for round in 0..4 {
+                std::thread::sleep(Duration::from_millis(150));
+                let range = if round % 2 == 0 { 0..half } else { half..2 * half };
+                mocks[range.clone()].iter_mut().for_each(Mock::die);
+                std::thread::sleep(Duration::from_millis(100));
+                mocks[range].iter_mut().for_each(Mock::revive);
+            }
+            mocks
+        });
+        let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
+        everything_is_there(&instance, &finished, kind);
+        let mocks = deaths.await.unwrap();
+        mocks.iter().for_each(|mock| mock.world.has_behaved());
+    }
+}
+
+/// One that cannot be served fails alone; one whose model does not fit fails at once, with the sizes, and nothing is
+/// loaded and unloaded for it again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_done_fails_alone_and_at_once() {
+    for kind in [BackendKind::Gswarm, BackendKind::Ollama, BackendKind::LlamaCpp, BackendKind::KServe] {
+        let mut requests = vec![("review", "wish0"), ("review", "wish1"), ("review", "poison")];
+        requests.extend([("huge", "wish3"); 6]);
+        let scenario = scenario(&requests);
+        let instance = instance(&scenario, 1);
+        let manners =
+            Manners { poison: Some("poison"), too_large: vec!["large-there"], ..Manners::default() };
+        let (mocks, spec) = servers(kind, 0, &manners);
+        let file = BackendsFile { backends: vec![as_read(&spec)] };
+        let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
+        let name = kind.name();
+        assert_eq!(check_log(&instance, &finished.log, None), [], "{name}");
+        assert_eq!(finished.outputs.len(), 6, "{name}: what can be done is done");
+        let why = |request: u32| {
+            let of = |failure: &&gswarm_exec::drive::Failure| instance.request_of(failure.task).0 == request;
+            finished.failures.iter().filter(of).map(|failure| failure.why.clone()).collect::<Vec<_>>()
+        };
+        assert!(why(2).iter().all(|why| why.contains("cannot be processed")), "{name}: {:?}", why(2));
+        assert!(!why(2).is_empty() && why(0).is_empty(), "{name}");
+        for request in 3..9 {
+            assert!(why(request).iter().any(|why| why.contains("60 GB")), "{name}: {:?}", why(request));
+        }
+        mocks.iter().for_each(|mock| mock.world.has_behaved());
+        let loads = mocks[0].world.loads.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(loads <= 8, "{name}: {loads} loads for three models");
+    }
+}

@@ -1,0 +1,9 @@
+//! The adapters against servers of our own that keep the documented behaviour of each kind, at its worst; and against real
+//! ones where they are installed.
+
+mod adapters;
+mod command;
+mod live;
+mod mock;
+mod real;
+mod support;

@@ -1,0 +1,130 @@
+//! Servers that behave as the real ones are documented to: loads and unloads take their time after the answer, and on
+//! request they lie, hang, talk rubbish, die and come back.
+
+mod kinds;
+mod world;
+
+pub use world::{Manners, World};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use gswarm_core::input::BackendKind;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+/// A server that can be ended with all its connections, and started again at the same address.
+pub struct Mock {
+    pub world: Arc<World>,
+    /// The model of a server that holds only one; several such servers share a world, which then is a GPU.
+    own: &'static str,
+    address: SocketAddr,
+    runtime: Option<Runtime>,
+}
+
+impl Mock {
+    pub fn start(world: Arc<World>, own: &'static str) -> Mock {
+        let mut mock = Mock { world, own, address: ([127, 0, 0, 1], 0).into(), runtime: None };
+        mock.revive();
+        mock
+    }
+
+    pub fn of(kind: BackendKind, manners: Manners) -> Mock {
+        Mock::start(Arc::new(World::new(kind, manners)), "")
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Ends it, as a crash would: everything that it held is gone.
+    pub fn die(&mut self) {
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+        self.world.forget();
+    }
+
+    pub fn revive(&mut self) {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (tell, told) = mpsc::channel();
+        let (world, own, address) = (Arc::clone(&self.world), self.own, self.address);
+        runtime.spawn(async move {
+            let listener = loop {
+                // The connections of the one that died may linger for a moment.
+                match TcpListener::bind(address).await {
+                    Ok(listener) => break listener,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            };
+            tell.send(listener.local_addr().unwrap()).unwrap();
+            let app = axum::Router::new().fallback(answer).with_state((world, own));
+            axum::serve(listener, app).await.unwrap();
+        });
+        self.address = told.recv_timeout(Duration::from_secs(10)).expect("the mock listens");
+        self.runtime = Some(runtime);
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+/// What is asked.
+pub struct Asked {
+    pub own: &'static str,
+    pub method: String,
+    pub path: String,
+    pub query: String,
+    pub body: Value,
+}
+
+/// What is answered: a status, and JSON.
+pub type Answer = (u16, Value);
+
+async fn answer(State((world, own)): State<(Arc<World>, &'static str)>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap_or_default();
+    let asked = Asked {
+        own,
+        method: head.method.to_string(),
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        body: serde_json::from_slice(&bytes).unwrap_or_default(),
+    };
+    let authorization = head.headers.get("authorization").and_then(|value| value.to_str().ok());
+    if let Some(token) = &world.manners.token
+        && authorization != Some(&format!("Bearer {token}"))
+    {
+        let said = format!("wrong token: {}", authorization.unwrap_or("none"));
+        return plain(401, json!({"error": {"message": said}}).to_string());
+    }
+    match world.mischief(&asked) {
+        None => {}
+        Some(Mischief::Hang) => std::future::pending().await,
+        Some(Mischief::Says(status, text)) => return plain(status, text.to_owned()),
+        // It promises more than it sends, and the connection is cut.
+        Some(Mischief::BreaksOff) => {
+            return Response::builder().header("content-length", 1000).body(Body::from("{\"choi")).unwrap();
+        }
+    }
+    let (status, value) = kinds::answer(&world, &asked).await;
+    plain(status, value.to_string())
+}
+
+fn plain(status: u16, text: String) -> Response {
+    Response::builder().status(status).body(Body::from(text)).unwrap()
+}
+
+/// What goes wrong with a request.
+pub enum Mischief {
+    Hang,
+    Says(u16, &'static str),
+    BreaksOff,
+}
