@@ -162,6 +162,13 @@ impl Relay {
         let _ = self.pieces.send(Piece::Data(piece.into())).await;
     }
 
+    /// The answer to a [call](Forward::as_call), in the form of the API.
+    pub async fn whole(&mut self, forward: &Forward, answer: &Value) {
+        let (content_type, body) = forward.shaped(answer);
+        self.head(200, content_type);
+        self.piece(body).await;
+    }
+
     /// Whether the answer has begun.
     #[must_use]
     pub fn begun(&self) -> bool {

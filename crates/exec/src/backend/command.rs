@@ -97,6 +97,11 @@ fn free_port() -> std::io::Result<u16> {
 
 #[async_trait::async_trait]
 impl Api for Command {
+    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
+        let (model, http, _) = self.servers_of(handle)?;
+        Some((http.as_ref().clone(), model))
+    }
+
     fn places(&self) -> bool {
         true
     }

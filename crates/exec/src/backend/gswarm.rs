@@ -64,6 +64,10 @@ fn data(answer: &Value) -> Result<&Value, BackendError> {
 
 #[async_trait::async_trait]
 impl Api for Gswarm {
+    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
+        Some((self.http.clone(), handle.to_owned()))
+    }
+
     fn places(&self) -> bool {
         true
     }

@@ -2,7 +2,8 @@
 //! every failure turned into what can be done about it.
 
 use super::BackendError;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use crate::work::{Forward, Relay};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 use std::sync::Once;
@@ -27,6 +28,7 @@ pub struct Limits {
 }
 
 /// A server.
+#[derive(Clone)]
 pub struct Http {
     client: reqwest::Client,
     base: String,
@@ -89,6 +91,32 @@ impl Http {
     /// A call of a model: whoever makes it limits its time.
     pub async fn call(&self, path: &str, body: &Value) -> Result<Value, BackendError> {
         parse(&self.send(Method::POST, path, Some(body), None).await?)
+    }
+
+    /// Passes somebody's request on, and its answer back as it comes. An answer that says that the request is at fault is
+    /// theirs; one that says that the server is, is not.
+    pub async fn pass_on(
+        &self,
+        forward: &Forward,
+        model: &str,
+        relay: &mut Relay,
+    ) -> Result<(), BackendError> {
+        let mut body = forward.body.clone();
+        body.insert("model".to_owned(), Value::from(model));
+        let request = self.client.post(format!("{}{}", self.base, forward.path)).json(&body);
+        let mut response = request.send().await.map_err(|error| self.broken(&error))?;
+        let status = response.status();
+        if let BackendError::Failed(_) | BackendError::DoesNotFit(_) = self.refused(status, "")
+            && !status.is_success()
+        {
+            return Err(self.refused(status, &self.text(response).await?));
+        }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        relay.head(status.as_u16(), kind.unwrap_or("application/json"));
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
+            relay.piece(chunk).await;
+        }
+        Ok(())
     }
 
     /// Whether an address answers with success, whatever it says.

@@ -55,6 +55,10 @@ fn state(status: &Value) -> State {
 
 #[async_trait::async_trait]
 impl Api for LlamaCpp {
+    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
+        Some((self.http.clone(), handle.to_owned()))
+    }
+
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
         if self.look(name).await? != State::There {
             self.http.order("/models/load", &json!({"model": name}), self.load).await?;

@@ -8,9 +8,10 @@
 //! - A call that goes wrong is the call's fault only if the server still has the model.
 //! - What loads and unloads took is handed on.
 
-use super::http::Limits;
+use super::http::{Http, Limits};
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
+use crate::work::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId, Span};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +104,11 @@ pub trait Api: Send + Sync {
 
     /// Calls it.
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError>;
+
+    /// Where requests in the form of the OpenAI API can be passed on to, and what the model is called there.
+    fn passes_on(&self, _handle: &str) -> Option<(Http, String)> {
+        None
+    }
 }
 
 /// A server under these rules.
@@ -272,8 +278,11 @@ impl<A: Api> Managed<A> {
     }
 
     /// A call while an eye is kept on the server: one that hangs is found out long before the call is given up.
-    async fn call_watched(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
-        let mut work = self.api.call(handle, call);
+    async fn watched<T>(
+        &self,
+        handle: &str,
+        mut work: impl Future<Output = Result<T, BackendError>> + Unpin,
+    ) -> Result<T, BackendError> {
         loop {
             tokio::select! {
                 biased;
@@ -281,6 +290,19 @@ impl<A: Api> Managed<A> {
                 () = tokio::time::sleep(self.limits.answer) => self.still_has(handle).await?,
             }
         }
+    }
+
+    /// A call that goes wrong is its own fault only if the server still has the model.
+    async fn blamed<T>(&self, handle: &str, result: Result<T, BackendError>) -> Result<T, BackendError> {
+        if let Err(BackendError::Refused(_) | BackendError::Failed(_)) = result {
+            self.still_has(handle).await?;
+        }
+        result
+    }
+
+    async fn handle(&self, replica: Replica) -> Result<String, BackendError> {
+        let handle = self.slot(replica).lock().await.handle.clone();
+        handle.ok_or_else(|| BackendError::Gone("the server was taken out meanwhile".to_owned()))
     }
 
     async fn still_has(&self, handle: &str) -> Result<(), BackendError> {
@@ -333,18 +355,25 @@ impl<A: Api> Backend for Managed<A> {
     }
 
     async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError> {
-        let slot = self.slot(replica);
-        let handle = slot.lock().await.handle.clone();
-        let Some(handle) = handle else {
-            return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
+        let handle = self.handle(replica).await?;
+        let result = self.watched(&handle, self.api.call(&handle, call)).await;
+        self.blamed(&handle, result).await
+    }
+
+    async fn forward(
+        &self,
+        replica: Replica,
+        forward: &Forward,
+        relay: &mut Relay,
+    ) -> Result<(), BackendError> {
+        let handle = self.handle(replica).await?;
+        let Some((http, name)) = self.api.passes_on(&handle) else {
+            let answer = self.call(replica, &forward.as_call()).await?;
+            relay.whole(forward, &answer).await;
+            return Ok(());
         };
-        match self.call_watched(&handle, call).await {
-            Err(error @ (BackendError::Refused(_) | BackendError::Failed(_))) => {
-                self.still_has(&handle).await?;
-                Err(error)
-            }
-            result => result,
-        }
+        let result = self.watched(&handle, Box::pin(http.pass_on(forward, &name, relay))).await;
+        self.blamed(&handle, result).await
     }
 
     async fn reset(&self) -> Result<(), BackendError> {

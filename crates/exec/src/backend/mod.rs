@@ -74,9 +74,7 @@ pub trait Backend: Send + Sync {
         relay: &mut Relay,
     ) -> Result<(), BackendError> {
         let answer = self.call(replica, &forward.as_call()).await?;
-        let (content_type, body) = forward.shaped(&answer);
-        relay.head(200, content_type);
-        relay.piece(body).await;
+        relay.whole(forward, &answer).await;
         Ok(())
     }
 

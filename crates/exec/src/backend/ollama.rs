@@ -39,6 +39,10 @@ fn same(one: &str, other: &str) -> bool {
 
 #[async_trait::async_trait]
 impl Api for Ollama {
+    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
+        Some((self.http.clone(), handle.to_owned()))
+    }
+
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
         // Without a prompt it only loads; for ever, as nobody but the run decides what leaves.
         let body = json!({"model": name, "keep_alive": -1, "stream": false});

@@ -180,6 +180,10 @@ pub struct OpenAi {
 
 #[async_trait::async_trait]
 impl Api for OpenAi {
+    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
+        Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
+    }
+
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
         let known = listed(self.servers.of(name)?).await?;
         if known.iter().any(|other| other == name) {

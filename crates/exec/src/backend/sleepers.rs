@@ -38,6 +38,10 @@ impl Vllm {
 
 #[async_trait::async_trait]
 impl Api for Vllm {
+    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
+        Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
+    }
+
     fn tier(&self) -> Tier {
         if self.drops_weights { Tier::Disk } else { Tier::Host }
     }
@@ -140,6 +144,10 @@ impl Sglang {
 
 #[async_trait::async_trait]
 impl Api for Sglang {
+    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
+        Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
+    }
+
     fn tier(&self) -> Tier {
         if self.drops_weights { Tier::Disk } else { Tier::Host }
     }

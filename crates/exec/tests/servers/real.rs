@@ -40,7 +40,8 @@ impl Server {
     /// Starts it, and waits until its port is open.
     fn start(command: &mut Command, port: u16, log: &Path) -> Server {
         let out = std::fs::File::create(log).unwrap();
-        let child = command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
+        let child =
+            command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
         let mut server = Server(child);
         let since = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -130,7 +131,8 @@ async fn triton() {
     // The backend wants the stub of this Python beside it, as the package itself puts it when it starts a server.
     let backends = folder.path().join("backends/python");
     std::fs::create_dir_all(&backends).unwrap();
-    for file in std::fs::read_dir(triton.join("backends/python")).unwrap().map(|entry| entry.unwrap().path()) {
+    for file in std::fs::read_dir(triton.join("backends/python")).unwrap().map(|entry| entry.unwrap().path())
+    {
         if file.is_file() {
             std::os::unix::fs::symlink(&file, backends.join(file.file_name().unwrap())).unwrap();
         }
@@ -142,8 +144,10 @@ async fn triton() {
     for name in ["writer-there", "critic-there"] {
         let place = models.join(name).join("1");
         std::fs::create_dir_all(&place).unwrap();
-        std::fs::write(models.join(name).join("config.pbtxt"), include_str!("real/triton_echo.pbtxt")).unwrap();
-        let code = format!("import sys\nsys.path.insert(0, {packages:?})\n{}", include_str!("real/triton_echo.py"));
+        std::fs::write(models.join(name).join("config.pbtxt"), include_str!("real/triton_echo.pbtxt"))
+            .unwrap();
+        let code =
+            format!("import sys\nsys.path.insert(0, {packages:?})\n{}", include_str!("real/triton_echo.py"));
         std::fs::write(place.join("model.py"), code).unwrap();
     }
     let [port] = ports();
@@ -151,7 +155,9 @@ async fn triton() {
     command.arg(format!("--model-repository={}", models.display()));
     command.arg(format!("--backend-directory={}", folder.path().join("backends").display()));
     command.args(["--model-control-mode=explicit", "--allow-grpc=false", "--allow-metrics=false"]);
-    command.args(["--http-address=127.0.0.1", &format!("--http-port={port}")]).env("LD_LIBRARY_PATH", libraries);
+    command
+        .args(["--http-address=127.0.0.1", &format!("--http-port={port}")])
+        .env("LD_LIBRARY_PATH", libraries);
     let _server = Server::start(&mut command, port, &folder.path().join("log"));
     let text = "backends: [{kind: kserve, url: 'http://127.0.0.1:PORT', models: {writer: writer-there, critic: critic-there}}]";
     echoes(&batch(spec(text, port)).await);
@@ -160,11 +166,21 @@ async fn triton() {
 /// Random weights write nonsense, but always the same nonsense for the same seed and text.
 #[tokio::test(flavor = "multi_thread")]
 async fn llamacpp_router() {
-    let (Some(server), Some(models)) = (installed("llamacpp/llama-server"), installed("llamacpp/models")) else { return };
+    let (Some(server), Some(models)) = (installed("llamacpp/llama-server"), installed("llamacpp/models"))
+    else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let [port] = ports();
     let mut command = Command::new(server);
-    command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--no-models-autoload", "--models-dir"]);
+    command.args([
+        "--host",
+        "127.0.0.1",
+        "--port",
+        &port.to_string(),
+        "--no-models-autoload",
+        "--models-dir",
+    ]);
     command.arg(models).env("LLAMA_CACHE", folder.path());
     let _server = Server::start(&mut command, port, &folder.path().join("log"));
     let text = "backends: [{kind: llamacpp, url: 'http://127.0.0.1:PORT', calls: completions, models: {writer: writer, critic: critic}}]";
