@@ -9,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 /// What the requests are generated with; installed into `target`.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
+/// Names a program that was built already.
+const PROGRAM: &str = "GSWARM_PROGRAM";
+
 /// Requests, where nobody says how many.
 const CASES: u32 = 10_000;
 
@@ -32,8 +35,13 @@ pub fn fuzz(args: &[String]) -> Result<(), String> {
     let folder = root().join("target/fuzz-http");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let python = python(&folder)?;
-    succeed(&mut cargo(&["build", "--locked", "-p", "gswarm"]))?;
-    let program = root().join("target/debug").join(format!("gswarm{}", std::env::consts::EXE_SUFFIX));
+    let program = match std::env::var_os(PROGRAM) {
+        Some(program) => PathBuf::from(program),
+        None => {
+            succeed(&mut cargo(&["build", "--locked", "-p", "gswarm"]))?;
+            root().join("target/debug/gswarm")
+        }
+    };
     succeed(Command::new(&program).args(["models", "init", "--force", "--dir"]).arg(folder.join("models")))?;
     let (mut server, url) = start(&program, &folder)?;
     let script = root().join("xtask/fuzz/run.py");

@@ -27,6 +27,7 @@ fn routes(go: Arc<Notify>) -> Router {
         .route("/size", post(|body: Bytes| async move { axum::Json(body.len()) }))
         .route("/v1/panic", get(|| async { panic!("on purpose") as &'static str }))
         .route("/wait", get(wait))
+        .route("/flood", get(|| async { "x".repeat(64 << 20) }))
 }
 
 async fn server(change: impl FnOnce(&mut Settings)) -> (Server, Arc<Notify>) {
@@ -120,6 +121,22 @@ async fn those_who_are_slow_are_let_go() {
     let mut slow = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
     slow.write_all(b"POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc").await.unwrap();
     assert!(first_line(&mut slow).await.contains("408"));
+}
+
+#[tokio::test]
+async fn those_who_do_not_take_their_answer_are_let_go() {
+    let (server, _) = server(|settings| {
+        settings.limits.requests = 1;
+        settings.limits.stall_time = Duration::from_millis(200);
+    })
+    .await;
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    stream.write_all(b"GET /flood HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let said = first_line(&mut stream).await;
+    assert!(said.contains("200"), "{said}");
+    // The one place is free again though nobody has read the rest.
+    until("there is room again", || async { server.get("/health").await.status == 200 }).await;
+    drop(stream);
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use crate::support::Server;
 use base64::Engine;
-use rstest::rstest;
 use serde_json::{Value, json};
 
 /// The events of a stream, without the last, which has to be `[DONE]`.
@@ -122,33 +121,50 @@ async fn tokens_stops_and_echo() {
     ask(json!({"some_field_of_tomorrow": {"x": 1}})).await.is(200);
 }
 
-#[rstest]
-#[case("/v1/completions", json!({"prompt": "x", "max_tokens": 0}), "max_tokens")]
-#[case("/v1/completions", json!({"prompt": "x", "max_tokens": "many"}), "max_tokens")]
-#[case("/v1/completions", json!({"prompt": "x", "temperature": 2.5}), "temperature")]
-#[case("/v1/completions", json!({"prompt": "x", "top_p": -0.1}), "top_p")]
-#[case("/v1/completions", json!({"prompt": "x", "n": 99}), "n")]
-#[case("/v1/completions", json!({"prompt": "x", "stop": [""]}), "stop")]
-#[case("/v1/completions", json!({"prompt": "x", "stop": 5}), "stop")]
-#[case("/v1/completions", json!({"prompt": "x", "logprobs": 2}), "logprobs")]
-#[case("/v1/completions", json!({"prompt": []}), "prompt")]
-#[case("/v1/completions", json!({"prompt": {"a": 1}}), "prompt")]
-#[case("/v1/completions", json!({"prompt": "x", "stream_options": {"include_usage": true}}), "stream_options")]
-#[case("/v1/chat/completions", json!({"messages": []}), "messages")]
-#[case("/v1/chat/completions", json!({"messages": [{"role": "king", "content": "x"}]}), "messages[0].role")]
-#[case("/v1/chat/completions", json!({"messages": [{"role": "user", "content": 5}]}), "messages[0].content")]
-#[case("/v1/chat/completions",
-    json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}), "messages[0].content[0]")]
-#[case("/v1/chat/completions",
-    json!({"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}}), "response_format")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_named(#[case] path: &str, #[case] mut body: Value, #[case] param: &str) {
+async fn what_is_wrong_is_named() {
     let server = Server::with_models().await;
     server.serve("tiny-llm", "cpu").await;
-    body["model"] = json!("tiny-llm");
-    let said = server.post(path, body).await.is(400);
-    assert_eq!(said["error"]["type"], "invalid_request_error");
-    assert_eq!(said["error"]["param"], param, "{said}");
+    let cases = [
+        ("/v1/completions", json!({"prompt": "x", "max_tokens": 0}), "max_tokens"),
+        ("/v1/completions", json!({"prompt": "x", "max_tokens": "many"}), "max_tokens"),
+        ("/v1/completions", json!({"prompt": "x", "temperature": 2.5}), "temperature"),
+        ("/v1/completions", json!({"prompt": "x", "top_p": -0.1}), "top_p"),
+        ("/v1/completions", json!({"prompt": "x", "n": 99}), "n"),
+        ("/v1/completions", json!({"prompt": "x", "stop": [""]}), "stop"),
+        ("/v1/completions", json!({"prompt": "x", "stop": 5}), "stop"),
+        ("/v1/completions", json!({"prompt": "x", "logprobs": 2}), "logprobs"),
+        ("/v1/completions", json!({"prompt": []}), "prompt"),
+        ("/v1/completions", json!({"prompt": {"a": 1}}), "prompt"),
+        (
+            "/v1/completions",
+            json!({"prompt": "x", "stream_options": {"include_usage": true}}),
+            "stream_options",
+        ),
+        ("/v1/chat/completions", json!({"messages": []}), "messages"),
+        ("/v1/chat/completions", json!({"messages": [{"role": "king", "content": "x"}]}), "messages[0].role"),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": 5}]}),
+            "messages[0].content",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
+            "messages[0].content[0]",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}}),
+            "response_format",
+        ),
+    ];
+    for (path, mut body, param) in cases {
+        body["model"] = json!("tiny-llm");
+        let said = server.post(path, body).await.is(400);
+        assert_eq!(said["error"]["type"], "invalid_request_error");
+        assert_eq!(said["error"]["param"], param, "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
