@@ -1,7 +1,8 @@
-//! Development tasks of the repository: `cargo xtask test` and `cargo xtask bench`.
+//! Development tasks of the repository: `cargo xtask test`, `cargo xtask bench` and `cargo xtask fuzz-http`.
 //!
 //! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
 
+mod fuzz_http;
 mod servers;
 mod steps;
 mod tools;
@@ -14,7 +15,9 @@ const USAGE: &str = "\
 cargo xtask test     installs what the tests need, then runs every check that a change has to pass
 cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)
 cargo xtask servers  installs real model servers for the tests; with --llamacpp builds that of llama.cpp too, which takes
-                     ten minutes and more";
+                     ten minutes and more
+cargo xtask fuzz-http [N]
+                     sends N generated requests, 10,000 where nothing is said, to the model server";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("bench") => steps::bench(&args.collect::<Vec<_>>()),
         Some("servers") => servers::servers(&args.collect::<Vec<_>>()),
+        Some("fuzz-http") => fuzz_http::fuzz(&args.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())

@@ -59,9 +59,10 @@ impl Fault {
         Fault { retry_after: Some(1), ..Fault::new(StatusCode::SERVICE_UNAVAILABLE, code, message) }
     }
 
-    /// This build cannot do it (501).
-    pub fn not_supported(message: impl Into<String>) -> Fault {
-        Fault::new(StatusCode::NOT_IMPLEMENTED, "not_supported", message)
+    /// A part of the request is well understood, and this server cannot do it (422).
+    pub fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Fault {
+        let fault = Fault::new(StatusCode::UNPROCESSABLE_ENTITY, "not_supported", message);
+        Fault { param: Some(param.into()), ..fault }
     }
 
     /// A fault of the server (500).

@@ -5,6 +5,7 @@ mod examples;
 mod explain;
 mod generate;
 mod live;
+mod model_server;
 mod models;
 mod plan;
 mod readme;

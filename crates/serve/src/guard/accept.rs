@@ -1,5 +1,6 @@
 //! Connections: taken, perhaps encrypted, served, and let go when the server ends.
 
+use super::stall::Unstalled;
 use super::{Ended, Limits};
 use axum::Router;
 use hyper::server::conn::http1;
@@ -49,6 +50,7 @@ pub(super) async fn accept(
         };
         // Tokens go out one by one: none waits for the next.
         let _ = stream.set_nodelay(true);
+        let stream = Unstalled::new(stream, limits.stall_time);
         let (router, http, watcher) = (router.clone(), http.clone(), graceful.watcher());
         let acceptor = acceptor.clone();
         tokio::spawn(async move {

@@ -6,6 +6,7 @@
 mod accept;
 mod layer;
 mod secret;
+mod stall;
 mod tls;
 
 pub use layer::JSON_ONLY;
@@ -30,6 +31,8 @@ pub struct Limits {
     pub head_time: Duration,
     /// A request's body has to be there after this time; 408.
     pub body_time: Duration,
+    /// A connection that takes nothing of its answer for this time is closed.
+    pub stall_time: Duration,
     /// An answer has to begin after this time; 504.
     pub request_time: Duration,
     /// Most requests at the same time; more are answered with 503 and when to come back.
@@ -47,6 +50,7 @@ impl Default for Limits {
             head_bytes: 64 << 10,
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
+            stall_time: Duration::from_secs(60),
             request_time: Duration::from_secs(600),
             requests: 1024,
             connections: 4096,

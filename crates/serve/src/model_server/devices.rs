@@ -113,19 +113,18 @@ pub fn parse(text: Option<&DeviceText>) -> Result<Wanted, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rstest::rstest;
 
     fn one(text: &str) -> Result<Wanted, Fault> {
         parse(Some(&DeviceText::One(text.to_string())))
     }
 
-    #[rstest]
-    #[case("cpu", "cpu", 1)]
-    #[case("cuda:0", "cuda:0", 1)]
-    #[case("cuda:1,2", "cuda:1,2", 2)]
-    fn texts_that_are_devices(#[case] text: &str, #[case] shown: &str, #[case] count: usize) {
-        let Ok(Wanted::These(devices)) = one(text) else { panic!("{text}") };
-        assert_eq!((devices.text().as_str(), devices.list().len()), (shown, count));
+    #[test]
+    fn texts_that_are_devices() {
+        for (text, shown, count) in [("cpu", "cpu", 1), ("cuda:0", "cuda:0", 1), ("cuda:1,2", "cuda:1,2", 2)]
+        {
+            let Ok(Wanted::These(devices)) = one(text) else { panic!("{text}") };
+            assert_eq!((devices.text().as_str(), devices.list().len()), (shown, count));
+        }
     }
 
     #[test]
@@ -136,20 +135,24 @@ mod tests {
         assert_eq!(parse(None), Ok(Wanted::Auto));
     }
 
-    #[rstest]
-    #[case("")]
-    #[case("gpu")]
-    #[case("cuda")]
-    #[case("cuda:")]
-    #[case("cuda:-1")]
-    #[case("cuda:+1")]
-    #[case("cuda:1,")]
-    #[case("cuda:1,1")]
-    #[case("cuda:99999")]
-    #[case("cuda:0;rm")]
-    fn texts_that_are_none(#[case] text: &str) {
-        let fault = one(text).unwrap_err();
-        assert_eq!((fault.status.as_u16(), fault.param.as_deref()), (400, Some("device")));
+    #[test]
+    fn texts_that_are_none() {
+        let texts = [
+            "",
+            "gpu",
+            "cuda",
+            "cuda:",
+            "cuda:-1",
+            "cuda:+1",
+            "cuda:1,",
+            "cuda:1,1",
+            "cuda:99999",
+            "cuda:0;rm",
+        ];
+        for text in texts {
+            let fault = one(text).unwrap_err();
+            assert_eq!((fault.status.as_u16(), fault.param.as_deref()), (400, Some("device")), "{text}");
+        }
     }
 
     #[test]

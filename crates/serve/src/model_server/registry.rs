@@ -226,7 +226,8 @@ impl Registry {
         match known {
             Known::Embedded(_) => match wanted {
                 Wanted::Auto | Wanted::These(Devices::Cpu) => Ok(Devices::Cpu),
-                Wanted::These(Devices::Cuda(_)) => Err(Fault::not_supported(
+                Wanted::These(Devices::Cuda(_)) => Err(Fault::unsupported(
+                    "device",
                     "this build has no CUDA engine: models on disk run on `cpu`, and emulated ones on any device",
                 )),
             },

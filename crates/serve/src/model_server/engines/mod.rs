@@ -45,7 +45,7 @@ pub struct Busy {
 /// What a call asks for.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// A text to be continued; the limit is `None` where the caller set none.
+    /// A text to be continued.
     Text(GenerateRequest),
     /// Texts to be embedded.
     Embed(Vec<String>),

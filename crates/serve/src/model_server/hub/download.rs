@@ -13,6 +13,9 @@ use tokio::sync::watch;
 /// Where unfinished downloads lie; no model's name begins with a dot.
 const PARTIAL: &str = ".partial";
 
+/// Most downloads at the same time.
+const MAX_DOWNLOADS: usize = 8;
+
 /// How far a download is.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -50,7 +53,7 @@ impl Downloads {
 
     /// Downloads a model, whose name has been checked, or waits for who is doing it already.
     pub async fn get(&self, hub: &Hub, store: &Store, name: &str) -> Result<PathBuf, Fault> {
-        let mut ending = self.start(hub, store, name).ending;
+        let mut ending = self.start(hub, store, name)?.ending;
         loop {
             if let Some(ending) = ending.borrow_and_update().clone() {
                 return ending;
@@ -63,10 +66,13 @@ impl Downloads {
         }
     }
 
-    fn start(&self, hub: &Hub, store: &Store, name: &str) -> Running {
+    fn start(&self, hub: &Hub, store: &Store, name: &str) -> Result<Running, Fault> {
         let mut running = lock(&self.running);
         if let Some(download) = running.get(name) {
-            return download.clone();
+            return Ok(download.clone());
+        }
+        if running.len() >= MAX_DOWNLOADS {
+            return Err(Fault::full(format!("{MAX_DOWNLOADS} models are being downloaded already")));
         }
         let (sender, ending) = watch::channel(None);
         let download = Running { progress: Arc::default(), ending };
@@ -79,7 +85,7 @@ impl Downloads {
             let ended = download_model(&hub, &store, &name, &progress).await;
             sender.send_replace(Some(ended));
         });
-        download
+        Ok(download)
     }
 }
 

@@ -22,7 +22,7 @@ use jiff::Timestamp;
     (status = 200, body = Envelope<EstimateData>),
     (status = 400, body = FailedEnvelope), (status = 404, body = FailedEnvelope),
     (status = 409, body = FailedEnvelope), (status = 413, body = FailedEnvelope),
-    (status = 415, body = FailedEnvelope), (status = 501, body = FailedEnvelope)))]
+    (status = 415, body = FailedEnvelope), (status = 422, body = FailedEnvelope)))]
 pub(super) async fn by_model(
     State(server): State<ModelServer>,
     JsonBody(request): JsonBody<EstimateRequest>,

@@ -59,7 +59,7 @@ pub(super) fn describe(server: &ModelServer, instance: &Instance) -> InstanceDat
     (status = 400, body = FailedEnvelope), (status = 403, body = FailedEnvelope),
     (status = 404, body = FailedEnvelope), (status = 413, body = FailedEnvelope),
     (status = 415, body = FailedEnvelope), (status = 422, body = FailedEnvelope),
-    (status = 502, body = FailedEnvelope), (status = 507, body = FailedEnvelope)))]
+    (status = 429, body = FailedEnvelope), (status = 502, body = FailedEnvelope), (status = 507, body = FailedEnvelope)))]
 pub(super) async fn download(
     State(server): State<ModelServer>,
     JsonBody(request): JsonBody<DownloadRequest>,
@@ -109,7 +109,7 @@ pub(super) async fn download(
     (status = 400, body = FailedEnvelope), (status = 404, body = FailedEnvelope),
     (status = 409, body = FailedEnvelope),
     (status = 413, body = FailedEnvelope), (status = 415, body = FailedEnvelope),
-    (status = 422, body = FailedEnvelope), (status = 501, body = FailedEnvelope)))]
+    (status = 422, body = FailedEnvelope)))]
 pub(super) async fn load(
     State(server): State<ModelServer>,
     JsonBody(request): JsonBody<LoadRequest>,
@@ -155,7 +155,7 @@ pub(super) async fn load(
     (status = 400, body = FailedEnvelope), (status = 404, body = FailedEnvelope),
     (status = 409, body = FailedEnvelope),
     (status = 413, body = FailedEnvelope), (status = 415, body = FailedEnvelope),
-    (status = 422, body = FailedEnvelope), (status = 501, body = FailedEnvelope)))]
+    (status = 422, body = FailedEnvelope)))]
 pub(super) async fn serve(
     State(server): State<ModelServer>,
     JsonBody(request): JsonBody<ServeRequest>,

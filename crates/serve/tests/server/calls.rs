@@ -1,0 +1,136 @@
+//! Calls and estimates of real models; each fault of the published server that concerns them.
+
+use crate::support::{Server, until};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+async fn call(server: &Server, id: &str, data: Value) -> Value {
+    let body = server.post(&format!("/standalone/call/{id}"), json!({"instance_id": id, "data": data})).await;
+    body.is(200)["data"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_answers_with_text() {
+    let server = Server::with_models().await;
+    let id = server.serve("tiny-llm", "cpu").await;
+    let said = call(&server, &id, json!({"prompt": "Once upon a time", "max_length": 12})).await;
+    assert_eq!((&said["model_type"], &said["new_tokens"]), (&json!("llm"), &json!(12)));
+    assert!(!said["response"].as_str().unwrap().is_empty());
+    assert_eq!((&said["image_path"], &said["port"]), (&Value::Null, &json!(server.port)));
+    assert!(said["execution_time"].as_f64().unwrap() > 0.0);
+    let again = call(&server, &id, json!({"prompt": "Once upon a time", "max_length": 12})).await;
+    assert_eq!(said["response"], again["response"], "the likeliest tokens are always the same");
+    let drawn = |seed: u32| {
+        call(&server, &id, json!({"prompt": "Once", "max_length": 12, "temperature": 1.5, "seed": seed}))
+    };
+    assert_eq!(drawn(3).await["response"], drawn(3).await["response"]);
+    assert_ne!(drawn(3).await["response"], drawn(4).await["response"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedding_model_answers_with_a_vector() {
+    let server = Server::with_models().await;
+    let id = server.serve("tiny-embedding", "cpu").await;
+    let said = call(&server, &id, json!({"prompt": "hello world"})).await;
+    let length: f64 = said["embedding"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap().powi(2)).sum();
+    assert!((length - 1.0).abs() < 1e-3, "{length}");
+    assert_eq!(said["model_type"], "embedding");
+}
+
+/// In the published server replicas share one weights object that each of them changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_of_a_model_do_not_disturb_one_another() {
+    let server = Server::with_models().await;
+    let (first, second) = (server.serve("tiny-llm", "cpu").await, server.serve("tiny-llm", "cpu").await);
+    let data = json!({"prompt": "The quick brown fox", "max_length": 40});
+    let alone = call(&server, &first, data.clone()).await["response"].clone();
+    let all = (0..8).map(|nth| call(&server, if nth % 2 == 0 { &first } else { &second }, data.clone()));
+    for said in futures_util::future::join_all(all).await {
+        assert_eq!(said["response"], alone);
+    }
+    server.delete(&format!("/standalone/instance/{first}")).await.is(200);
+    assert_eq!(call(&server, &second, data).await["response"], alone);
+}
+
+/// In the published server a call blocks everything.
+#[tokio::test]
+async fn a_call_does_not_hold_up_the_server() {
+    // One thread answers all requests here: if a computation ran on it, nothing else would.
+    let server = Server::with_models().await;
+    let id = server.serve("tiny-llm", "cpu").await;
+    let path = format!("/standalone/call/{id}");
+    let calls = (0..3).map(|_| server.post(&path, json!({"data": {"prompt": "Once", "max_length": 400}})));
+    let calls = futures_util::future::join_all(calls);
+    let meanwhile = async {
+        until("a call runs", || async {
+            let status = server.get("/standalone/status").await.is(200);
+            status["serving_instances"][0]["running"].as_u64().unwrap() > 0
+        })
+        .await;
+        let start = Instant::now();
+        for _ in 0..5 {
+            server.get("/health").await.is(200);
+        }
+        start.elapsed()
+    };
+    let (answers, took) = tokio::join!(calls, meanwhile);
+    assert!(answers.into_iter().all(|answer| answer.status == 200));
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_are_bounded() {
+    let server = Server::with(|options| {
+        options.engine.max_batch = 1;
+        options.engine.max_waiting = 1;
+        crate::support::write_model(&options.models, "tiny-llm", gswarm_infer::ModelKind::Language);
+    })
+    .await;
+    let id = server.serve("tiny-llm", "cpu").await;
+    let path = format!("/standalone/call/{id}");
+    let calls = (0..12).map(|_| server.post(&path, json!({"data": {"prompt": "Once", "max_length": 300}})));
+    let answers = futures_util::future::join_all(calls).await;
+    let count = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!(count(200) + count(429), 12, "{answers:?}");
+    assert!(count(429) > 0 && count(200) >= 1, "{} were answered", count(200));
+    let full = answers.iter().find(|answer| answer.status == 429).unwrap();
+    assert_eq!(full.body["error"]["code"], "queue_full");
+}
+
+/// The published server's "seconds" are tokens, and do not depend on `max_length`.
+#[tokio::test(flavor = "multi_thread")]
+async fn estimates_are_seconds_and_follow_the_length() {
+    let server = Server::with_models().await;
+    let id = server.serve("tiny-llm", "cpu").await;
+    let estimate = |length: u32| {
+        let body = json!({"data": {"prompt": "Once upon a time", "max_length": length}});
+        let path = format!("/standalone/estimate/{id}");
+        let server = &server;
+        async move { server.post(&path, body).await.is(200)["data"].clone() }
+    };
+    let (short, long) = (estimate(10).await, estimate(300).await);
+    assert_eq!((&short["unit"], &short["model_type"]), (&json!("seconds"), &json!("llm")));
+    let seconds = |data: &Value| data["estimated_execution_time"].as_f64().unwrap();
+    assert!(seconds(&long) > 5.0 * seconds(&short), "{short} {long}");
+    assert_eq!(long["data_features"]["new_tokens"], 300);
+    let took = call(&server, &id, json!({"prompt": "Once upon a time", "max_length": 300})).await;
+    let ratio = seconds(&long) / took["execution_time"].as_f64().unwrap();
+    assert!((0.02..50.0).contains(&ratio), "estimated {long}, took {took}");
+    let by_model =
+        json!({"model_name": "tiny-llm", "device": "cpu", "data": {"prompt": "Once", "max_length": 10}});
+    let found = server.post("/standalone/estimate", by_model).await.is(200);
+    assert_eq!(found["data"]["instance_id"], id.as_str());
+    let mismatch = json!({"model_name": "tiny-embedding", "data": {"prompt": "x"}});
+    server.post(&format!("/standalone/estimate/{id}"), mismatch).await.is(400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_is_too_long_is_refused() {
+    let server = Server::with_models().await;
+    let id = server.serve("tiny-llm", "cpu").await;
+    for length in [5_000, 1_000_000] {
+        let body = json!({"data": {"prompt": "word ".repeat(length)}});
+        let said = server.post(&format!("/standalone/call/{id}"), body).await.is(400);
+        assert!(said["message"].as_str().unwrap().contains("512"), "{said}");
+    }
+}

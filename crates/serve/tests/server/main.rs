@@ -1,0 +1,11 @@
+//! Servers over real connections.
+
+mod calls;
+mod document;
+mod emulated;
+mod guarded;
+mod hub;
+mod hub_stand_in;
+mod lifecycle;
+mod openai;
+mod support;
