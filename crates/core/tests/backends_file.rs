@@ -38,9 +38,17 @@ fn every_example_of_the_documentation_can_be_read_and_every_kind_has_one() {
 #[case("backends: [{kind: ollama}]", "E102", "`url` is missing")]
 #[case("backends: [{kind: ollama, url: 'ftp://host'}]", "E116", "neither http:// nor https://")]
 #[case("backends: [{kind: ollama, url: 'http://me:secret@host'}]", "E116", "no user and no password")]
-#[case("backends: [{kind: ollama, url: 'http://h', models: {a: {url: 'http://i'}}}]", "E115", "no address of its own")]
+#[case(
+    "backends: [{kind: ollama, url: 'http://h', models: {a: {url: 'http://i'}}}]",
+    "E115",
+    "no address of its own"
+)]
 #[case("backends: [{kind: vllm, url: 'http://h'}]", "E102", "`models` is missing")]
-#[case("backends: [{kind: vllm, url: 'http://h', models: {a: x, b: y}}]", "E116", "`a` and `b` share a server")]
+#[case(
+    "backends: [{kind: vllm, url: 'http://h', models: {a: x, b: y}}]",
+    "E116",
+    "`a` and `b` share a server"
+)]
 #[case("backends: [{kind: vllm, url: 'http://h', models: {a: x}, level: 3}]", "E204", "above the limit of 2")]
 #[case("backends: [{kind: command}]", "E102", "`command` is missing")]
 #[case("backends: [{kind: command, command: vllm serve}]", "E101", "expected a list")]
@@ -57,7 +65,9 @@ fn a_fault_is_named_with_its_line(#[case] text: &str, #[case] code: &str, #[case
 
 #[test]
 fn all_faults_are_told_at_once() {
-    let reading = read("backends:\n- {kind: ollama, level: 1}\n- {kind: abacus}\n- {kind: kserve, url: nowhere, inptu: x}\n");
+    let reading = read(
+        "backends:\n- {kind: ollama, level: 1}\n- {kind: abacus}\n- {kind: kserve, url: nowhere, inptu: x}\n",
+    );
     let lines: Vec<_> = reading.diagnostics.iter().map(|one| one.line.unwrap()).collect();
     assert_eq!(lines, [2, 2, 3, 4, 4], "{:#?}", reading.diagnostics);
     assert!(reading.diagnostics.iter().any(|one| one.hint.as_deref() == Some("did you mean `input`?")));

@@ -84,6 +84,11 @@ pub trait Api: Send + Sync {
         false
     }
 
+    /// Whether models cannot be told to go: then nothing is done, and nothing is expected of it.
+    fn keeps_all(&self) -> bool {
+        false
+    }
+
     /// Where weights come from.
     fn tier(&self) -> Tier {
         Tier::Disk
@@ -107,7 +112,7 @@ pub trait Api: Send + Sync {
 
 /// A server under these rules.
 pub struct Managed<A> {
-    api: A,
+    api: Arc<A>,
     served: Vec<Served>,
     limits: Limits,
     record: Record,
@@ -117,7 +122,7 @@ pub struct Managed<A> {
     /// Something may be there that does not belong to the run: at first, and after a load that failed.
     is_dirty: AtomicBool,
     /// Taken for reading while something is brought, for writing while the server is swept.
-    gate: RwLock<()>,
+    gate: Arc<RwLock<()>>,
     /// Counts the resets: what began before one ends with it.
     epoch: AtomicU64,
     unfit: Mutex<BTreeMap<ModelId, String>>,
@@ -133,18 +138,18 @@ struct Slot {
     holders: BTreeSet<Gpus>,
 }
 
-impl<A: Api> Managed<A> {
+impl<A: Api + 'static> Managed<A> {
     /// A server that serves these models, by number.
     pub fn new(api: A, served: Vec<Served>, limits: Limits, record: Record) -> Managed<A> {
         Managed {
-            api,
+            api: Arc::new(api),
             served,
             limits,
             record,
             slots: Mutex::default(),
             in_use: Mutex::default(),
             is_dirty: AtomicBool::new(true),
-            gate: RwLock::default(),
+            gate: Arc::default(),
             epoch: AtomicU64::new(0),
             unfit: Mutex::default(),
         }
@@ -158,18 +163,23 @@ impl<A: Api> Managed<A> {
     /// Brings a model and sees that it comes.
     async fn bring(&self, replica: Replica, attempt: &mut Attempt<'_, A>) -> Result<String, BackendError> {
         let served = &self.served[replica.model.index()];
-        let handle = {
-            let _open = self.gate.read().await;
-            if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
-                return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
-            }
-            if !self.api.places() {
-                attempt.claims(&served.name);
-            }
-            let handle = self.api.bring(&served.name, replica.gpus).await?;
-            attempt.claims(&handle);
-            handle
-        };
+        let open = Arc::clone(&self.gate).read_owned().await;
+        if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
+            return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
+        }
+        if !self.api.places() {
+            attempt.claims(&served.name);
+        }
+        let (api, name, gpus) = (Arc::clone(&self.api), served.name.clone(), replica.gpus);
+        // On its own: what a server was asked for may come although nobody waits for it any more, and until that is known
+        // the gate stays open and nothing is swept.
+        let brought = tokio::spawn(async move {
+            let _open = open;
+            api.bring(&name, gpus).await
+        });
+        let failed = |error| BackendError::Failed(format!("the load was not carried out: {error}"));
+        let handle = brought.await.map_err(failed)??;
+        attempt.claims(&handle);
         self.until(&handle, State::There, self.limits.load).await?;
         Ok(handle)
     }
@@ -295,7 +305,7 @@ impl<A: Api> Managed<A> {
 }
 
 #[async_trait::async_trait]
-impl<A: Api> Backend for Managed<A> {
+impl<A: Api + 'static> Backend for Managed<A> {
     async fn load(&self, replica: Replica, _expected: Span) -> Result<(), BackendError> {
         if let Some(why) = locked(&self.unfit).get(&replica.model) {
             return Err(BackendError::DoesNotFit(why.clone()));
@@ -323,6 +333,10 @@ impl<A: Api> Backend for Managed<A> {
         let mut slot = slot.lock().await;
         slot.holders.remove(&replica.gpus);
         let Some(handle) = slot.handle.clone().filter(|_| slot.holders.is_empty()) else { return Ok(()) };
+        if self.api.keeps_all() {
+            slot.handle = None;
+            return Ok(());
+        }
         let since = Instant::now();
         self.api.release(&handle).await?;
         self.until(&handle, State::Absent, self.limits.unload).await?;

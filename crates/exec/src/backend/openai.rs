@@ -180,6 +180,10 @@ pub struct OpenAi {
 
 #[async_trait::async_trait]
 impl Api for OpenAi {
+    fn keeps_all(&self) -> bool {
+        true
+    }
+
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
         let known = listed(self.servers.of(name)?).await?;
         if known.iter().any(|other| other == name) {

@@ -16,7 +16,7 @@ use gswarm_core::engine::{Effect, Engine, Event, News, Rejected, View};
 use gswarm_core::input::Scenario;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::Policy;
-use gswarm_core::{Gpus, Instance, RequestId, Span, TaskId, Time};
+use gswarm_core::{GpuId, Gpus, Instance, RequestId, Span, TaskId, Time};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
@@ -257,7 +257,6 @@ impl<'i> Live<'i> {
         while self.arrivals.front().is_some_and(|&(at, _)| at <= now) {
             let request = self.arrivals.pop_front().map(|(_, request)| request);
             happened.extend(request.map(|request| Event::Arrived(request).into()));
-            happened.extend(request.and_then(|request| self.cannot_complete(request)));
         }
         while self.wakes.peek().is_some_and(|&Reverse(at)| at <= now) {
             self.wakes.pop();
@@ -333,6 +332,9 @@ impl<'i> Live<'i> {
         let view = self.engine.view();
         for effect in self.effects.drain(..) {
             match effect {
+                Effect::Load { model, gpus, .. } if self.unfit.fits_nowhere(self.acts.fleet(), model) => {
+                    self.acts.send(Message::Kept(Report::NotBrought(gpus)));
+                }
                 Effect::Load { model, gpus, span } => {
                     let replica = Replica { model, gpus };
                     let evict = makes_way(&view, &self.keeper, replica);
@@ -384,7 +386,7 @@ impl<'i> Live<'i> {
                 self.keeper.done(done, &mut reports);
                 not_loaded = why;
             }
-            Message::Unfit { member, model, why } => self.does_not_fit(member, model, &why, happened),
+            Message::Unfit { member, model, why } => self.unfit.add(member, model, why),
             Message::Kept(report) => reports.push(report),
             Message::Down { member, why } => self.goes_down(member, &why, happened),
             Message::Up { member } => {
@@ -393,17 +395,19 @@ impl<'i> Live<'i> {
                 happened.extend(gpus.iter().map(|gpu| Event::Returned(gpu).into()));
             }
         }
-        let reason = not_loaded.map_or(String::new(), |why| format!(": {why}"));
-        for report in reports {
-            let why = || Some(format!("its model could not be loaded{reason}"));
+        let why = |lead: Option<GpuId>| {
+            let reason = not_loaded.clone().or_else(|| self.why_unfit(lead?));
+            let reason = reason.map_or(String::new(), |why| format!(": {why}"));
+            Some(format!("its model could not be loaded{reason}"))
+        };
+        let reports: Vec<_> = reports.into_iter().map(|report| (why(report.lead()), report)).collect();
+        for (why, report) in reports {
             match report {
                 Report::Brought(gpus) => happened.push(Event::Loaded(gpus.first).into()),
                 Report::NotBrought(gpus) => {
-                    let why = why();
                     happened.push(Happening { event: Event::LoadFailed(gpus.first), why });
                 }
                 Report::CannotRun(task) => {
-                    let why = why();
                     happened.push(Happening { event: Event::Failed(task), why });
                 }
                 Report::Broken(gpus) => self.is_broken(gpus, happened),

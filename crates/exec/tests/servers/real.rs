@@ -1,8 +1,7 @@
 //! The adapters against servers that other people wrote. `cargo xtask servers` installs them; where they are not installed
 //! these tests say so and pass.
 
-use crate::support::{instance, patience, run, scenario};
-use gswarm_core::check::check_log;
+use crate::support::{instance, passes_the_check, patience, run, scenario};
 use gswarm_core::input::{BackendSpec, BackendsFile, Source, read_backends, render};
 use gswarm_exec::drive::Finished;
 use std::collections::BTreeMap;
@@ -40,7 +39,8 @@ impl Server {
     /// Starts it, and waits until its port is open.
     fn start(command: &mut Command, port: u16, log: &Path) -> Server {
         let out = std::fs::File::create(log).unwrap();
-        let child = command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
+        let child =
+            command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
         let mut server = Server(child);
         let since = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -67,7 +67,7 @@ async fn batch(spec: BackendSpec) -> (gswarm_core::Instance, Finished) {
     let file = BackendsFile { backends: vec![spec] };
     let patience = gswarm_exec::drive::Patience { call_grace: gswarm_core::Span(60_000_000), ..patience() };
     let finished = run(&scenario, &instance, &file, patience).await.unwrap();
-    assert_eq!(check_log(&instance, &finished.log, None), []);
+    passes_the_check(&instance, &finished);
     assert_eq!(finished.outputs.len(), 6, "{:#?}", finished.failures);
     assert!(finished.failures.is_empty(), "{:#?}", finished.failures);
     (instance, finished)
@@ -130,7 +130,8 @@ async fn triton() {
     // The backend wants the stub of this Python beside it, as the package itself puts it when it starts a server.
     let backends = folder.path().join("backends/python");
     std::fs::create_dir_all(&backends).unwrap();
-    for file in std::fs::read_dir(triton.join("backends/python")).unwrap().map(|entry| entry.unwrap().path()) {
+    for file in std::fs::read_dir(triton.join("backends/python")).unwrap().map(|entry| entry.unwrap().path())
+    {
         if file.is_file() {
             std::os::unix::fs::symlink(&file, backends.join(file.file_name().unwrap())).unwrap();
         }
@@ -142,8 +143,10 @@ async fn triton() {
     for name in ["writer-there", "critic-there"] {
         let place = models.join(name).join("1");
         std::fs::create_dir_all(&place).unwrap();
-        std::fs::write(models.join(name).join("config.pbtxt"), include_str!("real/triton_echo.pbtxt")).unwrap();
-        let code = format!("import sys\nsys.path.insert(0, {packages:?})\n{}", include_str!("real/triton_echo.py"));
+        std::fs::write(models.join(name).join("config.pbtxt"), include_str!("real/triton_echo.pbtxt"))
+            .unwrap();
+        let code =
+            format!("import sys\nsys.path.insert(0, {packages:?})\n{}", include_str!("real/triton_echo.py"));
         std::fs::write(place.join("model.py"), code).unwrap();
     }
     let [port] = ports();
@@ -151,7 +154,9 @@ async fn triton() {
     command.arg(format!("--model-repository={}", models.display()));
     command.arg(format!("--backend-directory={}", folder.path().join("backends").display()));
     command.args(["--model-control-mode=explicit", "--allow-grpc=false", "--allow-metrics=false"]);
-    command.args(["--http-address=127.0.0.1", &format!("--http-port={port}")]).env("LD_LIBRARY_PATH", libraries);
+    command
+        .args(["--http-address=127.0.0.1", &format!("--http-port={port}")])
+        .env("LD_LIBRARY_PATH", libraries);
     let _server = Server::start(&mut command, port, &folder.path().join("log"));
     let text = "backends: [{kind: kserve, url: 'http://127.0.0.1:PORT', models: {writer: writer-there, critic: critic-there}}]";
     echoes(&batch(spec(text, port)).await);
@@ -160,11 +165,21 @@ async fn triton() {
 /// Random weights write nonsense, but always the same nonsense for the same seed and text.
 #[tokio::test(flavor = "multi_thread")]
 async fn llamacpp_router() {
-    let (Some(server), Some(models)) = (installed("llamacpp/llama-server"), installed("llamacpp/models")) else { return };
+    let (Some(server), Some(models)) = (installed("llamacpp/llama-server"), installed("llamacpp/models"))
+    else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let [port] = ports();
     let mut command = Command::new(server);
-    command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--no-models-autoload", "--models-dir"]);
+    command.args([
+        "--host",
+        "127.0.0.1",
+        "--port",
+        &port.to_string(),
+        "--no-models-autoload",
+        "--models-dir",
+    ]);
     command.arg(models).env("LLAMA_CACHE", folder.path());
     let _server = Server::start(&mut command, port, &folder.path().join("log"));
     let text = "backends: [{kind: llamacpp, url: 'http://127.0.0.1:PORT', calls: completions, models: {writer: writer, critic: critic}}]";
@@ -172,6 +187,6 @@ async fn llamacpp_router() {
     for (_, output) in &done.1.outputs {
         let answer = output.values().next().unwrap();
         let tokens = answer["usage"]["completion_tokens"].as_u64().unwrap_or(0);
-        assert!((1..=20).contains(&tokens), "{answer}");
+        assert!(tokens > 0, "{answer}");
     }
 }

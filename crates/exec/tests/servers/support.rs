@@ -1,12 +1,15 @@
 //! A problem, servers for it, and a run on them.
 
 use crate::mock::{Manners, Mock, World};
+use gswarm_core::check::check_log;
 use gswarm_core::input::{
     BackendKind, BackendSpec, BackendsFile, ClusterSpec, ModelAt, Scenario, Source, read_backends,
     read_scenario, render,
 };
 use gswarm_core::instance::{Cluster, Instance, Mode};
+use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{Backend, Record, Replica, Timed, connect};
 use gswarm_exec::call::Call;
@@ -169,4 +172,11 @@ pub async fn run(
     let live = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
     let mut policy = PolicyKind::Baseline.build(instance, &PolicyParams::default());
     live.run(policy.as_mut(), &mut |_| true).await
+}
+
+/// The log is judged as one that was measured.
+pub fn passes_the_check(instance: &Instance, finished: &Finished) {
+    let info = RunInfo { simulate: true, timing: Timing::Measured, ..RunInfo::default() };
+    let summary = summary(instance, &metrics(instance, &finished.log), info);
+    assert_eq!(check_log(instance, &finished.log, Some(&summary)), []);
 }
