@@ -1,8 +1,9 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, Limits};
-use super::managed::{Api, State, locked};
+use super::managed::locked;
 use super::openai::call_openai;
 use super::process::Guarded;
 use crate::call::Call;

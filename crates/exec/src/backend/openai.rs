@@ -1,8 +1,8 @@
 //! OpenAI's interface: how a node's call becomes a request of it, and what its answer gives. Most servers have it.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, field};
-use super::managed::{Api, State};
 use crate::call::Call;
 use gswarm_core::Gpus;
 use gswarm_core::input::Calls;

@@ -187,6 +187,6 @@ async fn llamacpp_router() {
     for (_, output) in &done.1.outputs {
         let answer = output.values().next().unwrap();
         let tokens = answer["usage"]["completion_tokens"].as_u64().unwrap_or(0);
-        assert!(tokens > 0, "{answer}");
+        assert!((1..=20).contains(&tokens), "{answer}");
     }
 }

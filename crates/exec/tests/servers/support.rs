@@ -53,10 +53,14 @@ pub const MODELS: [(&str, &str); 4] = [
 pub fn scenario(requests: &[(&str, &str)]) -> Scenario {
     let mut lines = String::from("requests:\n");
     for (number, (workflow, wish)) in requests.iter().enumerate() {
+        let settings = "{max_length: 20, temperature: 0.5, seed: 7}";
+        let configs = match *workflow {
+            "huge" => format!("think: {settings}"),
+            _ => format!("write: {settings}, judge: {settings}"),
+        };
         lines.push_str(&format!(
             "  - {{request_id: r{number}, timestamp: 0, workflow_id: {workflow}, input_data: {{wish: {wish}}}, \
-             node_configs: {{{first}: {{max_length: 20, temperature: 0.5, seed: 7}}}}}}\n",
-            first = if *workflow == "huge" { "think" } else { "write" }
+             node_configs: {{{configs}}}}}\n"
         ));
     }
     let config = Source { name: "config", bytes: CONFIG.as_bytes() };
