@@ -5,7 +5,7 @@
 //! are carried out in the order in which they came; others do not wait for each other.
 
 use crate::backend::Replica;
-use gswarm_core::{Gpus, Span, TaskId};
+use gswarm_core::{GpuId, Gpus, Span, TaskId};
 
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +54,17 @@ pub enum Report {
     CannotRun(TaskId),
     /// These GPUs are in a state that nobody knows: take them out, and [forget](Keeper::forget) them.
     Broken(Gpus),
+}
+
+impl Report {
+    /// The first GPU of the window that it speaks of.
+    #[must_use]
+    pub fn lead(self) -> Option<GpuId> {
+        match self {
+            Report::Brought(gpus) | Report::NotBrought(gpus) | Report::Broken(gpus) => Some(gpus.first),
+            Report::CannotRun(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,6 +3,8 @@
 use crate::support::{Place, inputs};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -104,4 +106,80 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
     }
     place.run("resume work").code(2).says("there is no journal");
     place.run(&live("baseline", "out").replace("--simulate true ", "")).code(2).says("--simulate true");
+}
+
+/// A server with OpenAI's interface, as small as one can be: it repeats what it is asked, and every seventh time fails.
+fn echo_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { continue };
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut line, mut length, mut head) = (String::new(), 0, String::new());
+            while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                head.push_str(&std::mem::take(&mut line));
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let (status, answer) = if head.starts_with("GET /v1/models") {
+                let names = ["llm7b", "llm13b", "llm70b", "clip-vit", "sd-xl", "embedding"];
+                (200, serde_json::json!({"data": names.map(|name| serde_json::json!({"id": name}))}))
+            } else if number % 7 == 3 {
+                (500, serde_json::json!({"error": "not today"}))
+            } else {
+                let text = format!("{} was asked", body["model"].as_str().unwrap());
+                let choice = serde_json::json!({"message": {"content": text}});
+                (
+                    200,
+                    serde_json::json!({"choices": [choice], "data": [{"embedding": [1.0], "b64_json": "eA=="}]}),
+                )
+            };
+            let answer = answer.to_string();
+            let head = format!(
+                "HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                answer.len()
+            );
+            let _ = stream.write_all((head + &answer).as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_live_run_on_a_server_over_http_ends_with_results_and_measured_loads() {
+    let place = Place::with_work("simple", 12);
+    let url = echo_server();
+    place.write("servers.yaml", &format!("backends: [{{kind: openai, url: '{url}'}}]"));
+    place.run(&live("baseline", "out")).code(0);
+    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    let results = results(&place, "out/baseline_results.jsonl");
+    assert_eq!(results.len(), 12);
+    assert!(results.values().all(|line| line["status"] == "completed"));
+    assert!(results.values().any(|line| line.to_string().contains("was asked")));
+    assert!(results.values().any(|line| line["failures"][0]["why"].to_string().contains("not today")));
+    let loads = place.read("out/loads.jsonl");
+    let loads: Vec<Value> = loads.lines().map(json).collect();
+    assert!(
+        loads.iter().all(|line| line["action"] == "load" && line["seconds"].as_f64().is_some()),
+        "{loads:?}"
+    );
+    assert!(!loads.is_empty());
+}
+
+#[test]
+fn all_faults_of_the_servers_are_told_at_once_and_a_token_that_is_missing_is_one() {
+    let place = Place::with_work("simple", 3);
+    place.write("servers.yaml", "backends:\n- {kind: ollama, level: 1}\n- {kind: openai, url: nowhere}\n");
+    let told = place.run(&live("baseline", "out")).code(2);
+    told.says("servers.yaml:2").says("servers.yaml:3").says("`url` is missing").says("docs/backends.md");
+    place.write(
+        "servers.yaml",
+        "backends: [{kind: openai, url: 'http://localhost:1', token_env: GSWARM_NO_SUCH_TOKEN}]",
+    );
+    place.run(&live("baseline", "out")).code(2).says("GSWARM_NO_SUCH_TOKEN");
 }

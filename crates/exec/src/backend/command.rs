@@ -1,8 +1,9 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, Limits};
-use super::managed::{Api, State, locked};
+use super::managed::locked;
 use super::openai::call_openai;
 use super::process::Guarded;
 use crate::call::Call;
@@ -148,10 +149,8 @@ impl Api for Command {
         match health.answers("").await {
             // A process that is busy with a call may say so: it is there.
             Ok(()) | Err(BackendError::Refused(_) | BackendError::Failed(_)) => Ok(State::There),
-            Err(BackendError::TimedOut(after)) => {
-                Err(BackendError::Gone(format!("`{handle}` does not answer after {after:.1} s")))
-            }
-            Err(error) => Err(error),
+            // A process that has just died is still seen for a moment: it is not there in any way that helps.
+            Err(error) => Ok(State::Broken(error.to_string())),
         }
     }
 

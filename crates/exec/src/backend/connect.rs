@@ -1,11 +1,12 @@
 //! From what a file says of a server to the server itself.
 
+use super::api::{Api, Record, Served};
 use super::command::{Command, Programs};
 use super::gswarm::Gswarm;
 use super::http::{Http, Limits};
 use super::kserve::KServe;
 use super::llamacpp::LlamaCpp;
-use super::managed::{Api, Managed, Record, Served};
+use super::managed::Managed;
 use super::ollama::Ollama;
 use super::openai::{OpenAi, Servers};
 use super::sleepers::{Sglang, Vllm};

@@ -1,8 +1,8 @@
 //! gswarm's own model server: instances of models on devices that it is told.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, escaped, field};
-use super::managed::{Api, State};
 use super::openai::{MOST_TOKENS, Wants, settings, vector};
 use crate::call::Call;
 use gswarm_core::Gpus;

@@ -1,8 +1,8 @@
 //! Servers with the KServe V2 interface and a model repository: Triton (`--model-control-mode=explicit`), MLServer.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, escaped, field};
-use super::managed::{Api, State};
 use super::openai::{MOST_TOKENS, Wants, vector};
 use crate::call::Call;
 use gswarm_core::Gpus;

@@ -1,8 +1,8 @@
 //! The router of llama.cpp: a server that starts a process for each model it is told to load.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, field};
-use super::managed::{Api, State};
 use super::openai::call_openai;
 use crate::call::Call;
 use gswarm_core::Gpus;

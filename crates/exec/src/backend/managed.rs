@@ -8,7 +8,8 @@
 //! - A call that goes wrong is the call's fault only if the server still has the model.
 //! - What loads and unloads took is handed on.
 
-use super::http::{Http, Limits};
+use super::api::{Api, Record, Served, State, Timed};
+use super::http::Limits;
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
 use crate::work::{Forward, Relay};
@@ -25,95 +26,9 @@ const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_mi
 /// How often a model that should be gone is told so again.
 const INSIST: Duration = Duration::from_secs(2);
 
-/// A model as its server knows it.
-#[derive(Clone, Debug)]
-pub struct Served {
-    /// Its name there.
-    pub name: String,
-    /// What its weights take by the configuration, in GB.
-    pub memory_gb: f64,
-}
-
-/// Where a model stands.
-#[derive(Clone, Debug, PartialEq)]
-pub enum State {
-    /// It is not there.
-    Absent,
-    /// It is on its way, or leaving: neither can be called or told to go.
-    Moving,
-    /// It can be called.
-    There,
-    /// It is there in parts, takes memory, and cannot be used as it is; and why.
-    Broken(String),
-    /// It is not there because its load failed; and why.
-    Failed(String),
-}
-
-/// Where the weights come from, for the record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
-    /// From disk, as far as anybody knows.
-    Disk,
-    /// From the memory of the host.
-    Host,
-}
-
-/// What a load or an unload took.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Timed {
-    /// Which.
-    pub model: ModelId,
-    /// Where.
-    pub gpus: Gpus,
-    /// Whether it was a load.
-    pub load: bool,
-    /// Where the weights came from, or went.
-    pub tier: Tier,
-    /// In seconds.
-    pub seconds: f64,
-}
-
-/// Who is told what loads and unloads took.
-pub type Record = Arc<dyn Fn(&Timed) + Send + Sync>;
-
-/// How a server is asked. A model that was brought is known by a handle from then on: its name, or whatever the server
-/// calls it.
-#[async_trait::async_trait]
-pub trait Api: Send + Sync {
-    /// Whether models go to the GPUs that are named. Otherwise a server holds a model once, wherever it likes.
-    fn places(&self) -> bool {
-        false
-    }
-
-    /// Where weights come from.
-    fn tier(&self) -> Tier {
-        Tier::Disk
-    }
-
-    /// Asks for a model; it may come later. `gpus` are those that the server [can be told](Api::places).
-    async fn bring(&self, name: &str, gpus: Gpus) -> Result<String, BackendError>;
-
-    /// Asks for it to go; it may go later.
-    async fn release(&self, handle: &str) -> Result<(), BackendError>;
-
-    /// Where it stands.
-    async fn look(&self, handle: &str) -> Result<State, BackendError>;
-
-    /// The handles of all that is there, is coming or is going.
-    async fn held(&self) -> Result<Vec<String>, BackendError>;
-
-    /// Calls it.
-    async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError>;
-
-    /// Where requests in the form of the OpenAI API can be passed on to, and what the model is called there.
-    fn passes_on(&self, _handle: &str) -> Option<(Http, String)> {
-        None
-    }
-}
-
 /// A server under these rules.
 pub struct Managed<A> {
-    api: A,
+    api: Arc<A>,
     served: Vec<Served>,
     limits: Limits,
     record: Record,
@@ -123,7 +38,7 @@ pub struct Managed<A> {
     /// Something may be there that does not belong to the run: at first, and after a load that failed.
     is_dirty: AtomicBool,
     /// Taken for reading while something is brought, for writing while the server is swept.
-    gate: RwLock<()>,
+    gate: Arc<RwLock<()>>,
     /// Counts the resets: what began before one ends with it.
     epoch: AtomicU64,
     unfit: Mutex<BTreeMap<ModelId, String>>,
@@ -139,18 +54,18 @@ struct Slot {
     holders: BTreeSet<Gpus>,
 }
 
-impl<A: Api> Managed<A> {
+impl<A: Api + 'static> Managed<A> {
     /// A server that serves these models, by number.
     pub fn new(api: A, served: Vec<Served>, limits: Limits, record: Record) -> Managed<A> {
         Managed {
-            api,
+            api: Arc::new(api),
             served,
             limits,
             record,
             slots: Mutex::default(),
             in_use: Mutex::default(),
             is_dirty: AtomicBool::new(true),
-            gate: RwLock::default(),
+            gate: Arc::default(),
             epoch: AtomicU64::new(0),
             unfit: Mutex::default(),
         }
@@ -164,18 +79,23 @@ impl<A: Api> Managed<A> {
     /// Brings a model and sees that it comes.
     async fn bring(&self, replica: Replica, attempt: &mut Attempt<'_, A>) -> Result<String, BackendError> {
         let served = &self.served[replica.model.index()];
-        let handle = {
-            let _open = self.gate.read().await;
-            if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
-                return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
-            }
-            if !self.api.places() {
-                attempt.claims(&served.name);
-            }
-            let handle = self.api.bring(&served.name, replica.gpus).await?;
-            attempt.claims(&handle);
-            handle
-        };
+        let open = Arc::clone(&self.gate).read_owned().await;
+        if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
+            return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
+        }
+        if !self.api.places() {
+            attempt.claims(&served.name);
+        }
+        let (api, name, gpus) = (Arc::clone(&self.api), served.name.clone(), replica.gpus);
+        // On its own: what a server was asked for may come although nobody waits for it any more, and until that is known
+        // the gate stays open and nothing is swept.
+        let brought = tokio::spawn(async move {
+            let _open = open;
+            api.bring(&name, gpus).await
+        });
+        let failed = |error| BackendError::Failed(format!("the load was not carried out: {error}"));
+        let handle = brought.await.map_err(failed)??;
+        attempt.claims(&handle);
         self.until(&handle, State::There, self.limits.load).await?;
         Ok(handle)
     }
@@ -317,7 +237,7 @@ impl<A: Api> Managed<A> {
 }
 
 #[async_trait::async_trait]
-impl<A: Api> Backend for Managed<A> {
+impl<A: Api + 'static> Backend for Managed<A> {
     async fn load(&self, replica: Replica, _expected: Span) -> Result<(), BackendError> {
         if let Some(why) = locked(&self.unfit).get(&replica.model) {
             return Err(BackendError::DoesNotFit(why.clone()));
@@ -345,6 +265,10 @@ impl<A: Api> Backend for Managed<A> {
         let mut slot = slot.lock().await;
         slot.holders.remove(&replica.gpus);
         let Some(handle) = slot.handle.clone().filter(|_| slot.holders.is_empty()) else { return Ok(()) };
+        if self.api.keeps_all() {
+            slot.handle = None;
+            return Ok(());
+        }
         let since = Instant::now();
         self.api.release(&handle).await?;
         self.until(&handle, State::Absent, self.limits.unload).await?;

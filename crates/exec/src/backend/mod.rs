@@ -1,5 +1,6 @@
 //! What serves models: one small trait, an adapter for each sort of server.
 
+mod api;
 mod command;
 mod connect;
 mod emulated;
@@ -13,9 +14,9 @@ mod openai;
 mod process;
 mod sleepers;
 
+pub use api::{Record, Tier, Timed};
 pub use connect::connect;
 pub use emulated::Emulated;
-pub use managed::{Record, Tier, Timed};
 
 use crate::call::Call;
 use crate::work::{Forward, Relay};

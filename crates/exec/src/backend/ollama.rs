@@ -1,8 +1,8 @@
 //! Ollama: models are loaded by asking for them with no prompt, and kept until they are told to go.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, field};
-use super::managed::{Api, State};
 use super::openai::{MOST_TOKENS, Wants, settings, vector};
 use crate::call::Call;
 use gswarm_core::Gpus;

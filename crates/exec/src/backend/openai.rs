@@ -1,8 +1,8 @@
 //! OpenAI's interface: how a node's call becomes a request of it, and what its answer gives. Most servers have it.
 
 use super::BackendError;
+use super::api::{Api, State};
 use super::http::{Http, field};
-use super::managed::{Api, State};
 use crate::call::Call;
 use gswarm_core::Gpus;
 use gswarm_core::input::Calls;
@@ -182,6 +182,10 @@ pub struct OpenAi {
 impl Api for OpenAi {
     fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
         Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
+    }
+
+    fn keeps_all(&self) -> bool {
+        true
     }
 
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {

@@ -7,16 +7,19 @@
 
 use super::http::brief;
 use super::managed::locked;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
 /// How much of what a program says last is kept for messages, in bytes.
 const KEPT: usize = 240;
+
+/// How long processes that were ended by force may take to be gone.
+const LAST: Duration = Duration::from_secs(2);
 
 /// `$1` is the grace time in tenths of a second, the rest the program. The traps keep the shells alive through the signal
 /// that they send to their own group; programs that they start do not inherit them.
@@ -97,6 +100,12 @@ impl Guarded {
         let limit = self.grace + Duration::from_secs(5);
         let ended = tokio::time::timeout(limit, self.child.wait()).await;
         self.end_rest();
+        // Its memory is free when all of the group are gone, which takes a moment.
+        let since = Instant::now();
+        while self.group.is_some_and(|group| test_kill_process_group(group).is_ok()) && since.elapsed() < LAST
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         match ended {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(format!("cannot tell whether the process has ended: {error}")),

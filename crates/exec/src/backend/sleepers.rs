@@ -1,8 +1,9 @@
 //! Servers that hold one model each and put it to sleep: vLLM and SGLang. Several share GPUs, and one of them is awake.
 
 use super::BackendError;
+use super::api::{Api, State, Tier};
 use super::http::{Http, field};
-use super::managed::{Api, State, Tier, locked};
+use super::managed::locked;
 use super::openai::{Servers, call_openai};
 use crate::call::Call;
 use gswarm_core::Gpus;

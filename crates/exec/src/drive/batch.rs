@@ -108,12 +108,7 @@ impl<'i> Live<'i> {
         {
             self.arrivals.pop_front();
             happened.push(Event::Arrived(request).into());
-            happened.extend(self.machine.cannot_complete(request));
         }
-        happened.extend(self.machine.newly_doomed(|machine| {
-            let all = machine.book.problem.instance.requests.keys();
-            all.filter(|request| !self.arrivals.iter().any(|(_, other)| other == request)).collect()
-        }));
         Ok(happened)
     }
 }

@@ -12,7 +12,7 @@ use crate::keeper::{Done, Keeper, Report, overlap};
 use crate::work::Work;
 use gswarm_core::engine::{Decision, Effect, Engine, Event, News, View};
 use gswarm_core::policy::Policy;
-use gswarm_core::{Gpus, TaskId, Time};
+use gswarm_core::{GpuId, Gpus, TaskId, Time};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -109,10 +109,6 @@ impl<'i, B: Book> Machine<'i, B> {
     pub fn abandoned_since(&self) -> Option<Time> {
         let all = self.down.len() == self.acts.fleet().members().len();
         all.then(|| self.down.values().max().copied().unwrap_or(Time::ZERO))
-    }
-
-    pub(super) fn fleet(&self) -> &Fleet {
-        self.acts.fleet()
     }
 
     /// The backends, each with since when it has not answered.
@@ -213,6 +209,9 @@ impl<'i, B: Book> Machine<'i, B> {
         let view = self.engine.view();
         for effect in self.effects.drain(..) {
             match effect {
+                Effect::Load { model, gpus, .. } if self.unfit.fits_nowhere(self.acts.fleet(), model) => {
+                    self.acts.send(Message::Kept(Report::NotBrought(gpus)));
+                }
                 Effect::Load { model, gpus, span } => {
                     let replica = Replica { model, gpus };
                     let evict = makes_way(&view, &self.keeper, replica);
@@ -280,7 +279,7 @@ impl<'i, B: Book> Machine<'i, B> {
                 self.keeper.done(done, &mut reports);
                 not_loaded = why;
             }
-            Message::Unfit { member, model, why } => self.does_not_fit(member, model, &why),
+            Message::Unfit { member, model, why } => self.unfit.add(member, model, why),
             Message::Kept(report) => reports.push(report),
             Message::Down { member, why } => self.goes_down(member, &why),
             Message::Up { member } => {
@@ -290,17 +289,20 @@ impl<'i, B: Book> Machine<'i, B> {
                 self.happened.extend(member.gpus.iter().map(|gpu| Event::Returned(gpu).into()));
             }
         }
-        let reason = not_loaded.map_or(String::new(), |why| format!(": {why}"));
-        for report in reports {
-            let not_loaded = || Some(format!("its model could not be loaded{reason}"));
+        let why = |lead: Option<GpuId>| {
+            let reason = not_loaded.clone().or_else(|| self.why_unfit(lead?));
+            let reason = reason.map_or(String::new(), |why| format!(": {why}"));
+            Some(format!("its model could not be loaded{reason}"))
+        };
+        let reports: Vec<_> = reports.into_iter().map(|report| (why(report.lead()), report)).collect();
+        for (why, report) in reports {
             match report {
                 Report::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
                 Report::NotBrought(gpus) => {
-                    let event = Event::LoadFailed(gpus.first);
-                    self.happened.push(Happening { event, why: not_loaded() });
+                    self.happened.push(Happening { event: Event::LoadFailed(gpus.first), why });
                 }
                 Report::CannotRun(task) => {
-                    self.happened.push(Happening { event: Event::Failed(task), why: not_loaded() });
+                    self.happened.push(Happening { event: Event::Failed(task), why });
                 }
                 Report::Broken(gpus) => self.is_broken(gpus),
             }

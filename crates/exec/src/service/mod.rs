@@ -161,13 +161,7 @@ impl Service {
 
     fn step(&mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
         let mut happened = self.machine.happened();
-        for event in std::mem::take(&mut self.events) {
-            happened.push(event.into());
-            if let Event::Arrived(request) = event {
-                happened.extend(self.machine.cannot_complete(request));
-            }
-        }
-        happened.extend(self.machine.newly_doomed(|machine| machine.book.open.keys().copied().collect()));
+        happened.extend(self.events.drain(..).map(Into::into));
         self.machine.step(happened, policy)?;
         self.close_what_ended()?;
         self.machine.book.ledger.commit()?;

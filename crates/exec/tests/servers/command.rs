@@ -1,10 +1,9 @@
 //! Processes that are started and stopped: this test program itself, which serves when it is told to.
 
-use crate::support::{call, connected, instance, patience, replica, run, scenario};
+use crate::support::{call, connected, instance, passes_the_check, patience, replica, run, scenario};
 use axum::Json;
 use axum::routing::{get, post};
 use gswarm_core::Span;
-use gswarm_core::check::check_log;
 use gswarm_core::input::{BackendKind, BackendSpec, BackendsFile};
 use gswarm_exec::backend::BackendError;
 use serde_json::{Value, json};
@@ -84,7 +83,7 @@ async fn a_batch_runs_on_processes_that_end_with_it() {
     let (scenario, file) = (scenario(&requests), BackendsFile { backends: vec![spec(folder.path())] });
     let instance = instance(&scenario, 2);
     let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
-    assert_eq!(check_log(&instance, &finished.log, None), []);
+    passes_the_check(&instance, &finished);
     assert_eq!(finished.outputs.len(), instance.tasks(), "{:?}", finished.failures);
     for execution in &finished.log.executions {
         let text =

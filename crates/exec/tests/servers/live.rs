@@ -1,21 +1,10 @@
 //! Whole runs over each kind of server, with failures all the way: every request is accounted for.
 
 use crate::mock::{Manners, Mock};
-use crate::support::{as_read, instance, patience, run, scenario, servers};
-use gswarm_core::check::check_log;
+use crate::support::{as_read, instance, passes_the_check, patience, run, scenario, servers};
 use gswarm_core::input::{BackendKind, BackendsFile};
 use gswarm_exec::drive::Finished;
 use std::time::Duration;
-
-const KINDS: [BackendKind; 7] = [
-    BackendKind::Gswarm,
-    BackendKind::OpenAi,
-    BackendKind::Vllm,
-    BackendKind::Sglang,
-    BackendKind::Ollama,
-    BackendKind::LlamaCpp,
-    BackendKind::KServe,
-];
 
 fn cluster(kind: BackendKind, manners: &Manners) -> (Vec<Mock>, BackendsFile) {
     let (mut mocks, one) = servers(kind, 0, manners);
@@ -39,7 +28,7 @@ fn manners(kind: BackendKind, mischief: u64) -> Manners {
 
 fn everything_is_there(instance: &gswarm_core::Instance, finished: &Finished, kind: BackendKind) {
     let name = kind.name();
-    assert_eq!(check_log(instance, &finished.log, None), [], "{name}");
+    passes_the_check(instance, finished);
     let failures: Vec<_> = finished.failures.iter().map(|failure| &failure.why).collect();
     assert_eq!(finished.outputs.len(), instance.tasks(), "{name}: {failures:#?}");
     for (request, _) in instance.requests.iter_enumerated() {
@@ -67,25 +56,9 @@ async fn runs(kind: BackendKind, mischief: u64) {
     mocks.iter().for_each(|mock| mock.world.has_behaved());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_runs_on_every_kind() {
-    for kind in KINDS {
-        runs(kind, 0).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_runs_on_every_kind_when_every_twelfth_request_goes_wrong() {
-    let all = KINDS.map(|kind| tokio::spawn(runs(kind, 8)));
-    for one in all {
-        one.await.unwrap();
-    }
-}
-
-/// A server that dies with work on it, and comes back empty.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_outlives_its_servers() {
-    for kind in KINDS {
+/// Servers that die with work on them, and come back empty.
+async fn outlives_its_servers(kind: BackendKind) {
+    {
         let wishes: Vec<String> = (0..24).map(|number| format!("wish{number}")).collect();
         let requests: Vec<(&str, &str)> = wishes.iter().map(|wish| ("review", wish.as_str())).collect();
         let scenario = scenario(&requests);
@@ -110,6 +83,39 @@ async fn a_batch_outlives_its_servers() {
     }
 }
 
+macro_rules! on_each {
+    ($($name:ident: $kind:ident,)*) => { $(
+        mod $name {
+            use super::BackendKind;
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_batch_runs() {
+                super::runs(BackendKind::$kind, 0).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_batch_runs_when_every_twelfth_request_goes_wrong() {
+                super::runs(BackendKind::$kind, 8).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_batch_outlives_its_servers() {
+                super::outlives_its_servers(BackendKind::$kind).await;
+            }
+        }
+    )* };
+}
+
+on_each! {
+    gswarm: Gswarm,
+    openai: OpenAi,
+    vllm: Vllm,
+    sglang: Sglang,
+    ollama: Ollama,
+    llamacpp: LlamaCpp,
+    kserve: KServe,
+}
+
 /// One that cannot be served fails alone; one whose model does not fit fails at once, with the sizes, and nothing is
 /// loaded and unloaded for it again and again.
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +131,7 @@ async fn what_cannot_be_done_fails_alone_and_at_once() {
         let file = BackendsFile { backends: vec![as_read(&spec)] };
         let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
         let name = kind.name();
-        assert_eq!(check_log(&instance, &finished.log, None), [], "{name}");
+        passes_the_check(&instance, &finished);
         assert_eq!(finished.outputs.len(), 6, "{name}: what can be done is done");
         let why = |request: u32| {
             let of = |failure: &&gswarm_exec::drive::Failure| instance.request_of(failure.task).0 == request;

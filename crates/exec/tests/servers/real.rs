@@ -1,8 +1,7 @@
 //! The adapters against servers that other people wrote. `cargo xtask servers` installs them; where they are not installed
 //! these tests say so and pass.
 
-use crate::support::{instance, patience, run, scenario};
-use gswarm_core::check::check_log;
+use crate::support::{instance, passes_the_check, patience, run, scenario};
 use gswarm_core::input::{BackendSpec, BackendsFile, Source, read_backends, render};
 use gswarm_exec::drive::Finished;
 use std::collections::BTreeMap;
@@ -68,7 +67,7 @@ async fn batch(spec: BackendSpec) -> (gswarm_core::Instance, Finished) {
     let file = BackendsFile { backends: vec![spec] };
     let patience = gswarm_exec::drive::Patience { call_grace: gswarm_core::Span(60_000_000), ..patience() };
     let finished = run(&scenario, &instance, &file, patience).await.unwrap();
-    assert_eq!(check_log(&instance, &finished.log, None), []);
+    passes_the_check(&instance, &finished);
     assert_eq!(finished.outputs.len(), 6, "{:#?}", finished.failures);
     assert!(finished.failures.is_empty(), "{:#?}", finished.failures);
     (instance, finished)

@@ -1,12 +1,15 @@
 //! A problem, servers for it, and a run on them.
 
 use crate::mock::{Manners, Mock, World};
+use gswarm_core::check::check_log;
 use gswarm_core::input::{
     BackendKind, BackendSpec, BackendsFile, ClusterSpec, ModelAt, Scenario, Source, read_backends,
     read_scenario, render,
 };
 use gswarm_core::instance::{Cluster, Instance, Mode};
+use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{Backend, Record, Replica, Timed, connect};
 use gswarm_exec::call::Call;
@@ -50,10 +53,14 @@ pub const MODELS: [(&str, &str); 4] = [
 pub fn scenario(requests: &[(&str, &str)]) -> Scenario {
     let mut lines = String::from("requests:\n");
     for (number, (workflow, wish)) in requests.iter().enumerate() {
+        let settings = "{max_length: 20, temperature: 0.5, seed: 7}";
+        let configs = match *workflow {
+            "huge" => format!("think: {settings}"),
+            _ => format!("write: {settings}, judge: {settings}"),
+        };
         lines.push_str(&format!(
             "  - {{request_id: r{number}, timestamp: 0, workflow_id: {workflow}, input_data: {{wish: {wish}}}, \
-             node_configs: {{{first}: {{max_length: 20, temperature: 0.5, seed: 7}}}}}}\n",
-            first = if *workflow == "huge" { "think" } else { "write" }
+             node_configs: {{{configs}}}}}\n"
         ));
     }
     let config = Source { name: "config", bytes: CONFIG.as_bytes() };
@@ -169,4 +176,11 @@ pub async fn run(
     let live = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
     let mut policy = PolicyKind::Baseline.build(instance, &PolicyParams::default());
     live.run(policy.as_mut(), &mut |_| true).await
+}
+
+/// The log is judged as one that was measured.
+pub fn passes_the_check(instance: &Instance, finished: &Finished) {
+    let info = RunInfo { simulate: true, timing: Timing::Measured, ..RunInfo::default() };
+    let summary = summary(instance, &metrics(instance, &finished.log), info);
+    assert_eq!(check_log(instance, &finished.log, Some(&summary)), []);
 }

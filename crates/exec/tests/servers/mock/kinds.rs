@@ -53,11 +53,12 @@ pub async fn answer(world: &World, asked: &Asked) -> Answer {
             (200, json!({"success": true}))
         }
         (BackendKind::Vllm, "GET", "/is_sleeping") => {
-            // It answers no other question while it wakes or falls asleep.
+            // It answers no other question while it wakes.
+            world.settled(own).await;
             (200, json!({"is_sleeping": !world.held().contains_key(*own)}))
         }
         (BackendKind::Vllm, "POST", "/wake_up") if query.contains("kv_cache") => (200, Value::Null),
-        (BackendKind::Vllm, "POST", "/wake_up") => moved(world.load(own, own)),
+        (BackendKind::Vllm, "POST", "/wake_up") => moved(world, own).await,
         (BackendKind::Vllm, "POST", "/collective_rpc") => {
             if body["method"] == "reload_weights" {
                 (200, Value::Null)
@@ -82,7 +83,7 @@ pub async fn answer(world: &World, asked: &Asked) -> Answer {
             if body["tags"] == json!(["kv_cache"]) {
                 (200, Value::Null)
             } else {
-                moved(world.load(own, own))
+                moved(world, own).await
             }
         }
         (BackendKind::KServe, _, _) => kserve(world, path, body).await,
@@ -135,9 +136,12 @@ fn key<'n>(kind: BackendKind, own: &'n str, model: &'n str) -> &'n str {
     }
 }
 
-fn moved(result: Result<(), String>) -> Answer {
-    match result {
-        Ok(()) => (200, Value::Null),
+async fn moved(world: &World, own: &str) -> Answer {
+    match world.load(own, own) {
+        Ok(()) => {
+            world.settled(own).await;
+            (200, Value::Null)
+        }
         Err(why) => (500, json!({"error": why})),
     }
 }
@@ -243,7 +247,9 @@ async fn gswarm(world: &World, method: &str, path: &str, body: &Value) -> Answer
     match (method, &parts[..]) {
         ("GET", ["standalone", "status"]) => {
             let held = world.held();
-            let list = held.keys().map(|key| json!({"instance_id": key.split(' ').next()}));
+            // What loads is nobody's instance yet.
+            let served = held.iter().filter(|(_, one)| !matches!(one.phase, Phase::Loading(_)));
+            let list = served.map(|(key, _)| json!({"instance_id": key.split(' ').next()}));
             (200, json!({"serving_instances": list.collect::<Vec<_>>()}))
         }
         ("POST", ["standalone", "serve"]) => {

@@ -6,10 +6,9 @@ mod world;
 
 pub use world::{Manners, World};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
-use gswarm_core::input::BackendKind;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,10 +31,6 @@ impl Mock {
         let mut mock = Mock { world, own, address: ([127, 0, 0, 1], 0).into(), runtime: None };
         mock.revive();
         mock
-    }
-
-    pub fn of(kind: BackendKind, manners: Manners) -> Mock {
-        Mock::start(Arc::new(World::new(kind, manners)), "")
     }
 
     pub fn url(&self) -> String {
@@ -109,10 +104,7 @@ async fn answer(State((world, own)): State<(Arc<World>, &'static str)>, request:
         None => {}
         Some(Mischief::Hang) => std::future::pending().await,
         Some(Mischief::Says(status, text)) => return plain(status, text.to_owned()),
-        // It promises more than it sends, and the connection is cut.
-        Some(Mischief::BreaksOff) => {
-            return Response::builder().header("content-length", 1000).body(Body::from("{\"choi")).unwrap();
-        }
+        Some(Mischief::BreaksOff) => return Response::new(Body::from_stream(BreaksOff(false))),
     }
     let (status, value) = kinds::answer(&world, &asked).await;
     plain(status, value.to_string())
@@ -127,4 +119,20 @@ pub enum Mischief {
     Hang,
     Says(u16, &'static str),
     BreaksOff,
+}
+
+/// The beginning of an answer, and then the end of the connection.
+struct BreaksOff(bool);
+
+impl futures_core::Stream for BreaksOff {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        let begun = std::mem::replace(&mut self.0, true);
+        let next = if begun { Err(std::io::Error::other("gone")) } else { Ok(Bytes::from("{\"choi")) };
+        std::task::Poll::Ready(Some(next))
+    }
 }

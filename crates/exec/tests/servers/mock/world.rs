@@ -129,7 +129,7 @@ impl World {
         if self.manners.too_large.contains(&model) {
             return Err("CUDA out of memory: tried to allocate 80.00 GiB, 24.00 GiB in total".to_owned());
         }
-        if held.len() >= self.manners.room {
+        if held.keys().filter(|other| *other != key).count() >= self.manners.room {
             let there: Vec<&String> = held.keys().collect();
             locked(&self.violations).push(format!("`{key}` was loaded beside {there:?}"));
             return Err("CUDA out of memory".to_owned());
@@ -156,6 +156,15 @@ impl World {
             self.lies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
         if !lies && one.phase == Phase::There {
             one.phase = Phase::Leaving(Instant::now() + self.manners.unload);
+        }
+    }
+
+    /// Waits until a load has ended.
+    pub async fn settled(&self, key: &str) {
+        loop {
+            let phase = self.held().get(key).map(|one| one.phase);
+            let Some(Phase::Loading(until)) = phase else { return };
+            tokio::time::sleep_until(until.into()).await;
         }
     }
 

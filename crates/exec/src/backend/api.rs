@@ -1,0 +1,99 @@
+//! How a server is asked, whatever sort it is: what an adapter has to know. The rules are in [`super::managed`].
+
+use super::BackendError;
+use super::http::Http;
+use crate::call::Call;
+use gswarm_core::{Gpus, ModelId};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A model as its server knows it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its name there.
+    pub name: String,
+    /// What its weights take by the configuration, in GB.
+    pub memory_gb: f64,
+}
+
+/// Where a model stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// It is not there.
+    Absent,
+    /// It is on its way, or leaving: neither can be called or told to go.
+    Moving,
+    /// It can be called.
+    There,
+    /// It is there in parts, takes memory, and cannot be used as it is; and why.
+    Broken(String),
+    /// It is not there because its load failed; and why.
+    Failed(String),
+}
+
+/// Where the weights come from, for the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// From disk, as far as anybody knows.
+    Disk,
+    /// From the memory of the host.
+    Host,
+}
+
+/// What a load or an unload took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timed {
+    /// Which.
+    pub model: ModelId,
+    /// Where.
+    pub gpus: Gpus,
+    /// Whether it was a load.
+    pub load: bool,
+    /// Where the weights came from, or went.
+    pub tier: Tier,
+    /// In seconds.
+    pub seconds: f64,
+}
+
+/// Who is told what loads and unloads took.
+pub type Record = Arc<dyn Fn(&Timed) + Send + Sync>;
+
+/// How a server is asked. A model that was brought is known by a handle from then on: its name, or whatever the server
+/// calls it.
+#[async_trait::async_trait]
+pub trait Api: Send + Sync {
+    /// Whether models go to the GPUs that are named. Otherwise a server holds a model once, wherever it likes.
+    fn places(&self) -> bool {
+        false
+    }
+
+    /// Whether models cannot be told to go: then nothing is done, and nothing is expected of it.
+    fn keeps_all(&self) -> bool {
+        false
+    }
+
+    /// Where weights come from.
+    fn tier(&self) -> Tier {
+        Tier::Disk
+    }
+
+    /// Asks for a model; it may come later. `gpus` are those that the server [can be told](Api::places).
+    async fn bring(&self, name: &str, gpus: Gpus) -> Result<String, BackendError>;
+
+    /// Asks for it to go; it may go later.
+    async fn release(&self, handle: &str) -> Result<(), BackendError>;
+
+    /// Where it stands.
+    async fn look(&self, handle: &str) -> Result<State, BackendError>;
+
+    /// The handles of all that is there, is coming or is going.
+    async fn held(&self) -> Result<Vec<String>, BackendError>;
+
+    /// Calls it.
+    async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError>;
+
+    /// Where requests in the form of the OpenAI API can be passed on to, and what the model is called there.
+    fn passes_on(&self, _handle: &str) -> Option<(Http, String)> {
+        None
+    }
+}
