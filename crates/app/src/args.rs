@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bound, check, completions, explain, generate, model_server, models, plan, policies, resume, run, sample,
-    size,
+    serve, size,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};

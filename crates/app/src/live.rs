@@ -22,6 +22,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub mod embedded;
 mod loads;
 mod watch;
 
@@ -43,6 +44,9 @@ pub struct Settings {
     pub cluster: ClusterSpec,
     /// The servers.
     pub backends: BackendsFile,
+    /// The folder of models that this process serves itself, where no servers were named.
+    #[serde(default)]
+    pub models: Option<PathBuf>,
     /// Names of the input files, for messages.
     pub config_name: String,
     /// The requests' file.
@@ -130,10 +134,14 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         .build()
         .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
     let finished = runtime.block_on(async {
-        let clock = config::clock(&settings.backends).map_err(|faults| faulty(&faults))?;
+        let mut backends = settings.backends.clone();
+        if let Some(models) = &settings.models {
+            let url = embedded::start(models, instance.cluster.gpus).await?;
+            backends.backends.iter_mut().for_each(|backend| backend.url = Some(url.clone()));
+        }
+        let clock = config::clock(&backends).map_err(|faults| faulty(&faults))?;
         let record = loads::record(live.folder, instance);
-        let fleet =
-            config::fleet(&settings.backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
+        let fleet = config::fleet(&backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
         let patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
         let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
         if resumes {

@@ -51,6 +51,7 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
     if let Some(file) = &args.backends {
         settings.backends = live::read_backends(file)?;
+        settings.models = None;
     }
     let inputs = Inputs {
         config: (settings.config_name.clone(), part("config")?),

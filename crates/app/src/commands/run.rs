@@ -48,13 +48,16 @@ pub struct RunArgs {
     /// When requests arrive: all at the start, or at their timestamps
     #[arg(long, value_name = "MODE", default_value = "offline", value_parser = crate::args::mode_parser())]
     mode: Mode,
-    /// `false`: estimate by simulation. `true`: run live, on the servers that --backends names
+    /// `false`: estimate by simulation. `true`: run live, on the servers that --backends names, or on models of --models
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
           action = clap::ArgAction::Set)]
     simulate: bool,
     /// The servers of a live run, JSON or YAML; see docs/live.md
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
+    /// Folder of models that a live run serves itself where --backends names no servers; see docs/models.md
+    #[arg(long, value_name = "DIR", default_value = "models")]
+    models: PathBuf,
     /// For every random choice
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
@@ -299,9 +302,13 @@ fn run_live(
     instance: &Instance,
     job: &Job,
 ) -> Result<(), Failure> {
-    let Some(file) = &args.backends else {
-        return Err(Failure::input("a live run needs to know its servers")
-            .hint("give --backends FILE, or leave --simulate away to estimate the run"));
+    let (backends, models) = match &args.backends {
+        Some(file) => (live::read_backends(file)?, None),
+        None => {
+            let backends = live::embedded::backends(&args.models, scenario)?;
+            // A run is taken up again from wherever.
+            (backends, Some(std::path::absolute(&args.models).unwrap_or_else(|_| args.models.clone())))
+        }
     };
     let settings = Settings {
         policy: args.policy().name().to_owned(),
@@ -309,7 +316,8 @@ fn run_live(
         params: job.params.clone(),
         max_attempts: args.faults.max_attempts,
         cluster: args.cluster.over(&scenario.cluster),
-        backends: live::read_backends(file)?,
+        backends,
+        models,
         config_name: inputs.config.0.clone(),
         requests_name: inputs.requests.0.clone(),
     };

@@ -11,8 +11,9 @@ use gswarm_core::input::{Source, read_config};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
 use gswarm_core::{Instance, Span};
+use gswarm_exec::backend::Record;
 use gswarm_exec::clock::Clock;
-use gswarm_exec::config::BackendsFile;
+use gswarm_exec::config::{self, BackendsFile};
 use gswarm_exec::drive::Patience;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
@@ -46,9 +47,12 @@ pub struct ServeArgs {
     /// Models, workflows and the cluster, JSON or YAML
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The servers that models run on, JSON or YAML; see docs/backends.md
+    /// The servers that models run on, JSON or YAML; see docs/backends.md. Without it, models of --models run in this process
     #[arg(long, value_name = "FILE")]
-    backends: PathBuf,
+    backends: Option<PathBuf>,
+    /// Folder of models for when --backends names no servers
+    #[arg(long, value_name = "DIR", default_value = "models")]
+    models: PathBuf,
     /// Folder for the requests that were accepted and what came of them
     #[arg(long, value_name = "DIR", default_value = "gswarm-state")]
     state: PathBuf,
@@ -90,11 +94,18 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let cluster = args.cluster.over(&scenario.cluster);
     let scenario = Arc::new(with_direct_workflows(scenario));
     let instance = job::build(&scenario, &cluster, Mode::Online, PolicyKind::Adaptive)?;
-    let backends = live::read_backends(&args.backends)?;
+    let mut backends = match &args.backends {
+        Some(file) => live::read_backends(file)?,
+        None => live::embedded::backends(&args.models, &scenario)?,
+    };
     // The first signal drains, the second ends the process.
     let _ = files::interrupted_once();
     runtime(args.quiet)?.block_on(async {
-        let clock = backends.clock().map_err(|faults| live::faulty(&faults))?;
+        if args.backends.is_none() {
+            let url = live::embedded::start(&args.models, instance.cluster.gpus).await?;
+            backends.backends.iter_mut().for_each(|backend| backend.url = Some(url.clone()));
+        }
+        let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
         let fleet = connect(&backends, &instance, &clock)?;
         let bound = bind(settings).await?;
         let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock)?;
@@ -127,7 +138,13 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 fn connect(backends: &BackendsFile, instance: &Instance, clock: &Clock) -> Result<Fleet, Failure> {
-    backends.fleet(instance, clock).map_err(|faults| live::faulty(&faults))
+    let record: Record = Arc::new(|timed| {
+        let what = if timed.load { "loaded" } else { "unloaded" };
+        tracing::info!("model {} on GPU {}: {what} in {:.2} s", timed.model.0, timed.gpus, timed.seconds);
+        let name = if timed.load { "gswarm_load_seconds" } else { "gswarm_unload_seconds" };
+        metrics::histogram!(name).record(timed.seconds);
+    });
+    config::fleet(backends, instance, clock, &record).map_err(|faults| live::faulty(&faults))
 }
 
 fn begin(

@@ -141,9 +141,12 @@ impl Registry {
         self.inner().instances.get(id).cloned().ok_or_else(|| no_instance(id))
     }
 
-    /// The least busy instance of a model.
+    /// The least busy instance of a model; or one instance, by its id.
     pub fn instance_of(&self, model: &str) -> Option<Arc<Instance>> {
         let inner = self.inner();
+        if let Some(named) = inner.instances.get(model).filter(|named| !named.gate().is_closed()) {
+            return Some(Arc::clone(named));
+        }
         let open = inner.instances.values().filter(|other| other.model == model && !other.gate().is_closed());
         open.min_by_key(|other| other.gate().inside()).cloned()
     }
