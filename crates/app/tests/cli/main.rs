@@ -6,6 +6,7 @@ mod explain;
 mod generate;
 mod live;
 mod models;
+mod optimum;
 mod plan;
 mod readme;
 mod run;
