@@ -13,9 +13,7 @@
 mod beam;
 mod bounds;
 mod build;
-mod levels;
 mod memo;
-mod pack;
 mod problem;
 mod shares;
 mod symmetry;
@@ -26,7 +24,6 @@ use super::{Plan, Proof, Timed, search};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
 use build::{Loads, Small};
-use levels::Levels;
 use problem::Step;
 use tree::{Ended, Tree};
 
@@ -35,9 +32,6 @@ const FIRST_ROUNDS: u64 = 3;
 
 /// States that are looked at for each round that is allowed: about as much work as a round of the other search.
 const STATES_PER_ROUND: u64 = 20_000;
-
-/// States that are looked at in depth before the search by levels begins.
-const STATES_IN_DEPTH: u64 = 300_000;
 
 /// How many states at a time are grown together, one try after the other.
 const BEAMS: [usize; 3] = [10, 100, 1_000];
@@ -83,9 +77,6 @@ fn prove(
     let mut out_of_reach = false;
     let mut target = best.makespan.0;
     let mut offer = |makespan: u64, steps: &[Step]| {
-        if steps.is_empty() {
-            return best.makespan.0;
-        }
         let plan = small.plan(instance, steps);
         let timed = Timed::of(instance, &plan).makespan;
         out_of_reach |= timed > Time(makespan) && makespan < best.makespan.0;
@@ -103,14 +94,7 @@ fn prove(
             target = offer(makespan, &steps);
         }
     }
-    // Most are proved in depth, with little memory; the others level by level.
-    let in_depth = (states / 2).min(STATES_IN_DEPTH);
-    let mut ended = Tree::new(&small.problem, target, in_depth, limits.stop, &mut offer).search();
-    if ended == Ended::Stopped && !(limits.stop)() {
-        let target = offer(u64::MAX, &[]);
-        let (problem, states, stop) = (&small.problem, states - in_depth, limits.stop);
-        ended = Levels { problem, target, states, stop, found: &mut offer }.search();
-    }
+    let ended = Tree::new(&small.problem, target, states / 2, limits.stop, &mut offer).search();
     if out_of_reach {
         // It went after what no plan can do, and may have passed over the best that plans can.
         if let Some(plans) = Small::of(instance, Loads::AsPlanned) {
