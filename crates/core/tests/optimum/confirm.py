@@ -7,7 +7,7 @@
 For each problem `gswarm plan` gives its schedule; the solver, which knows nothing of how it was found, gets its makespan as
 one that is possible, and looks for the shortest. It fails (exit code 1) where the solver finds a shorter schedule than one
 that gswarm calls optimal, or proves a bound above gswarm's makespan. Where the solver proves its optimum, it says whether
-the planner found it; where it does not in the time given, nothing is known but its bound.
+the planner found it; where it does not in the time given, nothing is known but its bound. Minutes on several idle cores help.
 """
 
 import argparse
