@@ -160,14 +160,8 @@ pub fn execute_with(
     show_progress: bool,
 ) -> Result<Outcome, Failure> {
     let mut bar = Bar::new(job.policy.name(), show_progress);
-    let log = simulate(instance, policy, &job.sim, &mut |at| bar.update(at.done, at.total)).map_err(|error| {
-        if error.is_infeasible() {
-            Failure::new(Code::Infeasible, error.to_string())
-                .hint("the GPUs that are left are too few for what is left to do: lose fewer, or begin with more")
-        } else {
-            fault_of_policy(job.policy, &error.to_string())
-        }
-    })?;
+    let log = simulate(instance, policy, &job.sim, &mut |at| bar.update(at.done, at.total))
+        .map_err(|error| fault_of_policy(job.policy, &error.to_string()))?;
     drop(bar);
     let _phase = Phase::new("checking the run", show_progress);
     let metrics = metrics(instance, &log);

@@ -3,7 +3,7 @@
 use crate::args::{ClusterArgs, InputArgs};
 use crate::failure::Failure;
 use crate::job;
-use crate::output::{self, files::Batch};
+use crate::output::{self, count, files::Batch};
 use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::bound::{Bound, Witness, all_bounds};
@@ -59,8 +59,8 @@ pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
         return output::line(&whole.to_string());
     }
     output::line(&format!(
-        "No schedule of these requests on {} GPUs ends before {:.3} s ({}).\n",
-        instance.cluster.gpus,
+        "No schedule of these requests on {} ends before {:.3} s ({}).\n",
+        count(instance.cluster.gpus.into(), "GPU"),
         bounds[0].value.seconds(),
         bounds[0].witness.name()
     ))?;
@@ -77,18 +77,23 @@ pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
 
 fn explained(instance: &Instance, witness: &Witness) -> String {
     let seconds = |micros: u128| micros as f64 / 1e6;
+    let of_gpus = |gpus: u32| count(gpus.into(), "GPU");
     match witness {
-        Witness::Area { work, gpus } => format!("{:.1} GPU-seconds of work over {gpus} GPUs", seconds(*work)),
+        Witness::Area { work, gpus } => {
+            format!("{:.1} GPU-seconds of work over {}", seconds(*work), of_gpus(*gpus))
+        }
         Witness::Switching { work, loading, gpus } => format!(
-            "{:.1} GPU-seconds of work and {:.1} of loading at the least, over {gpus} GPUs",
+            "{:.1} GPU-seconds of work and {:.1} of loading at the least, over {}",
             seconds(*work),
-            seconds(*loading)
+            seconds(*loading),
+            of_gpus(*gpus)
         ),
         Witness::Visits { work, lost, gpus, prices, .. } => format!(
-            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {} visits, over {gpus} GPUs, in any run that is shorter",
+            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {}, over {}, in any run that is shorter",
             seconds(*work),
             seconds(*lost),
-            prices.iter().map(|price| price.visits).sum::<u64>()
+            count(prices.iter().map(|price| price.visits).sum(), "visit"),
+            of_gpus(*gpus)
         ),
         Witness::Path { tasks, head, .. } => {
             let names: Vec<String> =
@@ -96,14 +101,16 @@ fn explained(instance: &Instance, witness: &Witness) -> String {
             format!("{:.1} s before {} can begin", head.seconds(), names.join(", then "))
         }
         Witness::Pace { work, idle, gpus } => format!(
-            "{:.1} GPU-seconds of work in batches that leave requests time to finish, and {:.1} of waiting, over {gpus} GPUs",
+            "{:.1} GPU-seconds of work in batches that leave requests time to finish, and {:.1} of waiting, over {}",
             seconds(*work),
-            seconds(*idle)
+            seconds(*idle),
+            of_gpus(*gpus)
         ),
         Witness::Replicas { model, replicas, least_head, least_tail, total } => format!(
-            "`{}`: {:.1} s of waiting, work and what comes after on {replicas} replicas{}",
+            "`{}`: {:.1} s of waiting, work and what comes after on {}{}",
             shown(&instance.models[*model].name),
             seconds(*total),
+            count(*replicas, "replica"),
             match (least_head.0, least_tail.0) {
                 (0, 0) => String::new(),
                 (_, 0) => format!(", of nodes that begin after {:.1} s", least_head.seconds()),

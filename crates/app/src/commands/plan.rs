@@ -128,13 +128,18 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
 
 fn aimed_at(objective: &Objective, aimed: &Aimed) -> String {
     let Values { makespan, latency, p99, switches } = aimed.values;
+    // Against a bound of zero there is no gap in percent: what is known is how much is left at most.
+    let gap = match aimed.gap() {
+        gap if gap.is_finite() => format!("gap {:.3}%", gap * 100.0),
+        _ => format!("at most {:.2} above the best", aimed.cost - aimed.bound),
+    };
     format!(
-        "{objective}: {:.2}, bound {:.2}, gap {:.3}%, by {} (makespan {makespan:.1} s, mean latency {latency:.1} s, \
-         P99 {p99:.1} s, {switches} switches)",
+        "{objective}: {:.2}, bound {:.2}, {gap}, by {} (makespan {makespan:.1} s, mean latency {latency:.1} s, \
+         P99 {p99:.1} s, {})",
         aimed.cost,
         aimed.bound,
-        aimed.gap() * 100.0,
-        aimed.planned.found_by
+        aimed.planned.found_by,
+        output::count(switches as u64, "switch")
     )
 }
 

@@ -5,7 +5,7 @@ use crate::commands::policies;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::live::{self, LiveJob, Settings};
-use crate::output::{self, count, files, files::Batch, progress::Phase};
+use crate::output::{self, files, files::Batch, progress::Phase, unfinished};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::input::Scenario;
@@ -187,6 +187,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::input(format!("policy `{name}` has no {} mode", mode.name()))
             .hint(format!("those that have it: {}", policies::names(mode))));
     }
+    flags_are_used(args)?;
     if args.backends.is_some() && !args.simulate {
         return Err(Failure::input("--backends is for live runs, and this is an estimate")
             .hint("add --simulate true to run on these servers, or leave --backends away"));
@@ -224,18 +225,29 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let written = batch.commit()?;
     drop(writing);
     print(args, &instance, &outcome, &written)?;
-    match outcome.failed_requests() {
-        0 => Ok(()),
-        failed => {
-            let all = count(instance.requests.len() as u64, "request");
-            let attempts = count(args.faults.max_attempts.into(), "attempt");
-            Err(Failure::new(
-                Code::FailedRequests,
-                format!("{failed} of {all} failed after {attempts} at a node"),
-            )
-            .hint("the log shows where; --max-attempts allows more"))
-        }
-    }
+    unfinished::none(&instance, &outcome.log, args.faults.max_attempts)
+}
+
+/// Refuses flags of one policy in a run of another: who gives them expects them to do something.
+fn flags_are_used(args: &RunArgs) -> Result<(), Failure> {
+    let flags = [(PolicyKind::Online, args.weights.given()), (PolicyKind::Adaptive, args.adaptive.given())];
+    let unused = |(user, given): &(PolicyKind, Vec<&str>)| !given.is_empty() && args.policy() != *user;
+    let failures = flags.iter().filter(|&of| unused(of)).map(|(user, given)| match &args.plan {
+        None => unused_flags(given, args.policy(), *user),
+        Some(_) => Failure::input(format!("{} does nothing in a run that follows a plan", given.join(", ")))
+            .hint(format!("leave it away, or run --policy {} in place of --plan", user.name())),
+    });
+    failures.reduce(Failure::and).map_or(Ok(()), Err)
+}
+
+/// Flags that a policy has no use for, and the one that has.
+pub fn unused_flags(given: &[&str], policy: PolicyKind, user: PolicyKind) -> Failure {
+    Failure::input(format!("policy `{}` does not take {}", policy.name(), given.join(", "))).hint(format!(
+        "`{}` does: run --policy {}, or leave the {} away",
+        user.name(),
+        user.name(),
+        if given.len() == 1 { "flag" } else { "flags" }
+    ))
 }
 
 /// What was asked for and has no effect.
@@ -249,16 +261,6 @@ fn notes(args: &RunArgs, configured: Option<Residency>) -> Vec<String> {
             "policy `{}` keeps several models on a GPU where memory allows; residency `single` is not used",
             policy.name()
         ));
-    }
-    let flags = [(PolicyKind::Online, args.weights.given()), (PolicyKind::Adaptive, args.adaptive.given())];
-    for (user, given) in flags {
-        if policy != user && !given.is_empty() {
-            notes.push(format!(
-                "{} without effect: policy `{}` does not use it",
-                given.join(", "),
-                policy.name()
-            ));
-        }
     }
     let losses = &args.faults.lose_gpu;
     for (at, (_, gpu)) in losses.iter().enumerate() {
@@ -379,6 +381,7 @@ fn as_json(
         ("seed", json!(args.seed)),
         ("lower_bound", json!(outcome.summary.lower_bound.map(Span::seconds))),
         ("gap_percent", json!(outcome.summary.gap_percent())),
+        ("not_done", json!(unfinished::names(instance, &outcome.log))),
         ("files", json!(written)),
     ];
     for (key, value) in context {

@@ -3,7 +3,7 @@
 use crate::commands::generate::scenario_of;
 use crate::failure::Failure;
 use crate::job::{self, Job, LogFormat, Outcome};
-use crate::output::{self, files::Batch, progress::Line, table};
+use crate::output::{self, count, files::Batch, progress::Line, table};
 use clap::Args;
 use gswarm_core::generate::{Format, Preset, RequestOptions, requests, write_config, write_requests};
 use gswarm_core::input::{Scenario, Source, read_scenario};
@@ -41,10 +41,11 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
     let (config_text, requests_text, scenario) = inputs()?;
     let gpus = scenario.cluster.gpus.unwrap_or(0);
     output::line(&format!(
-        "{} requests of {} workflows, {} models on {gpus} GPUs",
-        scenario.requests.len(),
-        scenario.workflows.len(),
-        scenario.models.len()
+        "{} of {}, {} on {}",
+        count(scenario.requests.len() as u64, "request"),
+        count(scenario.workflows.len() as u64, "workflow"),
+        count(scenario.models.len() as u64, "model"),
+        count(gpus.into(), "GPU")
     ))?;
 
     batch.add("config.yaml", |out| std::io::Write::write_all(out, &config_text))?;

@@ -2,16 +2,19 @@
 
 use crate::args::{ClusterArgs, InputArgs};
 use crate::commands::generate::duration;
-use crate::commands::{policies, run::policy_parser};
+use crate::commands::policies;
+use crate::commands::run::{policy_parser, unused_flags};
 use crate::failure::{Code, Failure};
 use crate::job;
-use crate::output::{self, curve, table::grouped};
+use crate::output::{self, curve, progress::Phase, table::grouped};
 use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::input::{ClusterSpec, MAX_GPUS, Scenario, too_slow};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::policy::{PolicyKind, PolicyParams};
-use gswarm_core::size::{self as core, Measure, Point, Question, SizeError, Sizing, Target, Verdict};
+use gswarm_core::size::{
+    self as core, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict,
+};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -24,6 +27,9 @@ Examples:
 Without --mode, a makespan alone is of a batch (offline) and a latency is of a stream (online).
 Without --policy, a batch is run under `planned`, a stream under `adaptive`.
 Exit code 3: no number of GPUs up to --max-gpus meets the target; what it can be at the least is said.";
+
+/// Rounds of search for each number of GPUs, where nothing is said of them.
+const ROUNDS: u64 = 2;
 
 /// Before this, nothing is said of how far the search is.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -47,9 +53,9 @@ pub struct SizeArgs {
     #[arg(long, alias = "max_gpus", value_name = "N", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     max_gpus: u32,
-    /// `planned`: rounds of search for each number of GPUs
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    rounds: u64,
+    /// `planned`: rounds of search for each number of GPUs [default: 2]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
     /// For every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -72,10 +78,14 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
         return Err(Failure::input(format!("policy `{}` has no {} mode", policy.name(), mode.name()))
             .hint(format!("those that have it: {}", policies::names(mode))));
     }
+    if policy != PolicyKind::Planned && args.rounds.is_some() {
+        return Err(unused_flags(&["--rounds"], policy, PolicyKind::Planned));
+    }
     let scenario = job::load(&args.input, mode, args.json, !args.json)?;
     let spec = ClusterSpec { gpus: Some(args.max_gpus), ..args.cluster.over(&scenario.cluster) };
     let cluster = checked_cluster(&scenario, &spec)?;
-    let params = PolicyParams { seed: args.seed, rounds: args.rounds, ..PolicyParams::default() };
+    let params =
+        PolicyParams { seed: args.seed, rounds: args.rounds.unwrap_or(ROUNDS), ..PolicyParams::default() };
     let question = Question {
         scenario: &scenario,
         cluster: &cluster,
@@ -86,11 +96,22 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
         max_gpus: args.max_gpus,
     };
     let begun = Instant::now();
-    let found = core::size(&question, &mut |point| {
-        if begun.elapsed() >= PATIENCE && !args.json {
-            output::note(&progress(begun.elapsed(), point));
+    let mut trying = None;
+    let found = core::size(&question, &mut |telling| {
+        if args.json {
+            return;
+        }
+        match telling {
+            Telling::Trying(gpus) => trying = Some(Phase::new(format!("running it on {gpus} GPUs"), true)),
+            Telling::Tried(point) => {
+                trying = None;
+                if begun.elapsed() >= PATIENCE {
+                    output::note(&progress(begun.elapsed(), point));
+                }
+            }
         }
     });
+    drop(trying);
     let sizing = found.map_err(|error| failure(policy, error))?;
     if args.json {
         output::line(&as_json(&question, &sizing).to_string())?;
@@ -166,11 +187,18 @@ fn refusal(question: &Question<'_>, sizing: &Sizing) -> Option<Failure> {
                 format!("{} {} at best", target.measure.name(), curve::time(best))
             };
             let best: Vec<String> = question.targets.iter().map(best).collect();
-            format!(
-                "policy `{}` does not meet the target with any number of GPUs tried up to {most}: {}",
+            let reason = format!(
+                "policy `{}` does not meet the target with any number of GPUs tried up to {}: {}",
                 question.policy.name(),
+                most.min(sizing.useful),
                 best.join(", ")
-            )
+            );
+            if most > sizing.useful {
+                return Some(Failure::new(Code::Infeasible, reason).hint(
+                    "on so many every node can have GPUs of its own, and more change nothing; try another --policy, or more time",
+                ));
+            }
+            reason
         }
     };
     Some(
@@ -216,6 +244,7 @@ fn as_json(question: &Question<'_>, sizing: &Sizing) -> Value {
         "floor_seconds": floor,
         "fewest_that_hold_the_models": sizing.least_possible,
         "fewest_not_ruled_out": sizing.least,
+        "most_of_use": sizing.useful,
         "tried": sizing.tried,
         "points": sizing.points,
     })

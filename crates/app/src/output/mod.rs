@@ -5,6 +5,7 @@ pub mod explain;
 pub mod files;
 pub mod progress;
 pub mod table;
+pub mod unfinished;
 
 use crate::failure::Failure;
 use owo_colors::OwoColorize;

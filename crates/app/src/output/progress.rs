@@ -1,6 +1,7 @@
 //! What a run is doing, for those who wait at a terminal. What is short, or whose errors go to a file, shows nothing.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::borrow::Cow;
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
@@ -76,11 +77,11 @@ pub struct Phase(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Phase {
     /// A phase that is to be shown if it is `wanted`, lasts, and there is a terminal.
-    pub fn new(label: &'static str, wanted: bool) -> Phase {
+    pub fn new(label: impl Into<Cow<'static, str>>, wanted: bool) -> Phase {
         if !wanted || !stderr().is_terminal() {
             return Phase(None);
         }
-        let (stop, stopped) = mpsc::channel();
+        let (label, (stop, stopped)) = (label.into(), mpsc::channel());
         let shown = thread::spawn(move || {
             if stopped.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let spinner = spinner(label);
@@ -127,7 +128,7 @@ impl Drop for Line {
     }
 }
 
-fn spinner(label: &'static str) -> ProgressBar {
+fn spinner(label: impl Into<Cow<'static, str>>) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(label);
     spinner.enable_steady_tick(TICK);
     spinner

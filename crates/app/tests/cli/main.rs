@@ -7,6 +7,7 @@ mod generate;
 mod live;
 mod model_server;
 mod models;
+mod optimum;
 mod plan;
 mod readme;
 mod run;

@@ -56,6 +56,37 @@ fn a_plan_for_something_else_is_refused() {
     assert!(!place.path("two").exists(), "nothing was written");
 }
 
+/// One slip of the pen is one fault: what waits for a node with a wrong entry is not at fault itself.
+#[test]
+fn a_wrong_entry_of_a_plan_is_the_only_fault_told() {
+    let place = Place::with_work("simple", 5);
+    place.run(&format!("plan --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
+    type Damage = fn(&mut Vec<Value>);
+    let damages: [(&str, Damage); 5] = [
+        ("has no node `x`", |entries| entries[0]["node_id"] = "x".into()),
+        ("there is no request `x`", |entries| entries[0]["request_id"] = "x".into()),
+        ("cannot run on GPUs [77]", |entries| entries[0]["gpu_ids"] = serde_json::json!([77])),
+        ("is not in the plan", |entries| drop(entries.remove(0))),
+        ("is in the plan twice", |entries| entries.push(entries[0].clone())),
+    ];
+    for (part, damage) in damages {
+        let mut plan = json(&place.read("one/plan.json"));
+        damage(plan["plan"].as_array_mut().unwrap());
+        place.write("wrong.json", &plan.to_string());
+        let told = place.run(&format!("run --plan wrong.json --gpus 8 --out two {}", inputs("work")));
+        let told = told.code(2).says(part);
+        assert_eq!(told.err.matches("\n  - ").count(), 1, "{}", told.err);
+    }
+}
+
+#[test]
+fn a_bound_of_zero_has_no_gap_in_percent() {
+    let place = Place::with_work("simple", 4);
+    let plan = format!("plan --objective switches --rounds 1 --gpus 4 {}", inputs("work"));
+    let done = place.run(&plan).code(0);
+    assert!(!done.out.contains("inf") && !done.err.contains("inf"), "{}{}", done.out, done.err);
+}
+
 #[test]
 fn the_bound_says_which_argument_gives_it() {
     let place = Place::with_work("simple", 20);

@@ -1,4 +1,4 @@
-use crate::support::{Place, root};
+use crate::support::{Place, inputs, root};
 
 /// The commands of the `sh` blocks of a page, in order.
 fn commands(page: &str) -> Vec<String> {
@@ -13,6 +13,33 @@ fn the_commands_of_the_readme_work_in_their_order() {
     assert!(lines.len() >= 4, "{lines:?}");
     for line in lines {
         place.run(&line).code(0);
+    }
+}
+
+/// The page shows what commands print (`$ gswarm ...` and the text below it), after those of its first block. What has
+/// changed is written into the page with `UPDATE_DOCS=1`, to be looked at like any other change.
+#[test]
+fn the_examples_of_explain_are_what_the_commands_print() {
+    let path = root().join("docs/explain.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let place = Place::new();
+    let first = page.split("```\n").nth(1).unwrap();
+    first.lines().for_each(|line| drop(place.run(line.strip_prefix("gswarm ").unwrap()).code(0)));
+    let mut fresh = String::new();
+    for (at, part) in page.split("```").enumerate() {
+        let (fence, part) = (if at == 0 { "" } else { "```" }, part);
+        let Some(line) = part.strip_prefix("\n$ gswarm ").and_then(|rest| rest.lines().next()) else {
+            fresh.push_str(&format!("{fence}{part}"));
+            continue;
+        };
+        let done = place.run(&format!("{line} {}", inputs("work")));
+        let shown = if done.code == 0 { done.out } else { done.err };
+        fresh.push_str(&format!("{fence}\n$ gswarm {line}\n{}\n", shown.trim_end()));
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &fresh).unwrap();
+    } else {
+        assert!(page == fresh, "run again with UPDATE_DOCS=1: the page would be\n{fresh}");
     }
 }
 

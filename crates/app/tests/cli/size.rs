@@ -52,6 +52,22 @@ fn what_cannot_be_met_is_code_3_and_says_what_can() {
 }
 
 #[test]
+fn a_high_limit_costs_nothing_and_ends_where_more_gpus_change_nothing() {
+    let place = Place::with_work("simple", 20);
+    let size = |rest: &str| place.run(&format!("size {rest} --policy random --json {}", inputs("work")));
+    let low = json(&size("--target makespan=20min").code(0).out);
+    let high = json(&size("--target makespan=20min --max-gpus 1000000").code(0).out);
+    assert_eq!(low["points"], high["points"]);
+    // Just above the floor, which no policy by chance reaches.
+    let floor = json(&size("--target makespan=1s").code(3).out)["floor_seconds"].as_f64().unwrap();
+    let target = format!("--target makespan={} --max-gpus 1000000", floor + 0.01);
+    let answer = json(&size(&target).code(3).says("more change nothing").out);
+    let most = answer["most_of_use"].as_u64().unwrap();
+    assert!(answer["points"].as_array().unwrap().iter().all(|point| point["gpus"].as_u64().unwrap() <= most));
+    assert!(most < 1000, "{most}");
+}
+
+#[test]
 fn wrong_targets_are_code_2() {
     let place = Place::with_work("simple", 2);
     let size = |rest: &str| place.run(&format!("size {rest} {}", inputs("work"))).code(2);

@@ -104,9 +104,15 @@ fn attempts(context: &mut Context<'_>, attempts: &[u32]) {
     }
 }
 
-/// A node may be missing only where something that it waits for failed for good.
+/// A node may be missing only where it, or something that it waits for, failed for good or has no GPUs left to run on.
 fn missing(context: &mut Context<'_>, tasks: &Tasks) {
     let instance = context.instance;
+    let for_good = |gpu: usize| context.lost[gpu].iter().any(|&(_, until)| until == Time::NEVER);
+    let usable: Vec<bool> = instance
+        .models
+        .iter()
+        .map(|model| model.windows().any(|window| !window.range().any(for_good)))
+        .collect();
     let mut failed: Vec<bool> = Vec::new();
     for (_, request) in instance.requests.iter_enumerated() {
         let workflow = &instance.workflows[request.workflow];
@@ -119,6 +125,10 @@ fn missing(context: &mut Context<'_>, tasks: &Tasks) {
                 tasks.attempts(task).last().map(|&index| context.log.executions[index as usize].status);
             failed[node as usize] = upstream || matches!(last, Some(Status::Failed | Status::Cancelled));
             if tasks.completed[task.index()].is_some() || failed[node as usize] {
+                continue;
+            }
+            if !usable[instance.model_of(task).index()] {
+                failed[node as usize] = true;
                 continue;
             }
             let place = context.task_place(task);

@@ -63,6 +63,22 @@ impl Engine<'_> {
         self.news.push(News::Returned(gpu));
     }
 
+    /// Gives up every task whose model no window is left for, with all that needs it; `false` where there is none. Only for
+    /// when no GPU will return.
+    pub fn give_up_what_no_gpus_are_left_for(&mut self) -> bool {
+        let stranded = self.instance.models.iter();
+        let stranded: Vec<bool> =
+            stranded.map(|model| !model.windows().any(|window| self.alive.contains_all(window))).collect();
+        let open = |state| matches!(state, TaskState::Waiting | TaskState::Ready);
+        let tasks: Vec<TaskId> = self
+            .instance
+            .task_ids()
+            .filter(|&task| open(self.tasks[task].state) && stranded[self.instance.model_of(task).index()])
+            .collect();
+        tasks.iter().for_each(|&task| self.give_up(task));
+        !tasks.is_empty()
+    }
+
     pub(super) fn load_failed(&mut self, lead: GpuId) {
         let waited = self.loads[lead].as_ref().is_some_and(|load| load.for_run);
         if waited {

@@ -114,7 +114,7 @@ codes! {
     NotFinite "E203" "not a finite number"
         "Infinity and NaN are no quantities that can be scheduled with."
     TooLarge "E204" "number too large"
-        "The number is above the limit that the message names. Times go up to 3.2e9 seconds (about 100 years), sizes up to 1e9 GB, rates and counts of tokens up to 1e12, GPUs of a cluster up to 1,048,576, batches up to 65,536."
+        "The number, or the time that follows from it, is above the limit that the message names. Check its unit first: seconds and GB are meant, not milliseconds or bytes. Times go up to 3.2e9 seconds (about 100 years), sizes up to 1e9 GB, rates and counts of tokens up to 1e12, GPUs of a cluster up to 1,048,576, batches up to 65,536."
     NotWhole "E205" "not a whole number"
         "The number counts things, so it cannot have a fraction."
 

@@ -194,7 +194,8 @@ fn model(id: &str, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> (Mod
         && count / per_second > MAX_SECONDS
     {
         let message = format_args!("`token_mean / tokens_per_second` is above {MAX_SECONDS} seconds");
-        faults.add(Code::TooLarge, rate.path.at, &rate.path, message);
+        let hint = Some("give a higher `tokens_per_second` or a lower `token_mean`".to_owned());
+        faults.add_hinted(Code::TooLarge, rate.path.at, &rate.path, message, hint);
     }
     let timed = mean.item.is_some() || (tokens.item.is_some() && rate.item.is_some());
     (spec, timed)
@@ -285,7 +286,8 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
         faults.add_hinted(Code::NoProfile, cost.path.at, &cost.path, message, hint);
     }
     if let Some(reason) = spec.pcie_gb_per_s.and_then(|rate| too_slow(models, rate)) {
-        faults.add(Code::TooLarge, pcie.path.at, &pcie.path, format_args!("{reason}"));
+        let hint = Some("give a higher rate, in GB a second".to_owned());
+        faults.add_hinted(Code::TooLarge, pcie.path.at, &pcie.path, format_args!("{reason}"), hint);
     }
     spec
 }

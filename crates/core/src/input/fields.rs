@@ -242,11 +242,26 @@ pub(super) fn quantity(item: Item<'_>, path: &Path<'_>, limits: Limits, faults: 
         faults.add(Code::NotPositive, at, path, format_args!("{shown} is not above zero"));
     } else if value > limits.max {
         let message = format_args!("{shown} is above the limit of {}{}", limits.max, limits.unit);
-        faults.add(Code::TooLarge, at, path, message);
+        faults.add_hinted(Code::TooLarge, at, path, message, Some(in_unit(value, limits)));
     } else {
         return Some(value);
     }
     None
+}
+
+/// What to do about a number above its limit: most are right, and in another unit.
+fn in_unit(value: f64, limits: Limits) -> String {
+    let smaller = match limits.unit {
+        " seconds" => [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")],
+        " GB" | " GB/s" => [(1e3, "MB"), (1e6, "kB"), (1e9, "bytes")],
+        _ => return "give a smaller number".to_owned(),
+    };
+    let unit = smaller.iter().find(|(of_one, _)| value / of_one <= limits.max);
+    let give = limits.unit.trim_start();
+    match unit {
+        Some((_, unit)) if limits.unit != " GB/s" => format!("give {give}; if it is in {unit}, divide it"),
+        _ => format!("give {give}, and fewer"),
+    }
 }
 
 /// A value as it is, for what is only passed on. Keys given twice are refused here too.

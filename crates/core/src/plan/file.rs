@@ -96,7 +96,6 @@ fn step_entry(instance: &Instance, step: &Step) -> Entry {
     }
 }
 
-/// Most faults that are listed; a plan for other inputs has one for every node.
 /// What a plan file says of its plan, nothing yet believed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promise {
@@ -117,6 +116,7 @@ pub fn promise(bytes: &[u8]) -> Option<Promise> {
     Some(Promise { makespan, lower_bound, optimal, proof })
 }
 
+/// Most faults that are listed; a plan for other inputs has one for every node.
 const MOST_FAULTS: usize = 20;
 
 /// Reads a plan for `instance`, or says all that is wrong with it: every node must be there once, on GPUs that its model
@@ -139,23 +139,32 @@ pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Read, Vec<String>> {
     let requests: FxHashMap<&str, RequestId> =
         instance.requests.iter_enumerated().map(|(id, request)| (request.name.as_str(), id)).collect();
     let mut faults = Vec::new();
-    let mut placed = vec![false; instance.tasks()];
+    let mut seen = Seen { placed: vec![false; instance.tasks()], anywhere: vec![false; instance.tasks()] };
+    for task in file.plan.iter().filter_map(|entry| named(instance, &requests, entry)) {
+        seen.anywhere[task.index()] = true;
+    }
     let mut steps = Steps::default();
+    let mut unknown = 0;
     for (at, entry) in file.plan.iter().enumerate() {
-        match resolve(instance, &requests, entry, &placed) {
-            Ok(step) => {
-                if let Step::Run { task, .. } = step {
-                    placed[task.index()] = true;
-                }
-                steps.0.push(step);
+        // An entry that names a node stands for it, whatever else is wrong with it: what waits for the node is not at fault.
+        let named = named(instance, &requests, entry);
+        match resolve(instance, &requests, entry, &seen) {
+            Ok(step) => steps.0.push(step),
+            Err(fault) => {
+                faults.push(format!("plan[{at}]: {fault}"));
+                unknown += usize::from(named.is_none() && entry.load.is_none());
             }
-            Err(fault) => faults.push(format!("plan[{at}]: {fault}")),
+        }
+        if let Some(task) = named {
+            seen.placed[task.index()] = true;
         }
     }
-    let missing = instance.task_ids().filter(|task| !placed[task.index()]);
-    faults.extend(
-        missing.take(MOST_FAULTS).map(|task| format!("{} is not in the plan", instance.task_name(task))),
-    );
+    // An entry that names no node was to name one of those that are missing.
+    let missing: Vec<TaskId> = instance.task_ids().filter(|task| !seen.anywhere[task.index()]).collect();
+    if missing.len() > unknown {
+        let listed = missing.iter().take(MOST_FAULTS);
+        faults.extend(listed.map(|&task| format!("{} is not in the plan", instance.task_name(task))));
+    }
     let left_out = faults.len().saturating_sub(MOST_FAULTS);
     faults.truncate(MOST_FAULTS);
     if left_out > 0 {
@@ -168,11 +177,19 @@ pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Read, Vec<String>> {
     }
 }
 
+/// The nodes that entries name.
+struct Seen {
+    /// Those so far.
+    placed: Vec<bool>,
+    /// All of them.
+    anywhere: Vec<bool>,
+}
+
 fn resolve(
     instance: &Instance,
     requests: &FxHashMap<&str, RequestId>,
     entry: &Entry,
-    placed: &[bool],
+    seen: &Seen,
 ) -> Result<Step, String> {
     let not_before = match entry.not_before {
         None => Time::ZERO,
@@ -187,7 +204,7 @@ fn resolve(
             Ok(Step::Load { model, gpus, not_before })
         }
         Entry { load: None, request_id: Some(request), node_id: Some(node), .. } => {
-            let (task, gpus) = resolve_run(instance, requests, (request, node), &entry.gpu_ids, placed)?;
+            let (task, gpus) = resolve_run(instance, requests, (request, node), &entry.gpu_ids, seen)?;
             if entry.batch_at_most == Some(0) {
                 return Err(format!("{request}/{node} has a batch of 0"));
             }
@@ -208,23 +225,39 @@ fn window(instance: &Instance, model: ModelId, gpu_ids: &[u32], who: &str) -> Re
     Ok(gpus)
 }
 
+/// The node that an entry names, if there is one of that name.
+fn named(instance: &Instance, requests: &FxHashMap<&str, RequestId>, entry: &Entry) -> Option<TaskId> {
+    find(instance, requests, entry.request_id.as_deref()?, entry.node_id.as_deref()?).ok()
+}
+
+fn find(
+    instance: &Instance,
+    requests: &FxHashMap<&str, RequestId>,
+    request: &str,
+    node: &str,
+) -> Result<TaskId, String> {
+    let &id = requests.get(request).ok_or_else(|| format!("there is no request `{request}`"))?;
+    let workflow = &instance.workflows[instance.requests[id].workflow];
+    let place = workflow.nodes.iter().position(|name| name == node);
+    let place = place.ok_or_else(|| format!("request `{request}` has no node `{node}`"))?;
+    Ok(TaskId(instance.requests[id].first_task.0 + place as u32))
+}
+
 fn resolve_run(
     instance: &Instance,
     requests: &FxHashMap<&str, RequestId>,
     (request, node): (&str, &str),
     gpu_ids: &[u32],
-    placed: &[bool],
+    seen: &Seen,
 ) -> Result<(TaskId, Gpus), String> {
-    let &id = requests.get(request).ok_or_else(|| format!("there is no request `{request}`"))?;
-    let workflow = &instance.workflows[instance.requests[id].workflow];
-    let place = workflow.nodes.iter().position(|name| name == node);
-    let place = place.ok_or_else(|| format!("request `{request}` has no node `{node}`"))?;
-    let task = TaskId(instance.requests[id].first_task.0 + place as u32);
-    let gpus = window(instance, instance.model_of(task), gpu_ids, &format!("{request}/{node}"))?;
-    if placed[task.index()] {
+    let task = find(instance, requests, request, node)?;
+    if seen.placed[task.index()] {
         return Err(format!("{request}/{node} is in the plan twice"));
     }
-    match instance.predecessors(task).find(|before| !placed[before.index()]) {
+    let gpus = window(instance, instance.model_of(task), gpu_ids, &format!("{request}/{node}"))?;
+    // An input that is not there at all is a fault of its own.
+    let comes_later = |before: &TaskId| seen.anywhere[before.index()] && !seen.placed[before.index()];
+    match instance.predecessors(task).find(comes_later) {
         Some(before) => {
             Err(format!("{request}/{node} stands before its input {}", instance.task_name(before)))
         }

@@ -47,7 +47,8 @@ impl Policy for Lru {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
-        let model = self.ready.models().next()?;
+        // What lost GPUs leave no place for would hold up everything behind it for ever.
+        let model = self.ready.models().find(|&model| !self.tiles[model].is_empty())?;
         let gpus = self.least_recently_used(view, model)?;
         self.ready.pop(model).map(|task| Decision::Start { task, gpus })
     }

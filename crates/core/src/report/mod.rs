@@ -8,6 +8,7 @@ mod metrics;
 mod requests;
 mod stats;
 mod text;
+mod unfinished;
 
 pub use events::write_events;
 pub use gpus::{GpuMetrics, Utilisation};
@@ -15,3 +16,4 @@ pub use metrics::{DeploymentMetrics, Metrics, ModelMetrics, RunInfo, metrics, su
 pub use requests::ServerMetrics;
 pub use stats::Stats;
 pub use text::render_text;
+pub use unfinished::{Unfinished, unfinished};

@@ -65,23 +65,14 @@ pub enum SimError {
         task: String,
         /// What it waits for.
         waits_for: String,
-        /// Whether GPUs that were lost are the reason: no policy could go on.
-        gpus_lost: bool,
     },
-}
-
-impl SimError {
-    /// Whether the problem itself, not the policy, is at fault: too many GPUs were lost.
-    #[must_use]
-    pub fn is_infeasible(&self) -> bool {
-        matches!(self, SimError::Stalled { gpus_lost: true, .. })
-    }
 }
 
 /// How many events pass between two reports of progress.
 const EVENTS_PER_REPORT: u64 = 1 << 14;
 
-/// Runs the whole problem under `policy`; `progress` is called now and then.
+/// Runs the whole problem under `policy`; `progress` is called now and then. Where GPUs are lost and too few are left for
+/// some tasks, these are given up once nothing else can be done: [`crate::report::unfinished`] lists them.
 pub fn simulate(
     instance: &Instance,
     policy: &mut dyn Policy,
@@ -106,7 +97,13 @@ pub fn simulate(
         let next_arrival = arrivals.peek().map_or(Time::NEVER, |&(at, _)| at);
         let at = run.hardware.next_time().min(next_arrival);
         if at == Time::NEVER {
-            return Err(run.stalled());
+            // Lost GPUs may leave too few for some tasks. What can be done without these is done.
+            if !run.engine.give_up_what_no_gpus_are_left_for() {
+                return Err(run.stalled());
+            }
+            let at = run.engine.view().now();
+            run.ask(policy).map_err(|why| SimError::Rejected { at, why })?;
+            continue;
         }
         // Arrivals rank behind the machine's own events of the same instant and have a list of their own: a million of
         // them would only make the queue of the few that are under way slower.
@@ -177,13 +174,9 @@ impl Simulation<'_> {
         let view = self.engine.view();
         let instance = view.instance();
         let model_of = |task: TaskId| &instance.models[instance.model_of(task)];
-        let can_ever_run =
-            |task: TaskId| model_of(task).windows().any(|window| view.alive().contains_all(window));
         let of_state = |state| instance.task_ids().filter(move |&task| view.state(task) == state);
-        // One that can never run says most, then a ready one, then one that waits for others.
-        let hopeless = of_state(TaskState::Ready).find(|&task| !can_ever_run(task));
-        let ready = hopeless.or_else(|| of_state(TaskState::Ready).next());
-        let task = ready.or_else(|| of_state(TaskState::Waiting).next()).unwrap_or(TaskId(0));
+        // A ready one says more than one that waits for others.
+        let task = of_state(TaskState::Ready).chain(of_state(TaskState::Waiting)).next().unwrap_or(TaskId(0));
         let model = model_of(task);
         let waits_for = match view.state(task) {
             TaskState::Ready => {
@@ -205,7 +198,6 @@ impl Simulation<'_> {
             left: view.open_tasks(),
             task: instance.task_name(task),
             waits_for,
-            gpus_lost: hopeless.is_some(),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! More GPUs do not always help a policy (a model on 8 GPUs fits 16 better than 17), so the answer is searched for, not
 //! computed: numbers of GPUs that no schedule could do with are ruled out by bounds; then steps that double, halving between
-//! the last that failed and the first that did not, and a look at the numbers just below. All that was tried is told.
+//! the last that failed and the first that did not (among hundreds of GPUs to within a part of the number), and a look at the
+//! numbers just below. All that was tried is told. Numbers at which every node could have GPUs of its own are the end.
 
 mod floor;
 mod search;
@@ -116,6 +117,15 @@ impl Point {
     }
 }
 
+/// How far a search is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Telling<'a> {
+    /// A run on so many GPUs begins.
+    Trying(u32),
+    /// It is over.
+    Tried(&'a Point),
+}
+
 /// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -153,6 +163,8 @@ pub struct Sizing {
     pub least_possible: u32,
     /// With fewer GPUs than this no schedule meets the targets.
     pub least: u32,
+    /// More GPUs than this are not tried: every node could have its own.
+    pub useful: u32,
     /// Every number that was simulated, in order.
     pub points: Vec<Point>,
     /// The numbers tried in the search; the other points are there for the curve.

@@ -1,7 +1,8 @@
 //! The search over numbers of GPUs.
 
-use super::{Floors, Measure, Point, Question, SizeError, Sizing, Target, Verdict};
+use super::{Floors, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict};
 use crate::bound::lower_bound;
+use crate::input::WorkflowSpec;
 use crate::instance::Instance;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -10,15 +11,25 @@ use std::collections::BTreeMap;
 const NEIGHBOURS: u32 = 4;
 /// Multiples of the widest model below the answer that are tried too.
 const MULTIPLES: usize = 3;
+/// How fine the search by halves is, as a part of the number: of some hundreds of GPUs a few more or less decide nothing, and
+/// each try is a whole run.
+const FINENESS: u32 = 128;
 
-/// Finds the fewest GPUs that meet the targets; `tell` is called with every result.
-pub fn size(question: &Question<'_>, tell: &mut dyn FnMut(&Point)) -> Result<Sizing, SizeError> {
-    let most = question.max_gpus;
+/// Finds the fewest GPUs that meet the targets; `tell` is called before and after every run.
+pub fn size(question: &Question<'_>, tell: &mut dyn FnMut(Telling<'_>)) -> Result<Sizing, SizeError> {
+    let useful = useful(question);
+    let most = question.max_gpus.min(useful);
     let largest = question.on(most).map_err(|faults| SizeError::Infeasible(most, faults))?;
     let least_possible = least_that(1, most, |gpus| question.on(gpus).is_ok());
     let floors = Floors::of(&largest);
-    let answer =
-        |verdict, least| Sizing { verdict, least_possible, least, points: Vec::new(), tried: Vec::new() };
+    let answer = |verdict, least| Sizing {
+        verdict,
+        least_possible,
+        least,
+        useful,
+        points: Vec::new(),
+        tried: Vec::new(),
+    };
     let below = |target: &&Target| floors.of_measure(target.measure) > target.at_most;
     if let Some(&target) = question.targets.iter().find(below) {
         let floor = floors.of_measure(target.measure);
@@ -32,14 +43,45 @@ pub fn size(question: &Question<'_>, tell: &mut dyn FnMut(&Point)) -> Result<Siz
     let least = least_that(least_possible, most, |gpus| {
         question.on(gpus).is_ok_and(|instance| ruled_out(question, &floors, &instance).is_none())
     });
-    let mut search = Search { question, tell, results: BTreeMap::new() };
-    let verdict = search.fewest(least)?;
-    let tried: Vec<u32> = search.results.keys().copied().collect();
-    if let Verdict::Met { gpus, .. } = verdict {
+    let mut search = Search { question, most, tell, results: BTreeMap::new() };
+    let mut fewest = search.fewest(least)?;
+    let mut tried: Vec<u32> = search.results.keys().copied().collect();
+    while let Some(gpus) = fewest {
         search.curve(least_possible, gpus)?;
+        // What was run for the curve alone may do with fewer.
+        let fewer = search.results.values().find(|point| point.met).map(|point| point.gpus);
+        if fewer == fewest {
+            break;
+        }
+        fewest = fewer;
+        tried = search.results.keys().copied().collect();
     }
+    let verdict = match fewest {
+        Some(gpus) => {
+            let known = search.results.range(least..gpus).count() as u32;
+            Verdict::Met { gpus, untried: gpus - least - known }
+        }
+        None => Verdict::NotFound,
+    };
     let points = search.results.into_values().collect();
-    Ok(Sizing { verdict, least_possible, least, points, tried })
+    Ok(Sizing { verdict, least_possible, least, useful, points, tried })
+}
+
+/// More GPUs than this change nothing: on so many every node has its own, in whatever way they are cut into servers.
+fn useful(question: &Question<'_>) -> u32 {
+    let scenario = question.scenario;
+    let widths = |workflow: &WorkflowSpec| -> u64 {
+        let nodes = workflow.nodes.iter();
+        nodes.map(|node| u64::from(scenario.models[node.model.index()].gpus_required)).sum()
+    };
+    let of_workflow: Vec<u64> = scenario.workflows.iter().map(widths).collect();
+    let all: u64 = scenario.requests.iter().map(|request| of_workflow[request.workflow.index()]).sum();
+    // A server that models do not fill leaves GPUs over: less than half of it, where two of the widest do not fit, and a whole
+    // one for each model at the end.
+    let widest = scenario.models.iter().map(|model| model.gpus_required).max().unwrap_or(1);
+    let server = question.cluster.gpus_per_server.unwrap_or(1);
+    let spare = u64::from(server.max(widest)) * (1 + scenario.models.len() as u64);
+    u32::try_from(2 * all + spare).unwrap_or(u32::MAX)
 }
 
 /// The first target that no schedule on these GPUs meets, and the least it can be.
@@ -65,7 +107,8 @@ fn least_that(from: u32, most: u32, holds: impl Fn(u32) -> bool) -> u32 {
 
 struct Search<'a, 't> {
     question: &'a Question<'a>,
-    tell: &'t mut dyn FnMut(&Point),
+    most: u32,
+    tell: &'t mut dyn FnMut(Telling<'_>),
     results: BTreeMap<u32, Point>,
 }
 
@@ -75,33 +118,36 @@ impl Search<'_, '_> {
         if let Some(known) = self.results.get(&gpus) {
             return Ok(known.met);
         }
+        (self.tell)(Telling::Trying(gpus));
         let point = self.question.run(gpus)?;
-        (self.tell)(&point);
+        (self.tell)(Telling::Tried(&point));
         let met = point.met;
         self.results.insert(gpus, point);
         Ok(met)
     }
 
-    fn fewest(&mut self, least: u32) -> Result<Verdict, SizeError> {
-        let most = self.question.max_gpus;
+    /// The fewest that are found to do.
+    fn fewest(&mut self, least: u32) -> Result<Option<u32>, SizeError> {
         let (mut failed, mut gpus, mut step) = (least - 1, least, (least / 16).max(1));
         while !self.meets(gpus)? {
-            if gpus == most {
-                return Ok(Verdict::NotFound);
+            if gpus == self.most {
+                return Ok(None);
             }
             failed = gpus;
-            gpus = gpus.saturating_add(step).min(most);
+            gpus = gpus.saturating_add(step).min(self.most);
             step = step.saturating_mul(2);
         }
-        while gpus - failed > 1 {
+        while gpus - failed > (gpus / FINENESS).max(1) {
             let middle = failed + (gpus - failed) / 2;
             if self.meets(middle)? { gpus = middle } else { failed = middle }
         }
-        while let Some(fewer) = self.around(least, gpus)? {
+        // Of many, those just below were left out on purpose.
+        while gpus < 2 * FINENESS
+            && let Some(fewer) = self.around(least, gpus)?
+        {
             gpus = fewer;
         }
-        let untried = (least..gpus).filter(|gpus| !self.results.contains_key(gpus)).count() as u32;
-        Ok(Verdict::Met { gpus, untried })
+        Ok(Some(gpus))
     }
 
     /// A smaller number near `gpus` that does as well: those just below it, and those that suit the widest model.
@@ -127,7 +173,8 @@ impl Search<'_, '_> {
             gpus.saturating_mul(3) / 2,
             gpus.saturating_mul(2),
         ];
-        for other in wanted.into_iter().filter(|other| (least..=self.question.max_gpus).contains(other)) {
+        let range = least..=self.most;
+        for other in wanted.into_iter().filter(|other| range.contains(other)) {
             self.meets(other)?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::log::Status;
 use gswarm_core::policy::PolicyKind;
 use gswarm_core::sim::{Faults, SimOptions};
-use gswarm_core::{GpuId, Time};
+use gswarm_core::{GpuId, Time, report};
 use proptest::prelude::*;
 
 prop_compose! {
@@ -97,15 +97,12 @@ proptest! {
         let options = SimOptions { max_attempts: 3, faults };
         for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(problem.mode)) {
             let instance = problem.build_for(kind);
-            match run(&instance, kind, &options) {
-                Ok(log) => {
-                    let failed = log.executions.iter().filter(|execution| execution.status == Status::Failed);
-                    let gave_up = failed.filter(|execution| execution.attempt >= 3).count() > 0;
-                    let done = log.executions.iter().filter(|execution| execution.status == Status::Completed).count();
-                    prop_assert!(done == instance.tasks() || gave_up, "{}", kind.name());
-                }
-                Err(error) => prop_assert!(error.is_infeasible(), "{}: {}", kind.name(), error),
-            }
+            let log = run(&instance, kind, &options);
+            let log = log.map_err(|error| TestCaseError::fail(format!("{}: {error}", kind.name())))?;
+            let failed = log.executions.iter().filter(|execution| execution.status == Status::Failed);
+            let gave_up = failed.filter(|execution| execution.attempt >= 3).count() > 0;
+            let left = report::unfinished(&instance, &log);
+            prop_assert!(gave_up || left.iter().all(|one| one.no_gpus_for.is_some()), "{}", kind.name());
         }
     }
 }
