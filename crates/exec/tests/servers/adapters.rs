@@ -127,13 +127,16 @@ async fn a_model_that_does_not_fit_is_not_tried_again() {
     }
 }
 
+/// A status, an answer, what is said of it, and what sort of error it is.
+type Judged = (u16, &'static str, &'static str, fn(&BackendError) -> bool);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_judged_by_their_status_and_their_form() {
     use BackendError::{DoesNotFit, Failed, Gone, Refused};
     let (mocks, spec) = servers(BackendKind::OpenAi, 0, &Manners::default());
     let (backend, _) = connected(&spec);
     backend.load(replica(0), EXPECTED).await.unwrap();
-    let cases: [(u16, &str, &str, fn(&BackendError) -> bool); 16] = [
+    let cases: [Judged; 16] = [
         (400, r#"{"error": {"message": "no"}}"#, "answers 400: no", |error| matches!(error, Refused(_))),
         (401, r#"{"detail": "no"}"#, "answers 401: no", |error| matches!(error, Refused(_))),
         (404, "no", "answers 404: no", |error| matches!(error, Refused(_))),
