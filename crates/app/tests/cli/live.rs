@@ -127,7 +127,7 @@ fn echo_server() -> String {
             reader.read_exact(&mut body).unwrap();
             let body: Value = serde_json::from_slice(&body).unwrap_or_default();
             let (status, answer) = if head.starts_with("GET /v1/models") {
-                let names = ["llm7b", "llm13b", "llm70b", "clip-vit", "sd-xl", "embedding"];
+                let names = ["writer", "thinker", "painter"];
                 (200, serde_json::json!({"data": names.map(|name| serde_json::json!({"id": name}))}))
             } else if number % 7 == 3 {
                 (500, serde_json::json!({"error": "not today"}))

@@ -35,18 +35,26 @@ impl Gswarm {
         }
     }
 
-    /// The instances that it has. They come as a list, or by their ids.
-    async fn instances(&self) -> Result<Vec<String>, BackendError> {
+    /// The instances that it has, and where they stand. They come as a list, or by their ids.
+    async fn instances(&self) -> Result<Vec<(String, State)>, BackendError> {
         let answer = self.http.get("/standalone/status").await?;
         let listed = answer.get("serving_instances").or_else(|| answer.pointer("/data/serving_instances"));
+        let state = |one: &Value| match one.get("state").and_then(Value::as_str) {
+            // Those who use it still get their answers.
+            Some("stopping") => State::Moving,
+            _ => State::There,
+        };
         match listed {
-            Some(Value::Object(by_id)) => Ok(by_id.keys().cloned().collect()),
+            Some(Value::Object(by_id)) => {
+                Ok(by_id.iter().map(|(id, one)| (id.clone(), state(one))).collect())
+            }
             Some(Value::Array(list)) => {
-                let ids = list
-                    .iter()
-                    .map(|one| one.as_str().or_else(|| one.get("instance_id")?.as_str()).map(str::to_owned));
-                let ids: Option<Vec<String>> = ids.collect();
-                ids.ok_or_else(|| BackendError::Failed("an instance has no id".to_owned()))
+                let known = list.iter().map(|one| {
+                    let id = one.as_str().or_else(|| one.get("instance_id")?.as_str())?;
+                    Some((id.to_owned(), state(one)))
+                });
+                let known: Option<Vec<_>> = known.collect();
+                known.ok_or_else(|| BackendError::Failed("an instance has no id".to_owned()))
             }
             _ => Err(BackendError::Failed("the status lists no `serving_instances`".to_owned())),
         }
@@ -91,12 +99,12 @@ impl Api for Gswarm {
     }
 
     async fn look(&self, handle: &str) -> Result<State, BackendError> {
-        let there = self.instances().await?.iter().any(|id| id == handle);
-        Ok(if there { State::There } else { State::Absent })
+        let found = self.instances().await?.into_iter().find(|(id, _)| id == handle);
+        Ok(found.map_or(State::Absent, |(_, state)| state))
     }
 
     async fn held(&self) -> Result<Vec<String>, BackendError> {
-        self.instances().await
+        Ok(self.instances().await?.into_iter().map(|(id, _)| id).collect())
     }
 
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
@@ -113,22 +121,39 @@ impl Api for Gswarm {
         let body = json!({"instance_id": handle, "data": input});
         let answer = self.http.call(&format!("/standalone/call/{}", escaped(handle)), &body).await?;
         let data = data(&answer)?;
-        let mut fields = Map::new();
-        match wants {
-            Wants::Embedding => {
-                let place = if data.get("embedding").is_some() { "/embedding" } else { "/response" };
-                fields.insert("embedding".to_owned(), json!(field(data, place, vector)?));
-            }
-            Wants::Image => {
-                fields.insert("image".to_owned(), field(data, "/image_path", Value::as_str)?.into());
-            }
-            Wants::Text => {
-                fields.insert("text".to_owned(), field(data, "/response", Value::as_str)?.into());
-            }
-        }
-        for key in ["usage", "model_type", "emulated", "finish_reason"] {
-            fields.extend(data.get(key).map(|value| (key.to_owned(), value.clone())));
-        }
-        Ok(Value::Object(fields))
+        Ok(Value::Object(result(data, wants)?))
     }
+}
+
+/// What a call gave. An emulated model paints and embeds nothing: what it says instead is passed on.
+fn result(data: &Value, wants: Wants) -> Result<Map<String, Value>, BackendError> {
+    let emulated = data.get("emulated") == Some(&Value::Bool(true));
+    let said = || field(data, "/response", Value::as_str).map(Value::from);
+    let (name, value) = match wants {
+        Wants::Embedding if data.get("embedding").is_some() => {
+            ("embedding", json!(field(data, "/embedding", vector)?))
+        }
+        Wants::Image if data.get("image_path").is_some_and(Value::is_string) => {
+            ("image", data["image_path"].clone())
+        }
+        Wants::Embedding | Wants::Image if emulated => ("text", said()?),
+        Wants::Embedding => ("embedding", json!(field(data, "/response", vector)?)),
+        Wants::Image => ("image", field(data, "/image_path", Value::as_str)?.into()),
+        Wants::Text => ("text", said()?),
+    };
+    let mut fields = Map::from_iter([(name.to_owned(), value)]);
+    for key in ["usage", "model_type", "finish_reason", "execution_time"] {
+        let given = data.get(key).filter(|value| !value.is_null());
+        fields.extend(given.map(|value| (key.to_owned(), value.clone())));
+    }
+    if let Some(prompt) = data.get("prompt_tokens").and_then(Value::as_u64) {
+        let written = data.get("new_tokens").and_then(Value::as_u64).unwrap_or(0);
+        let usage =
+            json!({"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written});
+        fields.insert("usage".to_owned(), usage);
+    }
+    if emulated {
+        fields.insert("emulated".to_owned(), true.into());
+    }
+    Ok(fields)
 }

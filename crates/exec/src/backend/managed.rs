@@ -25,6 +25,8 @@ use tokio::sync::{Mutex as AsyncMutex, RwLock};
 const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 /// How often a model that should be gone is told so again.
 const INSIST: Duration = Duration::from_secs(2);
+/// How long a model that was agreed to be loaded may be neither there nor on its way.
+const SETS_OUT: Duration = Duration::from_secs(5);
 
 /// A server under these rules.
 pub struct Managed<A> {
@@ -34,7 +36,7 @@ pub struct Managed<A> {
     record: Record,
     slots: Mutex<BTreeMap<Key, Arc<AsyncMutex<Slot>>>>,
     /// Handles that belong to the run; whatever else the server holds goes when it is swept.
-    in_use: Mutex<BTreeSet<String>>,
+    in_use: Arc<Mutex<BTreeSet<String>>>,
     /// Something may be there that does not belong to the run: at first, and after a load that failed.
     is_dirty: AtomicBool,
     /// Taken for reading while something is brought, for writing while the server is swept.
@@ -63,7 +65,7 @@ impl<A: Api + 'static> Managed<A> {
             limits,
             record,
             slots: Mutex::default(),
-            in_use: Mutex::default(),
+            in_use: Arc::default(),
             is_dirty: AtomicBool::new(true),
             gate: Arc::default(),
             epoch: AtomicU64::new(0),
@@ -77,25 +79,27 @@ impl<A: Api + 'static> Managed<A> {
     }
 
     /// Brings a model and sees that it comes.
-    async fn bring(&self, replica: Replica, attempt: &mut Attempt<'_, A>) -> Result<String, BackendError> {
+    async fn bring(&self, replica: Replica, attempt: &Attempt<'_>) -> Result<String, BackendError> {
         let served = &self.served[replica.model.index()];
         let open = Arc::clone(&self.gate).read_owned().await;
         if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
             return Err(BackendError::Gone("the server was taken out meanwhile".to_owned()));
         }
         if !self.api.places() {
-            attempt.claims(&served.name);
+            attempt.claims.add(&served.name);
         }
         let (api, name, gpus) = (Arc::clone(&self.api), served.name.clone(), replica.gpus);
-        // On its own: what a server was asked for may come although nobody waits for it any more, and until that is known
-        // the gate stays open and nothing is swept.
+        let claims = attempt.claims.clone();
+        // On its own: what a server was asked for may come although nobody waits for it any more. Until that is known, and
+        // it is known whose it is, nothing is swept.
         let brought = tokio::spawn(async move {
-            let _open = open;
-            api.bring(&name, gpus).await
+            let handle = api.bring(&name, gpus).await?;
+            claims.add(&handle);
+            drop(open);
+            Ok(handle)
         });
         let failed = |error| BackendError::Failed(format!("the load was not carried out: {error}"));
         let handle = brought.await.map_err(failed)??;
-        attempt.claims(&handle);
         self.until(&handle, State::There, self.limits.load).await?;
         Ok(handle)
     }
@@ -118,7 +122,7 @@ impl<A: Api + 'static> Managed<A> {
                     return Err(BackendError::Failed(why.clone()));
                 }
                 // Nothing brings it any more: it is not there and not on its way.
-                (State::There, State::Absent) if since.elapsed() > INSIST => {
+                (State::There, State::Absent) if since.elapsed() > SETS_OUT => {
                     let why = format!("`{handle}` did not come, though the server agreed to load it");
                     return Err(BackendError::Failed(why));
                 }
@@ -145,6 +149,9 @@ impl<A: Api + 'static> Managed<A> {
     }
 
     async fn sweep_behind_the_gate(&self) -> Result<(), BackendError> {
+        // What is left behind from now on is for the next time.
+        let mut sweeping = Sweeping { is_dirty: &self.is_dirty, is_done: false };
+        self.is_dirty.store(false, Ordering::SeqCst);
         for handle in self.api.held().await? {
             if locked(&self.in_use).contains(&handle) {
                 continue;
@@ -157,7 +164,7 @@ impl<A: Api + 'static> Managed<A> {
             self.api.release(&handle).await?;
             self.until(&handle, State::Absent, self.limits.unload).await?;
         }
-        self.is_dirty.store(false, Ordering::SeqCst);
+        sweeping.is_done = true;
         Ok(())
     }
 
@@ -250,8 +257,8 @@ impl<A: Api + 'static> Backend for Managed<A> {
         let mut slot = slot.lock().await;
         if slot.handle.is_none() {
             let since = Instant::now();
-            let mut attempt = Attempt { managed: self, epoch, claimed: Vec::new(), went_well: false };
-            let brought = self.bring(replica, &mut attempt).await;
+            let mut attempt = Attempt::new(self, epoch);
+            let brought = self.bring(replica, &attempt).await;
             slot.handle = Some(brought.map_err(|error| self.judged(replica, error))?);
             attempt.went_well = true;
             self.tell(replica, true, since);
@@ -306,33 +313,67 @@ impl<A: Api + 'static> Backend for Managed<A> {
         locked(&self.slots).clear();
         locked(&self.in_use).clear();
         locked(&self.unfit).clear();
-        self.is_dirty.store(true, Ordering::SeqCst);
         self.sweep_behind_the_gate().await
     }
 }
 
 /// A load under way. Unless it goes well, and also where it is dropped half-way, it leaves the server to be swept.
-struct Attempt<'m, A> {
-    managed: &'m Managed<A>,
+struct Attempt<'m> {
     epoch: u64,
-    claimed: Vec<String>,
+    claims: Claims,
+    is_dirty: &'m AtomicBool,
     went_well: bool,
 }
 
-impl<A> Attempt<'_, A> {
-    /// What is known by this handle belongs to the run.
-    fn claims(&mut self, handle: &str) {
-        locked(&self.managed.in_use).insert(handle.to_owned());
-        self.claimed.push(handle.to_owned());
+impl<'m> Attempt<'m> {
+    fn new<A>(managed: &'m Managed<A>, epoch: u64) -> Attempt<'m> {
+        let claims =
+            Claims { in_use: Arc::clone(&managed.in_use), handles: Arc::new(Mutex::new(Some(Vec::new()))) };
+        Attempt { epoch, claims, is_dirty: &managed.is_dirty, went_well: false }
     }
 }
 
-impl<A> Drop for Attempt<'_, A> {
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.went_well {
-            let mut in_use = locked(&self.managed.in_use);
-            in_use.retain(|handle| !self.claimed.contains(handle));
-            self.managed.is_dirty.store(true, Ordering::SeqCst);
+            self.claims.give_up();
+            self.is_dirty.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// What a load says belongs to the run, until it is given up.
+#[derive(Clone)]
+struct Claims {
+    in_use: Arc<Mutex<BTreeSet<String>>>,
+    handles: Arc<Mutex<Option<Vec<String>>>>,
+}
+
+impl Claims {
+    fn add(&self, handle: &str) {
+        if let Some(handles) = locked(&self.handles).as_mut() {
+            locked(&self.in_use).insert(handle.to_owned());
+            handles.push(handle.to_owned());
+        }
+    }
+
+    fn give_up(&self) {
+        for handle in locked(&self.handles).take().into_iter().flatten() {
+            locked(&self.in_use).remove(&handle);
+        }
+    }
+}
+
+/// A sweep under way. One that does not come to its end leaves the server as it was.
+struct Sweeping<'m> {
+    is_dirty: &'m AtomicBool,
+    is_done: bool,
+}
+
+impl Drop for Sweeping<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.is_dirty.store(true, Ordering::SeqCst);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::mock::{Manners, Mock};
 use crate::support::{call, connected, replica, servers};
-use gswarm_core::Span;
 use gswarm_core::input::{BackendKind, Calls};
-use gswarm_exec::backend::{BackendError, Tier};
+use gswarm_core::{Gpus, Span};
+use gswarm_exec::backend::{BackendError, Replica, Tier};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -127,17 +127,59 @@ async fn a_model_that_does_not_fit_is_not_tried_again() {
     }
 }
 
+/// A status, an answer, what is said of it, and what sort of error it is.
+type Judged = (u16, &'static str, &'static str, fn(&BackendError) -> bool);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_judged_by_their_status_and_their_form() {
-    let cases: [(u64, fn(&BackendError) -> bool); 1] =
-        [(100, |error| !matches!(error, BackendError::DoesNotFit(_)))];
-    for (mischief, fits) in cases {
-        let (_mocks, spec) = servers(BackendKind::OpenAi, 0, &Manners { mischief, ..Manners::default() });
-        let (backend, _) = connected(&spec);
-        for _ in 0..20 {
-            let error = backend.load(replica(0), EXPECTED).await.unwrap_err();
-            assert!(fits(&error), "{error:?}");
-        }
+    use BackendError::{DoesNotFit, Failed, Gone, Refused};
+    let (mocks, spec) = servers(BackendKind::OpenAi, 0, &Manners::default());
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    let cases: [Judged; 16] = [
+        (400, r#"{"error": {"message": "no"}}"#, "answers 400: no", |error| matches!(error, Refused(_))),
+        (401, r#"{"detail": "no"}"#, "answers 401: no", |error| matches!(error, Refused(_))),
+        (404, "no", "answers 404: no", |error| matches!(error, Refused(_))),
+        (302, "", "answers 302", |error| matches!(error, Failed(_))),
+        (408, "", "answers 408", |error| matches!(error, Failed(_))),
+        (429, r#"{"message": "later"}"#, "answers 429: later", |error| matches!(error, Failed(_))),
+        (500, r#"{"error": "no"}"#, "answers 500: no", |error| matches!(error, Failed(_))),
+        (503, "", "answers 503", |error| matches!(error, Failed(_))),
+        (507, "", "answers 507", |error| matches!(error, DoesNotFit(_))),
+        (200, "<html>", "is not JSON: `<html>`", |error| matches!(error, Failed(_))),
+        (200, "", "is not JSON", |error| matches!(error, Failed(_))),
+        (200, "{}", "no usable `choices/0/message/content`", |error| matches!(error, Failed(_))),
+        (200, "[1]", "no usable", |error| matches!(error, Failed(_))),
+        (200, r#"{"choices": [{"message": {"content": 7}}]}"#, "no usable", |error| {
+            matches!(error, Failed(_))
+        }),
+        (200, r#"{"choices": [{"message": {"content": null}}]}"#, "no usable", |error| {
+            matches!(error, Failed(_))
+        }),
+        (0, "", "http://127.0.0.1", |error| matches!(error, Gone(_))),
+    ];
+    for (status, text, says, is_right) in cases {
+        *mocks[0].world.says.lock().unwrap() = Some((status, text));
+        let error = backend.call(replica(0), &call("llm", "x")).await.unwrap_err();
+        assert!(is_right(&error) && error.to_string().contains(says), "{status} {text}: {error:?}");
+    }
+}
+
+/// Two replicas to the scheduler are one model to a server that cannot be told where to put it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_goes_with_the_last_of_its_replicas() {
+    for kind in [BackendKind::Ollama, BackendKind::LlamaCpp, BackendKind::KServe] {
+        let (mocks, spec) = servers(kind, 0, &Manners::default());
+        let (backend, told) = connected(&spec);
+        let other = Replica { gpus: Gpus::new(1, 1), ..replica(0) };
+        let (one, two) = tokio::join!(backend.load(replica(0), EXPECTED), backend.load(other, EXPECTED));
+        one.and(two).unwrap();
+        backend.unload(replica(0)).await.unwrap();
+        backend.call(other, &call("llm", "x")).await.unwrap();
+        backend.unload(other).await.unwrap();
+        assert!(mocks[0].world.held().is_empty(), "{}", kind.name());
+        assert_eq!(told.lock().unwrap().len(), 2, "{}: one load and one unload", kind.name());
+        mocks[0].world.has_behaved();
     }
 }
 

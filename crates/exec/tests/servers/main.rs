@@ -3,6 +3,7 @@
 
 mod adapters;
 mod command;
+mod file;
 mod live;
 mod mock;
 mod real;

@@ -184,7 +184,7 @@ async fn llamacpp_router() {
     let _server = Server::start(&mut command, port, &folder.path().join("log"));
     let text = "backends: [{kind: llamacpp, url: 'http://127.0.0.1:PORT', calls: completions, models: {writer: writer, critic: critic}}]";
     let done = batch(spec(text, port)).await;
-    for (_, output) in &done.1.outputs {
+    for output in done.1.outputs.values() {
         let answer = output.values().next().unwrap();
         let tokens = answer["usage"]["completion_tokens"].as_u64().unwrap_or(0);
         assert!((1..=20).contains(&tokens), "{answer}");

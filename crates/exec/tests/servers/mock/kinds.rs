@@ -249,7 +249,10 @@ async fn gswarm(world: &World, method: &str, path: &str, body: &Value) -> Answer
             let held = world.held();
             // What loads is nobody's instance yet.
             let served = held.iter().filter(|(_, one)| !matches!(one.phase, Phase::Loading(_)));
-            let list = served.map(|(key, _)| json!({"instance_id": key.split(' ').next()}));
+            let list = served.map(|(key, one)| {
+                let state = if one.phase == Phase::There { "serving" } else { "stopping" };
+                json!({"instance_id": key.split(' ').next(), "state": state})
+            });
             (200, json!({"serving_instances": list.collect::<Vec<_>>()}))
         }
         ("POST", ["standalone", "serve"]) => {

@@ -72,6 +72,8 @@ pub struct World {
     /// What a client may never do.
     pub violations: Mutex<Vec<String>>,
     pub hangs: std::sync::atomic::AtomicBool,
+    /// What is answered to everything, where it is set.
+    pub says: Mutex<Option<(u16, &'static str)>>,
     lies: AtomicU64,
     requests: AtomicU64,
     pub loads: AtomicU64,
@@ -85,6 +87,7 @@ impl World {
             held: Mutex::default(),
             violations: Mutex::default(),
             hangs: manners.hangs.into(),
+            says: Mutex::default(),
             lies: manners.lies.into(),
             requests: 0.into(),
             loads: 0.into(),
@@ -194,6 +197,9 @@ impl World {
     pub fn mischief(&self, asked: &Asked) -> Option<Mischief> {
         if self.hangs.load(Ordering::SeqCst) {
             return Some(Mischief::Hang);
+        }
+        if let Some((status, text)) = *locked(&self.says) {
+            return Some(if status == 0 { Mischief::BreaksOff } else { Mischief::Says(status, text) });
         }
         let number = self.requests.fetch_add(1, Ordering::SeqCst);
         let hash = number.wrapping_add(7).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;

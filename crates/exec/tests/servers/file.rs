@@ -1,0 +1,73 @@
+//! The file of servers: what the documentation shows can be read, and every fault is told at once, with its line.
+
+use gswarm_core::input::{BackendKind, BackendsReading, Source, read_backends};
+
+fn read(text: &str) -> BackendsReading {
+    read_backends(Source { name: "servers.yaml", bytes: text.as_bytes() })
+}
+
+/// The blocks of a page that are YAML.
+fn blocks(page: &str) -> impl Iterator<Item = &str> {
+    page.split("\n```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next())
+}
+
+#[test]
+fn every_example_of_the_documentation_can_be_read_and_every_kind_has_one() {
+    let pages = [include_str!("../../../../docs/backends.md"), include_str!("../../../../docs/live.md")];
+    let mut kinds = Vec::new();
+    for block in pages.iter().flat_map(|page| blocks(page)) {
+        let reading = read(block);
+        assert_eq!(reading.diagnostics, [], "{block}");
+        kinds.extend(reading.file.unwrap().backends.into_iter().map(|spec| spec.kind));
+    }
+    for (name, kind) in BackendKind::ALL {
+        assert!(kinds.contains(&kind), "there is no example of {name}");
+        assert!(pages[0].contains(&format!("| `{name}` |")), "the table lacks {name}");
+    }
+}
+
+/// What is wrong, its code, and what is said of it.
+const FAULTS: &[(&str, &str, &str)] = &[
+    // As docs/errors.md has them.
+    ("backends:\n- {kind: ollama, url: 'http://localhost:11434', level: 2}", "E115", "has no `level`"),
+    ("backends:\n- {kind: openai, url: 'localhost:8000'}", "E116", "neither http:// nor https://"),
+    ("backends: [{kind: abacus}]", "E108", "known are `emulated`, `gswarm`"),
+    ("backends: []", "E107", "no server"),
+    ("servers: []", "E115", "unknown field `servers`"),
+    ("backends: [{gpus: 0}]", "E102", "`kind` is missing"),
+    ("backends: [{kind: emulated, colour: red}]", "E115", "unknown field `colour`"),
+    ("backends: [{kind: emulated, speed: 0}]", "E201", "0 is not above zero"),
+    ("backends: [{kind: emulated, gpus: 7-0}]", "E116", "`7-0` names no GPUs"),
+    ("backends: [{kind: ollama}]", "E102", "`url` is missing"),
+    ("backends: [{kind: ollama, url: 'ftp://host'}]", "E116", "neither http:// nor https://"),
+    ("backends: [{kind: ollama, url: 'http://me:secret@host'}]", "E116", "no user and no password"),
+    ("backends: [{kind: vllm, url: 'http://h'}]", "E102", "`models` is missing"),
+    ("backends: [{kind: vllm, url: 'http://h', models: {a: x}, level: 3}]", "E204", "above the limit of 2"),
+    ("backends: [{kind: command}]", "E102", "`command` is missing"),
+    ("backends: [{kind: command, command: vllm serve}]", "E101", "expected a list"),
+    ("backends: [{kind: gswarm, url: 'http://h', timeouts: {lod: 5}}]", "E115", "unknown field `lod`"),
+    ("backends: [{kind: gswarm, url: 'http://h', first_device: -1}]", "E202", "-1 is below zero"),
+];
+
+#[test]
+fn a_fault_is_named_with_its_line() {
+    for (text, code, says) in FAULTS {
+        let reading = read(text);
+        assert!(reading.file.is_none(), "{text}");
+        let found: Vec<String> = reading.diagnostics.iter().map(ToString::to_string).collect();
+        assert!(found.iter().any(|one| one.contains(code) && one.contains(says)), "{text}: {found:#?}");
+        assert!(found.iter().all(|one| !one.contains("secret")), "{found:#?}");
+        let last = text.lines().count() as u32;
+        assert!(reading.diagnostics.iter().all(|one| one.line == Some(last)), "{text}: {found:#?}");
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    let reading = read(
+        "backends:\n- {kind: ollama, level: 1}\n- {kind: abacus}\n- {kind: kserve, url: nowhere, inptu: x}\n",
+    );
+    let lines: Vec<_> = reading.diagnostics.iter().map(|one| one.line.unwrap()).collect();
+    assert_eq!(lines, [2, 2, 3, 4, 4], "{:#?}", reading.diagnostics);
+    assert!(reading.diagnostics.iter().any(|one| one.hint.as_deref() == Some("did you mean `input`?")));
+}
