@@ -168,7 +168,8 @@ async fn emulated_streams_and_embeddings() {
 async fn what_nobody_waits_for_ends() {
     let server = server(1.0).await;
     let id = server.serve("finder", "cpu").await;
-    let call = server.post(&format!("/standalone/call/{id}"), json!({"data": {"prompt": "x"}}));
+    let path = format!("/standalone/call/{id}");
+    let call = server.post(&path, json!({"data": {"prompt": "x"}}));
     let _ = tokio::time::timeout(std::time::Duration::from_millis(50), call).await;
     // A call of half a second that its caller gave up does not hold up the end of the instance for as long as it lasts.
     server.delete(&format!("/standalone/instance/{id}")).await.is(200);
