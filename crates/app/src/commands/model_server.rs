@@ -139,7 +139,11 @@ pub async fn bind(settings: Settings) -> Result<Bound, Failure> {
 
 /// A runtime for a server, with what it has to say going to standard error.
 pub fn runtime(quiet: bool) -> Result<tokio::runtime::Runtime, Failure> {
-    let level = if quiet { tracing_subscriber::filter::LevelFilter::WARN } else { tracing_subscriber::filter::LevelFilter::INFO };
+    let level = if quiet {
+        tracing_subscriber::filter::LevelFilter::WARN
+    } else {
+        tracing_subscriber::filter::LevelFilter::INFO
+    };
     let lines = tracing_subscriber::fmt().with_max_level(level).with_target(false).with_ansi(false);
     // Where somebody else was first, theirs serves as well.
     let _ = lines.with_writer(std::io::stderr).try_init();
@@ -179,8 +183,11 @@ async fn serve(args: &ModelServerArgs, settings: Settings, options: Options) -> 
         Ended::Drained => Ok(()),
         Ended::CutOff => {
             let seconds = drain.as_secs();
-            Err(Failure::new(Code::FailedRequests, format!("calls were cut off that took longer than {seconds} s"))
-                .hint("--drain-timeout gives them more time"))
+            Err(Failure::new(
+                Code::FailedRequests,
+                format!("calls were cut off that took longer than {seconds} s"),
+            )
+            .hint("--drain-timeout gives them more time"))
         }
     }
 }
@@ -216,7 +223,8 @@ fn emulated(path: &Path, quiet: bool) -> Result<Scenario, Failure> {
 
 fn token(path: &Path) -> Result<Secret, Failure> {
     let bytes = files::read(path)?;
-    let text = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is no text", path.display())))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is no text", path.display())))?;
     Ok(Secret::new(&text))
 }
 

@@ -87,15 +87,25 @@ async fn a_call_that_is_being_answered_is_answered_before_the_end() {
     let model = config.lines().skip_while(|line| !line.starts_with("models")).nth(1).unwrap().trim();
     let model = model.trim_end_matches(':').to_string();
     let server = Running::start(&place, "--emulate work/config.yaml --speed 20");
-    let (status, served) = post(&server.url, "/standalone/serve", json!({"model_name": model, "device": "cuda:0"})).await;
+    let (status, served) =
+        post(&server.url, "/standalone/serve", json!({"model_name": model, "device": "cuda:0"})).await;
     assert_eq!((status, &served["data"]["emulated"]), (200, &json!(true)), "{served}");
     let path = format!("/standalone/call/{}", served["data"]["instance_id"].as_str().unwrap());
     let url = server.url.clone();
-    let call = tokio::spawn(async move { post(&url, &path, json!({"data": {"prompt": "x", "max_length": 5000}})).await });
+    let call =
+        tokio::spawn(
+            async move { post(&url, &path, json!({"data": {"prompt": "x", "max_length": 5000}})).await },
+        );
     let start = Instant::now();
     loop {
-        let status: Value =
-            client().get(format!("{}/standalone/status", server.url)).send().await.unwrap().json().await.unwrap();
+        let status: Value = client()
+            .get(format!("{}/standalone/status", server.url))
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
         if status["serving_instances"][0]["running"] == 1 {
             break;
         }
@@ -135,7 +145,8 @@ async fn a_token_is_never_told() {
     let (place, token) = (Place::new(), "0123456789abcdef-secret");
     place.write("token", &format!("{token}\n"));
     let server = Running::start(&place, "--token-file token");
-    let ask = |given: &str| client().get(format!("{}/standalone/status", server.url)).bearer_auth(given).send();
+    let ask =
+        |given: &str| client().get(format!("{}/standalone/status", server.url)).bearer_auth(given).send();
     assert_eq!(ask("wrong").await.unwrap().status(), 401);
     assert_eq!(ask(token).await.unwrap().status(), 200);
     server.signal("-INT");
