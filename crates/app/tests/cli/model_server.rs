@@ -92,7 +92,10 @@ async fn a_call_that_is_being_answered_is_answered_before_the_end() {
     assert_eq!((status, &served["data"]["emulated"]), (200, &json!(true)), "{served}");
     let path = format!("/standalone/call/{}", served["data"]["instance_id"].as_str().unwrap());
     let url = server.url.clone();
-    let call = tokio::spawn(async move { post(&url, &path, json!({"data": {"prompt": "x"}})).await });
+    let call =
+        tokio::spawn(
+            async move { post(&url, &path, json!({"data": {"prompt": "x", "max_length": 5000}})).await },
+        );
     let start = Instant::now();
     loop {
         let status: Value = client()

@@ -4,7 +4,7 @@ use super::Settings;
 use crate::fault::Fault;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
@@ -41,6 +41,8 @@ pub(super) fn guarded(router: Router, guard: Arc<Guard>) -> Router {
     router
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
+        // The limit on bodies is this module's, not the library's own of two megabytes.
+        .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(guard, pass))
         .layer(from_fn(calmly))
 }

@@ -29,7 +29,8 @@ fn matches(document: &Value, schema: &Value, value: &Value, place: &str) -> Resu
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    if !types.contains(&own) && !(own == "integer" && types.contains(&"number")) {
+    let fits = types.contains(&own) || (own == "integer" && types.contains(&"number"));
+    if !fits {
         return Err(format!("{place}: {value} is no {types:?}"));
     }
     if let Some(choices) = schema["enum"].as_array()

@@ -81,6 +81,9 @@ async fn bodies_have_a_limit() {
     let send =
         |length: usize| server.client.post(format!("{}/size", server.url)).body(vec![b'x'; length]).send();
     assert_eq!(answer(send(1000).await.unwrap()).await.is(200), 1000);
+    let (roomy, _) = self::server(|_| {}).await;
+    let large = roomy.client.post(format!("{}/size", roomy.url)).body(vec![b'x'; 5 << 20]).send().await;
+    assert_eq!(answer(large.unwrap()).await.is(200), 5 << 20, "no other limit stands before this one");
     assert_eq!(answer(send(1001).await.unwrap()).await.is(413)["error"]["code"], "body_too_large");
     // Of unknown length, it is read until it is too long.
     let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();

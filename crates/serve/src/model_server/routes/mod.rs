@@ -53,7 +53,6 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 /// All routes of a server; `/openapi.json` describes the others.
-#[must_use]
 pub fn router(server: ModelServer) -> Router {
     let (router, _) = routes().split_for_parts();
     let document = openapi();
