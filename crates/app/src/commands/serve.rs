@@ -138,11 +138,13 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 fn connect(backends: &BackendsFile, instance: &Instance, clock: &Clock) -> Result<Fleet, Failure> {
-    let record: Record = Arc::new(|timed| {
+    let names: Vec<String> = instance.models.iter().map(|model| model.name.clone()).collect();
+    let record: Record = Arc::new(move |timed| {
+        let name = &names[timed.model.index()];
         let what = if timed.load { "loaded" } else { "unloaded" };
-        tracing::info!("model {} on GPU {}: {what} in {:.2} s", timed.model.0, timed.gpus, timed.seconds);
-        let name = if timed.load { "gswarm_load_seconds" } else { "gswarm_unload_seconds" };
-        metrics::histogram!(name).record(timed.seconds);
+        tracing::info!("{name} on GPU {}: {what} in {:.2} s", timed.gpus, timed.seconds);
+        let measure = if timed.load { "gswarm_load_seconds" } else { "gswarm_unload_seconds" };
+        metrics::histogram!(measure, "model" => name.clone()).record(timed.seconds);
     });
     config::fleet(backends, instance, clock, &record).map_err(|faults| live::faulty(&faults))
 }

@@ -3,7 +3,9 @@
 mod check;
 mod examples;
 mod explain;
+mod front;
 mod generate;
+mod kills;
 mod live;
 mod model_server;
 mod models;

@@ -9,15 +9,20 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A server that does not outlive its test.
-struct Running {
+pub struct Running {
     child: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Running {
     /// Starts it, and reads its address from the first line of its output.
     fn start(place: &Place, flags: &str) -> Running {
-        let mut command = place.command(&format!("model-server --port 0 {flags}"));
+        Running::of(place, &format!("model-server --port 0 {flags}"))
+    }
+
+    /// The same for any server.
+    pub fn of(place: &Place, line: &str) -> Running {
+        let mut command = place.command(line);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).env_remove("HF_ENDPOINT");
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -26,13 +31,13 @@ impl Running {
         Running { child, url }
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
     }
 
     /// Its exit code and all that it wrote to standard error.
-    fn end(mut self) -> (i32, String) {
+    pub fn end(mut self) -> (i32, String) {
         let start = Instant::now();
         let status = loop {
             match self.child.try_wait().unwrap() {
@@ -54,12 +59,12 @@ impl Drop for Running {
     }
 }
 
-fn client() -> reqwest::Client {
+pub fn client() -> reqwest::Client {
     gswarm_serve::guard::install_crypto();
     reqwest::Client::builder().timeout(LIMIT).build().unwrap()
 }
 
-async fn post(url: &str, path: &str, body: Value) -> (u16, Value) {
+pub async fn post(url: &str, path: &str, body: Value) -> (u16, Value) {
     let answer = client().post(format!("{url}{path}")).json(&body).send().await.unwrap();
     (answer.status().as_u16(), answer.json().await.unwrap())
 }

@@ -11,9 +11,20 @@ fn commands(page: &str) -> Vec<String> {
 fn the_commands_of_the_readme_work_in_their_order() {
     let (place, lines) = (Place::new(), commands("README.md"));
     assert!(lines.len() >= 4, "{lines:?}");
+    // The commands are written for the folder of the repository.
+    std::os::unix::fs::symlink(root().join("examples"), place.path("examples")).unwrap();
     for line in lines {
         place.run(&line).code(0);
     }
+    // What it promises of the live runs is seen in their logs.
+    let switches = |policy: &str| {
+        let log = place.read(&format!("live-{policy}/{policy}_execution_log.json"));
+        let log: serde_json::Value = serde_json::from_str(&log).unwrap();
+        log["summary"]["model_switches"].as_u64().unwrap()
+    };
+    assert!(switches("planned") * 5 < switches("baseline"));
+    let results = place.read("live-planned/planned_results.jsonl");
+    assert!(results.lines().count() == 24 && results.contains("\"text\""), "real text came back");
 }
 
 /// The page shows what commands print (`$ gswarm ...` and the text below it), after those of its first block. What has

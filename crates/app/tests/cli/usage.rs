@@ -48,12 +48,13 @@ fn missing_files_are_named() {
 }
 
 #[test]
-fn live_runs_need_servers() {
+fn live_runs_need_servers_or_models() {
     let place = Place::with_work("simple", 1);
     let line = format!("run --policy baseline {}", inputs("work"));
-    place.run(&format!("{line} --simulate true")).code(2).says("needs to know its servers");
-    place.run(&format!("{line} --simulate")).code(2).says("--backends");
-    assert_eq!(place.names(), ["work"]);
+    place.run(&format!("{line} --simulate true")).code(2).says("serves models from a folder");
+    place.run("models init --dir models --name llm-small").code(0);
+    place.run(&format!("{line} --simulate")).code(2).says("there is no model").says("--backends");
+    assert_eq!(place.names(), ["models", "work"]);
     place.run(&format!("{line} --simulate false --quiet")).code(0);
 }
 

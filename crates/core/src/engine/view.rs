@@ -131,6 +131,13 @@ impl<'a> View<'a> {
         self.engine.gpus[gpu].load.is_some()
     }
 
+    /// The model whose load goes on there.
+    #[must_use]
+    pub fn being_loaded(&self, gpu: GpuId) -> Option<ModelId> {
+        let lead = self.engine.gpus[gpu].load?;
+        self.engine.loads[lead].as_ref().map(|load| load.model)
+    }
+
     /// Whether a replica executes there, or waits there for its load.
     #[must_use]
     pub fn is_running(&self, gpu: GpuId) -> bool {

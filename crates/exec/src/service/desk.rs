@@ -130,12 +130,12 @@ impl Desk {
                 let model = &instance.models[instance.model_of(task)].name;
                 self.told.tell(|| {
                     json!({"type": "node.started", "request": request.as_deref(), "node": node,
-                           "model": model, "gpus": gpus.to_string()})
+                           "model": model, "gpus": numbers(gpus)})
                 });
             }
             Decision::Load { model, gpus, .. } => {
                 let model = &instance.models[model].name;
-                self.told.tell(|| json!({"type": "load.ahead", "model": model, "gpus": gpus.to_string()}));
+                self.told.tell(|| json!({"type": "load.ahead", "model": model, "gpus": numbers(gpus)}));
             }
             Decision::Wake { .. } => {}
         }
@@ -159,7 +159,7 @@ impl Desk {
                 json!({"type": "node.failed", "request": request.as_deref(), "node": node, "why": why})
             }
             Event::Loaded(lead) => {
-                let model = view.resident(lead).map(|model| &view.instance().models[model].name);
+                let model = view.being_loaded(lead).map(|model| &view.instance().models[model].name);
                 json!({"type": "load.ended", "gpu": lead.0, "model": model})
             }
             Event::LoadFailed(lead) => json!({"type": "load.failed", "gpu": lead.0, "why": why}),
@@ -223,7 +223,8 @@ impl Book for Desk {
         match event {
             Event::Finished(task) => self.touched.push(instance.request_of(task)),
             Event::Loaded(lead) => {
-                let model = view.resident(lead).map_or("", |model| &instance.models[model].name).to_owned();
+                let model =
+                    view.being_loaded(lead).map_or("", |model| &instance.models[model].name).to_owned();
                 metrics::counter!("gswarm_loads_total", "model" => model).increment(1);
             }
             Event::LoadFailed(_) => metrics::counter!("gswarm_failed_loads_total").increment(1),
@@ -278,6 +279,11 @@ impl Outputs for NodeOutputs<'_> {
 pub(super) fn is_complete(view: &View<'_>, instance: &Instance, request: RequestId) -> bool {
     let done = |task| view.state(task) == gswarm_core::engine::TaskState::Done;
     instance.tasks_of(request).all(done)
+}
+
+/// GPUs by number, for programs.
+pub(super) fn numbers(gpus: gswarm_core::Gpus) -> Vec<u32> {
+    gpus.iter().map(|gpu| gpu.0).collect()
 }
 
 pub(super) fn unix_micros() -> i64 {

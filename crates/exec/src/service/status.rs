@@ -1,6 +1,6 @@
 //! How things stand: who waits for what, and why; what is on the GPUs.
 
-use super::desk::{Desk, Open, Whose};
+use super::desk::{Desk, Open, Whose, numbers};
 use crate::drive::Machine;
 use gswarm_core::engine::{TaskState, View};
 use gswarm_core::{GpuId, ModelId, RequestId, TaskId, Time};
@@ -30,7 +30,7 @@ impl Standing<'_> {
     pub fn backends(&self) -> Value {
         let now = self.machine.clock.now();
         let backends = self.machine.backends().map(|(name, gpus, down)| {
-            json!({"name": name, "gpus": gpus.to_string(), "up": down.is_none(),
+            json!({"name": name, "gpus": numbers(gpus), "up": down.is_none(),
                    "down_seconds": down.map(|since| now.since(since).seconds())})
         });
         backends.collect()
@@ -175,7 +175,9 @@ impl Standing<'_> {
                 many => format!("all {many} replicas of it are busy; the first is free in {next:.1} s or so"),
             };
         }
-        if let Some(gpus) = windows().find(|gpus| gpus.iter().any(|gpu| view.resident(gpu) == Some(model))) {
+        if let Some(gpus) =
+            windows().find(|gpus| gpus.iter().any(|gpu| view.being_loaded(gpu) == Some(model)))
+        {
             let left = soonest(Some(free_at(gpus)));
             return format!("the model is being loaded on GPU {gpus}, for another {left:.1} s or so");
         }

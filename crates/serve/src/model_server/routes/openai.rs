@@ -73,7 +73,7 @@ pub(super) async fn completions(
         n: request.n.unwrap_or(1),
     };
     let call = Call::begin(&server, &request.model, prompts, sampling, echo).await?;
-    let head = Head::new("cmpl-", &request.model, &call.instance);
+    let head = Head::new("cmpl-", &call.instance);
     if request.stream == Some(true) {
         let usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
         return Ok(stream::completion(head, call, usage).into_response());
@@ -117,7 +117,7 @@ pub(super) async fn chat(
         n: request.n.unwrap_or(1),
     };
     let call = Call::begin(&server, &request.model, vec![Prompt::Chat(messages)], sampling, false).await?;
-    let head = Head::new("chatcmpl-", &request.model, &call.instance);
+    let head = Head::new("chatcmpl-", &call.instance);
     if request.stream == Some(true) {
         let usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
         return Ok(stream::chat(head, call, usage).into_response());
@@ -174,7 +174,7 @@ pub(super) async fn embeddings(
     Ok(Json(EmbeddingList {
         object: "list".to_string(),
         data: done.vectors.into_iter().enumerate().map(embedding).collect(),
-        model: request.model,
+        model: instance.model.clone(),
         usage: Usage::new(done.tokens, 0),
         emulated: instance.is_emulated().then_some(true),
     }))
@@ -208,11 +208,11 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn new(prefix: &str, model: &str, instance: &Instance) -> Head {
+    fn new(prefix: &str, instance: &Instance) -> Head {
         Head {
             id: format!("{prefix}{:016x}", random()),
             created: Timestamp::now().as_second().unsigned_abs(),
-            model: model.to_string(),
+            model: instance.model.clone(),
             emulated: instance.is_emulated().then_some(true),
         }
     }
