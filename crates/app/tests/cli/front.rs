@@ -123,3 +123,52 @@ async fn what_was_accepted_is_done_however_often_the_process_is_killed() {
     server.signal("-TERM");
     assert_eq!(server.end().0, 0);
 }
+
+/// Real models behind the front door, in the same process: text as it is made, vectors, and more models than places.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_models_answer_as_they_go() {
+    let place = Place::new();
+    place.run("models init --dir models --name writer").code(0);
+    place.run("models init --dir models --name critic --seed 1").code(0);
+    place.run("models init --dir models --name finder --kind embedding").code(0);
+    std::os::unix::fs::symlink(crate::support::root().join("examples"), place.path("examples")).unwrap();
+    let server = Running::of(
+        &place,
+        "serve --config examples/live/config.yaml --gpus 1 --port 0 --max-collate-wait 1",
+    );
+    let url = server.url.clone();
+    let ask = |model: &str| json!({"model": model, "stream": true, "max_tokens": 6, "messages": [{"role": "user", "content": "hello"}]});
+    for model in ["writer", "critic", "writer"] {
+        let answer =
+            client().post(format!("{url}/v1/chat/completions")).json(&ask(model)).send().await.unwrap();
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        let text = answer.text().await.unwrap();
+        let chunks: Vec<Value> =
+            text.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
+        assert!(chunks.len() > 3 && text.trim_end().ends_with("data: [DONE]"), "{text}");
+        assert!(
+            chunks.iter().all(|chunk| chunk["model"] == model),
+            "it is called what it was asked for as: {text}"
+        );
+    }
+    let (status, vectors) =
+        post(&url, "/v1/embeddings", json!({"model": "finder", "input": ["a", "b"]})).await;
+    assert_eq!((status, vectors["data"].as_array().map(Vec::len)), (200, Some(2)), "{vectors}");
+    // What a server says is wrong with a request reaches whoever made it.
+    let wrong = json!({"model": "writer", "messages": [{"role": "nobody", "content": "x"}]});
+    let (status, said) = post(&url, "/v1/chat/completions", wrong).await;
+    assert!(status == 400 && said["error"]["message"].is_string(), "{status} {said}");
+    // Whoever goes away leaves nothing behind.
+    let long = json!({"model": "writer", "stream": true, "max_tokens": 400, "messages": [{"role": "user", "content": "x"}]});
+    let mut answer = client().post(format!("{url}/v1/chat/completions")).json(&long).send().await.unwrap();
+    assert!(answer.chunk().await.unwrap().is_some());
+    drop(answer);
+    let begun = std::time::Instant::now();
+    while get(&url, "/v1/queue").await.1["open"] != 0 {
+        assert!(begun.elapsed().as_secs() < 60, "the call goes on");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    server.signal("-TERM");
+    let (code, told) = server.end();
+    assert_eq!(code, 0, "{told}");
+}

@@ -1,0 +1,188 @@
+//! What the front door adds to a call, and what waiting requests take.
+//!
+//! `cargo bench --bench front`. A server that answers at once is called a thousand times a second, directly and through
+//! `gswarm serve`, in turns; then ten thousand calls wait for a model that takes its time.
+
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::time::MissedTickBehavior;
+
+const RATE: u64 = 1000;
+const SECONDS: u64 = 5;
+const ROUNDS: u32 = 3;
+const WAITING: usize = 10_000;
+
+const CONFIG: &str = "
+models:
+  m: {name: M, memory_gb: 1, gpus_required: 1, load_time_seconds: 0.1, inference_time_mean: 0.001, type: llm,
+      batching: {max_batch: 256, slowdown: [[1, 1.0], [256, 1.0]]}}
+  slow: {name: S, memory_gb: 1, gpus_required: 1, load_time_seconds: 0.1, inference_time_mean: 3600, type: llm}
+workflows:
+  w: {name: w, nodes: [{id: a, model: m}], edges: []}
+cluster: {gpus: 2}
+";
+
+fn main() {
+    if std::env::args().any(|arg| arg == "--list") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
+    runtime.block_on(async {
+        added().await;
+        waiting().await;
+    });
+}
+
+/// A server that answers at once.
+async fn at_once() -> String {
+    let models = || async { Json(json!({"object": "list", "data": [{"id": "m"}, {"id": "slow"}]})) };
+    let answer = |_: Json<Value>| async {
+        Json(
+            json!({"object": "chat.completion", "choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}}]}),
+        )
+    };
+    let router = Router::new().route("/v1/models", get(models)).route("/v1/chat/completions", post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+/// The front door as a process.
+struct Door {
+    child: Child,
+    url: String,
+}
+
+impl Door {
+    fn open(folder: &std::path::Path, backends: &str) -> Door {
+        std::fs::write(folder.join("config.yaml"), CONFIG).expect("a file");
+        std::fs::write(folder.join("servers.yaml"), backends).expect("a file");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gswarm"))
+            .args([
+                "serve",
+                "--config",
+                "config.yaml",
+                "--backends",
+                "servers.yaml",
+                "--port",
+                "0",
+                "--quiet",
+            ])
+            .args(["--max-requests", "20000", "--request-timeout", "3600"])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("its output");
+        BufReader::new(out).read_line(&mut line).expect("its address");
+        Door { child, url: line.trim().trim_start_matches("Listening on ").to_owned() }
+    }
+
+    /// Most memory that it has had, in MiB.
+    fn peak(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<f64>().ok());
+        kib.unwrap_or(f64::NAN) / 1024.0
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn added() {
+    let server = at_once().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let door = Door::open(folder.path(), &format!("backends: [{{kind: openai, url: \"{server}\"}}]"));
+    // Both are warm before anything counts.
+    calls(&door.url, 200, 1).await;
+    calls(&server, 200, 1).await;
+    let (mut direct, mut through) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        direct.extend(calls(&server, RATE, SECONDS).await);
+        through.extend(calls(&door.url, RATE, SECONDS).await);
+    }
+    let (direct, through) = (Spread::of(direct), Spread::of(through));
+    println!(
+        "{RATE} calls/s, directly: P50 {:.2} ms, P99 {:.2} ms ({} calls)",
+        direct.p50, direct.p99, direct.count
+    );
+    println!("{RATE} calls/s, through the front door: P50 {:.2} ms, P99 {:.2} ms", through.p50, through.p99);
+    println!("added: P50 {:.2} ms, P99 {:.2} ms", through.p50 - direct.p50, through.p99 - direct.p99);
+}
+
+struct Spread {
+    count: usize,
+    p50: f64,
+    p99: f64,
+}
+
+impl Spread {
+    fn of(mut times: Vec<f64>) -> Spread {
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
+        Spread { count: times.len(), p50: at(0.5), p99: at(0.99) }
+    }
+}
+
+/// Calls at a steady pace, whatever the answers do; the seconds that each took from when it was due.
+async fn calls(url: &str, rate: u64, seconds: u64) -> Vec<f64> {
+    let client = reqwest::Client::builder().build().expect("a client");
+    let mut ticks = tokio::time::interval(Duration::from_micros(1_000_000 / rate));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut calls = Vec::new();
+    for _ in 0..rate * seconds {
+        let due: Instant = ticks.tick().await.into();
+        let request =
+            client.post(format!("{url}/v1/chat/completions")).json(&json!({"model": "m", "messages": []}));
+        calls.push(tokio::spawn(async move {
+            let answer = request.send().await.expect("an answer");
+            assert!(answer.status().is_success());
+            let _ = answer.bytes().await.expect("all of it");
+            due.elapsed().as_secs_f64()
+        }));
+    }
+    let mut times = Vec::new();
+    for call in calls {
+        times.push(call.await.expect("it ends"));
+    }
+    times
+}
+
+/// Calls of a model that takes an hour: all but the first two wait.
+async fn waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let door = Door::open(folder.path(), "backends: [{kind: emulated}]");
+    let client = reqwest::Client::builder().build().expect("a client");
+    let before = door.peak();
+    let mut waiting = Vec::new();
+    for at in 0..WAITING {
+        let request = client.post(format!("{}/v1/chat/completions", door.url));
+        let request = request
+            .json(&json!({"model": "slow", "messages": [{"role": "user", "content": format!("call {at}")}]}));
+        waiting.push(tokio::spawn(request.send()));
+    }
+    let queue = format!("{}/v1/queue?limit=1", door.url);
+    let begun = Instant::now();
+    let open = loop {
+        let answer = client.get(&queue).send().await.expect("an answer");
+        let queue: Value = answer.json().await.expect("JSON");
+        let open = queue["open"].as_u64().unwrap_or(0) as usize;
+        if open >= WAITING || begun.elapsed() > Duration::from_secs(60) {
+            break open;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    println!("{open} requests wait in {:.0} MiB ({before:.0} MiB with none)", door.peak());
+    waiting.into_iter().for_each(|call| call.abort());
+}
