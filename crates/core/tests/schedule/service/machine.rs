@@ -212,7 +212,11 @@ impl Machine {
             let instance = self.engine.view().instance();
             self.batches[lead].leave(at, task, &instance.models[instance.model_of(task)].slowdown);
             self.ended += 1;
-            return Some(if self.ended % FAILS == 0 { Event::Failed(task) } else { Event::Finished(task) });
+            return Some(if self.ended.is_multiple_of(FAILS) {
+                Event::Failed(task)
+            } else {
+                Event::Finished(task)
+            });
         }
         self.agenda.pop().map(|Reverse((_, event, _))| event)
     }
