@@ -1,11 +1,12 @@
 //! The OpenAI API: each call is a request of one node, scheduled among all others.
 
+use super::extract::Named;
 use super::{Front, Shared};
 use crate::fault::Fault;
 use crate::openai::{ChatCompletion, ChatRequest, CompletionRequest, EmbeddingRequest, ModelCard, ModelList};
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gswarm_core::ModelId;
@@ -28,7 +29,7 @@ pub(super) async fn models(State(front): State<Shared>) -> Json<ModelList> {
 /// One of them.
 #[utoipa::path(get, path = "/v1/models/{model}", params(("model" = String, Path)),
     responses((status = 200, body = ModelCard), (status = 404)))]
-pub(super) async fn model(State(front): State<Shared>, Path(model): Path<String>) -> Response {
+pub(super) async fn model(State(front): State<Shared>, Named(model): Named) -> Response {
     match front.client.model(&model) {
         Some(_) => Json(card(&front, &model)).into_response(),
         None => unknown(&front.client, &model).openai(),

@@ -2,6 +2,7 @@
 //! workflows, each request scheduled among all others.
 
 mod calls;
+mod extract;
 mod views;
 mod workflows;
 

@@ -1,9 +1,10 @@
 //! How things stand, for people and for programs: the queue, the GPUs, what happens, and numbers.
 
 use super::Shared;
+use super::extract::Params;
 use crate::fault::Fault;
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -29,7 +30,7 @@ fn stopping() -> Response {
 
 /// Who waits, for what, and why.
 #[utoipa::path(get, path = "/v1/queue", params(Page), responses((status = 200, body = Object), (status = 503)))]
-pub(super) async fn queue(State(front): State<Shared>, Query(page): Query<Page>) -> Response {
+pub(super) async fn queue(State(front): State<Shared>, Params(page): Params<Page>) -> Response {
     let (from, limit) = (page.from.unwrap_or(0), page.limit.unwrap_or(100).min(1000));
     let queue = front.client.ask(move |standing| standing.queue(from, limit)).await;
     queue.map_or_else(stopping, |queue| Json(queue).into_response())

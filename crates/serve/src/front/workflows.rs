@@ -1,11 +1,12 @@
 //! Workflows: requests that are accepted, written down, and done, whatever happens meanwhile.
 
 use super::calls::refused;
+use super::extract::{Named, Params};
 use super::{Front, Shared};
 use crate::fault::Fault;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gswarm_core::input::{RequestSpec, Source, WorkflowSpec, read_requests};
@@ -69,7 +70,7 @@ pub(super) async fn list(State(front): State<Shared>) -> Json<Value> {
               (status = 400), (status = 404), (status = 409), (status = 429), (status = 503)))]
 pub(super) async fn submit(
     State(front): State<Shared>,
-    Path(workflow): Path<String>,
+    Named(workflow): Named,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
@@ -178,7 +179,7 @@ pub(super) struct HowMany {
 
 /// The requests that were submitted last.
 #[utoipa::path(get, path = "/v1/requests", params(HowMany), responses((status = 200, body = Object), (status = 400)))]
-pub(super) async fn latest(State(front): State<Shared>, Query(many): Query<HowMany>) -> Response {
+pub(super) async fn latest(State(front): State<Shared>, Params(many): Params<HowMany>) -> Response {
     let records = front.client.records.clone();
     let limit = many.limit.unwrap_or(100).min(1000);
     match reading(move || records.latest(limit)).await {
@@ -190,7 +191,7 @@ pub(super) async fn latest(State(front): State<Shared>, Query(many): Query<HowMa
 /// Where a request stands, and why.
 #[utoipa::path(get, path = "/v1/requests/{request}", params(("request" = String, Path)),
     responses((status = 200, body = Object), (status = 404)))]
-pub(super) async fn status(State(front): State<Shared>, Path(request): Path<String>) -> Response {
+pub(super) async fn status(State(front): State<Shared>, Named(request): Named) -> Response {
     let name = request.clone();
     let open = front.client.ask(move |standing| standing.request(&name)).await.flatten();
     if let Some(mut found) = open {
@@ -227,8 +228,8 @@ pub(super) struct Patience {
     responses((status = 200, body = Object), (status = 202, body = Object), (status = 400), (status = 404)))]
 pub(super) async fn result(
     State(front): State<Shared>,
-    Path(request): Path<String>,
-    Query(patience): Query<Patience>,
+    Named(request): Named,
+    Params(patience): Params<Patience>,
 ) -> Response {
     let wait = patience.wait.unwrap_or(0.0);
     if !(0.0..=LONGEST_WAIT).contains(&wait) {
@@ -248,7 +249,7 @@ const LONGEST_WAIT: f64 = 300.0;
 /// Takes a request back. What has been done stays written down.
 #[utoipa::path(delete, path = "/v1/requests/{request}", params(("request" = String, Path)),
     responses((status = 200, body = Object), (status = 404), (status = 409)))]
-pub(super) async fn cancel(State(front): State<Shared>, Path(request): Path<String>) -> Response {
+pub(super) async fn cancel(State(front): State<Shared>, Named(request): Named) -> Response {
     if front.client.cancel(request.clone()).await {
         return Json(json!({"request_id": request, "status": "cancelled"})).into_response();
     }
