@@ -128,6 +128,12 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
 pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(Outcome, Finished), Failure> {
     let LiveJob { scenario, instance, settings, job, .. } = *live;
     let mut policy = policy(live)?;
+    if live.shown {
+        // Servers that do not answer and loads that fail are told as they happen.
+        let lines = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
+        let lines = lines.with_target(false).with_ansi(false).without_time().with_writer(std::io::stderr);
+        let _ = lines.try_init();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -194,6 +200,9 @@ fn failed(error: LiveError) -> Failure {
         )
         .hint("`gswarm resume FOLDER` goes on where it stopped"),
         LiveError::Rejected { .. } => Failure::new(Code::Internal, error.to_string()),
+        LiveError::Journal(error) => Failure::input(error.to_string()).hint(
+            "is the disk full? What has been done is kept: make room, and `gswarm resume FOLDER` goes on",
+        ),
         other => Failure::new(Code::FailedRequests, other.to_string())
             .hint("what has been done is kept: `gswarm resume FOLDER` goes on when the servers are there"),
     }

@@ -37,6 +37,16 @@ pub enum JournalError {
     /// It is of another version of this program, or not a journal.
     #[error("the journal has version {0}, and this program reads version {VERSION}")]
     Version(i64),
+    /// What was accepted does not fit the configuration any more.
+    #[error("{count} requests that were accepted do not fit this configuration, `{first}` first: {why}")]
+    OtherConfiguration {
+        /// How many.
+        count: usize,
+        /// One of them.
+        first: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// What it holds makes no sense.
     #[error("the journal is damaged: {0}")]
     Damaged(String),

@@ -192,6 +192,10 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::input("--backends is for live runs, and this is an estimate")
             .hint("add --simulate true to run on these servers, or leave --backends away"));
     }
+    if args.simulate && (args.faults.fail_rate > 0.0 || !args.faults.lose_gpu.is_empty()) {
+        return Err(Failure::input("--fail-rate and --lose-gpu are for estimates, and this is a live run")
+            .hint("leave them away: what fails in a live run fails by itself"));
+    }
     let shown = !args.quiet && !args.json;
     let reading = Phase::new("reading the inputs", shown);
     let inputs = Inputs::read(&args.input)?;

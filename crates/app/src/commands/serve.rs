@@ -14,7 +14,7 @@ use gswarm_core::{Instance, Span};
 use gswarm_exec::backend::Record;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config::{self, BackendsFile};
-use gswarm_exec::drive::Patience;
+use gswarm_exec::drive::{LiveError, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
 use gswarm_exec::service::{Client, Limits, Service, with_direct_workflows};
@@ -131,6 +131,13 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
                     "--drain-timeout gives them more time; accepted requests are kept for the next start",
                 ))
             }
+            Err(LiveError::Journal(error)) => Err(Failure::input(format!(
+                "{}: {error}",
+                args.state.display()
+            ))
+            .hint(
+                "is the disk full? What was accepted is kept: make room, and start again to go on with it",
+            )),
             Err(error) => Err(Failure::new(Code::Internal, error.to_string())
                 .hint("accepted requests are kept: start again to go on with them")),
         }
@@ -170,6 +177,9 @@ fn begin(
             JournalError::InUse => {
                 failure.hint("another `gswarm serve` uses this folder: give --state another one")
             }
+            JournalError::OtherConfiguration { .. } => failure.hint(
+                "start with the configuration that they were accepted under, or give --state another folder",
+            ),
             _ => failure,
         }
     })

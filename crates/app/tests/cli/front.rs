@@ -67,6 +67,11 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
         message.contains("no node `sing`") && message.contains("`high`"),
         "all faults at once: {message}"
     );
+    assert_eq!(post(&url, path, json!({"workflow_id": "other"})).await.0, 400);
+    assert_eq!(post(&url, path, json!({"request_id": "x".repeat(300)})).await.0, 400);
+    let plain = client().post(format!("{url}{path}")).header("content-type", "text/plain").body("{}");
+    assert_eq!(plain.send().await.unwrap().status(), 415, "what any page in a browser could send is refused");
+    assert_eq!(get(&url, "/v1/requests/one/result?wait=abc").await.0, 400);
     let (status, result) = get(&url, "/v1/requests/one/result?wait=60").await;
     assert_eq!((status, &result["status"]), (200, &json!("completed")), "{result}");
     assert_eq!(result["outputs"]["paint"]["image"]["call"], "one/paint");
@@ -120,6 +125,16 @@ async fn what_was_accepted_is_done_however_often_the_process_is_killed() {
         .run("serve --config config.yaml --backends servers.yaml --port 0 --state state")
         .code(2)
         .says("--state");
+    assert_eq!(post(&server.url, path, json!({"request_id": "last"})).await.0, 202);
+    server.signal("-KILL");
+    server.end();
+    // A configuration that no longer has the workflow does not cost what was accepted under the old one.
+    place.write("other.yaml", &CONFIG.replace("  picture:", "  painting:"));
+    let other = "serve --config other.yaml --backends servers.yaml --port 0 --state state";
+    place.run(other).code(2).says("do not fit this configuration").says("--state");
+    let server = serve(&place);
+    let (_, result) = get(&server.url, "/v1/requests/last/result?wait=60").await;
+    assert_eq!(result["status"], "completed", "{result}");
     server.signal("-TERM");
     assert_eq!(server.end().0, 0);
 }

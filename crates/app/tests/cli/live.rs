@@ -108,11 +108,13 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
     place.run(&live("baseline", "out").replace("--simulate true ", "")).code(2).says("--simulate true");
 }
 
-/// A server with OpenAI's interface, as small as one can be: it repeats what it is asked, and every seventh time fails.
+/// A server with OpenAI's interface, as small as one can be: it repeats what it is asked, and every seventh time fails, but
+/// never twice over the same.
 fn echo_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
+        let mut failed = std::collections::BTreeSet::new();
         for (number, stream) in listener.incoming().enumerate() {
             let Ok(mut stream) = stream else { continue };
             let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -129,7 +131,7 @@ fn echo_server() -> String {
             let (status, answer) = if head.starts_with("GET /v1/models") {
                 let names = ["writer", "thinker", "painter"];
                 (200, serde_json::json!({"data": names.map(|name| serde_json::json!({"id": name}))}))
-            } else if number % 7 == 3 {
+            } else if number % 7 == 3 && failed.insert(body.to_string()) {
                 (500, serde_json::json!({"error": "not today"}))
             } else {
                 let text = format!("{} was asked", body["model"].as_str().unwrap());
@@ -182,4 +184,35 @@ fn all_faults_of_the_servers_are_told_at_once_and_a_token_that_is_missing_is_one
         "backends: [{kind: openai, url: 'http://localhost:1', token_env: GSWARM_NO_SUCH_TOKEN}]",
     );
     place.run(&live("baseline", "out")).code(2).says("GSWARM_NO_SUCH_TOKEN");
+}
+
+/// Nobody answers, and still the run hears that it is to stop, and says what is wrong.
+#[test]
+fn a_run_that_waits_for_servers_stops_when_it_is_told_to() {
+    let place = Place::with_work("simple", 3);
+    // A port that was free a moment ago, and that nobody listens on.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    place.write("servers.yaml", &format!("backends: [{{kind: openai, url: 'http://127.0.0.1:{port}'}}]"));
+    let mut child =
+        place.command(&live("baseline", "out")).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let (begun, mut said) = (Instant::now(), String::new());
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    while !said.contains("is out") {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60) && lines.read_line(&mut said).unwrap() > 0,
+            "{said}"
+        );
+    }
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(begun.elapsed() < Duration::from_secs(60), "it goes on"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    lines.read_to_string(&mut said).unwrap();
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains("gswarm resume out"), "{said}");
 }

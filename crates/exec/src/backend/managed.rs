@@ -170,12 +170,10 @@ impl<A: Api + 'static> Managed<A> {
 
     /// What went wrong with a load: whether the model does not fit at all.
     fn judged(&self, replica: Replica, error: BackendError) -> BackendError {
-        let said = error.to_string();
-        let lacks_memory = matches!(error, BackendError::DoesNotFit(_))
-            || matches!(error, BackendError::Failed(_) | BackendError::Refused(_)) && speaks_of_memory(&said);
-        if !lacks_memory {
+        if !lacks_memory(&error) {
             return error;
         }
+        let said = error.to_string();
         let others = self.held_beside(replica);
         let gb = self.served[replica.model.index()].memory_gb;
         let why = format!("it takes {gb} GB by the configuration, on {} GPU: {said}", replica.gpus.count);
@@ -258,7 +256,14 @@ impl<A: Api + 'static> Backend for Managed<A> {
         if slot.handle.is_none() {
             let since = Instant::now();
             let mut attempt = Attempt::new(self, epoch);
-            let brought = self.bring(replica, &attempt).await;
+            let mut brought = self.bring(replica, &attempt).await;
+            // Something that nobody knows of may be in the way, left by a server that fell and came back: the server is
+            // swept and asked once more before it is believed that a model does not fit.
+            if brought.as_ref().is_err_and(lacks_memory) && !self.held_beside(replica) {
+                attempt = Attempt::new(self, epoch);
+                self.sweep().await?;
+                brought = self.bring(replica, &attempt).await;
+            }
             slot.handle = Some(brought.map_err(|error| self.judged(replica, error))?);
             attempt.went_well = true;
             self.tell(replica, true, since);
@@ -375,6 +380,14 @@ impl Drop for Sweeping<'_> {
         if !self.is_done {
             self.is_dirty.store(true, Ordering::SeqCst);
         }
+    }
+}
+
+fn lacks_memory(error: &BackendError) -> bool {
+    match error {
+        BackendError::DoesNotFit(_) => true,
+        BackendError::Failed(why) | BackendError::Refused(why) => speaks_of_memory(why),
+        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A batch, or a stream that is known beforehand, from its first request to its last.
 
-use super::machine::{Book, Machine, Trouble};
+use super::machine::{Book, Happening, Machine, Trouble};
 use super::{Failure, LiveError, Patience};
 use crate::call::{Outputs, call_of, named};
 use crate::clock::Clock;
@@ -74,7 +74,13 @@ impl<'i> Live<'i> {
             self.machine.step(Vec::new(), policy)?;
         }
         while !self.machine.engine.is_done() {
-            let happened = self.wait().await?;
+            let Some(happened) = self.wait_a_while().await? else {
+                // Nothing happens, perhaps because no backend answers: whoever watches may want to stop.
+                if !watch(&self.machine.engine.view()) {
+                    return Err(LiveError::Interrupted { left: self.machine.engine.open_tasks() });
+                }
+                continue;
+            };
             // Woken for nothing, by a moment that nobody waits for any more: the policy is not asked.
             if happened.is_empty() {
                 self.machine.act();
@@ -90,8 +96,19 @@ impl<'i> Live<'i> {
         Ok(Finished { log: engine.into_log(), outputs: book.outputs.0, failures: book.failures })
     }
 
+    /// The same, with an end under the real clock; under the virtual one there is nobody who could get impatient.
+    async fn wait_a_while(&mut self) -> Result<Option<Vec<Happening>>, LiveError> {
+        if let Clock::Virtual(_) = self.machine.clock {
+            return self.wait().await.map(Some);
+        }
+        match tokio::time::timeout(A_WHILE, self.wait()).await {
+            Ok(happened) => happened.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Waits until something happens, and takes in everything that has happened by then.
-    async fn wait(&mut self) -> Result<Vec<super::machine::Happening>, LiveError> {
+    async fn wait(&mut self) -> Result<Vec<Happening>, LiveError> {
         let arrival = self.arrivals.front().map_or(Time::NEVER, |&(at, _)| at);
         let gives_up = self.machine.abandoned_since().map(|since| since + self.patience.without_backends);
         let gives_up = gives_up.unwrap_or(Time::NEVER);
@@ -112,6 +129,9 @@ impl<'i> Live<'i> {
         Ok(happened)
     }
 }
+
+/// How long a run that is asked to stop may take to hear it.
+const A_WHILE: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// What the tasks wrote.
 #[derive(Default)]

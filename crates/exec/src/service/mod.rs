@@ -121,9 +121,7 @@ impl Service {
             stops_at: None,
             pruned_at: Time::ZERO,
         };
-        for request in left {
-            service.take_up(request)?;
-        }
+        service.take_up_all(left)?;
         service.prune()?;
         service.machine.book.ledger.commit()?;
         Ok((service, client))
@@ -332,16 +330,31 @@ impl Service {
         }
     }
 
-    /// A request that an earlier service has accepted and not ended.
-    fn take_up(&mut self, left: Left) -> Result<(), JournalError> {
+    /// The requests that an earlier service has accepted and not ended. Where the configuration has changed so that some no
+    /// longer fit, nothing is touched: what was accepted is not given up behind anybody's back.
+    fn take_up_all(&mut self, left: Vec<Left>) -> Result<(), JournalError> {
+        let mut fits = Vec::new();
+        let mut wrong: Option<(usize, String, String)> = None;
+        for request in left {
+            let source = Source { name: &request.id, bytes: request.body.as_bytes() };
+            let reading = read_requests(&self.machine.book.scenario, source, Mode::Offline);
+            match reading.scenario.and_then(|mut scenario| scenario.requests.pop()) {
+                Some(spec) => fits.push((request, spec)),
+                None => {
+                    let why = reading.diagnostics.first().map_or(String::new(), |one| one.message.clone());
+                    wrong.get_or_insert((0, request.id, why)).0 += 1;
+                }
+            }
+        }
+        if let Some((count, first, why)) = wrong {
+            return Err(JournalError::OtherConfiguration { count, first, why });
+        }
+        fits.into_iter().for_each(|(request, spec)| self.take_up(request, spec));
+        Ok(())
+    }
+
+    fn take_up(&mut self, left: Left, spec: RequestSpec) {
         let name = left.id.clone();
-        let source = Source { name: &name, bytes: left.body.as_bytes() };
-        let reading = read_requests(&self.machine.book.scenario, source, Mode::Offline);
-        let spec = reading.scenario.and_then(|mut scenario| scenario.requests.pop());
-        let Some(spec) = spec else {
-            let why = "the configuration has changed, and it no longer fits";
-            return self.machine.book.ledger.end(&name, Ending::Failed, unix_micros(), Some(why));
-        };
         let waited = Span((unix_micros() - left.accepted).max(0) as u64);
         let deadline = spec.deadline.map(|deadline| Span(deadline.0.saturating_sub(waited.0).max(1)));
         let new = self.new_request(&spec, Time::ZERO, deadline);
@@ -358,7 +371,6 @@ impl Service {
             }
         }
         self.machine.book.touched.push(id);
-        Ok(())
     }
 
     fn close_what_ended(&mut self) -> Result<(), JournalError> {

@@ -49,7 +49,7 @@ fn card(front: &Front, id: &str) -> ModelCard {
 /// A chat.
 #[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest,
     responses((status = 200, body = ChatCompletion, description = "or server-sent events, with `stream`"),
-              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/chat/completions", &headers, &body).await
 }
@@ -57,7 +57,7 @@ pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: 
 /// A text to be continued.
 #[utoipa::path(post, path = "/v1/completions", request_body = CompletionRequest,
     responses((status = 200, description = "as the OpenAI API answers"),
-              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/completions", &headers, &body).await
 }
@@ -65,7 +65,7 @@ pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap,
 /// Texts to be embedded.
 #[utoipa::path(post, path = "/v1/embeddings", request_body = EmbeddingRequest,
     responses((status = 200, description = "as the OpenAI API answers"),
-              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn embeddings(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/embeddings", &headers, &body).await
 }
@@ -73,7 +73,7 @@ pub(super) async fn embeddings(State(front): State<Shared>, headers: HeaderMap, 
 /// A picture to be made.
 #[utoipa::path(post, path = "/v1/images/generations", request_body = Object,
     responses((status = 200, description = "as the OpenAI API answers"),
-              (status = 400), (status = 404), (status = 429), (status = 502), (status = 503), (status = 504)))]
+              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn images(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/images/generations", &headers, &body).await
 }
@@ -91,6 +91,7 @@ async fn admitted(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Ticket, Fault> {
+    crate::openai::says_json(headers)?;
     let body: Map<String, Value> = crate::openai::parse(body)?;
     let model = asked_for(&front.client, &body)?;
     if let Some(stream) = body.get("stream").filter(|stream| !stream.is_boolean() && !stream.is_null()) {

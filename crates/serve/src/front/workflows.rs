@@ -67,7 +67,7 @@ pub(super) async fn list(State(front): State<Shared>) -> Json<Value> {
 #[utoipa::path(post, path = "/v1/workflows/{workflow}/requests", params(("workflow" = String, Path)),
     request_body = Submission,
     responses((status = 202, body = Object), (status = 200, description = "it was accepted before", body = Object),
-              (status = 400), (status = 404), (status = 409), (status = 429), (status = 503)))]
+              (status = 400), (status = 404), (status = 409), (status = 415), (status = 429), (status = 503)))]
 pub(super) async fn submit(
     State(front): State<Shared>,
     Named(workflow): Named,
@@ -93,8 +93,14 @@ async fn accepted(
         let message = format!("there is no workflow `{shown}`; there are: {}", names.join(", "));
         return Err(Fault::not_found("workflow_not_found", message));
     }
-    let mut fields: Map<String, Value> =
-        if body.iter().all(u8::is_ascii_whitespace) { Map::new() } else { crate::openai::parse(body)? };
+    crate::openai::says_json(headers)?;
+    let mut fields: Map<String, Value> = crate::openai::parse(body)?;
+    if let Some(other) = fields.get("workflow_id").filter(|&other| other != workflow) {
+        return Err(Fault::param(
+            "workflow_id",
+            format!("the address says `{workflow}`, and the body {other}"),
+        ));
+    }
     let key = headers.get("idempotency-key").and_then(|value| value.to_str().ok());
     if let Some(key) = key {
         fields.entry("request_id").or_insert_with(|| Value::from(key));
@@ -106,17 +112,21 @@ async fn accepted(
     let text = Value::Object(fields).to_string();
     let (spec, warnings) = read(front, &text)?;
     fits(front, &spec)?;
+    if spec.id.chars().count() > LONGEST_NAME || spec.id.chars().any(char::is_control) {
+        let message = format!("request_id may have {LONGEST_NAME} characters, and no control characters");
+        return Err(Fault::param("request_id", message));
+    }
     let id = spec.id.clone();
-    let (status, warnings) = match front.client.submit(Arc::new(spec), text.clone()).await {
-        Ok(_) => (StatusCode::ACCEPTED, warnings),
+    let (status, state) = match front.client.submit(Arc::new(spec), text.clone()).await {
+        Ok(_) => (StatusCode::ACCEPTED, Value::from("accepted")),
         // The same request again, after an answer that was lost, is no fault.
         Err(Refusal::Taken) if was_sent(front, &id).await?.is_some_and(|sent| sent == text) => {
-            (StatusCode::OK, warnings)
+            (StatusCode::OK, record(front, &id).await?["status"].take())
         }
         Err(refusal) => return Err(refused(&refusal)),
     };
     let url = format!("/v1/requests/{}", escaped(&id));
-    let body = json!({"request_id": id, "status": "accepted", "url": url, "result_url": format!("{url}/result"),
+    let body = json!({"request_id": id, "status": state, "url": url, "result_url": format!("{url}/result"),
                       "warnings": warnings});
     Ok((status, [(header::LOCATION, url)], Json(body)).into_response())
 }
@@ -244,6 +254,8 @@ pub(super) async fn result(
     }
 }
 
+/// The longest name of a request, in characters: it has to fit into an address.
+const LONGEST_NAME: usize = 256;
 const LONGEST_WAIT: f64 = 300.0;
 
 /// Takes a request back. What has been done stays written down.

@@ -4,7 +4,7 @@ use crate::fault::{Fault, OpenAiFault};
 use crate::guard::JSON_ONLY;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 /// What is read from JSON, checked by [`Check`], and answered in the manner of the OpenAI API where it is wrong.
@@ -30,12 +30,18 @@ impl<T: DeserializeOwned + Check, S: Send + Sync> FromRequest<S> for Body<T> {
 
 /// The bytes of a body that says that it is JSON.
 pub(crate) async fn json_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Fault> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if kind != "application/json" && !(kind.starts_with("application/") && kind.ends_with("+json")) {
-        return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", JSON_ONLY));
-    }
+    says_json(request.headers())?;
     Bytes::from_request(request, state).await.map_err(|error| Fault::invalid(error.to_string()))
+}
+
+/// That a body says that it is JSON. Without this any page in a browser could send one.
+pub(crate) fn says_json(headers: &HeaderMap) -> Result<(), Fault> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
+        return Ok(());
+    }
+    Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", JSON_ONLY))
 }
 
 /// A value from JSON; what is wrong is said with the path of the field that it is wrong with.

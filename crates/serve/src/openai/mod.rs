@@ -11,7 +11,7 @@ mod models;
 mod sampling;
 
 pub use body::{Body, Check, parse};
-pub(crate) use body::{json_bytes, within};
+pub(crate) use body::{json_bytes, says_json, within};
 pub use chat::*;
 pub use completions::*;
 pub use embeddings::*;
