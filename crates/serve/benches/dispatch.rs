@@ -1,7 +1,7 @@
 //! How fast a live run is where the servers take no time: node executions a second, through the journal, and the time from
 //! the end of a node to the start of the next in a chain. With Ray as the peer where there is one.
 //!
-//! `cargo bench --bench dispatch`; `cargo xtask ray` puts Ray where this finds it.
+//! `cargo bench --bench dispatch`. Ray is found in `target/ray`: `python3 -m venv target/ray && target/ray/bin/pip install ray`.
 
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
@@ -81,7 +81,9 @@ fn peer() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let python = root.join("target/ray/bin/python");
     if !python.exists() {
-        println!("Ray is not there: `cargo xtask ray` installs it for the comparison");
+        println!(
+            "Ray is not there: make a virtual environment target/ray and install ray into it to compare"
+        );
         return;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/ray_peer.py");
