@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use utoipa::{IntoParams, ToSchema};
 
-/// A request of a workflow, as it is submitted.
+/// A request of a workflow, as it is submitted: for the document. It is read like a file of requests, with the same checks.
 #[derive(Deserialize, Serialize, ToSchema)]
 pub(super) struct Submission {
     /// What it is to be called; chosen here where nothing is said. The same name and the same content again is the same
