@@ -3,6 +3,7 @@
 //! One SQLite file. What the engine is told and what the policy decides is written in the order in which it happens, and
 //! reading it back into an engine gives the state at the moment of the kill.
 
+use crate::writer::{Writer, level};
 use gswarm_core::engine::{Decision, Event};
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -76,8 +77,7 @@ pub enum Durability {
 
 /// A journal that is being written.
 pub struct Journal {
-    db: Connection,
-    open: bool,
+    db: Writer,
 }
 
 impl Journal {
@@ -87,7 +87,7 @@ impl Journal {
         durability: Durability,
         meta: &[(&str, &[u8])],
     ) -> Result<Journal, JournalError> {
-        let journal = Journal { db: connect(path, durability)?, open: false };
+        let journal = Journal { db: connect(path, durability)? };
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version != 0 {
             return Err(JournalError::Taken);
@@ -104,7 +104,7 @@ impl Journal {
 
     /// Opens a journal to go on with it.
     pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
-        let journal = Journal { db: connect(path, durability)?, open: false };
+        let journal = Journal { db: connect(path, durability)? };
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
             VERSION => Ok(journal),
@@ -121,7 +121,7 @@ impl Journal {
 
     /// Writes one of those things anew.
     pub fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), JournalError> {
-        self.begin()?;
+        self.db.begin()?;
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", params![key, value])?;
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Journal {
     pub fn append(&mut self, at: Time, entry: Entry, note: Option<&str>) -> Result<(), JournalError> {
         // A wake-up changes nothing that is not asked for again.
         let Some((kind, [a, b, c, d])) = encode(entry) else { return Ok(()) };
-        self.begin()?;
+        self.db.begin()?;
         let sql = "INSERT INTO entries (at, kind, a, b, c, d, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         self.db.prepare_cached(sql)?.execute(params![at.0 as i64, kind, a, b, c, d, note])?;
         Ok(())
@@ -177,7 +177,7 @@ impl Journal {
 
     /// Writes what a task gave. It is there exactly once, however often the task was tried.
     pub fn output(&mut self, task: TaskId, value: &Map<String, Value>) -> Result<(), JournalError> {
-        self.begin()?;
+        self.db.begin()?;
         let text = serde_json::to_string(value).map_err(|error| JournalError::Damaged(error.to_string()))?;
         let sql = "INSERT OR REPLACE INTO outputs VALUES (?1, ?2)";
         self.db.prepare_cached(sql)?.execute(params![task.0, text])?;
@@ -186,21 +186,11 @@ impl Journal {
 
     /// Everything since the last commit counts, or nothing of it.
     pub fn commit(&mut self) -> Result<(), JournalError> {
-        if std::mem::take(&mut self.open) {
-            self.db.prepare_cached("COMMIT")?.execute([])?;
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self) -> Result<(), JournalError> {
-        if !std::mem::replace(&mut self.open, true) {
-            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        }
-        Ok(())
+        self.db.commit()
     }
 }
 
-fn connect(path: &Path, durability: Durability) -> Result<Connection, JournalError> {
+fn connect(path: &Path, durability: Durability) -> Result<Writer, JournalError> {
     let db = Connection::open(path)?;
     let busy = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => JournalError::InUse,
@@ -209,14 +199,9 @@ fn connect(path: &Path, durability: Durability) -> Result<Connection, JournalErr
     // One process at a time: the lock is taken with the first write and kept until the end.
     db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(busy)?;
     db.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
-    let level = match durability {
-        Durability::Process => "NORMAL",
-        Durability::Machine => "FULL",
-    };
-    db.pragma_update(None, "synchronous", level).map_err(busy)?;
+    db.pragma_update(None, "synchronous", level(durability)).map_err(busy)?;
     db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(busy)?;
-    db.set_prepared_statement_cache_capacity(32);
-    Ok(db)
+    Ok(Writer::new(db))
 }
 
 const NOBODY: u32 = u32::MAX;

@@ -11,3 +11,4 @@ pub mod journal;
 pub mod keeper;
 pub mod service;
 pub mod work;
+mod writer;

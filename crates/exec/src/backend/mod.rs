@@ -2,6 +2,7 @@
 
 mod api;
 mod command;
+mod company;
 mod connect;
 mod emulated;
 mod gswarm;
@@ -15,8 +16,10 @@ mod process;
 mod sleepers;
 
 pub use api::{Record, Tier, Timed};
+pub use company::Company;
 pub use connect::connect;
 pub use emulated::Emulated;
+pub use http::escaped;
 
 use crate::call::Call;
 use crate::work::{Forward, Relay};

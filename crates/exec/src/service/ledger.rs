@@ -4,6 +4,7 @@
 //! again; a node that has finished is not.
 
 use crate::journal::{Durability, JournalError};
+use crate::writer::{Writer, level};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -63,8 +64,7 @@ pub struct Left {
 
 /// The ledger, for the one that writes it.
 pub struct Ledger {
-    db: Connection,
-    open: bool,
+    db: Writer,
     /// Held as long as the ledger is.
     _lock: std::fs::File,
 }
@@ -78,9 +78,7 @@ impl Ledger {
         lock.try_lock().map_err(|_| JournalError::InUse)?;
         let db = Connection::open(folder.join(FILE))?;
         db.pragma_update(None, "journal_mode", "WAL")?;
-        let level = if durability == Durability::Machine { "FULL" } else { "NORMAL" };
-        db.pragma_update(None, "synchronous", level)?;
-        db.set_prepared_statement_cache_capacity(32);
+        db.pragma_update(None, "synchronous", level(durability))?;
         let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
             0 => {
@@ -89,7 +87,7 @@ impl Ledger {
             VERSION => {}
             other => return Err(JournalError::Version(other)),
         }
-        Ok(Ledger { db, open: false, _lock: lock })
+        Ok(Ledger { db: Writer::new(db), _lock: lock })
     }
 
     /// What had been accepted and had not ended, oldest first.
@@ -113,7 +111,7 @@ impl Ledger {
 
     /// Writes a request down. `false` where there is one of this name.
     pub fn accept(&mut self, id: &str, workflow: &str, body: &str, at: i64) -> Result<bool, JournalError> {
-        self.begin()?;
+        self.db.begin()?;
         let sql =
             "INSERT INTO requests (id, workflow, body, accepted, status) VALUES (?1, ?2, ?3, ?4, 'open')
                    ON CONFLICT (id) DO NOTHING";
@@ -122,7 +120,7 @@ impl Ledger {
 
     /// What a node wrote. It is there exactly once, however often the node was tried.
     pub fn output(&mut self, id: &str, node: &str, value: &Map<String, Value>) -> Result<(), JournalError> {
-        self.begin()?;
+        self.db.begin()?;
         let text = serde_json::to_string(value).map_err(|error| JournalError::Damaged(error.to_string()))?;
         let sql = "INSERT OR REPLACE INTO outputs VALUES (?1, ?2, ?3)";
         self.db.prepare_cached(sql)?.execute(params![id, node, text])?;
@@ -131,7 +129,7 @@ impl Ledger {
 
     /// Why an attempt at a node failed.
     pub fn failure(&mut self, id: &str, node: &str, at: i64, why: &str) -> Result<(), JournalError> {
-        self.begin()?;
+        self.db.begin()?;
         let sql = "INSERT INTO failures VALUES (?1, ?2, ?3, ?4)";
         self.db.prepare_cached(sql)?.execute(params![id, node, at, why])?;
         Ok(())
@@ -139,7 +137,7 @@ impl Ledger {
 
     /// A request has ended.
     pub fn end(&mut self, id: &str, ending: Ending, at: i64, why: Option<&str>) -> Result<(), JournalError> {
-        self.begin()?;
+        self.db.begin()?;
         let sql = "UPDATE requests SET ended = ?2, status = ?3, why = ?4 WHERE id = ?1";
         self.db.prepare_cached(sql)?.execute(params![id, at, ending.name(), why])?;
         Ok(())
@@ -147,7 +145,7 @@ impl Ledger {
 
     /// Forgets what ended before a moment.
     pub fn prune(&mut self, before: i64) -> Result<usize, JournalError> {
-        self.begin()?;
+        self.db.begin()?;
         let ended = "SELECT id FROM requests WHERE ended < ?1";
         for table in ["outputs", "failures"] {
             let sql = format!("DELETE FROM {table} WHERE request IN ({ended})");
@@ -158,17 +156,7 @@ impl Ledger {
 
     /// Everything since the last commit counts, or nothing of it.
     pub fn commit(&mut self) -> Result<(), JournalError> {
-        if std::mem::take(&mut self.open) {
-            self.db.prepare_cached("COMMIT")?.execute([])?;
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self) -> Result<(), JournalError> {
-        if !std::mem::replace(&mut self.open, true) {
-            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        }
-        Ok(())
+        self.db.commit()
     }
 }
 

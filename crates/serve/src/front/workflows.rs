@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gswarm_core::input::{RequestSpec, Source, WorkflowSpec, read_requests};
 use gswarm_core::instance::Mode;
+use gswarm_exec::backend::escaped;
 use gswarm_exec::service::Refusal;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -170,14 +171,6 @@ async fn reading<T: Send + 'static>(
 
 fn fresh_name() -> String {
     format!("req-{:016x}", rand::rng().random::<u64>())
-}
-
-/// As a part of a path.
-fn escaped(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 /// How many.

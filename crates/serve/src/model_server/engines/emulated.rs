@@ -4,16 +4,16 @@ use super::{AbortOnDrop, Busy, Forecast, Generation, Kind, Outcome, Work, fault}
 use crate::fault::Fault;
 use gswarm_core::cost::slowdown_table;
 use gswarm_core::input::{ClusterSpec, ModelSpec};
-use gswarm_core::sim::Sharing;
 use gswarm_core::{Span, Time};
+use gswarm_exec::backend::Company;
 use gswarm_exec::clock::Clock;
 use gswarm_infer::{Error, Event, FinishReason, Finished, GenerateRequest, Prompt};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Most tokens that an emulated model writes.
 const MAX_TOKENS: usize = 1 << 17;
@@ -148,9 +148,7 @@ pub struct Emulated {
     places: Arc<Semaphore>,
     inside: AtomicUsize,
     most: usize,
-    sharing: Mutex<Sharing<u64>>,
-    /// Counts the changes: whoever waits for an end reckons again after each.
-    changes: watch::Sender<u64>,
+    company: Company,
 }
 
 impl Emulated {
@@ -162,8 +160,7 @@ impl Emulated {
             places: Arc::new(Semaphore::new(places)),
             most: places + max_waiting,
             inside: AtomicUsize::new(0),
-            sharing: Mutex::default(),
-            changes: watch::Sender::new(0),
+            company: Company::new(clock.clone(), model.slowdown.clone()),
             model,
             clock,
         })
@@ -213,7 +210,7 @@ impl Emulated {
                     |piece: usize| (tokens * piece / pieces, alone.seconds * piece as f64 / pieces as f64);
                 let ((from, began), (to, ends)) = (until(piece), until(piece + 1));
                 let work = Span(Span::from_seconds(ends).0 - Span::from_seconds(began).0);
-                ticket.instance.share(work).await;
+                ticket.instance.company.share(work).await;
                 if piece == 0 {
                     first = clock.now();
                 }
@@ -244,62 +241,13 @@ impl Emulated {
         let ticket = Ticket::take(self)?;
         let start = self.clock.now();
         let _place = ticket.place().await.map_err(|()| fault(Error::Stopped))?;
-        self.share(Span::from_seconds(alone.seconds)).await;
+        self.company.share(Span::from_seconds(alone.seconds)).await;
         let vectors = match work {
             Work::Embed(texts) => texts.iter().map(|text| stand_in(text)).collect(),
             _ => Vec::new(),
         };
         let seconds = (self.clock.now() - start).seconds();
         Ok(Outcome { vectors, tokens: alone.prompt_tokens.unwrap_or(0), seconds })
-    }
-
-    /// Takes as long as this much work takes in the company that there is.
-    async fn share(&self, work: Span) {
-        let slowdown = &self.model.slowdown;
-        let mut changes = self.changes.subscribe();
-        let member = Member::join(self, work);
-        loop {
-            changes.mark_unchanged();
-            let next = locked(&self.sharing).next_end(slowdown);
-            let (at, first) = next.unwrap_or((Time::NEVER, member.id));
-            if first != member.id {
-                let _ = changes.changed().await;
-                continue;
-            }
-            tokio::select! {
-                biased;
-                _ = changes.changed() => {}
-                () = self.clock.sleep_until(at) => return,
-            }
-        }
-    }
-}
-
-/// A call among those that share an instance; it leaves when it is dropped, whether it has ended or was cancelled.
-struct Member<'s> {
-    id: u64,
-    instance: &'s Emulated,
-}
-
-impl<'s> Member<'s> {
-    fn join(instance: &'s Emulated, work: Span) -> Member<'s> {
-        let mut id = 0;
-        instance.changes.send_modify(|changes| {
-            *changes += 1;
-            id = *changes;
-        });
-        locked(&instance.sharing).join(instance.clock.now(), id, work, &instance.model.slowdown);
-        // Those who were told of the change before it was made look again.
-        instance.changes.send_modify(|changes| *changes += 1);
-        Member { id, instance }
-    }
-}
-
-impl Drop for Member<'_> {
-    fn drop(&mut self) {
-        let Emulated { sharing, clock, model, changes, .. } = self.instance;
-        locked(sharing).leave(clock.now(), self.id, &model.slowdown);
-        changes.send_modify(|changes| *changes += 1);
     }
 }
 
@@ -326,10 +274,6 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         self.instance.inside.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn between(start: Time, end: Time) -> Duration {
