@@ -1,0 +1,1 @@
+//! Run times learned from hardware and from logs: profiles, workloads, predictors, and tasks scheduled by them.
