@@ -1,36 +1,45 @@
 """Lets most generated requests name what is there: without it they would all end at 404."""
 
+import json
 import os
 import zlib
 
 import schemathesis
 
-MODELS = os.environ["GSWARM_MODELS"].split(",")
-INSTANCES = os.environ["GSWARM_INSTANCES"].split(",")
+THERE = json.loads(os.environ["GSWARM_THERE"])
+# The names that requests have for it.
+KINDS = {
+    "model": "model", "model_name": "model", "instance_id": "instance", "workflow": "workflow", "request": "request",
+}
 
 
-def choose(list_, value):
-    """One of the list, or nothing in a quarter of the cases; the same for the same value."""
-    number = zlib.crc32(repr(value).encode("utf-8", "replace"))
-    return list_[number // 4 % len(list_)] if number % 4 else None
+def name_what_is_there(values):
+    """Names one that is there, but in a quarter of the cases; the same for the same value."""
+    for key, kind in KINDS.items():
+        if isinstance(values.get(key), str) and kind in THERE:
+            number = zlib.crc32(repr(values[key]).encode("utf-8", "replace"))
+            if number % 4:
+                values[key] = THERE[kind][number // 4 % len(THERE[kind])]
 
 
 @schemathesis.hook
 def map_path_parameters(context, path_parameters):
     # Those that are to stay are not deleted; the ids that are generated for that are nobody's.
-    if path_parameters and "instance_id" in path_parameters and context.operation.method != "delete":
-        chosen = choose(INSTANCES, path_parameters["instance_id"])
-        if chosen:
-            path_parameters["instance_id"] = chosen
+    if path_parameters and context.operation.method != "delete":
+        name_what_is_there(path_parameters)
     return path_parameters
+
+
+@schemathesis.hook
+def map_query(context, query):
+    # A minute's wait for something that never ends is as it should be, and takes a minute.
+    if isinstance(query, dict) and isinstance(query.get("wait"), (int, float)) and 1 < query["wait"] <= 300:
+        query["wait"] = 0.1
+    return query
 
 
 @schemathesis.hook
 def map_body(context, body):
     if isinstance(body, dict) and not context.operation.path.endswith("/offload"):
-        for key in ("model", "model_name"):
-            if isinstance(body.get(key), str):
-                body[key] = choose(MODELS, body[key]) or body[key]
-        if isinstance(body.get("instance_id"), str):
-            body["instance_id"] = choose(INSTANCES, body["instance_id"]) or body["instance_id"]
+        name_what_is_there(body)
     return body

@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz-http`: generated requests against the model server, by schemathesis from its own document.
+//! `cargo xtask fuzz-http`: generated requests against the model server and the front door, by schemathesis from
+//! their own documents.
 
 use crate::tools::{cargo, root, succeed};
 use std::fs;
@@ -25,7 +26,7 @@ impl Drop for Server {
     }
 }
 
-/// Builds and starts a server, sends it so many requests, and sees it end as it should.
+/// Builds and starts each server in turn, sends it so many requests, and sees it end as it should.
 pub fn fuzz(args: &[String]) -> Result<(), String> {
     let cases = match args {
         [] => CASES,
@@ -43,13 +44,18 @@ pub fn fuzz(args: &[String]) -> Result<(), String> {
         }
     };
     succeed(Command::new(&program).args(["models", "init", "--force", "--dir"]).arg(folder.join("models")))?;
-    let (mut server, url) = start(&program, &folder)?;
-    let script = root().join("xtask/fuzz/run.py");
-    let sent = succeed(Command::new(python).arg(script).args([&url, &cases.to_string()]).arg(&folder));
-    succeed(Command::new("kill").args(["-TERM", &server.0.id().to_string()]))?;
-    let ended = server.0.wait().map_err(|error| error.to_string())?;
-    sent?;
-    if ended.success() { Ok(()) } else { Err(format!("the server ended with {ended}")) }
+    for server in [model_server(&program, &folder), front_door(&program, &folder)?] {
+        let (mut server, url) = start(server)?;
+        let script = root().join("xtask/fuzz/run.py");
+        let sent = succeed(Command::new(&python).arg(script).args([&url, &cases.to_string()]).arg(&folder));
+        succeed(Command::new("kill").args(["-TERM", &server.0.id().to_string()]))?;
+        let ended = server.0.wait().map_err(|error| error.to_string())?;
+        sent?;
+        if !ended.success() {
+            return Err(format!("the server ended with {ended}"));
+        }
+    }
+    Ok(())
 }
 
 /// A Python of its own, with what is needed in it.
@@ -66,12 +72,31 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// The server, and its address. Short answers and fast emulation: what matters here is the requests.
-fn start(program: &Path, folder: &Path) -> Result<(Server, String), String> {
+/// Short answers and fast emulation: what matters here is the requests.
+fn model_server(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(["model-server", "--port", "0", "--quiet", "--max-context", "48", "--max-instances", "24"]);
     command.args(["--speed", "1000000", "--emulate"]).arg(root().join("examples/text_to_image/config.yaml"));
     command.arg("--models").arg(folder.join("models")).env_remove("HF_ENDPOINT");
+    command
+}
+
+fn front_door(program: &Path, folder: &Path) -> Result<Command, String> {
+    let (backends, state) = (folder.join("servers.yaml"), folder.join("state"));
+    fs::write(&backends, "backends: [{kind: emulated, speed: 1000000}]\n")
+        .map_err(|error| error.to_string())?;
+    if state.exists() {
+        fs::remove_dir_all(&state).map_err(|error| error.to_string())?;
+    }
+    let mut command = Command::new(program);
+    command.args(["serve", "--port", "0", "--gpus", "4", "--config"]);
+    command.arg(root().join("examples/text_to_image/config.yaml")).arg("--backends").arg(backends);
+    command.arg("--state").arg(state);
+    Ok(command)
+}
+
+/// The server, and its address.
+fn start(mut command: Command) -> Result<(Server, String), String> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut server = Server(child.map_err(|error| format!("cannot start the server: {error}"))?);
     let out = server.0.stdout.take().ok_or("the server has no output")?;

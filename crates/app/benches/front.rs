@@ -30,6 +30,7 @@ fn main() {
     if std::env::args().any(|arg| arg == "--list") {
         return;
     }
+    gswarm_serve::guard::install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
     runtime.block_on(async {
         added().await;

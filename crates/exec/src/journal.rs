@@ -48,6 +48,9 @@ pub enum JournalError {
         /// What is wrong with it.
         why: String,
     },
+    /// Its folder cannot be used.
+    #[error("it cannot be kept there: {0}")]
+    Folder(std::io::Error),
     /// What it holds makes no sense.
     #[error("the journal is damaged: {0}")]
     Damaged(String),
@@ -242,4 +245,26 @@ fn decode(kind: i64, [a, b, c, d]: [u32; 4]) -> Result<Entry, JournalError> {
         }),
         other => return Err(JournalError::Damaged(format!("there is an entry of kind {other}"))),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A GPU that is lost has a note too, and its number is no task's.
+    #[test]
+    fn failures_are_those_of_tasks() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(&folder.path().join("j"), Durability::Process, &[]).unwrap();
+        let entries = [
+            (Event::Lost(GpuId(3)), "it is gone"),
+            (Event::LoadFailed(GpuId(1)), "no room"),
+            (Event::Failed(TaskId(7)), "it fell over"),
+        ];
+        for (event, note) in entries {
+            journal.append(Time(5), Entry::Event(event), Some(note)).unwrap();
+        }
+        journal.commit().unwrap();
+        assert_eq!(journal.failures().unwrap(), [(Time(5), TaskId(7), "it fell over".to_owned())]);
+    }
 }

@@ -56,6 +56,17 @@ impl Weights {
         })
     }
 
+    /// What a folder holds, as far as can be told without reading the tensors: a file that is missing, damaged or cut off is
+    /// found here rather than at the first load.
+    pub(crate) fn inspect(folder: &Path) -> Result<ModelConfig> {
+        let config = ModelConfig::read(folder)?;
+        files::open(&folder.join("tokenizer.json"))?;
+        for path in tensor_files(folder)? {
+            open_tensors(&path)?;
+        }
+        Ok(config)
+    }
+
     /// What the model is.
     pub fn config(&self) -> &ModelConfig {
         &self.config
@@ -119,7 +130,8 @@ fn tensor_files(folder: &Path) -> Result<Vec<PathBuf>> {
     names.into_iter().map(path).collect()
 }
 
-fn read_tensors(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<()> {
+/// A file of tensors at the first of them, and what it says that it holds.
+fn open_tensors(path: &Path) -> Result<(File, Metadata)> {
     let (mut file, length) = files::open(path)?;
     let mut size = [0; 8];
     read_exact(&mut file, &mut size, path)?;
@@ -138,6 +150,11 @@ fn read_tensors(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<()
         let reason = format!("{found} bytes of tensors where its header promises {data}; is it cut off?");
         return Err(Error::invalid(path, reason));
     }
+    Ok((file, header))
+}
+
+fn read_tensors(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<()> {
+    let (mut file, header) = open_tensors(path)?;
     for name in header.offset_keys() {
         let Some(info) = header.info(&name) else { continue };
         let Some(dtype) = float_type(info.dtype) else {

@@ -89,7 +89,7 @@ impl Fault {
 
     /// In the form that callers of this path know.
     pub fn for_path(self, path: &str) -> Response {
-        if path.starts_with("/v1/") { self.openai() } else { self.envelope() }
+        if path.starts_with("/standalone") { self.envelope() } else { self.openai() }
     }
 
     fn detail(&self) -> ErrorDetail {

@@ -222,7 +222,8 @@ fn emulated(path: &Path, quiet: bool) -> Result<Scenario, Failure> {
 }
 
 fn token(path: &Path) -> Result<Secret, Failure> {
-    let bytes = files::read(path)?;
+    let made = format!("`openssl rand -hex 32 > {}` makes one", path.display());
+    let bytes = files::read(path).map_err(|failure| failure.hint(made))?;
     let text =
         String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is no text", path.display())))?;
     Ok(Secret::new(&text))

@@ -64,8 +64,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME", value_parser = objective_parser())]
     objective: Option<Objective>,
     /// Most requests that wait or run; more are answered with 429
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    max_open: usize,
+    #[arg(long, alias = "max_open", value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_open: u32,
     /// Attempts at a node or a call before it is given up
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: u32,
@@ -166,7 +166,7 @@ fn begin(
     let durability = if args.sync { Durability::Machine } else { Durability::Process };
     let patience = Patience { max_attempts: args.max_attempts, ..Patience::default() };
     let limits = Limits {
-        open: args.max_open,
+        open: args.max_open as usize,
         drain: Span::from_seconds(f64::from(args.listen.drain_timeout)),
         keep: (args.keep > 0.0).then(|| Span::from_seconds(args.keep * 86_400.0)),
     };
@@ -177,6 +177,7 @@ fn begin(
             JournalError::InUse => {
                 failure.hint("another `gswarm serve` uses this folder: give --state another one")
             }
+            JournalError::Folder(_) => failure.hint("--state names a folder that can be written to"),
             JournalError::OtherConfiguration { .. } => failure.hint(
                 "start with the configuration that they were accepted under, or give --state another folder",
             ),

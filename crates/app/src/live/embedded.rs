@@ -18,11 +18,14 @@ pub fn backends(folder: &Path, scenario: &Scenario) -> Result<BackendsFile, Fail
     })?;
     let has = |name: &str| store.model(name).is_ok();
     let mut models = BTreeMap::new();
-    let mut missing = Vec::new();
+    let (mut missing, mut damaged) = (Vec::new(), Vec::new());
     for model in &scenario.models {
         let names = [Some(&model.id), model.base_model.as_ref()];
         match names.into_iter().flatten().find(|name| has(name)) {
             Some(name) => {
+                if let Err(error) = store.model(name).and_then(|model| model.config()) {
+                    damaged.push(error.to_string());
+                }
                 let at = ModelAt { name: Some(name.clone()), ..ModelAt::default() };
                 models.insert(model.id.clone(), at);
             }
@@ -33,6 +36,10 @@ pub fn backends(folder: &Path, scenario: &Scenario) -> Result<BackendsFile, Fail
         let place = folder.display();
         return Err(Failure::input(format!("there is no model {} in {place}", missing.join(", ")))
             .hint(format!("{make}; --models names another folder, and --backends other servers")));
+    }
+    if !damaged.is_empty() {
+        let found = format!("models that cannot be used: {}", damaged.join("; "));
+        return Err(Failure::input(found).hint("`gswarm models list` shows what is wrong with each"));
     }
     let spec = BackendSpec {
         name: Some("embedded".to_owned()),

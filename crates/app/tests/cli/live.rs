@@ -88,6 +88,33 @@ fn a_run_that_is_killed_goes_on_and_keeps_what_it_had() {
     }
 }
 
+/// A limit on the length of files is what a full disk is to those who write.
+#[test]
+fn a_full_disk_ends_the_run_and_nothing_is_lost() {
+    let place = with_servers(2000);
+    let mut limited = std::process::Command::new("sh");
+    let program = place.command(&live("baseline", "out"));
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 256; exec \"$@\"", "sh"]).arg(program.get_program());
+    limited.args(program.get_args()).current_dir(place.path("."));
+    let ended = limited.output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("disk full") && said.contains("gswarm resume out"), "{said}");
+    assert!(!place.path("out/baseline_execution_log.json").exists(), "nothing is half-written");
+    place.run("resume out --quiet").code(0);
+    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    assert_eq!(results(&place, "out/baseline_results.jsonl").len(), 12);
+}
+
+#[test]
+fn faults_that_are_made_up_are_for_estimates() {
+    let place = with_servers(2000);
+    for flag in ["--fail-rate 0.1", "--lose-gpu 1@5"] {
+        place.run(&format!("{} {flag}", live("baseline", "out"))).code(2).says("this is a live run");
+        assert!(!place.path("out").exists(), "{flag}");
+    }
+}
+
 #[test]
 fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
     let place = with_servers(1);

@@ -97,3 +97,29 @@ fn broken_models_are_listed_with_the_reason() {
     let list = listed(&place, "models list --dir models --json");
     assert!(list[0]["error"].as_str().unwrap().contains("config.json"));
 }
+
+const ONE_MODEL: &str = "
+models:
+  writer: {name: Writer, memory_gb: 0.01, gpus_required: 1, load_time_seconds: 1, inference_time_mean: 1}
+workflows:
+  w: {name: w, nodes: [{id: a, model: writer}], edges: []}
+cluster: {gpus: 1}
+";
+
+#[test]
+fn a_file_that_is_cut_off_is_found_before_anything_is_loaded() {
+    let place = Place::new();
+    place.run("models init --dir models --kind llm --name writer").code(0);
+    let tensors = place.path("models/writer/model.safetensors");
+    let whole = std::fs::read(&tensors).unwrap();
+    std::fs::write(&tensors, &whole[..whole.len() - 1]).unwrap();
+    place.run("models list --dir models").code(0).says("writer cannot be used").says("cut off");
+    place.write("config.yaml", ONE_MODEL);
+    place.write("requests.yaml", "requests: [{request_id: r, workflow_id: w}]");
+    let run =
+        "run --simulate true --policy baseline --config config.yaml --requests requests.yaml --models models";
+    place.run(run).code(2).says("models that cannot be used").says("cut off");
+    std::fs::write(&tensors, &whole).unwrap();
+    std::fs::remove_file(place.path("models/writer/tokenizer.json")).unwrap();
+    place.run("models list --dir models").code(0).says("tokenizer.json");
+}

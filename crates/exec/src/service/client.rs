@@ -129,10 +129,7 @@ impl Client {
         }
         (needs > has).then(|| {
             let (needs, has) = (needs as f64 / 1000.0, has as f64 / 1000.0);
-            format!(
-                "model `{}` needs {needs:.1} GB on each of its GPUs, and a GPU has {has:.1} GB",
-                spec.name
-            )
+            format!("model `{}` needs {needs} GB on each of its GPUs, and a GPU has {has} GB", spec.name)
         })
     }
 

@@ -72,9 +72,8 @@ pub struct Ledger {
 impl Ledger {
     /// Opens the ledger in a folder, or begins one.
     pub fn open(folder: &Path, durability: Durability) -> Result<Ledger, JournalError> {
-        let trouble = |error: std::io::Error| JournalError::Damaged(format!("{}: {error}", folder.display()));
-        std::fs::create_dir_all(folder).map_err(trouble)?;
-        let lock = std::fs::File::create(folder.join(LOCK)).map_err(trouble)?;
+        std::fs::create_dir_all(folder).map_err(JournalError::Folder)?;
+        let lock = std::fs::File::create(folder.join(LOCK)).map_err(JournalError::Folder)?;
         lock.try_lock().map_err(|_| JournalError::InUse)?;
         let db = Connection::open(folder.join(FILE))?;
         db.pragma_update(None, "journal_mode", "WAL")?;

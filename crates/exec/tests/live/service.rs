@@ -370,7 +370,7 @@ fn a_model_that_can_never_fit_is_said_so_with_the_sizes() {
     let (_service, client) =
         Service::begin(scenario, instance, fleet, clock, folder.path(), settings).unwrap();
     let why = |model: u32| client.cannot_run(ModelId(model));
-    assert_eq!(why(0).unwrap(), "model `writer` needs 14.0 GB on each of its GPUs, and a GPU has 10.0 GB");
+    assert_eq!(why(0).unwrap(), "model `writer` needs 14 GB on each of its GPUs, and a GPU has 10 GB");
     assert_eq!(why(1), None);
     assert_eq!(why(2).unwrap(), "model `judge` needs 2 consecutive GPUs, and the cluster has 1");
     let estimate = |tokens: u64| {

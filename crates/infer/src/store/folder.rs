@@ -3,6 +3,7 @@
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::weights::Weights;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::Read;
@@ -30,9 +31,9 @@ impl ModelFolder {
         &self.path
     }
 
-    /// What it is, and how large.
+    /// What it is, and how large; or what is wrong with its files, as far as can be told without reading the tensors.
     pub fn config(&self) -> Result<ModelConfig> {
-        ModelConfig::read(&self.path)
+        Weights::inspect(&self.path)
     }
 
     /// Its files, in the order of their names; hidden ones and folders are not the model's.

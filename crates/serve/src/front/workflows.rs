@@ -139,8 +139,17 @@ fn read(front: &Front, text: &str) -> Result<(RequestSpec, Vec<String>), Fault> 
     let said: Vec<String> = said.collect();
     match reading.scenario.and_then(|mut scenario| scenario.requests.pop()) {
         Some(spec) => Ok((spec, said)),
-        None => Err(Fault::invalid(said.join("; "))),
+        None => Err(Fault::invalid(shown(&said))),
     }
+}
+
+/// What is wrong with a request, in a message that somebody may still want to read.
+fn shown(faults: &[String]) -> String {
+    let mut text = faults[..faults.len().min(MOST_SHOWN)].join("; ");
+    if faults.len() > MOST_SHOWN {
+        text.push_str(&format!("; and {} more", faults.len() - MOST_SHOWN));
+    }
+    text
 }
 
 /// A workflow with a model that can never run here fails at once.
@@ -250,6 +259,8 @@ pub(super) async fn result(
 /// The longest name of a request, in characters: it has to fit into an address.
 const LONGEST_NAME: usize = 256;
 const LONGEST_WAIT: f64 = 300.0;
+/// Faults of a request that its answer tells.
+const MOST_SHOWN: usize = 50;
 
 /// Takes a request back. What has been done stays written down.
 #[utoipa::path(delete, path = "/v1/requests/{request}", params(("request" = String, Path)),

@@ -86,15 +86,17 @@ async fn checked(
     guard: &Guard,
     request: Request,
     path: &str,
-) -> Result<(Request, OwnedSemaphorePermit), Fault> {
+) -> Result<(Request, Option<OwnedSemaphorePermit>), Fault> {
     let headers = request.headers();
     if guard.local_names_only && headers.get(header::HOST).is_some_and(|host| !is_local(host.as_bytes())) {
         let message = "a server with no token answers only to this machine's own names";
         return Err(Fault::new(StatusCode::FORBIDDEN, "not_local", message));
     }
-    if let Some(token) = &guard.settings.token
-        && !guard.settings.open_paths.contains(&path)
-    {
+    // Whoever asks whether the server lives is told so, however many others keep it busy; what they send is not read.
+    if guard.settings.open_paths.contains(&path) {
+        return Ok((request.map(|_| Body::empty()), None));
+    }
+    if let Some(token) = &guard.settings.token {
         let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
         let given = given.and_then(|value| {
             let (scheme, rest) = value.split_at_checked(7)?;
@@ -114,7 +116,7 @@ async fn checked(
     let whole = timeout(limits.body_time, whole(body, limits.body_bytes)).await.map_err(|_| {
         Fault::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body did not come in time")
     })??;
-    Ok((Request::from_parts(parts, Body::from(whole)), permit))
+    Ok((Request::from_parts(parts, Body::from(whole)), Some(permit)))
 }
 
 /// The whole of a body, which the limits on its size and on the number of requests keep small enough to hold.
@@ -152,7 +154,7 @@ fn is_local(host: &[u8]) -> bool {
 /// A body that counts as a request until it has been sent.
 struct Held {
     body: Body,
-    _permit: OwnedSemaphorePermit,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl HttpBody for Held {

@@ -66,7 +66,7 @@ pub struct Settings {
     pub address: SocketAddr,
     /// What callers have to send as `Authorization: Bearer`; needed wherever others than this machine can call.
     pub token: Option<Secret>,
-    /// Paths that need no token: for those who only ask whether the server lives.
+    /// Paths that need no token and are always answered: for those who only ask whether the server lives.
     pub open_paths: &'static [&'static str],
     /// The certificate and its key, where connections are to be encrypted.
     pub tls: Option<TlsFiles>,

@@ -46,6 +46,6 @@ pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, StartError> {
         .map_err(|error| StartError::Tls(error.to_string()))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|error| certificate(error.to_string()))?;
+        .map_err(|error| certificate(format!("with the key {}: {error}", files.key.display())))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -138,7 +138,7 @@ async fn those_who_do_not_take_their_answer_are_let_go() {
     let said = first_line(&mut stream).await;
     assert!(said.contains("200"), "{said}");
     // The one place is free again though nobody has read the rest.
-    until("there is room again", || async { server.get("/health").await.status == 200 }).await;
+    until("there is room again", || async { server.get("/size").await.status != 503 }).await;
     drop(stream);
 }
 
@@ -158,14 +158,14 @@ async fn more_requests_than_there_is_room_for_are_told_to_come_back() {
     let (server, go) = server(|settings| settings.limits.requests = 1).await;
     let url = format!("{}/wait", server.url);
     let waiting = tokio::spawn(server.client.get(&url).send());
-    until("the first request is being answered", || async { server.get("/health").await.status == 503 })
-        .await;
-    let refused = server.client.get(format!("{}/health", server.url)).send().await.unwrap();
+    until("the first request is being answered", || async { server.get("/size").await.status == 503 }).await;
+    let refused = server.client.get(format!("{}/size", server.url)).send().await.unwrap();
     assert_eq!(refused.headers()["retry-after"], "1");
     assert_eq!(answer(refused).await.is(503)["error"]["code"], "too_many_requests");
+    assert_eq!(server.get("/health").await.status, 200, "that it lives can always be asked");
     go.notify_one();
     assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
-    until("there is room again", || async { server.get("/health").await.status == 200 }).await;
+    until("there is room again", || async { server.get("/size").await.status != 503 }).await;
 }
 
 #[tokio::test]
@@ -181,7 +181,8 @@ async fn every_fault_is_an_answer_in_json() {
     assert_eq!(panicked["error"]["type"], "server_error");
     assert!(!panicked.to_string().contains("on purpose"), "insides are not told");
     assert_eq!(server.get("/v1/nothing").await.is(404)["error"]["code"], "no_such_route");
-    let envelope = server.get("/nothing").await.is(404);
+    assert_eq!(server.get("/nothing").await.is(404)["error"]["code"], "no_such_route");
+    let envelope = server.get("/standalone/nothing").await.is(404);
     assert_eq!((&envelope["success"], &envelope["data"]), (&Value::Bool(false), &Value::Null));
     let wrong = server.client.request(Method::PUT, format!("{}/size", server.url)).send().await.unwrap();
     assert!(wrong.headers()["allow"].to_str().unwrap().contains("POST"));
@@ -222,7 +223,7 @@ async fn calls_that_are_being_answered_end_first() {
     let (mut server, go) = server(|settings| settings.limits.requests = 1).await;
     let (client, url) = (server.client.clone(), server.url.clone());
     let waiting = tokio::spawn(client.get(format!("{url}/wait")).send());
-    until("the call is being answered", || async { server.get("/health").await.status == 503 }).await;
+    until("the call is being answered", || async { server.get("/size").await.status == 503 }).await;
     server.tell_to_end();
     until("nobody new is let in", || async { TcpStream::connect(("127.0.0.1", server.port)).await.is_err() })
         .await;
@@ -239,7 +240,7 @@ async fn calls_that_do_not_end_are_cut_off() {
     })
     .await;
     let waiting = tokio::spawn(server.client.get(format!("{}/wait", server.url)).send());
-    until("the call is being answered", || async { server.get("/health").await.status == 503 }).await;
+    until("the call is being answered", || async { server.get("/size").await.status == 503 }).await;
     assert_eq!(server.end().await, Ended::CutOff);
     waiting.abort();
 }
