@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gswarm_core::Span;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 
 /// What is asked of a replica.
@@ -80,6 +81,8 @@ impl Forward {
             .find_map(|&name| answer.get(name).and_then(Value::as_str))
             .map_or_else(|| text_of(answer), str::to_owned);
         let model = self.body.get("model").cloned().unwrap_or_default();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (now, seconds) = (since.as_nanos(), since.as_secs());
         let mut whole = match self.path {
             "/v1/embeddings" => {
                 let embedding = answer.get("embedding").cloned().unwrap_or_else(|| json!([]));
@@ -90,11 +93,13 @@ impl Forward {
                 let part = if self.streams() { "delta" } else { "message" };
                 let object = if self.streams() { "chat.completion.chunk" } else { "chat.completion" };
                 let said = json!({"role": "assistant", "content": text});
-                json!({"object": object, "model": model,
-                       "choices": [{"index": 0, part: said, "finish_reason": "stop"}]})
+                json!({"id": format!("chatcmpl-{now:x}"), "object": object, "created": seconds, "model": model,
+                       "choices": [{"index": 0, part: said, "logprobs": null, "finish_reason": "stop"}]})
             }
-            _ => json!({"object": "text_completion", "model": model,
-                        "choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}),
+            _ => {
+                json!({"id": format!("cmpl-{now:x}"), "object": "text_completion", "created": seconds, "model": model,
+                        "choices": [{"index": 0, "text": text, "logprobs": null, "finish_reason": "stop"}]})
+            }
         };
         if let (Some(usage), Some(fields)) = (answer.get("usage"), whole.as_object_mut()) {
             fields.insert("usage".to_owned(), usage.clone());

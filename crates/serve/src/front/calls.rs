@@ -3,7 +3,10 @@
 use super::extract::Named;
 use super::{Front, Shared};
 use crate::fault::Fault;
-use crate::openai::{ChatCompletion, ChatRequest, CompletionRequest, EmbeddingRequest, ModelCard, ModelList};
+use crate::openai::{
+    ChatCompletion, ChatRequest, Completion, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
+    StreamEvent,
+};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -48,16 +51,18 @@ fn card(front: &Front, id: &str) -> ModelCard {
 
 /// A chat.
 #[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest,
-    responses((status = 200, body = ChatCompletion, description = "or server-sent events, with `stream`"),
-              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+    responses((status = 200, description = "server-sent events with `stream`",
+               content((ChatCompletion = "application/json"), (StreamEvent = "text/event-stream"))),
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/chat/completions", &headers, &body).await
 }
 
 /// A text to be continued.
 #[utoipa::path(post, path = "/v1/completions", request_body = CompletionRequest,
-    responses((status = 200, description = "as the OpenAI API answers"),
-              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+    responses((status = 200, description = "server-sent events with `stream`",
+               content((Completion = "application/json"), (StreamEvent = "text/event-stream"))),
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/completions", &headers, &body).await
 }
@@ -65,7 +70,7 @@ pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap,
 /// Texts to be embedded.
 #[utoipa::path(post, path = "/v1/embeddings", request_body = EmbeddingRequest,
     responses((status = 200, description = "as the OpenAI API answers"),
-              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn embeddings(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/embeddings", &headers, &body).await
 }
@@ -73,7 +78,7 @@ pub(super) async fn embeddings(State(front): State<Shared>, headers: HeaderMap, 
 /// A picture to be made.
 #[utoipa::path(post, path = "/v1/images/generations", request_body = Object,
     responses((status = 200, description = "as the OpenAI API answers"),
-              (status = 400), (status = 404), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn images(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/images/generations", &headers, &body).await
 }

@@ -258,6 +258,14 @@ pub struct AssistantMessage {
     pub content: Option<String>,
 }
 
+/// An event of a streamed answer.
+#[derive(Clone, Debug, ToSchema)]
+#[allow(dead_code, reason = "it only describes what is sent")]
+pub struct StreamEvent {
+    /// A piece of the answer as JSON, like a whole answer with a `delta` for its message; `[DONE]` at the end.
+    data: String,
+}
+
 /// A piece of a streamed answer.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ChatChunk {

@@ -43,7 +43,7 @@ pub(super) async fn models(State(server): State<ModelServer>) -> Json<ModelList>
 
 /// Continue texts
 #[utoipa::path(post, path = "/v1/completions", tag = "openai", request_body = CompletionRequest, responses(
-    (status = 200, content((Completion = "application/json"), (Completion = "text/event-stream"))),
+    (status = 200, content((Completion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
@@ -91,7 +91,7 @@ pub(super) async fn completions(
 
 /// Answer in a chat
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses(
-    (status = 200, content((ChatCompletion = "application/json"), (crate::openai::ChatChunk = "text/event-stream"))),
+    (status = 200, content((ChatCompletion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
