@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use gswarm_core::sim::Sharing;
 use gswarm_core::{Span, Time};
 use std::sync::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// Those who share a replica.
 pub struct Company {
@@ -13,6 +13,9 @@ pub struct Company {
     /// Slowdown per batch size in millionths; see [`gswarm_core::instance::Model::slowdown`].
     slowdown: Vec<u32>,
     sharing: Mutex<Sharing<u64>>,
+    /// The curve says how many there can be at once. A call that was cut off may still be leaving when the next one comes:
+    /// that one waits.
+    places: Semaphore,
     /// Counts the changes: whoever waits for an end reckons again after each.
     changes: watch::Sender<u64>,
 }
@@ -21,11 +24,14 @@ impl Company {
     /// Nobody yet.
     #[must_use]
     pub fn new(clock: Clock, slowdown: Vec<u32>) -> Company {
-        Company { clock, slowdown, sharing: Mutex::default(), changes: watch::Sender::new(0) }
+        let places = Semaphore::new(slowdown.len());
+        Company { clock, slowdown, sharing: Mutex::default(), places, changes: watch::Sender::new(0) }
     }
 
     /// Takes as long as this much work takes in the company that there is.
     pub async fn share(&self, work: Span) {
+        // Nobody ever closes it.
+        let _place = self.places.acquire().await;
         let mut changes = self.changes.subscribe();
         let member = Member::join(self, work);
         loop {
@@ -67,8 +73,25 @@ impl<'c> Member<'c> {
 
 impl Drop for Member<'_> {
     fn drop(&mut self) {
-        let Company { clock, slowdown, sharing, changes } = self.company;
+        let Company { clock, slowdown, sharing, changes, .. } = self.company;
         locked(sharing).leave(clock.now(), self.id, slowdown);
         changes.send_modify(|changes| *changes += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two places, three calls of a second: the third begins when one of the others is gone.
+    #[tokio::test(start_paused = true)]
+    async fn more_than_the_curve_knows_wait_for_a_place() {
+        let company = Company::new(Clock::real(), vec![1_000_000, 2_000_000]);
+        let begun = tokio::time::Instant::now();
+        let work = Span(1_000_000);
+        let cut_off = tokio::time::timeout(std::time::Duration::from_millis(1), company.share(work));
+        let (_, (), ()) = tokio::join!(cut_off, company.share(work), company.share(work));
+        assert!(begun.elapsed().as_secs_f64() > 1.0, "each has its work done");
+        assert_eq!(locked(&company.sharing).members().count(), 0);
     }
 }
