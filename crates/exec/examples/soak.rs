@@ -37,13 +37,18 @@ struct Faulty {
     asked: AtomicU64,
 }
 
+/// Faults that were made.
+static FAULTS: AtomicU64 = AtomicU64::new(0);
+
 impl Faulty {
     fn stumbles(&self) -> Result<(), BackendError> {
-        match self.asked.fetch_add(1, Ordering::Relaxed) % 1009 {
-            0 => Err(BackendError::Gone("it fell over".to_owned())),
-            part if part % 37 == 0 => Err(BackendError::Failed("it stumbled".to_owned())),
-            _ => Ok(()),
-        }
+        let fault = match self.asked.fetch_add(1, Ordering::Relaxed) % 1009 {
+            0 => BackendError::Gone("it fell over".to_owned()),
+            part if part % 37 == 0 => BackendError::Failed("it stumbled".to_owned()),
+            _ => return Ok(()),
+        };
+        FAULTS.fetch_add(1, Ordering::Relaxed);
+        Err(fault)
     }
 }
 
@@ -112,7 +117,8 @@ async fn main() {
     }
     let [brought, completed, failed, cancelled] = tally.all();
     println!(
-        "{brought} brought: {completed} completed, {failed} failed, {cancelled} cancelled; {:.0} MiB",
+        "{brought} brought: {completed} completed, {failed} failed, {cancelled} cancelled; {} faults; {:.0} MiB",
+        FAULTS.load(Ordering::Relaxed),
         resident()
     );
     assert_eq!(brought, completed + failed + cancelled, "every request is accounted for");
