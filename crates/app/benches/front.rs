@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tokio::time::MissedTickBehavior;
 
 const RATE: u64 = 1000;
 const SECONDS: u64 = 5;
@@ -136,25 +135,28 @@ impl Spread {
     }
 }
 
-/// Calls at a steady pace, whatever the answers do; the seconds that each took from when it was due.
+/// Calls at a steady pace, whatever the answers do; the seconds that each took from when it was due. A thread keeps the
+/// pace: the runtime's own timers only know milliseconds, which is what is to be measured.
 async fn calls(url: &str, rate: u64, seconds: u64) -> Vec<f64> {
     let client = reqwest::Client::builder().build().expect("a client");
-    let mut ticks = tokio::time::interval(Duration::from_micros(1_000_000 / rate));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let mut calls = Vec::new();
-    for _ in 0..rate * seconds {
-        let due: Instant = ticks.tick().await.into();
-        let request =
-            client.post(format!("{url}/v1/chat/completions")).json(&json!({"model": "m", "messages": []}));
-        calls.push(tokio::spawn(async move {
-            let answer = request.send().await.expect("an answer");
-            assert!(answer.status().is_success());
-            let _ = answer.bytes().await.expect("all of it");
-            due.elapsed().as_secs_f64()
-        }));
-    }
+    let (url, runtime) = (format!("{url}/v1/chat/completions"), tokio::runtime::Handle::current());
+    let pace = tokio::task::spawn_blocking(move || {
+        let begun = Instant::now();
+        let call = |at: u64| {
+            let due = begun + Duration::from_micros(at * 1_000_000 / rate);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let request = client.post(&url).json(&json!({"model": "m", "messages": []}));
+            runtime.spawn(async move {
+                let answer = request.send().await.expect("an answer");
+                assert!(answer.status().is_success());
+                let _ = answer.bytes().await.expect("all of it");
+                due.elapsed().as_secs_f64()
+            })
+        };
+        (0..rate * seconds).map(call).collect::<Vec<_>>()
+    });
     let mut times = Vec::new();
-    for call in calls {
+    for call in pace.await.expect("it keeps the pace") {
         times.push(call.await.expect("it ends"));
     }
     times
