@@ -1,4 +1,5 @@
-//! What not knowing run times costs: `cargo run --release -p gswarm-core --example regret [batch|stream|deadlines]... [SEEDS]`.
+//! What not knowing run times costs:
+//! `cargo run --release -p gswarm-core --example regret -- [batch|stream|deadlines]... [simple8|complex16|...]... [SEEDS]`.
 //!
 //! The published files' times are the estimates; true times are drawn around them. Regret is how much longer a run takes (a
 //! batch its makespan, a stream its mean latency) than the same policy's with all times known beforehand, in percent, over
@@ -10,7 +11,7 @@ use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::plan::{Limits, Plan, improve};
-use gswarm_core::policy::{Adaptive, Follow, Policy, PolicyParams};
+use gswarm_core::policy::{Adaptive, Follow, Objective, Policy, PolicyParams};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate_learning};
 use gswarm_core::truth::{Drift, Noise, Truth, TruthSpec};
@@ -133,12 +134,15 @@ fn known(instance: &Instance, truth: &Truth, by: &ExecutionLog) -> Instance {
     instance.retimed(|task| times[task.index()])
 }
 
-fn batches(seeds: u64) {
+fn batches(seeds: u64, wanted: &dyn Fn(&str) -> bool) {
     println!("\n**Makespan of batches**, regret in percent\n");
     let heads = ["policy", "strictly by the plan", "means", "quantiles", "learning", "quantiles, learning"];
     row("case", heads.into_iter().map(str::to_owned));
     row("---", heads.iter().map(|_| "---".to_owned()));
     for (name, gpus) in [("simple", 8), ("simple", 16), ("complex", 16), ("complex", 32)] {
+        if !wanted(&format!("{name}{gpus}")) {
+            continue;
+        }
         let Some(scenario) = published(name, Mode::Offline) else { return println!("the data is not there") };
         let instance = on(&scenario, gpus, Mode::Offline);
         let plan = plan_of(&instance);
@@ -191,7 +195,7 @@ fn batches(seeds: u64) {
 }
 
 fn streams(seeds: u64) {
-    println!("\n**Mean latency of streams under `adaptive`**, regret in percent\n");
+    println!("\n**Mean latency of streams under `adaptive --objective mean`**, regret in percent\n");
     let heads: Vec<&str> = ARMS.iter().filter(|arm| !arm.strict).map(|arm| arm.name).collect();
     row("case", heads.iter().map(|&name| name.to_owned()));
     row("---", heads.iter().map(|_| "---".to_owned()));
@@ -208,7 +212,7 @@ fn streams(seeds: u64) {
                         ..TruthSpec::default()
                     };
                     let truth = Truth::new(&spec, &instance, &instance).expect("its models are there");
-                    let params = PolicyParams::default();
+                    let params = PolicyParams { objective: Objective::Mean, ..PolicyParams::default() };
                     let first = run(&instance, &mut Adaptive::new(&instance, &params), &truth, false);
                     let known = known(&instance, &truth, &first);
                     let best = run(&known, &mut Adaptive::new(&known, &params), &Truth::default(), false);
@@ -298,11 +302,12 @@ fn deadlines(seeds: u64) {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let seeds = words.iter().find_map(|word| word.parse().ok()).unwrap_or(10);
-    let chosen: Vec<&str> =
-        words.iter().map(String::as_str).filter(|word| word.parse::<u64>().is_err()).collect();
+    let parts = ["batch", "stream", "deadlines"];
+    let words = words.iter().map(String::as_str).filter(|word| word.parse::<u64>().is_err());
+    let (chosen, cases): (Vec<&str>, Vec<&str>) = words.partition(|word| parts.contains(word));
     let wanted = |part: &str| chosen.is_empty() || chosen.contains(&part);
     if wanted("batch") {
-        batches(seeds);
+        batches(seeds, &|case| cases.is_empty() || cases.contains(&case));
     }
     if wanted("stream") {
         streams(seeds);

@@ -32,6 +32,8 @@ const LOOKS: usize = 24;
 const APART: f64 = 0.04;
 /// ... or the factors of models by this much.
 const LEARNED: f64 = 0.06;
+/// How much shorter a new plan has to be.
+const WORTH: f64 = 0.005;
 /// With fewer tasks for each GPU a new plan gains nothing, and with more tasks in all it takes too long.
 const FEWEST_PER_GPU: usize = 4;
 const MOST_TASKS: usize = 50_000;
@@ -221,10 +223,14 @@ impl Astray {
         let is_left = |task: TaskId| matches!(view.state(task), TaskState::Waiting | TaskState::Ready);
         let (rest, numbers) = instance.rest(is_left, |task| view.expected(task));
         let limits = Limits { rounds: 2, stop: &|| false, gap: 0.0, seed: 0 };
-        let found = plan::improve(&rest, &limits, &mut |_| {});
-        let short = Timed::of(&rest, &found.plan);
-        if short.makespan.0 as i64 > left {
-            // GPUs that hold models, and what runs on them, are no part of the new plan: the old one may be better yet.
+        let found = plan::improve(&rest, &limits, &mut |_| {}).plan;
+        let short = Timed::of(&rest, &found);
+        // The old plan for the same tasks, by the same beliefs and from empty GPUs too: only then the two can be compared.
+        let mut old: Vec<_> =
+            numbers.iter_enumerated().map(|(task, &number)| (timed.start[number], task)).collect();
+        old.sort_unstable();
+        let old = Plan(old.into_iter().map(|(_, task)| (task, lists.window(numbers[task]))).collect());
+        if short.makespan.0 as f64 > Timed::of(&rest, &old).makespan.0 as f64 * (1.0 - WORTH) {
             return None;
         }
         let mut new = timed.clone();
@@ -234,7 +240,7 @@ impl Astray {
             (new.start[number], new.end[number]) = (at(short.start[task]), at(short.end[task]));
         }
         new.makespan = view.now() + Span(short.makespan.0);
-        Some((Plan(found.plan.0.iter().map(|&(task, gpus)| (numbers[task], gpus)).collect()), new))
+        Some((Plan(found.0.iter().map(|&(task, gpus)| (numbers[task], gpus)).collect()), new))
     }
 
     /// The new plan is in the lists.
