@@ -1,12 +1,14 @@
 //! What every run goes through: files to a problem, a policy on it, the check of its own log, the files it leaves.
 
 use crate::args::InputArgs;
+use crate::beliefs::Beliefs;
 use crate::failure::{Code, Failure};
 use crate::output::files;
 use crate::output::progress::{Bar, Phase};
 use crate::output::{self, count};
+use gswarm_core::belief::Learner;
 use gswarm_core::bound::best_bound;
-use gswarm_core::check::{check_log, report as render_violations};
+use gswarm_core::check::{check_run, report as render_violations};
 use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_scenario, render, too_slow};
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
 use gswarm_core::log::ExecutionLog;
@@ -14,7 +16,7 @@ use gswarm_core::log_file::{Summary, shown, write_json, write_jsonl};
 use gswarm_core::plan::{self, file::Read};
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, deploy};
 use gswarm_core::report::{Metrics, RunInfo, metrics, summary, write_events};
-use gswarm_core::sim::{SimOptions, simulate};
+use gswarm_core::sim::{SimOptions, simulate_learning};
 use gswarm_core::{Gpus, Instance};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -125,6 +127,8 @@ pub struct Job {
     pub params: PolicyParams,
     /// Attempts and faults.
     pub sim: SimOptions,
+    /// What is believed about run times, and what is true.
+    pub beliefs: Beliefs,
 }
 
 /// What came of a run.
@@ -160,13 +164,16 @@ pub fn execute_with(
     show_progress: bool,
 ) -> Result<Outcome, Failure> {
     let mut bar = Bar::new(job.policy.name(), show_progress);
-    let log = simulate(instance, policy, &job.sim, &mut |at| bar.update(at.done, at.total))
+    let options = SimOptions { truth: job.beliefs.truth.clone(), ..job.sim.clone() };
+    let mut learner = job.beliefs.learner();
+    let learner = learner.as_mut().map(|learner| learner as &mut dyn Learner);
+    let log = simulate_learning(instance, policy, learner, &options, &mut |at| bar.update(at.done, at.total))
         .map_err(|error| fault_of_policy(job.policy, &error.to_string()))?;
     drop(bar);
     let _phase = Phase::new("checking the run", show_progress);
     let metrics = metrics(instance, &log);
     let summary = summary(instance, &metrics, info(instance, job, &metrics));
-    let violations = check_log(instance, &log, Some(&summary));
+    let violations = check_run(instance, &job.beliefs.truth, &log, Some(&summary));
     if !violations.is_empty() {
         return Err(fault_of_policy(job.policy, &render_violations(&violations)));
     }
@@ -185,11 +192,15 @@ fn info(instance: &Instance, job: &Job, metrics: &Metrics) -> RunInfo {
         }
         models_of
     });
-    // A run that gave requests up did less than the bound speaks of.
-    let bound = (metrics.failed_requests == 0).then(|| best_bound(instance));
+    // A run that gave requests up did less than the bound speaks of. A bound on estimates would be none on what happened.
+    let truth = &job.beliefs.truth;
+    let known = (!truth.is_estimate()).then(|| truth.known(instance));
+    let bound = (metrics.failed_requests == 0).then(|| best_bound(known.as_ref().unwrap_or(instance)));
     RunInfo {
         policy: job.policy.name().to_string(),
         seed: Some(job.params.seed),
+        truth: job.beliefs.spec.clone(),
+        predictor: job.beliefs.predictor.clone(),
         lower_bound: bound.as_ref().map(|bound| bound.value),
         bound: bound.map(|bound| bound.claim(instance)),
         gpu_assignments,

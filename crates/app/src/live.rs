@@ -40,6 +40,9 @@ pub struct Settings {
     pub params: PolicyParams,
     /// Attempts at a node.
     pub max_attempts: u32,
+    /// Whether what executions take corrects what is expected of the rest.
+    #[serde(default)]
+    pub learn: bool,
     /// The cluster, in full.
     pub cluster: ClusterSpec,
     /// The servers.
@@ -150,6 +153,9 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         let fleet = config::fleet(&backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
         let patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
         let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
+        if let Some(learner) = job.beliefs.learner() {
+            run.learn_with(Box::new(learner));
+        }
         if resumes {
             run.restore(policy.as_mut()).map_err(failed)?;
         }

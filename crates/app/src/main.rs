@@ -1,6 +1,7 @@
 //! The gswarm command: reads arguments, calls the library, prints.
 
 mod args;
+mod beliefs;
 mod commands;
 mod failure;
 mod job;

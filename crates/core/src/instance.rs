@@ -1,6 +1,8 @@
 //! The problem itself: immutable, valid and indexed by number. Everything after the input reads this.
 
+mod estimates;
 mod incoming;
+mod rest;
 
 pub use crate::cluster::{Cluster, DEFAULT_GPU_MEMORY_GB, Residency};
 use crate::cost;
@@ -52,6 +54,9 @@ pub struct Model {
     pub slowdown: Vec<u32>,
     /// First GPUs of the windows that it may be put on.
     pub starts: GpuSet,
+    /// How far off the estimates of its executions may be, as the standard deviation of the logarithm; 0 where they are
+    /// taken to be certain.
+    pub spread: f64,
 }
 
 impl Model {
@@ -167,6 +172,8 @@ pub struct Instance {
     /// When requests arrive.
     pub mode: Mode,
     tasks: IdVec<TaskId, Task>,
+    /// Where a predictor gave them, the 5% and 95% points of each task's time; apart, because few runs ask for them.
+    intervals: IdVec<TaskId, (Span, Span)>,
 }
 
 /// All that is asked of a task all the time, side by side: with a million of them, every further table is another wait
@@ -251,6 +258,7 @@ impl Instance {
             cluster,
             mode,
             tasks: IdVec::with_capacity(total as usize),
+            intervals: IdVec::new(),
         };
         for (id, spec) in scenario.requests.iter().enumerate() {
             let arrival = match mode {
@@ -294,6 +302,7 @@ impl Instance {
             cluster: Cluster { gpus: cell.count, ..self.cluster.clone() },
             mode: self.mode,
             tasks: IdVec::new(),
+            intervals: IdVec::new(),
         };
         for (id, &request) in requests.iter().enumerate() {
             let first_task = TaskId::from(part.tasks.len());
@@ -335,7 +344,8 @@ impl Instance {
         self.tasks[task].model
     }
 
-    /// How long a task runs at batch 1.
+    /// How long a task is expected to run at batch 1: the estimate. What it really takes is known to
+    /// [`Truth`](crate::truth::Truth), or to the servers of a live run.
     #[must_use]
     pub fn execution(&self, task: TaskId) -> Span {
         self.tasks[task].execution
@@ -430,6 +440,7 @@ fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {
         slot_per_gpu,
         slowdown,
         starts: cluster.starts(spec.gpus_required),
+        spread: 0.0,
     }
 }
 

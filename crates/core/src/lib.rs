@@ -3,6 +3,7 @@
 //! The data goes one way through it:
 //! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
 
+pub mod belief;
 pub mod bound;
 pub mod check;
 pub mod cluster;
@@ -22,6 +23,7 @@ pub mod report;
 pub mod sim;
 pub mod size;
 pub mod time;
+pub mod truth;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
 pub use instance::Instance;

@@ -1,6 +1,7 @@
 //! `gswarm plan`: the shortest schedule that can be found in a given time.
 
 use crate::args::{ClusterArgs, InputArgs};
+use crate::beliefs::Beliefs;
 use crate::commands::generate::duration;
 use crate::failure::Failure;
 use crate::job::{self, Job, LogFormat};
@@ -89,6 +90,7 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
         policy: PolicyKind::Planned,
         params: PolicyParams { seed: args.seed, ..PolicyParams::default() },
         sim: SimOptions::default(),
+        beliefs: Beliefs::default(),
     };
     let outcome = job::execute_with(&instance, &job, carry_out(&instance, &planned).as_mut(), shown)?;
     let mut batch = Batch::new(&args.out)?;

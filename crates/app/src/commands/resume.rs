@@ -1,5 +1,6 @@
 //! `gswarm resume`: goes on with a live run that was interrupted.
 
+use crate::beliefs::Beliefs;
 use crate::failure::Failure;
 use crate::job::{self, Inputs, Job, LogFormat};
 use crate::live::{self, JOURNAL, LiveJob, Settings};
@@ -62,8 +63,9 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     let mode = live::mode(&settings);
     let scenario = inputs.scenario(mode, true)?;
     let instance = job::build(&scenario, &settings.cluster, mode, policy)?;
+    let beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
     let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
-    let job = Job { policy, params: settings.params.clone(), sim };
+    let job = Job { policy, params: settings.params.clone(), sim, beliefs };
     let run = LiveJob {
         scenario: &scenario,
         instance: &instance,

@@ -1,6 +1,7 @@
 //! `gswarm run`: requests under one policy.
 
 use crate::args::{ClusterArgs, InputArgs, not_negative};
+use crate::beliefs::{BeliefArgs, Beliefs};
 use crate::commands::policies;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs, Job, LogFormat, Outcome};
@@ -80,6 +81,8 @@ pub struct RunArgs {
     pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     faults: FaultArgs,
+    #[command(flatten)]
+    beliefs: BeliefArgs,
     #[command(flatten)]
     weights: WeightArgs,
     #[command(flatten)]
@@ -196,6 +199,10 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::input("--fail-rate and --lose-gpu are for estimates, and this is a live run")
             .hint("leave them away: what fails in a live run fails by itself"));
     }
+    if let Some(flag) = args.beliefs.for_estimates().filter(|_| args.simulate) {
+        return Err(Failure::input(format!("{flag} is for estimates, and this is a live run"))
+            .hint("leave it away: in a live run times are what they are"));
+    }
     let shown = !args.quiet && !args.json;
     let reading = Phase::new("reading the inputs", shown);
     let inputs = Inputs::read(&args.input)?;
@@ -204,14 +211,16 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     // Only a journal keeps the text.
     let inputs = args.simulate.then_some(inputs);
     let preparing = Phase::new("preparing", shown);
-    let instance = job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy())?;
+    let mut instance =
+        job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy())?;
+    let beliefs = args.beliefs.apply(&mut instance, args.seed)?;
     drop(preparing);
     if shown {
         notes(args, scenario.cluster.residency)
             .iter()
             .for_each(|note| output::note(&format!("note: {note}")));
     }
-    let job = job_of(args, &instance)?;
+    let job = job_of(args, &instance, beliefs)?;
     if let Some(inputs) = &inputs {
         return run_live(args, inputs, &scenario, &instance, &job);
     }
@@ -278,7 +287,7 @@ fn notes(args: &RunArgs, configured: Option<Residency>) -> Vec<String> {
     notes
 }
 
-fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
+fn job_of(args: &RunArgs, instance: &Instance, beliefs: Beliefs) -> Result<Job, Failure> {
     let gpus = instance.cluster.gpus;
     if let Some((_, gpu)) = args.faults.lose_gpu.iter().find(|(_, gpu)| gpu.0 >= gpus) {
         return Err(Failure::input(format!(
@@ -296,7 +305,8 @@ fn job_of(args: &RunArgs, instance: &Instance) -> Result<Job, Failure> {
     Ok(Job {
         policy: args.policy(),
         params: args.weights.params(args.seed, &args.adaptive),
-        sim: SimOptions { max_attempts: args.faults.max_attempts, faults },
+        sim: SimOptions { max_attempts: args.faults.max_attempts, faults, ..SimOptions::default() },
+        beliefs,
     })
 }
 
@@ -321,6 +331,7 @@ fn run_live(
         mode: args.mode.name().to_owned(),
         params: job.params.clone(),
         max_attempts: args.faults.max_attempts,
+        learn: args.beliefs.learns(),
         cluster: args.cluster.over(&scenario.cluster),
         backends,
         models,

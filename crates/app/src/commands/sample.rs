@@ -1,5 +1,6 @@
 //! `gswarm` alone: every policy on a built-in sample, side by side: once as a batch, once as a stream.
 
+use crate::beliefs::Beliefs;
 use crate::commands::generate::scenario_of;
 use crate::failure::Failure;
 use crate::job::{self, Job, LogFormat, Outcome};
@@ -81,7 +82,7 @@ fn run_all(
     for (place, &policy) in chosen.iter().enumerate() {
         let instance = job::build(scenario, &scenario.cluster, mode, policy)?;
         let params = PolicyParams { seed: SEED, ..PolicyParams::default() };
-        let job = Job { policy, params, sim: SimOptions::default() };
+        let job = Job { policy, params, sim: SimOptions::default(), beliefs: Beliefs::default() };
         progress.say(&format!("{} [{:>2}/{}] {}", mode.name(), place + 1, chosen.len(), policy.name()));
         let outcome = job::execute(&instance, &job, false)?;
         if let Some(batch) = batch.as_deref_mut() {

@@ -95,6 +95,7 @@ mod tests {
             slot_per_gpu: 0,
             slowdown: slowdown.to_vec(),
             starts: GpuSet::full(1),
+            spread: 0.0,
         })
     }
 

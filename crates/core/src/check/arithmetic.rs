@@ -37,7 +37,7 @@ pub(super) fn time(value: Option<f64>, field: &str, report: &mut impl FnMut(Code
 /// The times of a record; `None` where start, end or switch cannot be used.
 pub(super) fn execution(
     instance: &Instance,
-    has_schema: bool,
+    estimates_are_given: bool,
     task: TaskId,
     record: &Record,
     report: &mut impl FnMut(Code, String),
@@ -55,8 +55,17 @@ pub(super) fn execution(
         report(Code::Arrival, format!("arrival_time {}, and the request arrives at {}", s(said), s(arrived)));
     }
     let expected = instance.execution(task).0;
-    if let Some(said) = estimate.filter(|said| has_schema && differ(said.0, expected)) {
+    if let Some(said) = estimate.filter(|said| estimates_are_given && differ(said.0, expected)) {
         let message = format!("estimated_time {}, and the node takes {}", s(said), seconds(expected));
+        report(Code::Estimate, message);
+    }
+    let low = time(record.predicted_low, "predicted_low", report);
+    let high = time(record.predicted_high, "predicted_high", report);
+    if let (Some(low), Some(high)) = (low, high)
+        && low > high
+    {
+        let message =
+            format!("the interval from predicted_low {} to predicted_high {} is none", s(low), s(high));
         report(Code::Estimate, message);
     }
     let (start, end, switch) = (start?, end?, switch?);

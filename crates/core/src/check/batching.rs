@@ -178,7 +178,7 @@ fn work(context: &mut Context<'_>, index: usize, done: f64, changes: u32) {
         return;
     }
     let one = &context.log.executions[index];
-    let needed = context.instance.execution(one.task).0;
+    let needed = context.truth.time(context.instance, one.task, one.start).0;
     let slack = (TOLERANCE * (1 + u64::from(changes))) as f64;
     let numbers =
         || format!("{} of work done, and the node is {}", seconds(done.round() as u64), seconds(needed));

@@ -5,6 +5,7 @@ use crate::id::TaskId;
 use crate::instance::Instance;
 use crate::log::{Execution, ExecutionLog};
 use crate::time::Time;
+use crate::truth::Truth;
 
 /// Two microseconds: what rounding a sum once here and once there can amount to.
 pub(super) const TOLERANCE: u64 = 2;
@@ -41,6 +42,8 @@ impl Sound {
 pub(super) struct Context<'a> {
     pub instance: &'a Instance,
     pub log: &'a ExecutionLog,
+    /// How long executions really take.
+    pub truth: Truth,
     /// Lengths come from a clock and are not held against the inputs.
     pub measured: bool,
     /// The log is of this program's format, and not one of the published programs'.
@@ -60,7 +63,17 @@ impl<'a> Context<'a> {
             lost.get_mut(loss.gpu.index()).into_iter().for_each(|spans| spans.push(span));
         }
         let (sound, out) = (Sound::all(log), Vec::new());
-        Context { instance, log, measured, schema: true, sources: None, lost, sound, out }
+        Context {
+            instance,
+            log,
+            truth: Truth::default(),
+            measured,
+            schema: true,
+            sources: None,
+            lost,
+            sound,
+            out,
+        }
     }
 
     /// Whether an execution can be laid on its GPUs' time lines.

@@ -16,6 +16,7 @@ mod resolve;
 mod slots;
 mod summary;
 mod switching;
+mod truth;
 mod violation;
 
 pub use bounds::check_bounds;
@@ -24,6 +25,7 @@ pub use violation::{Place, Violation, ViolationCode, report, to_json};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
 use crate::log_file::{Claims, LogFile, Summary};
+use crate::truth::Truth;
 use context::Context;
 
 /// Checks a log that was read from a file. No violation means that the log is a valid run of the instance.
@@ -41,6 +43,10 @@ pub fn check(instance: &Instance, file: &LogFile) -> Vec<Violation> {
     context.sound = resolved.sound;
     context.out = file.faults.clone();
     context.out.extend(resolved.violations);
+    match truth::of_claims(instance, &resolved.log, &resolved.estimates, &file.claims) {
+        Ok(truth) => context.truth = truth,
+        Err(unknown) => context.report(ViolationCode::Unknown, Place::default(), unknown),
+    }
     rules(&mut context, Some(&file.claims));
     context.out
 }
@@ -48,8 +54,20 @@ pub fn check(instance: &Instance, file: &LogFile) -> Vec<Violation> {
 /// Checks a log in memory, and the summary that goes with it where there is one.
 #[must_use]
 pub fn check_log(instance: &Instance, log: &ExecutionLog, summary: Option<&Summary>) -> Vec<Violation> {
+    check_run(instance, &Truth::default(), log, summary)
+}
+
+/// The same for a run whose true times are not the estimates.
+#[must_use]
+pub fn check_run(
+    instance: &Instance,
+    truth: &Truth,
+    log: &ExecutionLog,
+    summary: Option<&Summary>,
+) -> Vec<Violation> {
     let claims = summary.map(Claims::from);
     let mut context = Context::new(instance, log, claims.as_ref().is_some_and(Claims::measured));
+    context.truth = truth.clone();
     rules(&mut context, claims.as_ref());
     context.out
 }

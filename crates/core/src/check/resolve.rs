@@ -17,6 +17,8 @@ pub(super) struct Resolved {
     pub sources: Sources,
     pub sound: Sound,
     pub violations: Vec<Violation>,
+    /// What was estimated of each execution, as the log says it.
+    pub estimates: Vec<Option<Span>>,
 }
 
 /// A record, and where it stands.
@@ -48,13 +50,14 @@ struct Resolver<'a> {
 pub(super) fn resolve(instance: &Instance, file: &LogFile) -> Resolved {
     let mut resolver = Resolver::new(instance, file);
     let (mut log, mut sources, mut sound) = (ExecutionLog::default(), Sources::default(), Sound::default());
-    let mut unknown_ready = Vec::new();
+    let (mut unknown_ready, mut estimates) = (Vec::new(), Vec::new());
     for (index, record) in file.executions.iter().enumerate() {
         let at = At { list: List::Executions, index, record };
         let Some((execution, times, gpus)) = resolver.execution(at) else { continue };
         if execution.ready == Time::NEVER {
             unknown_ready.push(log.executions.len());
         }
+        estimates.push(arithmetic::time(record.estimated_time, "", &mut |_, _| {}).map(|at| Span(at.0)));
         log.executions.push(execution);
         sources.executions.push((index as u32, record.line));
         sound.times.push(times);
@@ -81,7 +84,7 @@ pub(super) fn resolve(instance: &Instance, file: &LogFile) -> Resolved {
         }
     }
     fill_ready(instance, &mut log, &unknown_ready);
-    Resolved { log, sources, sound, violations: resolver.out }
+    Resolved { log, sources, sound, violations: resolver.out, estimates }
 }
 
 /// Logs of other programs may not say when a node was ready: then it was when its inputs were there.
@@ -161,9 +164,11 @@ impl<'a> Resolver<'a> {
         let task = self.task(at)?;
         let model = self.instance.model_of(task);
         self.names(at, task);
-        let (instance, has_schema) = (self.instance, self.file.schema.is_some());
+        // Estimates of a predictor are not in the inputs: they are held against nothing here.
+        let claims = &self.file.claims;
+        let (instance, given) = (self.instance, self.file.schema.is_some() && claims.predictor.is_none());
         let report = &mut |code, message| self.report(code, at, message);
-        let times = arithmetic::execution(instance, has_schema, task, record, report);
+        let times = arithmetic::execution(instance, given, task, record, report);
         let gpus = self.gpus(at, model);
         let status = self.status(at);
         let attempt = match record.attempt {

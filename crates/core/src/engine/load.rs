@@ -140,9 +140,10 @@ impl Engine<'_> {
         }
         let run = &mut self.runs[lead];
         run.loading = false;
+        (run.progress, run.since) = (0.0, self.now);
         let took = self.now - load.start;
         for member in &mut run.members {
-            member.start = self.now;
+            (member.start, member.begun) = (self.now, 0.0);
             // What the load really took, which under the real clock is not what was expected.
             if member.switch > Span::ZERO {
                 member.switch = took;
@@ -193,7 +194,7 @@ impl Engine<'_> {
     /// When the replica or load on a GPU is expected to end; now, where there is none.
     pub(super) fn expected_free(&self, gpu: GpuId) -> Time {
         let state = &self.gpus[gpu];
-        let run_end = state.run.map_or(self.now, |lead| self.runs[lead].expected_end);
+        let run_end = state.run.map_or(self.now, |lead| self.expected_end(lead));
         let load_end = state.load.map_or(self.now, |lead| self.runs[lead].expected_load_end);
         run_end.max(load_end).max(self.now)
     }

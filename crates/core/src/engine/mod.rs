@@ -4,6 +4,7 @@
 //! engine answers with [`Effect`]s that the driver carries out: under a virtual clock in [`crate::sim`], under the real
 //! one in a live run. A proposal that cannot be carried out is [`Rejected`], never repaired.
 
+mod learn;
 mod load;
 mod loss;
 mod memory;
@@ -14,6 +15,7 @@ mod view;
 pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
 pub use view::View;
 
+use crate::belief::{Belief, Learner};
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
 use crate::instance::{Instance, Residency};
@@ -46,6 +48,10 @@ pub struct Engine<'i> {
     joinable: IdVec<ModelId, GpuSet>,
     /// Whether executions take memory beside the weights that models share: else nothing of it needs to be reckoned.
     slots_count: bool,
+    /// Who watches what executions take, and what is believed of each model by it.
+    learner: Option<Box<dyn Learner + 'i>>,
+    beliefs: IdVec<ModelId, Belief>,
+    is_certain: bool,
     /// Loads that were made ahead of a task that has not started.
     prepared: FxHashMap<TaskId, Load>,
     log: ExecutionLog,
@@ -79,6 +85,7 @@ impl<'i> Engine<'i> {
         let models = instance.models.len();
         let slots_count = instance.cluster.residency == Residency::Memory
             && instance.models.iter().any(|model| model.slot_per_gpu > 0);
+        let is_certain = instance.is_certain();
         Engine {
             instance,
             now: Time::ZERO,
@@ -95,11 +102,23 @@ impl<'i> Engine<'i> {
             holding: vec![no_gpu.clone(); models].into(),
             joinable: vec![no_gpu; models].into(),
             slots_count,
+            is_certain,
+            learner: None,
+            beliefs: vec![Belief::NONE; models].into(),
             prepared: FxHashMap::default(),
             log: ExecutionLog { executions: Vec::with_capacity(tasks), ..ExecutionLog::default() },
             effects: Vec::new(),
             news: Vec::new(),
         }
+    }
+
+    /// Has `learner` watch what executions take from now on.
+    pub fn learn_with(&mut self, learner: Box<dyn Learner + 'i>) {
+        for (model, belief) in self.beliefs.iter_mut_enumerated() {
+            *belief = learner.belief(model, None);
+        }
+        self.learner = Some(learner);
+        self.is_certain = false;
     }
 
     /// What a policy may look at.
@@ -222,10 +241,15 @@ impl<'i> Engine<'i> {
     /// Puts a task into the batch of a replica; it executes at once, or when the replica's load has ended.
     fn join(&mut self, task: TaskId, gpus: Gpus, switch: Span, evicted: Box<[ModelId]>) {
         let lead = gpus.first;
+        let expected = self.expected_on(task, gpus);
         let (model, run) = (&self.instance.models[self.runs[lead].model], &mut self.runs[lead]);
         let ready = self.tasks[task].ready_at;
-        run.members.push(Member { task, ready, switch, start: self.now, batch: 0, evicted });
-        let takes = model.at_batch(self.instance.execution(task), run.members.len() as u32);
+        if self.learner.is_some() && !run.loading {
+            run.advance(self.now, &model.slowdown);
+        }
+        let begun = run.progress;
+        run.members.push(Member { task, ready, switch, start: self.now, begun, batch: 0, evicted });
+        let takes = model.at_batch(expected, run.members.len() as u32);
         let begins = if run.loading { run.expected_load_end.max(self.now) } else { self.now };
         run.expected_end = run.expected_end.max(begins + takes);
         let progress = &mut self.tasks[task];
@@ -296,6 +320,9 @@ impl<'i> Engine<'i> {
     fn leave(&mut self, task: TaskId, status: Status) {
         debug_assert_eq!(self.tasks[task].state, TaskState::Running, "only running tasks end");
         let lead = self.tasks[task].lead;
+        if self.learner.is_some() {
+            self.learn(task, lead, status);
+        }
         let run = &mut self.runs[lead];
         let place = run
             .members

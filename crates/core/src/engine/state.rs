@@ -251,6 +251,10 @@ pub(super) struct Run {
     pub members: Vec<Member>,
     pub expected_end: Time,
     pub expected_load_end: Time,
+    /// Work that a member would have done that has been here since the batch began, in microseconds, up to `since`; only
+    /// kept where somebody learns from it.
+    pub progress: f64,
+    pub since: Time,
 }
 
 impl Default for Run {
@@ -262,6 +266,8 @@ impl Default for Run {
             members: Vec::new(),
             expected_end: Time::ZERO,
             expected_load_end: Time::ZERO,
+            progress: 0.0,
+            since: Time::ZERO,
         }
     }
 }
@@ -269,6 +275,14 @@ impl Default for Run {
 impl Run {
     pub fn is_active(&self) -> bool {
         !self.members.is_empty()
+    }
+
+    /// Adds up what the members have done by now, before one comes or leaves.
+    pub fn advance(&mut self, now: Time, slowdown: &[u32]) {
+        if let Some(last) = self.members.len().checked_sub(1) {
+            self.progress += now.since(self.since).0 as f64 * 1e6 / f64::from(slowdown[last]);
+        }
+        self.since = now;
     }
 
     /// All that start at the same moment see the same batch: the one that is there when the moment has passed.
@@ -283,6 +297,8 @@ pub(super) struct Member {
     pub ready: Time,
     pub switch: Span,
     pub start: Time,
+    /// The progress of its batch when it began.
+    pub begun: f64,
     pub batch: u32,
     pub evicted: Box<[ModelId]>,
 }

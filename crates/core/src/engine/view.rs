@@ -107,10 +107,48 @@ impl<'a> View<'a> {
         }
     }
 
+    /// How long a task is expected to take at batch 1, by the estimates and by what was learned since.
+    #[must_use]
+    pub fn expected(&self, task: TaskId) -> Span {
+        self.engine.expected(task)
+    }
+
+    /// The time that a share `p` of tasks like this one do not exceed at batch 1.
+    #[must_use]
+    pub fn quantile(&self, task: TaskId, p: f64) -> Span {
+        self.engine.believed(task).quantile(p)
+    }
+
+    /// How far off the expected time of a task may be, as the standard deviation of the logarithm; 0 where it is taken to be
+    /// certain.
+    #[must_use]
+    pub fn spread(&self, task: TaskId) -> f64 {
+        self.engine.believed(task).spread
+    }
+
+    /// Whether everything is expected to take just what was estimated.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.engine.is_certain
+    }
+
+    /// By how much the times of a model were learned to differ from their estimates.
+    #[must_use]
+    pub fn learned_factor(&self, model: ModelId) -> f64 {
+        self.engine.beliefs[model].factor
+    }
+
     /// When what executes or loads on a GPU is expected to end; now, where there is nothing.
     #[must_use]
     pub fn free_at(&self, gpu: GpuId) -> Time {
         self.engine.expected_free(gpu)
+    }
+
+    /// A moment by which what executes or loads on a GPU has ended with chance `p`, given that it has not yet; the expected
+    /// one where times are taken to be certain.
+    #[must_use]
+    pub fn free_by(&self, gpu: GpuId, p: f64) -> Time {
+        self.engine.free_by(gpu, p)
     }
 
     /// Since when a GPU is idle (or, where it is not, was idle last).

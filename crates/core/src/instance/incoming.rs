@@ -57,6 +57,7 @@ impl Instance {
         assert_eq!(self.requests[id].workflow, new.workflow, "a request's nodes are those of its workflow");
         for (task, &execution) in self.tasks_of(id).zip(&new.executions) {
             self.tasks[task].execution = execution;
+            self.intervals.get_mut(task).into_iter().for_each(|interval| *interval = Default::default());
         }
         self.requests[id] = new.at(self.requests[id].first_task);
     }

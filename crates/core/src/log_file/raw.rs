@@ -28,6 +28,8 @@ pub struct Record {
     pub end_time: Option<f64>,
     pub execution_time: Option<f64>,
     pub estimated_time: Option<f64>,
+    pub predicted_low: Option<f64>,
+    pub predicted_high: Option<f64>,
     /// Of a lost GPU.
     pub time: Option<f64>,
     /// Of a GPU that was lost for a time.
@@ -69,11 +71,13 @@ pub(super) struct Raw<'a> {
     pub end_time: Option<Number>,
     pub execution_time: Option<Number>,
     pub estimated_time: Option<Number>,
+    pub predicted_low: Option<Number>,
+    pub predicted_high: Option<Number>,
     pub time: Option<Number>,
     pub until: Option<Number>,
 }
 
-const NUMBERS: [&str; 9] = [
+const NUMBERS: [&str; 11] = [
     "arrival_time",
     "ready_time",
     "switch_time",
@@ -81,6 +85,8 @@ const NUMBERS: [&str; 9] = [
     "end_time",
     "execution_time",
     "estimated_time",
+    "predicted_low",
+    "predicted_high",
     "time",
     "until",
 ];

@@ -247,6 +247,8 @@ impl Reader {
             mode: self.take(&mut summary, "mode", true),
             simulate: self.take(&mut summary, "simulate", false),
             timing: self.take(&mut summary, "timing", false),
+            truth: self.take(&mut summary, "truth", false),
+            predictor: self.take(&mut summary, "predictor", false),
             seed: self.take(&mut summary, "seed", false),
             status: self.take(&mut summary, "status", false),
             gpus: self.take(&mut summary, "gpus", true),
@@ -381,6 +383,8 @@ impl Reader {
             end_time: number(raw.end_time),
             execution_time: number(raw.execution_time),
             estimated_time: number(raw.estimated_time),
+            predicted_low: number(raw.predicted_low),
+            predicted_high: number(raw.predicted_high),
             time: number(raw.time),
             until: number(raw.until),
         };

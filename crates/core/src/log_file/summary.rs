@@ -4,6 +4,7 @@ use super::bound::BoundClaim;
 use crate::cost::{SwitchCost, SwitchRule};
 use crate::instance::{Cluster, Mode, Residency};
 use crate::time::Span;
+use crate::truth::TruthSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -77,6 +78,10 @@ pub struct Summary {
     pub simulate: bool,
     /// Where its lengths of time come from.
     pub timing: Timing,
+    /// How true times came about, where they are not the estimates.
+    pub truth: Option<TruthSpec>,
+    /// What the estimates were predicted by, where they are not the inputs' own.
+    pub predictor: Option<String>,
     /// The seed, where one was used.
     pub seed: Option<u64>,
     /// Whether all requests were completed.
@@ -131,6 +136,10 @@ pub struct Claims {
     pub mode: Option<String>,
     pub simulate: Option<bool>,
     pub timing: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truth: Option<TruthSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predictor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     pub status: Option<String>,
@@ -204,6 +213,8 @@ impl From<&Summary> for Claims {
             mode: Some(summary.mode.name().to_string()),
             simulate: Some(summary.simulate),
             timing: Some(summary.timing.name().to_string()),
+            truth: summary.truth.clone(),
+            predictor: summary.predictor.clone(),
             seed: summary.seed,
             status: Some(summary.status.name().to_string()),
             gpus: Some((0..summary.gpus).collect()),

@@ -127,6 +127,10 @@ impl<'a, W: Write> Writer<'a, W> {
         self.field(", \"end_time\": ", execution.end.0);
         self.field(", \"execution_time\": ", execution.end.since(execution.start).0);
         self.field(", \"estimated_time\": ", instance.execution(task).0);
+        if let Some((low, high)) = instance.interval(task) {
+            self.field(", \"predicted_low\": ", low.0);
+            self.field(", \"predicted_high\": ", high.0);
+        }
         self.text(", \"batch_size\": ");
         self.number(u64::from(execution.batch));
         self.text(", \"attempt\": ");

@@ -92,7 +92,7 @@ impl Policy for Balanced {
             i64::from(instance.level_of(task)) - i64::from(priority) * (1 << 32),
             u64::from(self.rng.next_u32()),
         );
-        self.ready.push(task, instance.model_of(task), rank);
+        self.ready.push(task, view, rank);
         self.new_round();
     }
 
@@ -134,6 +134,10 @@ impl Policy for Balanced {
         waiting.into_iter().for_each(|model| self.waits_in[model] = self.round);
         let (model, gpus) = chosen.or_else(|| self.anything_idle(view))?;
         self.ready.pop(model).map(|task| Decision::Start { task, gpus })
+    }
+
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.given_up(task, view);
     }
 
     fn freed(&mut self, _gpus: Gpus, _view: &View<'_>) {

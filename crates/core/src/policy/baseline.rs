@@ -74,7 +74,7 @@ impl Baseline {
                     self.round += 1;
                 }
                 News::Lost(_) | News::Returned(_) => self.round += 1,
-                News::GivenUp(_) => {}
+                News::GivenUp(_) => unreachable!("they are taken out at once"),
             }
         }
         read_any
@@ -108,5 +108,12 @@ impl Policy for Baseline {
 
     fn returned(&mut self, gpu: GpuId, _view: &View<'_>) {
         self.news.push_back(News::Returned(gpu));
+    }
+
+    /// It must not be started, whether it has been read of or not.
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        if !self.ready.given_up(task, view) && !self.news.is_empty() {
+            self.news.retain(|&news| news != News::Ready(task));
+        }
     }
 }

@@ -164,6 +164,10 @@ impl Policy for Static {
         self.new_round();
     }
 
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.given_up(task, view);
+    }
+
     fn returned(&mut self, _gpu: GpuId, view: &View<'_>) {
         self.new_round();
         // A model that had nowhere left to go may have somewhere again.

@@ -3,9 +3,12 @@
 //! Where GPUs stand idle before a task whose inputs are not there yet, its model is brought over meanwhile, just in time for
 //! the moment at which the plan expects the inputs; by way of another model where the plan says that this is sooner. When a GPU is lost the plan is void and the rule of `baseline` takes over.
 //!
-//! Cost: O(1) per task.
+//! Where executions take other times than was expected, the plan is bent, or made anew: see [`super::astray`].
+//!
+//! Cost: O(1) per task as long as all goes by the plan.
 
 use super::Policy;
+use super::astray::{self, Astray};
 use super::lists::Lists;
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
@@ -30,6 +33,10 @@ pub struct Follow<'i> {
     /// The time for which a wake-up was asked last.
     wakes_at: Option<Time>,
     begun: bool,
+    /// Whether the plan is followed whatever happens.
+    strict: bool,
+    /// What is kept once the run does not go by the plan.
+    astray: Option<Astray>,
 }
 
 impl<'i> Follow<'i> {
@@ -54,7 +61,53 @@ impl<'i> Follow<'i> {
             prepared: vec![false; instance.tasks()],
             wakes_at: None,
             begun: false,
+            strict: false,
+            astray: None,
         }
+    }
+
+    /// Does what the plan says, however late that is: a yardstick.
+    #[must_use]
+    pub fn strictly(self) -> Follow<'i> {
+        Follow { strict: true, ..self }
+    }
+
+    /// A task starts where the plan has it, if not when.
+    fn started(&mut self, start: Decision, view: &View<'_>) {
+        let (Some(timed), Decision::Start { task, gpus }) = (&self.timed, start) else { return };
+        if self.strict || self.lists.is_void() {
+            return;
+        }
+        if self.astray.is_none() && astray::is_off(timed, task, gpus, view) {
+            self.astray = Some(Astray::new(view.instance(), &self.lists, timed, view));
+        }
+        if let Some(astray) = &mut self.astray {
+            astray.started(task, gpus, timed, view);
+        }
+    }
+
+    /// What the run does otherwise than planned: GPUs that would stand idle take other work, or there is a new plan.
+    fn bend(&mut self, view: &View<'_>) -> Option<Decision> {
+        let (Some(astray), Some(timed)) = (&mut self.astray, &mut self.timed) else { return None };
+        if self.lists.is_void() {
+            return None;
+        }
+        if let Some((plan, new)) = astray.plan_anew(&mut self.lists, timed, view) {
+            *timed = new;
+            self.lists.renew(&plan.0);
+            astray.renewed(&self.lists, timed, view);
+            self.detours.iter_mut().for_each(VecDeque::clear);
+            self.to_load.clear();
+            self.prepared.iter_mut().for_each(|prepared| *prepared = false);
+            if let Some(Decision::Start { task, gpus }) = self.lists.decide(view) {
+                astray.started(task, gpus, timed, view);
+                return Some(Decision::Start { task, gpus });
+            }
+        }
+        let (task, gpus) = astray.pull(&mut self.lists, timed, view)?;
+        self.lists.take_to(task, gpus);
+        astray.started(task, gpus, timed, view);
+        Some(Decision::Start { task, gpus })
     }
 
     /// The next model that is only loaded to make a later load shorter: once its GPU has nothing else to do first.
@@ -106,6 +159,9 @@ impl<'i> Follow<'i> {
 impl Policy for Follow<'_> {
     fn ready(&mut self, task: TaskId, view: &View<'_>) {
         self.lists.mark_ready(task, view);
+        if let (Some(astray), Some(timed)) = (&mut self.astray, &self.timed) {
+            astray.ready(task, timed, view);
+        }
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
@@ -113,6 +169,10 @@ impl Policy for Follow<'_> {
             return Some(load);
         }
         if let Some(start) = self.lists.decide(view) {
+            self.started(start, view);
+            return Some(start);
+        }
+        if let Some(start) = self.bend(view) {
             return Some(start);
         }
         if !std::mem::replace(&mut self.begun, true) {
@@ -142,6 +202,7 @@ impl Policy for Follow<'_> {
 
     fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
         self.lists.freed(gpus, view);
+        self.astray.iter_mut().for_each(Astray::ended);
         self.turned.extend(gpus.iter());
         self.prepare(gpus, view);
     }
@@ -154,7 +215,10 @@ impl Policy for Follow<'_> {
         self.lists.returned(gpu, view);
     }
 
-    fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
-        self.lists.given_up(task);
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.lists.given_up(task, view);
+        if let (Some(astray), Some(timed)) = (&mut self.astray, &self.timed) {
+            astray.given_up(task, timed, view);
+        }
     }
 }

@@ -190,8 +190,10 @@ impl Policy for FollowSteps<'_> {
         }
     }
 
-    fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
-        if self.fallback.is_none() && !self.gone[self.step_of[task] as usize] {
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.given_up(task, view);
+        } else if !self.gone[self.step_of[task] as usize] {
             self.take(self.step_of[task]);
         }
     }

@@ -128,7 +128,10 @@ impl Policy for Hybrid<'_> {
         self.lists.returned(gpu, view);
     }
 
-    fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
-        self.lists.given_up(task);
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.lists.given_up(task, view);
+        if self.ready.given_up(task, view) && !self.started[task] {
+            self.start(view, task);
+        }
     }
 }

@@ -14,13 +14,10 @@ use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
-use crate::time::Span;
 
 /// Serves the model whose batch is worth most.
 pub struct Improved {
     ready: ReadyByModel,
-    /// Execution time of each model's ready tasks.
-    total: IdVec<ModelId, Span>,
     tiles: IdVec<ModelId, Vec<Gpus>>,
     reserved: Reservations,
     round: u64,
@@ -34,7 +31,6 @@ impl Improved {
         let models = instance.models.len();
         Improved {
             ready: ReadyByModel::new(models),
-            total: vec![Span::ZERO; models].into(),
             tiles: instance.models.iter().map(sketch::tiles).collect(),
             reserved: Reservations::new(instance.cluster.gpus),
             round: 1,
@@ -45,7 +41,7 @@ impl Improved {
     fn worth(&self, view: &View<'_>, model: ModelId) -> f64 {
         let holding = f64::from(view.holding(model).len());
         let load = view.instance().models[model].load_seconds;
-        100.0 * self.ready.count(model) as f64 + self.total[model].seconds() + 5.0 * holding * load
+        100.0 * self.ready.count(model) as f64 + self.ready.work(model).seconds() + 5.0 * holding * load
     }
 
     /// GPUs that hold a model with ready tasks keep it while its batch is worth half the best: switching to and fro as
@@ -67,23 +63,20 @@ impl Improved {
         self.reserved.clear();
     }
 
-    fn start(&mut self, view: &View<'_>, model: ModelId, gpus: Gpus) -> Option<Decision> {
-        let task = self.ready.pop(model)?;
-        self.total[model] = Span(self.total[model].0 - view.instance().execution(task).0);
-        Some(Decision::Start { task, gpus })
+    fn start(&mut self, model: ModelId, gpus: Gpus) -> Option<Decision> {
+        self.ready.pop(model).map(|task| Decision::Start { task, gpus })
     }
 }
 
 impl Policy for Improved {
     fn ready(&mut self, task: TaskId, view: &View<'_>) {
         self.ready.push_by_arrival(task, view);
-        self.total[view.instance().model_of(task)] += view.instance().execution(task);
         self.new_round();
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
         if let Some((model, gpus)) = self.goes_on(view) {
-            return self.start(view, model, gpus);
+            return self.start(model, gpus);
         }
         loop {
             let open = self.ready.models().filter(|&model| self.waits_in[model] != self.round);
@@ -92,7 +85,7 @@ impl Policy for Improved {
             let idle = self.reserved.unheld(view);
             let found = place::cheapest_within(view, model, &idle, &self.tiles[model]).map(|(gpus, _)| gpus);
             if let Some(gpus) = place::joinable(view, model).or(found) {
-                return self.start(view, model, gpus);
+                return self.start(model, gpus);
             }
             self.waits_in[model] = self.round;
             if view.instance().models[model].gpus > 1 && !view.idle().is_empty() {
@@ -112,5 +105,9 @@ impl Policy for Improved {
 
     fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
         self.lost(gpu, view);
+    }
+
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.given_up(task, view);
     }
 }

@@ -95,8 +95,10 @@ impl<'i> Lists<'i> {
     }
 
     /// A task that will never run must not stand before others.
-    pub fn given_up(&mut self, task: TaskId) {
-        if self.is_assigned(task) && !self.tasks[task].gone {
+    pub fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.given_up(task, view);
+        } else if self.is_assigned(task) && !self.tasks[task].gone {
             self.take(task);
         }
     }
@@ -156,6 +158,25 @@ impl<'i> Lists<'i> {
 
     pub fn is_ready(&self, task: TaskId) -> bool {
         self.tasks[task].ready
+    }
+
+    /// Whether a task has left its lists: it was started, or given up.
+    pub fn is_gone(&self, task: TaskId) -> bool {
+        self.tasks[task].gone
+    }
+
+    /// A task starts elsewhere than in its lists.
+    pub fn take_to(&mut self, task: TaskId, gpus: Gpus) {
+        self.take(task);
+        self.tasks[task].place = gpus.first;
+    }
+
+    /// Other lists for what has not been started.
+    pub fn renew(&mut self, order: &[(TaskId, Gpus)]) {
+        self.lists.iter_mut().for_each(VecDeque::clear);
+        self.work.iter_mut().for_each(|work| *work = Span::ZERO);
+        order.iter().for_each(|&(task, gpus)| self.assign(task, gpus));
+        self.look_at.extend(self.lists.keys());
     }
 
     /// Marks a task as started: it leaves its lists.

@@ -60,4 +60,8 @@ impl Policy for Lru {
     fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
         self.lost(gpu, view);
     }
+
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.given_up(task, view);
+    }
 }

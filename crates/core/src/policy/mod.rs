@@ -1,6 +1,7 @@
 //! The policies: each proposes what to start where, and nothing else. One file each.
 
 mod adaptive;
+mod astray;
 mod balanced;
 mod baseline;
 mod batch;

@@ -69,7 +69,7 @@ impl Policy for Offline<'_> {
         self.lists.returned(gpu, view);
     }
 
-    fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
-        self.lists.given_up(task);
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.lists.given_up(task, view);
     }
 }

@@ -185,4 +185,8 @@ impl Policy for Online {
     fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
         self.lost(gpu, view);
     }
+
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.given_up(task, view);
+    }
 }

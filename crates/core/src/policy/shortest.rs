@@ -42,7 +42,7 @@ impl Policy for Shortest {
         let instance = view.instance();
         let priority = instance.requests[instance.request_of(task)].priority;
         let rank = (-i64::from(priority), work_left(view, task));
-        self.ready.push(task, instance.model_of(task), rank);
+        self.ready.push(task, view, rank);
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
@@ -70,5 +70,9 @@ impl Policy for Shortest {
 
     fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
         self.lost(gpu, view);
+    }
+
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.given_up(task, view);
     }
 }

@@ -12,13 +12,10 @@ use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
-use crate::time::Span;
 
 /// Serves what is loaded.
 pub struct Sticky {
     ready: ReadyByModel,
-    /// Execution time of each model's ready tasks.
-    total: IdVec<ModelId, Span>,
     tiles: IdVec<ModelId, Vec<Gpus>>,
 }
 
@@ -32,15 +29,12 @@ impl Sticky {
         let models = instance.models.len();
         Sticky {
             ready: ReadyByModel::new(models),
-            total: vec![Span::ZERO; models].into(),
             tiles: instance.models.iter().map(sketch::tiles).collect(),
         }
     }
 
-    fn start(&mut self, view: &View<'_>, model: ModelId, gpus: Gpus) -> Option<Decision> {
-        let task = self.ready.pop(model)?;
-        self.total[model] = Span(self.total[model].0 - view.instance().execution(task).0);
-        Some(Decision::Start { task, gpus })
+    fn start(&mut self, model: ModelId, gpus: Gpus) -> Option<Decision> {
+        self.ready.pop(model).map(|task| Decision::Start { task, gpus })
     }
 
     /// Replicas of a model: windows all of whose GPUs hold it.
@@ -53,7 +47,6 @@ impl Sticky {
 impl Policy for Sticky {
     fn ready(&mut self, task: TaskId, view: &View<'_>) {
         self.ready.push_fifo(task, view);
-        self.total[view.instance().model_of(task)] += view.instance().execution(task);
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
@@ -63,7 +56,7 @@ impl Policy for Sticky {
             there.or_else(|| place::joinable(view, model)).map(|gpus| (model, gpus))
         });
         if let Some((model, gpus)) = stays {
-            return self.start(view, model, gpus);
+            return self.start(model, gpus);
         }
         if view.idle().is_empty() {
             return None;
@@ -75,7 +68,7 @@ impl Policy for Sticky {
             let Some((gpus, cost)) = place::cheapest_within(view, model, idle, &self.tiles[model]) else {
                 continue;
             };
-            let (work, replicas) = (self.total[model].seconds(), self.replicas(view, model) as f64);
+            let (work, replicas) = (self.ready.work(model).seconds(), self.replicas(view, model) as f64);
             if replicas > 0.0 && !nothing_runs && work < WORTH_A_REPLICA * cost.seconds() * replicas {
                 continue;
             }
@@ -85,7 +78,7 @@ impl Policy for Sticky {
             }
         }
         let (_, model, gpus) = best?;
-        self.start(view, model, gpus)
+        self.start(model, gpus)
     }
 
     fn lost(&mut self, _gpu: GpuId, view: &View<'_>) {
@@ -94,5 +87,9 @@ impl Policy for Sticky {
 
     fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
         self.lost(gpu, view);
+    }
+
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.ready.given_up(task, view);
     }
 }

@@ -76,7 +76,7 @@ impl Policy for Yardstick<'_> {
         self.lists.returned(gpu, view);
     }
 
-    fn given_up(&mut self, task: TaskId, _view: &View<'_>) {
-        self.lists.given_up(task);
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        self.lists.given_up(task, view);
     }
 }

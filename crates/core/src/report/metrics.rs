@@ -8,6 +8,7 @@ use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
 use crate::log_file::{BoundClaim, Deployment, RunStatus, Summary, Timing};
 use crate::time::{Span, Time};
+use crate::truth::TruthSpec;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -200,6 +201,10 @@ pub struct RunInfo {
     pub simulate: bool,
     /// Where its lengths of time come from.
     pub timing: Timing,
+    /// How true times came about, where they are not the estimates.
+    pub truth: Option<TruthSpec>,
+    /// What the estimates were predicted by, where they are not the inputs' own.
+    pub predictor: Option<String>,
     /// The seed, where one was used.
     pub seed: Option<u64>,
     /// No valid schedule is shorter.
@@ -220,6 +225,8 @@ pub fn summary(instance: &Instance, metrics: &Metrics, info: RunInfo) -> Summary
         mode: instance.mode,
         simulate: info.simulate,
         timing: info.timing,
+        truth: info.truth,
+        predictor: info.predictor,
         seed: info.seed,
         status: if complete { RunStatus::Completed } else { RunStatus::Incomplete },
         gpus: cluster.gpus,

@@ -1,7 +1,8 @@
 //! What goes wrong in a simulation, drawn from a seed: the same seed fails the same attempts.
 
-use crate::id::{GpuId, TaskId};
+use crate::id::{GpuId, RequestId, TaskId};
 use crate::time::Time;
+use crate::truth::{mix, unit};
 
 /// Failures to inject.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub struct Faults {
     pub lose: Vec<(Time, GpuId)>,
     /// GPUs that were lost and are there again, and when.
     pub bring_back: Vec<(Time, GpuId)>,
+    /// Requests that are withdrawn, and when.
+    pub withdraw: Vec<(Time, RequestId)>,
 }
 
 impl Faults {
@@ -25,18 +28,4 @@ impl Faults {
         let draw = mix(self.seed ^ mix(u64::from(task.0) << 32 | u64::from(attempt)));
         (unit(draw) < self.fail_rate).then(|| unit(mix(draw)).max(1e-6))
     }
-}
-
-/// A number from 0 to 1 from random bits.
-fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// Spreads the bits of a number (the finaliser of splitmix64): a draw that needs no state, so that it does not depend on
-/// the order in which executions start.
-fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -5,6 +5,7 @@ use crate::engine::{Effect, Event};
 use crate::id::{GpuId, Gpus, IdVec, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
+use crate::truth::Truth;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,6 +31,7 @@ enum What {
 pub(super) struct Hardware<'i> {
     instance: &'i Instance,
     faults: Faults,
+    truth: Truth,
     queue: BinaryHeap<Reverse<Scheduled>>,
     /// By the first GPU of the replica; only for models that batch.
     batches: IdVec<GpuId, Batch>,
@@ -47,10 +49,11 @@ struct Batch {
 }
 
 impl<'i> Hardware<'i> {
-    pub fn new(instance: &'i Instance, faults: Faults) -> Hardware<'i> {
+    pub fn new(instance: &'i Instance, faults: Faults, truth: Truth) -> Hardware<'i> {
         Hardware {
             instance,
             faults,
+            truth,
             queue: BinaryHeap::new(),
             batches: (0..instance.cluster.gpus).map(|_| Batch::default()).collect(),
             aborted_tasks: FxHashMap::default(),
@@ -115,7 +118,7 @@ impl<'i> Hardware<'i> {
     }
 
     fn execute(&mut self, now: Time, task: TaskId, gpus: Gpus) {
-        let mut work = self.instance.execution(task);
+        let mut work = self.truth.time(self.instance, task, now);
         let mut fails = false;
         if self.faults.fail_rate > 0.0 {
             let attempt = self.attempts.entry(task).or_default();

@@ -7,12 +7,14 @@ mod sharing;
 pub use faults::Faults;
 pub use sharing::Sharing;
 
+use crate::belief::Learner;
 use crate::engine::{Effect, Engine, Event, News, Rejected, TaskState};
 use crate::id::{RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
 use crate::policy::Policy;
 use crate::time::Time;
+use crate::truth::Truth;
 use hardware::Hardware;
 
 /// How a simulation is run.
@@ -22,11 +24,13 @@ pub struct SimOptions {
     pub max_attempts: u32,
     /// What goes wrong.
     pub faults: Faults,
+    /// How long executions really take.
+    pub truth: Truth,
 }
 
 impl Default for SimOptions {
     fn default() -> SimOptions {
-        SimOptions { max_attempts: 3, faults: Faults::default() }
+        SimOptions { max_attempts: 3, faults: Faults::default(), truth: Truth::default() }
     }
 }
 
@@ -79,9 +83,24 @@ pub fn simulate(
     options: &SimOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<ExecutionLog, SimError> {
+    simulate_learning(instance, policy, None, options, progress)
+}
+
+/// The same, with a learner that watches what executions take: policies are told what it believes.
+pub fn simulate_learning(
+    instance: &Instance,
+    policy: &mut dyn Policy,
+    learner: Option<&mut dyn Learner>,
+    options: &SimOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<ExecutionLog, SimError> {
+    let mut engine = Engine::new(instance, options.max_attempts);
+    if let Some(learner) = learner {
+        engine.learn_with(Box::new(learner));
+    }
     let mut run = Simulation {
-        engine: Engine::new(instance, options.max_attempts),
-        hardware: Hardware::new(instance, options.faults.clone()),
+        engine,
+        hardware: Hardware::new(instance, options.faults.clone(), options.truth.clone()),
         effects: Vec::new(),
         news: Vec::new(),
     };
@@ -90,6 +109,7 @@ pub fn simulate(
     arrivals.sort_unstable();
     let mut arrivals = arrivals.into_iter().peekable();
     options.faults.lose.iter().for_each(|&(at, gpu)| run.hardware.schedule(at, Event::Lost(gpu)));
+    options.faults.withdraw.iter().for_each(|&(at, id)| run.hardware.schedule(at, Event::Withdrawn(id)));
     options.faults.bring_back.iter().for_each(|&(at, gpu)| run.hardware.schedule(at, Event::Returned(gpu)));
 
     let mut events = 0;
@@ -181,8 +201,12 @@ impl Simulation<'_> {
         let waits_for = match view.state(task) {
             TaskState::Ready => {
                 format!(
-                    "{} consecutive GPUs for `{}` ({} of {} GPUs left)",
-                    model.gpus,
+                    "{} for `{}` ({} of {} GPUs left)",
+                    if model.gpus == 1 {
+                        "a GPU".to_owned()
+                    } else {
+                        format!("{} consecutive GPUs", model.gpus)
+                    },
                     model.name,
                     view.alive().len(),
                     instance.cluster.gpus

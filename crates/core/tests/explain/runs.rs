@@ -79,7 +79,7 @@ fn the_parts_add_up_with_failures_and_lost_gpus() {
     let scenario = scenario(Preset::Simple, 30, Mode::Online);
     let faults =
         Faults { fail_rate: 0.1, seed: 3, lose: vec![(Time(300_000_000), GpuId(2))], ..Faults::default() };
-    let options = SimOptions { max_attempts: 2, faults };
+    let options = SimOptions { max_attempts: 2, faults, ..SimOptions::default() };
     let (instance, log) = run(&scenario, PolicyKind::Baseline, Mode::Online, &options);
     adds_up(&instance, &log);
 }

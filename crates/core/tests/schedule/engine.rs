@@ -86,7 +86,8 @@ fn a_failed_node_is_tried_again_and_given_up_after_the_last_attempt() {
     let instance = problem.request(0, 0.0, &[1.0, 1.0]).build();
     let faults = Faults { fail_rate: 1.0, ..Faults::default() };
     for &kind in PolicyKind::ALL {
-        let log = run(&instance, kind, &SimOptions { max_attempts: 3, faults: faults.clone() }).unwrap();
+        let log =
+            run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() }).unwrap();
         let attempts: Vec<u32> = log.executions.iter().map(|execution| execution.attempt).collect();
         assert_eq!(attempts, [1, 2, 3], "{}", kind.name());
         assert!(log.executions.iter().all(|execution| execution.status == Status::Failed));
@@ -99,7 +100,8 @@ fn work_on_a_lost_gpu_moves_to_another() {
     let instance = problem.request(0, 0.0, &[10.0]).request(0, 0.0, &[10.0]).build();
     let faults = Faults { lose: vec![(Time(5_000_000), GpuId(0))], ..Faults::default() };
     for &kind in PolicyKind::ALL {
-        let log = run(&instance, kind, &SimOptions { max_attempts: 3, faults: faults.clone() }).unwrap();
+        let log =
+            run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() }).unwrap();
         let done = log.executions.iter().filter(|execution| execution.status == Status::Completed);
         assert_eq!(done.clone().count(), 2, "{}", kind.name());
         assert!(done.into_iter().all(|execution| execution.gpus == Gpus::new(1, 1)), "{}", kind.name());
@@ -114,7 +116,8 @@ fn a_gpu_lost_at_the_end_of_a_load_cuts_it_short() {
     for (gpu, at) in [(0, 30), (1, 30), (1, 50), (2, 30)] {
         let faults = Faults { lose: vec![(Time(at * 1_000_000), GpuId(gpu))], ..Faults::default() };
         for &kind in PolicyKind::ALL {
-            let log = run(&instance, kind, &SimOptions { max_attempts: 3, faults: faults.clone() }).unwrap();
+            let log = run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() })
+                .unwrap();
             assert!(
                 log.executions.iter().filter(|execution| execution.status == Status::Completed).count() == 2
             );
@@ -136,7 +139,7 @@ fn what_lost_gpus_make_impossible_is_given_up_and_the_rest_is_done() {
     let faults = Faults { lose: vec![(Time(500_000), GpuId(1))], ..Faults::default() };
     for &kind in PolicyKind::ALL {
         let instance = problem.build();
-        let log = run(&instance, kind, &SimOptions { max_attempts: 3, faults: faults.clone() });
+        let log = run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() });
         let log = log.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
         let left = report::unfinished(&instance, &log);
         let tasks: Vec<_> = left.iter().flat_map(|one| &one.tasks).map(|task| task.0).collect();

@@ -34,7 +34,7 @@ fn a_gpu_that_returns_is_empty_and_used_again() {
     let bring_back = vec![(at(50), GpuId(1)), (at(60), GpuId(0))];
     let faults = Faults { lose, bring_back, ..Faults::default() };
     for &kind in PolicyKind::ALL {
-        let log = run(&instance, kind, &SimOptions { max_attempts: 3, faults: faults.clone() });
+        let log = run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() });
         let log = log.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
         let done = log.executions.iter().filter(|one| one.status == Status::Completed);
         assert_eq!(done.count(), 4, "{}", kind.name());

@@ -13,3 +13,5 @@ mod real_files;
 mod service;
 mod streams;
 mod support;
+mod truth;
+mod withdrawn;

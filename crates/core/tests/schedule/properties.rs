@@ -93,8 +93,8 @@ proptest! {
     ) {
         let lose: Vec<_> = lose.into_iter().map(|(at, gpu)| (Time(at), GpuId(gpu % problem.cluster.gpus))).collect();
         let bring_back = gone_for.map(|span| lose.iter().map(|&(at, gpu)| (Time(at.0 + span), gpu)).collect());
-        let faults = Faults { fail_rate, seed, lose, bring_back: bring_back.unwrap_or_default() };
-        let options = SimOptions { max_attempts: 3, faults };
+        let faults = Faults { fail_rate, seed, lose, bring_back: bring_back.unwrap_or_default(), ..Faults::default() };
+        let options = SimOptions { faults, ..SimOptions::default() };
         for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(problem.mode)) {
             let instance = problem.build_for(kind);
             let log = run(&instance, kind, &options);

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::fleet::Fleet;
 use crate::journal::{Entry, Journal, JournalError};
 use crate::work::Work;
+use gswarm_core::belief::Learner;
 use gswarm_core::engine::{Decision, Engine, Event, View};
 use gswarm_core::input::Scenario;
 use gswarm_core::log::ExecutionLog;
@@ -62,6 +63,11 @@ impl<'i> Live<'i> {
         let book = BatchBook { problem, journal, outputs: Written::default(), failures: Vec::new() };
         let machine = Machine::new(engine, book, fleet, clock, patience.clone());
         Live { machine, arrivals: arrivals.into(), patience, resumed: false }
+    }
+
+    /// Has `learner` watch what executions take; before [`Live::restore`], so that it sees what was done already.
+    pub fn learn_with(&mut self, learner: Box<dyn Learner + 'i>) {
+        self.machine.engine.learn_with(learner);
     }
 
     /// Runs to the end. `watch` is shown the state after every step; where it says `false`, the run stops, to be resumed.

@@ -3,5 +3,6 @@
 mod against_the_simulator;
 mod crashes;
 mod keeper;
+mod other_times;
 mod service;
 mod support;

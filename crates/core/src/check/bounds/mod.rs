@@ -26,7 +26,7 @@ pub fn check_bounds(instance: &Instance, file: &BoundFile) -> Vec<Violation> {
         if figures::claimed(bound.seconds).is_none() {
             context.report(Code::BoundValue, place(), format!("a bound of {} s", bound.seconds));
         }
-        judge(&mut context, bound.seconds, &bound.witness);
+        judge(&mut context, instance, bound.seconds, &bound.witness);
     }
     let best = file.bounds.iter().map(|bound| bound.seconds).fold(0.0, f64::max);
     match file.lower_bound {
@@ -43,16 +43,24 @@ pub fn check_bounds(instance: &Instance, file: &BoundFile) -> Vec<Violation> {
 /// Checks the bound of a summary.
 pub(super) fn check(context: &mut Context<'_>, claims: &Claims) {
     let Some(witness) = &claims.bound else { return };
-    match claims.lower_bound {
-        Some(value) => judge(context, value, witness),
-        None => context.report(Code::BoundWitness, Place::default(), "a `bound` without a lower_bound"),
+    let value = match claims.lower_bound {
+        Some(value) => value,
+        None => {
+            return context.report(Code::BoundWitness, Place::default(), "a `bound` without a lower_bound");
+        }
+    };
+    if context.truth.is_estimate() {
+        return judge(context, context.instance, value, witness);
     }
+    // A bound on what was believed says nothing of what happened.
+    let known = context.truth.known(context.instance);
+    judge(context, &known, value, witness);
 }
 
-fn judge(context: &mut Context<'_>, value: f64, claim: &BoundClaim) {
+fn judge(context: &mut Context<'_>, instance: &Instance, value: f64, claim: &BoundClaim) {
     // What is no bound at all is reported with the summary.
     let Some(value) = figures::claimed(value) else { return };
-    match witness::supported(context.instance, claim, value) {
+    match witness::supported(instance, claim, value) {
         Err(fault) => {
             let message = format!("{}: {fault}", claim.argument());
             context.report(Code::BoundWitness, Place::default(), message);

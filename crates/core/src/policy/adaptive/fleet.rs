@@ -95,7 +95,14 @@ impl Fleet {
         if windows == 0.0 || queue.is_empty() {
             return f64::INFINITY;
         }
-        let left = (self.ends[model] as f64 - windows * view.now().0 as f64).max(0.0) / 1e6;
+        let left = if view.is_certain() {
+            (self.ends[model] as f64 - windows * view.now().0 as f64).max(0.0) / 1e6
+        } else {
+            // What is late is not there at once: each window is asked for by itself.
+            let of_model =
+                self.runs.iter_enumerated().filter(|(_, run)| run.is_some_and(|(of, _)| of == model));
+            of_model.map(|(lead, _)| view.free_at(lead).since(view.now()).seconds()).sum()
+        };
         // The first of several windows to fall free does so sooner than the mean.
         let first = left * 2.0 / (windows + 1.0);
         let before_last = queue.work() * (1.0 - 1.0 / queue.len() as f64);

@@ -1,5 +1,6 @@
 //! What is known of the requests that have arrived: how much work is left of each, and how long it takes at least.
 
+use crate::belief::normal_quantile;
 use crate::engine::{TaskState, View};
 use crate::id::{IdVec, RequestId, TaskId};
 use crate::instance::Instance;
@@ -7,7 +8,7 @@ use crate::time::Span;
 
 /// How long a task is expected to run at batch 1. Every estimate of the policy comes from here.
 pub(super) fn estimate(view: &View<'_>, task: TaskId) -> Span {
-    view.instance().execution(task)
+    view.expected(task)
 }
 
 /// The work that is left of requests.
@@ -49,19 +50,30 @@ fn gpu_time(view: &View<'_>, task: TaskId) -> u64 {
     estimate(view, task).0 * u64::from(instance.models[instance.model_of(task)].gpus)
 }
 
-/// How long a task and the longest chain behind it take at least.
+/// The chance with which a deadline is to be kept: that much longer than expected a chain is reckoned to take.
+const SURE: f64 = 0.9;
+
+/// How long a task and the longest chain behind it take at least; where times are not certain, in nine of ten cases at most.
 pub(super) fn path(view: &View<'_>, task: TaskId) -> Span {
     let instance = view.instance();
     let workflow = instance.workflow_of(task);
     let node = instance.node_of(task);
     let first = task.0 - node;
-    let mut to_end = vec![Span::ZERO; workflow.nodes.len()];
+    // Means add up, and so do the squares of deviations.
+    let mut to_end = vec![(Span::ZERO, 0.0); workflow.nodes.len()];
     for &at in workflow.order.iter().rev() {
-        let behind = workflow.successors(at).iter().map(|&next| to_end[next as usize]).max();
-        to_end[at as usize] = estimate(view, TaskId(first + at)) + behind.unwrap_or_default();
+        let behind = workflow.successors(at).iter().map(|&next| to_end[next as usize]);
+        let (mean, square) = behind.max_by_key(|&(mean, _)| mean).unwrap_or_default();
+        let (own, spread) = (estimate(view, TaskId(first + at)), view.spread(TaskId(first + at)));
+        let deviation = own.seconds() * (spread * spread).exp_m1().sqrt();
+        to_end[at as usize] = (own + mean, square + deviation * deviation);
         if at == node {
             break;
         }
     }
-    to_end[node as usize]
+    let (mean, square) = to_end[node as usize];
+    match square {
+        0.0 => mean,
+        _ => mean + Span::from_seconds(normal_quantile(SURE) * square.sqrt()),
+    }
 }

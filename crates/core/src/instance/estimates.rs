@@ -1,0 +1,51 @@
+//! What is believed of run times, where more than one number is known of it; and the same problem with other times.
+
+use super::Instance;
+use crate::belief::{Estimate, Uncertain, spread_of};
+use crate::id::{IdVec, TaskId};
+use crate::time::Span;
+
+impl Instance {
+    /// Takes on what a predictor says of tasks; those of which it says nothing keep their estimates.
+    pub fn believe(&mut self, estimate: impl Fn(TaskId) -> Option<Estimate>) {
+        let mut intervals: IdVec<TaskId, (Span, Span)> = vec![(Span::ZERO, Span::ZERO); self.tasks()].into();
+        for task in self.task_ids() {
+            if let Some(Estimate { mean, low, high }) = estimate(task) {
+                self.tasks[task].execution = mean.max(Span(1));
+                intervals[task] = (low, high);
+            }
+        }
+        self.intervals = intervals;
+    }
+
+    /// The interval in which nine of ten such tasks end, where a predictor gave one.
+    #[must_use]
+    pub fn interval(&self, task: TaskId) -> Option<(Span, Span)> {
+        self.intervals.get(task).copied().filter(|&(_, high)| high > Span::ZERO)
+    }
+
+    /// What is believed of a task: its estimate, and how far off that may be.
+    #[must_use]
+    pub fn estimate(&self, task: TaskId) -> Uncertain {
+        let spread = match self.interval(task) {
+            Some((low, high)) => spread_of(low, high),
+            None => self.models[self.model_of(task)].spread,
+        };
+        Uncertain { mean: self.execution(task), spread }
+    }
+
+    /// Whether every estimate is taken to be certain.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.intervals.is_empty() && self.models.iter().all(|model| model.spread == 0.0)
+    }
+
+    /// The same problem with other times.
+    #[must_use]
+    pub fn retimed(&self, time: impl Fn(TaskId) -> Span) -> Instance {
+        let mut other = Instance { intervals: IdVec::new(), ..self.clone() };
+        other.models.iter_mut().for_each(|model| model.spread = 0.0);
+        other.task_ids().for_each(|task| other.tasks[task].execution = time(task).max(Span(1)));
+        other
+    }
+}
