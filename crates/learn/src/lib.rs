@@ -6,6 +6,7 @@
 
 pub mod model;
 pub mod table;
+pub mod train;
 
 pub use model::{
     Feature, FeatureKind, GroupId, Kind, Online, Prediction, Predictor, Rows, Settings, encode, fit,

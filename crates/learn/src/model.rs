@@ -15,6 +15,7 @@ mod schema;
 
 pub use conformal::Prediction;
 pub use file::{FORMAT_VERSION, MAGIC};
+pub(crate) use fit::targets;
 pub use fit::{Fitted, TargetScale, fit, fit_with_folds, folds};
 pub use online::{GroupId, Online};
 pub use schema::{Feature, FeatureKind, Rows, encode};
@@ -66,6 +67,9 @@ pub struct Settings {
     pub min_leaf: usize,
     /// Whether the logarithm of the target is learned.
     pub target_scale: TargetScale,
+    /// Whether to learn how far predictions are off, which takes as many fits as there are folds. Without it a
+    /// prediction has a mean and no scale.
+    pub intervals: bool,
     /// Samples and splits follow from it.
     pub seed: u64,
 }
@@ -74,9 +78,9 @@ impl Settings {
     /// The usual ones of a kind: 100 trees of depth 15 for a forest, 100 of depth 7 for a boosted sum.
     #[must_use]
     pub fn new(kind: Kind) -> Settings {
-        let (depth, min_leaf) = if kind == Kind::RandomForest { (15, 1) } else { (7, 5) };
-        let target_scale = TargetScale::Auto;
-        Settings { kind, trees: 100, depth, learning_rate: 0.1, min_leaf, target_scale, seed: 42 }
+        let (depth, min_leaf) = if kind == Kind::RandomForest { (15, 1) } else { (7, 2) };
+        let (learning_rate, target_scale) = (0.2, TargetScale::Auto);
+        Settings { kind, trees: 100, depth, learning_rate, min_leaf, target_scale, intervals: true, seed: 42 }
     }
 }
 

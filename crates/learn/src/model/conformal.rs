@@ -74,6 +74,12 @@ impl Spread {
         Spread { relative_from, bins, trees, scores: thinned(scores) }
     }
 
+    /// Nothing known: every scale is zero.
+    pub fn none(width: usize) -> Spread {
+        let bins = Bins::fit(&[], &Rows::new(width), &[]);
+        Spread { relative_from: None, bins, trees: Trees::new(f64::NEG_INFINITY, width), scores: Vec::new() }
+    }
+
     /// The predictions with these means.
     pub fn around(&self, rows: &Rows, means: &[f64]) -> Vec<Prediction> {
         let mut scales = vec![0.0; means.len()];

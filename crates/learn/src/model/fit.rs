@@ -147,12 +147,18 @@ fn fit_rows(
         TargetScale::Auto if can_log => &[false, true],
         TargetScale::Log | TargetScale::Auto => &[false],
     };
-    let tried = scales.iter().map(|&log| kept_back(&features, rows, targets, &folds, settings, log));
-    let best = tried.min_by(|one, other| one.squares.total_cmp(&other.squares));
-    let best = best.unwrap_or_else(|| kept_back(&features, rows, targets, &folds, settings, false));
-    let KeptBack { means: out_of_fold, smear, .. } = best;
+    let (smear, out_of_fold, spread);
+    if settings.intervals {
+        let tried = scales.iter().map(|&log| kept_back(&features, rows, targets, &folds, settings, log));
+        let KeptBack { means, smear: factor, .. } = better(tried.collect());
+        spread = Spread::fit(&features, rows, &means, targets, true);
+        (smear, out_of_fold) = (factor, means);
+    } else {
+        // Without rows that were kept back there is nothing to choose by: run times are skewed, so the logarithm it is.
+        smear = scales.last().is_some_and(|&log| log).then_some(1.0);
+        (out_of_fold, spread) = (Vec::new(), Spread::none(rows.width()));
+    }
     let core = core(&features, rows, &logged(targets, smear.is_some()), settings);
-    let spread = Spread::fit(&features, rows, &out_of_fold, targets, true);
     let predictor = Predictor {
         kind: settings.kind,
         target: target.to_owned(),
@@ -163,6 +169,17 @@ fn fit_rows(
         spread,
     };
     Fitted { predictor, folds, out_of_fold }
+}
+
+/// The logarithm's, unless it is clearly worse: the squared errors of skewed targets hang on a few rows, and the errors
+/// of run times grow with them.
+fn better(mut tried: Vec<KeptBack>) -> KeptBack {
+    const CLEARLY: f64 = 1.05;
+    let log = tried.pop().unwrap_or(KeptBack { means: Vec::new(), smear: None, squares: f64::INFINITY });
+    match tried.pop() {
+        Some(plain) if log.squares > plain.squares * CLEARLY => plain,
+        _ => log,
+    }
 }
 
 /// What models predicted of the rows that they had not seen.

@@ -8,7 +8,7 @@ use super::schema::Rows;
 use serde::{Deserialize, Serialize};
 
 /// Rows that are cut into bins together.
-const BLOCK: usize = 64;
+const BLOCK: usize = 256;
 /// Rows that walk through a tree together.
 const LANES: usize = 16;
 
