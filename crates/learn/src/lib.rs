@@ -5,6 +5,7 @@
 //! machine changes.
 
 pub mod model;
+pub mod nodes;
 pub mod table;
 pub mod train;
 
