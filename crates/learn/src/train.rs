@@ -1,0 +1,237 @@
+//! Training as a whole: what the table is fit for, a split before anything is learned, a model of the training part, and
+//! how well it does on the part that it never saw.
+
+mod measure;
+mod refuse;
+
+pub use measure::{coverage, mean_absolute_error, pinball, r2};
+
+use crate::model::{Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
+use crate::table::Table;
+use gswarm_core::input::Diagnostic;
+use serde::Serialize;
+use std::time::Instant;
+
+/// The fewest rows that are learned from.
+pub const MIN_ROWS: usize = 50;
+/// Parts of the training rows that the learning curve has points at; the last point is the model itself.
+const CURVE: [f64; 4] = [0.1, 0.25, 0.5, 0.75];
+
+/// What is to be trained.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The column to predict.
+    pub target: String,
+    /// The columns to predict it from; `None` for all that can be.
+    pub features: Option<Vec<String>>,
+    /// Columns that are not learned from.
+    pub leave_out: Vec<String>,
+    /// One row in so many is kept for the test.
+    pub test_one_in: usize,
+    /// Whether features that give the target away are allowed.
+    pub allow_leaks: bool,
+    /// How the model is fitted.
+    pub settings: Settings,
+}
+
+impl Options {
+    /// The usual ones: all features, a fifth of the rows for the test.
+    #[must_use]
+    pub fn new(target: &str, settings: Settings) -> Options {
+        let (features, leave_out) = (None, Vec::new());
+        Options {
+            target: target.to_owned(),
+            features,
+            leave_out,
+            test_one_in: 5,
+            allow_leaks: false,
+            settings,
+        }
+    }
+}
+
+/// A predictor, and how good it is.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// Fitted to the training part: the test speaks of this very model.
+    pub predictor: Predictor,
+    /// How good it is.
+    pub report: Report,
+}
+
+/// How well a model does on some rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measures {
+    /// How many rows.
+    pub rows: usize,
+    /// The share of the variance that is explained.
+    pub r2: f64,
+    /// The mean absolute error, in the target's unit.
+    pub mae: f64,
+}
+
+/// How well the intervals do on the test rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Intervals {
+    /// The share of the truths between the quantiles 0.25 and 0.75.
+    pub coverage_50: f64,
+    /// The share between 0.05 and 0.95.
+    pub coverage_90: f64,
+    /// The mean width between 0.05 and 0.95.
+    pub width_90: f64,
+    /// The mean pinball loss over the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95.
+    pub pinball: f64,
+}
+
+/// Cross-validation on the training part.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CrossValidation {
+    /// The R2 of each fold.
+    pub r2: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub deviation: f64,
+}
+
+/// A feature and its share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Importance {
+    /// The column.
+    pub feature: String,
+    /// Its share in what the splits (for a linear model: the weights) were worth.
+    pub share: f64,
+}
+
+/// A point of the learning curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// Rows learned from.
+    pub rows: usize,
+    /// R2 on the test rows.
+    pub test_r2: f64,
+    /// Mean absolute error on the test rows.
+    pub test_mae: f64,
+}
+
+/// How good a trained model is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The kind of model.
+    pub model: &'static str,
+    /// The column predicted.
+    pub target: String,
+    /// Whether its logarithm was learned.
+    pub log_target: bool,
+    /// Where the split and the samples come from.
+    pub seed: u64,
+    /// On the rows that it was trained on.
+    pub train: Measures,
+    /// On the rows that it was not.
+    pub test: Measures,
+    /// On the rows of the training part, each predicted by a model that had not seen it.
+    pub cross_validation: CrossValidation,
+    /// How the intervals do on the test rows.
+    pub intervals: Intervals,
+    /// The largest first; empty for a model that has none.
+    pub importances: Vec<Importance>,
+    /// How the test improves with more rows.
+    pub learning_curve: Vec<CurvePoint>,
+    /// What of the table was left out, and why.
+    pub notes: Vec<String>,
+    /// Seconds that fitting took, cross-validation included.
+    pub fit_seconds: f64,
+    /// Microseconds that a prediction with its scale takes, in batches of the test part.
+    pub predict_us: f64,
+}
+
+/// Trains, tests and reports. `progress` is told what is being done.
+///
+/// # Errors
+/// All that keeps the table from being learned from.
+pub fn train(
+    table: &Table,
+    options: &Options,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Trained, Vec<Diagnostic>> {
+    let truths = targets(table, &options.target)?;
+    let (features, notes) = refuse::usable(table, &truths, options)?;
+    let part = folds(table.rows(), options.test_one_in.max(2), options.settings.seed ^ 0x5eed);
+    let (test, train): (Vec<usize>, Vec<usize>) = (0..table.rows()).partition(|&row| part[row] == 0);
+    let (train_part, test_part) = (table.select(&train), table.select(&test));
+    progress("cross-validating and fitting");
+    let begun = Instant::now();
+    let fitted = fit_with_folds(&train_part, &options.target, &features, &options.settings)?;
+    let fit_seconds = begun.elapsed().as_secs_f64();
+    let predictor = fitted.predictor;
+    let (train_truths, test_truths) = (of(&truths, &train), of(&truths, &test));
+    let (train_rows, test_rows) =
+        (encode(predictor.features(), &train_part)?, encode(predictor.features(), &test_part)?);
+    let begun = Instant::now();
+    let predictions = predictor.predict(&test_rows);
+    let predict_us = begun.elapsed().as_secs_f64() * 1e6 / test.len().max(1) as f64;
+    let test_means: Vec<f64> = predictions.iter().map(|prediction| prediction.mean).collect();
+    let measures = |means: &[f64], truths: &[f64]| Measures {
+        rows: truths.len(),
+        r2: r2(truths, means),
+        mae: mean_absolute_error(truths, means),
+    };
+    let test_measures = measures(&test_means, &test_truths);
+    let mut curve = Vec::new();
+    for share in CURVE {
+        let rows = (train.len() as f64 * share) as usize;
+        if rows < MIN_ROWS {
+            continue;
+        }
+        progress(&format!("learning curve: {rows} rows"));
+        let target_scale = if predictor.learned_log() { TargetScale::Log } else { TargetScale::Plain };
+        let settings = Settings { intervals: false, target_scale, ..options.settings };
+        let smaller = fit(&table.select(&train[..rows]), &options.target, &features, &settings)?;
+        let means = smaller.predict_means(&encode(smaller.features(), &test_part)?);
+        let Measures { r2, mae, .. } = measures(&means, &test_truths);
+        curve.push(CurvePoint { rows, test_r2: r2, test_mae: mae });
+    }
+    curve.push(CurvePoint { rows: train.len(), test_r2: test_measures.r2, test_mae: test_measures.mae });
+    let report = Report {
+        model: predictor.kind().name(),
+        target: options.target.clone(),
+        log_target: predictor.learned_log(),
+        seed: options.settings.seed,
+        train: measures(&predictor.predict_means(&train_rows), &train_truths),
+        test: test_measures,
+        cross_validation: cross_validation(&fitted.folds, &fitted.out_of_fold, &train_truths),
+        intervals: measure::intervals(&predictor, &predictions, &test_truths),
+        importances: importances(&predictor),
+        learning_curve: curve,
+        notes,
+        fit_seconds,
+        predict_us,
+    };
+    Ok(Trained { predictor, report })
+}
+
+fn of(values: &[f64], rows: &[usize]) -> Vec<f64> {
+    rows.iter().map(|&row| values[row]).collect()
+}
+
+fn cross_validation(folds: &[usize], means: &[f64], truths: &[f64]) -> CrossValidation {
+    let count = folds.iter().max().map_or(0, |&last| last + 1);
+    let of_fold = |fold: usize| {
+        let rows: Vec<usize> = (0..means.len()).filter(|&row| folds[row] == fold).collect();
+        r2(&of(truths, &rows), &of(means, &rows))
+    };
+    let scores: Vec<f64> = (0..count).map(of_fold).collect();
+    let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
+    let variance =
+        scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / scores.len().max(1) as f64;
+    CrossValidation { r2: scores, mean, deviation: variance.sqrt() }
+}
+
+fn importances(predictor: &Predictor) -> Vec<Importance> {
+    let names = predictor.features().iter().map(|feature| feature.name.clone());
+    let shares = predictor.importances().into_iter();
+    let mut importances: Vec<Importance> =
+        names.zip(shares).map(|(feature, share)| Importance { feature, share }).collect();
+    importances.sort_by(|one, other| other.share.total_cmp(&one.share));
+    importances
+}

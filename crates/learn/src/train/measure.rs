@@ -1,0 +1,63 @@
+//! How good predictions are.
+
+use super::Intervals;
+use crate::model::{Prediction, Predictor};
+
+/// The quantiles that the pinball loss is taken over.
+const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
+
+/// The share of the variance that the predictions explain: 1 is perfect, 0 no better than the mean.
+#[must_use]
+pub fn r2(truths: &[f64], means: &[f64]) -> f64 {
+    let average = truths.iter().sum::<f64>() / truths.len().max(1) as f64;
+    let total: f64 = truths.iter().map(|truth| (truth - average).powi(2)).sum();
+    let left: f64 = truths.iter().zip(means).map(|(truth, mean)| (truth - mean).powi(2)).sum();
+    if total > 0.0 {
+        1.0 - left / total
+    } else if left == 0.0 {
+        1.0
+    } else {
+        0.0
+    }
+}
+
+/// How far predictions are off on the average.
+#[must_use]
+pub fn mean_absolute_error(truths: &[f64], means: &[f64]) -> f64 {
+    let sum: f64 = truths.iter().zip(means).map(|(truth, mean)| (truth - mean).abs()).sum();
+    sum / truths.len().max(1) as f64
+}
+
+/// The loss of a value that is said to be the quantile `p`: each unit that the truth lies above it costs `p`, each
+/// unit below it `1 - p`.
+#[must_use]
+pub fn pinball(truth: f64, value: f64, p: f64) -> f64 {
+    let above = truth - value;
+    if above >= 0.0 { p * above } else { (p - 1.0) * above }
+}
+
+/// The share of the truths that lie between two quantiles.
+#[must_use]
+pub fn coverage(truths: &[f64], between: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let inside = truths.iter().zip(between).filter(|(truth, (low, high))| low <= truth && *truth <= high);
+    inside.count() as f64 / truths.len().max(1) as f64
+}
+
+/// All of it for a predictor's intervals.
+pub fn intervals(predictor: &Predictor, predictions: &[Prediction], truths: &[f64]) -> Intervals {
+    let between = |low: f64, high: f64| {
+        predictions.iter().map(move |one| (predictor.quantile(one, low), predictor.quantile(one, high)))
+    };
+    let count = truths.len().max(1) as f64;
+    let loss: f64 = predictions
+        .iter()
+        .zip(truths)
+        .flat_map(|(one, &truth)| QUANTILES.map(|p| pinball(truth, predictor.quantile(one, p), p)))
+        .sum();
+    Intervals {
+        coverage_50: coverage(truths, between(0.25, 0.75)),
+        coverage_90: coverage(truths, between(0.05, 0.95)),
+        width_90: between(0.05, 0.95).map(|(low, high)| high - low).sum::<f64>() / count,
+        pinball: loss / count / QUANTILES.len() as f64,
+    }
+}
