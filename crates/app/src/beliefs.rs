@@ -1,21 +1,40 @@
 //! What a run believes about run times, and what is true: noise, drift, predictors and learning.
 
 use crate::failure::Failure;
+use crate::output::files;
 use clap::Args;
 use gswarm_core::Instance;
-use gswarm_core::belief::Recent;
-use gswarm_core::truth::{Drift, Noise, Truth, TruthSpec};
+use gswarm_core::belief::{Learner, Recent};
+use gswarm_core::input::{Scenario, render};
+use gswarm_core::truth::{Drift, Noise, TrueTimes, Truth, TruthSpec};
+use gswarm_learn::Predictor;
+use gswarm_learn::beliefs::{Corrections, Predicted};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where estimates come from that the requests do not give.
+#[derive(Debug, Default, Args)]
+pub struct PredictorArgs {
+    /// Take times that requests do not give from a predictor that `gswarm train` made
+    #[arg(long, value_name = "FILE", help_heading = "Run times (see docs/learning.md)")]
+    predictor: Option<PathBuf>,
+}
 
 /// Flags for times that are not what is expected of them.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Run times (see docs/learning.md)")]
 pub struct BeliefArgs {
+    #[command(flatten)]
+    estimates: PredictorArgs,
     /// Draw true times around the estimates, as in lognormal:0.2 (a standard deviation of 20%, the mean kept); for estimates
     #[arg(long, value_name = "NOISE")]
     noise: Option<Noise>,
     /// Have executions that start later take so many times as long, as in 1.3@1000s or llm7b=1.3@0; may be given several times
     #[arg(long, value_name = "[MODEL=]FACTOR@SECONDS")]
     drift: Vec<Drift>,
+    /// What is true where a predictor is used: its `estimates`, or what the `requests` say, and then it predicts all nodes
+    #[arg(long, value_name = "WHOSE", requires = "predictor", value_parser = truth_parser())]
+    truth: Option<TrueTimes>,
     /// Learn from what executions take, model by model, and correct what is expected of the rest
     #[arg(long)]
     learn: bool,
@@ -24,7 +43,60 @@ pub struct BeliefArgs {
     means_only: bool,
 }
 
-/// What comes of them.
+fn truth_parser() -> impl clap::builder::TypedValueParser<Value = TrueTimes> {
+    crate::args::choice(vec![("estimates", TrueTimes::Estimates), ("requests", TrueTimes::Requests)])
+}
+
+/// A predictor that was read, and what it says of a problem.
+#[derive(Debug)]
+pub struct Source {
+    /// Its file, as the log names it.
+    pub name: String,
+    /// Its file's content.
+    pub bytes: Vec<u8>,
+    predictor: Predictor,
+    predicted: Arc<Predicted>,
+}
+
+impl Source {
+    /// A predictor from the content of its file.
+    pub fn read(name: String, bytes: Vec<u8>, scenario: &Scenario) -> Result<Source, Failure> {
+        let faulty = |faults: Vec<_>| {
+            Failure::input(render(&faults)).hint("`gswarm train` makes predictors; docs/learning.md says how")
+        };
+        let predictor = Predictor::from_bytes(&name, &bytes).map_err(faulty)?;
+        let predicted = Predicted::of(&name, &predictor, scenario).map_err(faulty)?;
+        Ok(Source { name, bytes, predictor, predicted: Arc::new(predicted) })
+    }
+
+    /// Has `instance` believe it, of nodes whose requests give no time; or of all.
+    pub fn tell(&self, scenario: &Scenario, instance: &mut Instance, all: bool) {
+        let estimates = self.predicted.estimates();
+        let given: Vec<bool> = scenario
+            .requests
+            .iter()
+            .flat_map(|request| {
+                let nodes = scenario.workflows[usize::from(request.workflow)].nodes.len();
+                (0..nodes).map(|node| request.times.get(node).copied().flatten().is_some())
+            })
+            .collect();
+        instance.believe(|task| {
+            let asked = all || !given[usize::from(task)];
+            estimates.get(usize::from(task)).copied().filter(|_| asked)
+        });
+    }
+}
+
+impl PredictorArgs {
+    /// The predictor, where one was named.
+    pub fn source(&self, scenario: &Scenario) -> Result<Option<Source>, Failure> {
+        let Some(file) = &self.predictor else { return Ok(None) };
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Source::read(name, files::read(file)?, scenario).map(Some)
+    }
+}
+
+/// What comes of the flags.
 #[derive(Clone, Debug, Default)]
 pub struct Beliefs {
     /// How true times come about, where they are not the estimates.
@@ -34,14 +106,18 @@ pub struct Beliefs {
     /// Whether to learn.
     pub learn: bool,
     /// What predicted the estimates.
-    pub predictor: Option<String>,
+    pub source: Option<Arc<Source>>,
 }
 
 impl BeliefArgs {
-    /// Whether a flag was given that only an estimate has a use for.
+    /// A flag that was given and that only an estimate has a use for.
     pub fn for_estimates(&self) -> Option<&'static str> {
-        let noise = self.noise.map(|_| "--noise");
-        noise.or((!self.drift.is_empty()).then_some("--drift"))
+        let flags = [
+            ("--noise", self.noise.is_some()),
+            ("--drift", !self.drift.is_empty()),
+            ("--truth", self.truth.is_some()),
+        ];
+        flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
 
     /// Whether to learn.
@@ -50,9 +126,15 @@ impl BeliefArgs {
     }
 
     /// What the flags make of a problem.
-    pub fn apply(&self, instance: &mut Instance, seed: u64) -> Result<Beliefs, Failure> {
-        let spec = TruthSpec { noise: self.noise, seed, drift: self.drift.clone(), ..TruthSpec::default() };
-        let truth = Truth::new(&spec, instance, instance).map_err(|unknown| {
+    pub fn apply(&self, scenario: &Scenario, instance: &mut Instance, seed: u64) -> Result<Beliefs, Failure> {
+        let source = self.estimates.source(scenario)?.map(Arc::new);
+        let times = self.truth.unwrap_or_default();
+        let given = (times == TrueTimes::Requests).then(|| instance.clone());
+        if let Some(source) = &source {
+            source.tell(scenario, instance, times == TrueTimes::Requests);
+        }
+        let spec = TruthSpec { noise: self.noise, seed, drift: self.drift.clone(), times };
+        let truth = Truth::new(&spec, instance, given.as_ref().unwrap_or(instance)).map_err(|unknown| {
             let known: Vec<&str> = instance.models.iter().map(|model| model.name.as_str()).collect();
             Failure::input(format!("--drift: {unknown}")).hint(format!("there are {}", known.join(", ")))
         })?;
@@ -60,13 +142,26 @@ impl BeliefArgs {
             instance.models.iter_mut().for_each(|model| model.spread = noise.sigma());
         }
         let spec = (!truth.is_estimate()).then_some(spec);
-        Ok(Beliefs { spec, truth, learn: self.learn, predictor: None })
+        Ok(Beliefs { spec, truth, learn: self.learn, source })
     }
 }
 
 impl Beliefs {
+    /// The name of what predicted the estimates.
+    pub fn predictor(&self) -> Option<String> {
+        self.source.as_ref().map(|source| source.name.clone())
+    }
+
     /// Who watches what executions take.
-    pub fn learner(&self) -> Option<Recent> {
-        self.learn.then(Recent::new)
+    pub fn learner(&self, instance: &Instance) -> Option<Box<dyn Learner>> {
+        if !self.learn {
+            return None;
+        }
+        Some(match &self.source {
+            Some(source) => {
+                Box::new(Corrections::new(&source.predictor, Arc::clone(&source.predicted), instance))
+            }
+            None => Box::new(Recent::new()),
+        })
     }
 }

@@ -165,8 +165,8 @@ pub fn execute_with(
 ) -> Result<Outcome, Failure> {
     let mut bar = Bar::new(job.policy.name(), show_progress);
     let options = SimOptions { truth: job.beliefs.truth.clone(), ..job.sim.clone() };
-    let mut learner = job.beliefs.learner();
-    let learner = learner.as_mut().map(|learner| learner as &mut dyn Learner);
+    let mut learner = job.beliefs.learner(instance);
+    let learner = learner.as_mut().map(|learner| learner.as_mut() as &mut dyn Learner);
     let log = simulate_learning(instance, policy, learner, &options, &mut |at| bar.update(at.done, at.total))
         .map_err(|error| fault_of_policy(job.policy, &error.to_string()))?;
     drop(bar);
@@ -200,7 +200,7 @@ fn info(instance: &Instance, job: &Job, metrics: &Metrics) -> RunInfo {
         policy: job.policy.name().to_string(),
         seed: Some(job.params.seed),
         truth: job.beliefs.spec.clone(),
-        predictor: job.beliefs.predictor.clone(),
+        predictor: job.beliefs.predictor(),
         lower_bound: bound.as_ref().map(|bound| bound.value),
         bound: bound.map(|bound| bound.claim(instance)),
         gpu_assignments,

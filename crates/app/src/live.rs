@@ -43,6 +43,9 @@ pub struct Settings {
     /// Whether what executions take corrects what is expected of the rest.
     #[serde(default)]
     pub learn: bool,
+    /// What predicted the estimates, by the name of its file; the journal holds the file.
+    #[serde(default)]
+    pub predictor: Option<String>,
     /// The cluster, in full.
     pub cluster: ClusterSpec,
     /// The servers.
@@ -94,6 +97,7 @@ pub fn begin(
     settings: &Settings,
     inputs: &Inputs,
     plan: Option<&[u8]>,
+    predictor: Option<&[u8]>,
 ) -> Result<Journal, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::new(Code::Input, format!("cannot make the folder {}: {error}", folder.display()))
@@ -109,6 +113,7 @@ pub fn begin(
     let mut meta: Vec<(&str, &[u8])> =
         vec![("settings", &text), ("config", &inputs.config.1), ("requests", &inputs.requests.1)];
     meta.extend(plan.map(|plan| ("plan", plan)));
+    meta.extend(predictor.map(|predictor| ("predictor", predictor)));
     Journal::create(&path, Durability::Process, &meta).map_err(|error| match error {
         JournalError::Taken => taken(),
         other => journal_failure(folder, &other),
@@ -153,8 +158,8 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         let fleet = config::fleet(&backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
         let patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
         let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
-        if let Some(learner) = job.beliefs.learner() {
-            run.learn_with(Box::new(learner));
+        if let Some(learner) = job.beliefs.learner(instance) {
+            run.learn_with(learner);
         }
         if resumes {
             run.restore(policy.as_mut()).map_err(failed)?;
@@ -174,6 +179,7 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         policy: job.policy.name().to_owned(),
         simulate: true,
         timing: Timing::Measured,
+        predictor: job.beliefs.predictor(),
         seed: Some(settings.params.seed),
         ..RunInfo::default()
     };

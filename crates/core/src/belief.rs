@@ -59,7 +59,7 @@ impl Belief {
 }
 
 /// Something that learns from the ends of executions.
-pub trait Learner: Send {
+pub trait Learner: Send + Sync {
     /// An execution gave its result.
     fn observe(&mut self, instance: &Instance, seen: &Observation);
 

@@ -79,7 +79,7 @@ def prepared(frame: pandas.DataFrame, features: list, test: numpy.ndarray, categ
     for name in features:
         if table[name].dtype.kind not in "if":
             known = sorted(table.loc[~test, name].dropna().unique())
-            column = pandas.Categorical(table[name], categories=known)
+            column = pandas.Categorical(table[name].where(table[name].isin(known)), categories=known)
             table[name] = column if categories else pandas.Series(column.codes, dtype=float).replace(-1, numpy.nan)
     return table[~test], table[test]
 

@@ -4,7 +4,9 @@
 //! [`Predictor::quantile`]. As executions finish, [`Online::observe`] keeps the predictions true when the
 //! machine changes.
 
+pub mod beliefs;
 pub mod model;
+pub mod nodes;
 pub mod table;
 pub mod train;
 

@@ -135,6 +135,12 @@ impl Table {
         self.lines.get(row).copied()
     }
 
+    /// The same with the line of each row in its file.
+    #[must_use]
+    pub(crate) fn with_lines(self, lines: Vec<u32>) -> Table {
+        Table { lines, ..self }
+    }
+
     /// The rows of these numbers, in their order. Columns of text keep all their texts, so that codes stay the same.
     #[must_use]
     pub fn select(&self, rows: &[usize]) -> Table {

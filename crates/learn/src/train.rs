@@ -6,7 +6,7 @@ mod refuse;
 
 pub use measure::{coverage, mean_absolute_error, pinball, r2};
 
-use crate::model::{Predictor, Settings, encode, fit, fit_with_folds, folds, targets};
+use crate::model::{Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
 use crate::table::Table;
 use gswarm_core::input::Diagnostic;
 use serde::Serialize;
@@ -184,7 +184,8 @@ pub fn train(
             continue;
         }
         progress(&format!("learning curve: {rows} rows"));
-        let settings = Settings { intervals: false, ..options.settings };
+        let target_scale = if predictor.learned_log() { TargetScale::Log } else { TargetScale::Plain };
+        let settings = Settings { intervals: false, target_scale, ..options.settings };
         let smaller = fit(&table.select(&train[..rows]), &options.target, &features, &settings)?;
         let means = smaller.predict_means(&encode(smaller.features(), &test_part)?);
         let Measures { r2, mae, .. } = measures(&means, &test_truths);

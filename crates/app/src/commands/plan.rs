@@ -1,7 +1,7 @@
 //! `gswarm plan`: the shortest schedule that can be found in a given time.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::beliefs::Beliefs;
+use crate::beliefs::{Beliefs, PredictorArgs};
 use crate::commands::generate::duration;
 use crate::failure::Failure;
 use crate::job::{self, Job, LogFormat};
@@ -14,6 +14,7 @@ use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
 use gswarm_core::sim::SimOptions;
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -57,6 +58,8 @@ pub struct PlanArgs {
     /// Print one JSON object at the end, and nothing else
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    predictor: PredictorArgs,
     #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
@@ -66,7 +69,11 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     let scenario = job::load(&args.input, Mode::Offline, args.quiet, shown)?;
     let spec = args.cluster.over(&scenario.cluster);
-    let instance = job::build(&scenario, &spec, Mode::Offline, PolicyKind::Planned)?;
+    let mut instance = job::build(&scenario, &spec, Mode::Offline, PolicyKind::Planned)?;
+    let source = args.predictor.source(&scenario)?.map(Arc::new);
+    if let Some(source) = &source {
+        source.tell(&scenario, &mut instance, false);
+    }
     drop(scenario);
     let begun = Instant::now();
     let budget = Duration::from_secs_f64(args.budget.seconds());
@@ -90,7 +97,7 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
         policy: PolicyKind::Planned,
         params: PolicyParams { seed: args.seed, ..PolicyParams::default() },
         sim: SimOptions::default(),
-        beliefs: Beliefs::default(),
+        beliefs: Beliefs { source, ..Beliefs::default() },
     };
     let outcome = job::execute_with(&instance, &job, carry_out(&instance, &planned).as_mut(), shown)?;
     let mut batch = Batch::new(&args.out)?;

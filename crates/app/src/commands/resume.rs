@@ -1,6 +1,6 @@
 //! `gswarm resume`: goes on with a live run that was interrupted.
 
-use crate::beliefs::Beliefs;
+use crate::beliefs::{Beliefs, Source};
 use crate::failure::Failure;
 use crate::job::{self, Inputs, Job, LogFormat};
 use crate::live::{self, JOURNAL, LiveJob, Settings};
@@ -10,6 +10,7 @@ use gswarm_core::report::render_text;
 use gswarm_core::sim::SimOptions;
 use gswarm_exec::journal::{Durability, Journal};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,8 +63,13 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     let policy = live::policy_of(&settings)?;
     let mode = live::mode(&settings);
     let scenario = inputs.scenario(mode, true)?;
-    let instance = job::build(&scenario, &settings.cluster, mode, policy)?;
-    let beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
+    let mut instance = job::build(&scenario, &settings.cluster, mode, policy)?;
+    let mut beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
+    if let Some(name) = settings.predictor.clone() {
+        let source = Source::read(name, part("predictor")?, &scenario)?;
+        source.tell(&scenario, &mut instance, false);
+        beliefs.source = Some(Arc::new(source));
+    }
     let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
     let job = Job { policy, params: settings.params.clone(), sim, beliefs };
     let run = LiveJob {

@@ -213,7 +213,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let preparing = Phase::new("preparing", shown);
     let mut instance =
         job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy())?;
-    let beliefs = args.beliefs.apply(&mut instance, args.seed)?;
+    let beliefs = args.beliefs.apply(&scenario, &mut instance, args.seed)?;
     drop(preparing);
     if shown {
         notes(args, scenario.cluster.residency)
@@ -332,6 +332,7 @@ fn run_live(
         params: job.params.clone(),
         max_attempts: args.faults.max_attempts,
         learn: args.beliefs.learns(),
+        predictor: job.beliefs.predictor(),
         cluster: args.cluster.over(&scenario.cluster),
         backends,
         models,
@@ -340,7 +341,8 @@ fn run_live(
     };
     live::look_at_backends(&settings, instance)?;
     let plan = args.plan.as_deref().map(files::read).transpose()?;
-    let journal = live::begin(&args.out, &settings, inputs, plan.as_deref())?;
+    let predictor = job.beliefs.source.as_ref().map(|source| source.bytes.as_slice());
+    let journal = live::begin(&args.out, &settings, inputs, plan.as_deref(), predictor)?;
     let shown = !args.quiet && !args.json;
     let run = LiveJob {
         scenario,

@@ -16,12 +16,14 @@ use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::plan::{self, Limits, Plan, Timed};
 use crate::time::{Span, Time};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// A start that differs by more than this from the plan's is none by the plan.
 const TOLERANCE: u64 = 100_000;
-/// How many ready tasks of each model are looked at.
+/// How many ready tasks of each model are looked at, and how many idle GPUs.
 const DEPTH: usize = 8;
+const MOST_IDLE: usize = 32;
 /// The chance that GPUs are free by the moment that is reckoned with: those that others are taken from ...
 const SURELY_LATE: f64 = 0.35;
 /// ... and those that a task's own next one waits for.
@@ -42,7 +44,7 @@ pub(super) struct Astray {
     /// Ready tasks that have not been started, by the planned moment; some have started since.
     ready: IdVec<ModelId, BTreeSet<(Time, TaskId)>>,
     tiles: IdVec<ModelId, Vec<Gpus>>,
-    /// The task that was started last on each GPU.
+    /// The task that was started last on each GPU, where the plan has it there.
     last: IdVec<GpuId, Option<TaskId>>,
     /// The factors of the models when the plan was made.
     factors: IdVec<ModelId, f64>,
@@ -83,10 +85,10 @@ impl Astray {
         self.ready[view.instance().model_of(task)].insert((timed.start[task], task));
     }
 
-    /// A task leaves its list.
-    pub fn started(&mut self, task: TaskId, gpus: Gpus, timed: &Timed, view: &View<'_>) {
+    /// A task leaves its list, for the GPUs that the plan gives it or, `pulled`, for others.
+    pub fn started(&mut self, task: TaskId, gpus: Gpus, pulled: bool, timed: &Timed, view: &View<'_>) {
         self.ready[view.instance().model_of(task)].remove(&(timed.start[task], task));
-        gpus.iter().for_each(|gpu| self.last[gpu] = Some(task));
+        gpus.iter().for_each(|gpu| self.last[gpu] = (!pulled).then_some(task));
     }
 
     pub fn given_up(&mut self, task: TaskId, timed: &Timed, view: &View<'_>) {
@@ -99,15 +101,18 @@ impl Astray {
 
     /// A ready task for GPUs that would stand idle; call it when the lists have nothing to start.
     pub fn pull(&mut self, lists: &mut Lists<'_>, timed: &Timed, view: &View<'_>) -> Option<(TaskId, Gpus)> {
-        if view.idle().is_empty() {
+        if view.idle().is_empty() || self.ready.iter().all(BTreeSet::is_empty) {
             return None;
         }
+        let idle = view.idle().iter().take(MOST_IDLE);
+        let idle: Vec<(GpuId, Time)> =
+            idle.map(|gpu| (gpu, self.needed_at(lists, timed, gpu, view))).collect();
         let mut best: Option<(u64, TaskId, Gpus)> = None;
         for model in view.instance().models.keys() {
             if self.ready[model].is_empty() {
                 continue;
             }
-            let Some((gpus, load)) = self.place(lists, timed, model, view) else { continue };
+            let Some((gpus, load)) = self.place(&idle, model, view) else { continue };
             let here = view.now() + load;
             let back = gpus.iter().map(|gpu| way_back(lists, model, gpu, view)).max().unwrap_or_default();
             let needed = gpus.iter().map(|gpu| self.needed_at(lists, timed, gpu, view)).min();
@@ -126,22 +131,14 @@ impl Astray {
 
     /// The idle window on which a model is there soonest, of those that are not needed before that; among equals the one
     /// that is free for longest.
-    fn place(
-        &self,
-        lists: &mut Lists<'_>,
-        timed: &Timed,
-        model: ModelId,
-        view: &View<'_>,
-    ) -> Option<(Gpus, Span)> {
-        let spec = &view.instance().models[model];
-        if spec.gpus > 1 {
+    fn place(&self, idle: &[(GpuId, Time)], model: ModelId, view: &View<'_>) -> Option<(Gpus, Span)> {
+        if view.instance().models[model].gpus > 1 {
             return place::cheapest_within(view, model, view.idle(), &self.tiles[model]);
         }
-        let costed = view.idle().iter().filter_map(|first| {
+        let costed = idle.iter().filter_map(|&(first, needed)| {
             let gpus = Gpus { first, count: 1 };
             let load = view.load_cost(model, gpus)?;
-            let free_until = self.needed_at(lists, timed, first, view);
-            (view.now() + load < free_until).then_some((load, std::cmp::Reverse(free_until), gpus))
+            (view.now() + load < needed).then_some((load, Reverse(needed), gpus))
         });
         costed.min().map(|(load, _, gpus)| (gpus, load))
     }
@@ -149,10 +146,10 @@ impl Astray {
     /// How far a GPU is behind the plan, in microseconds; less than nothing where it is ahead.
     fn behind(&self, lists: &mut Lists<'_>, timed: &Timed, gpu: GpuId, view: &View<'_>) -> i64 {
         let apart = |real: Time, planned: Time| real.0 as i64 - planned.0 as i64;
-        match (view.is_running(gpu), self.last[gpu], lists.first(gpu)) {
-            (true, Some(last), _) => apart(view.free_by(gpu, SURELY_LATE), timed.end[last]),
-            (_, _, Some(next)) => apart(view.now(), timed.start[next]),
-            _ => 0,
+        match (self.last[gpu].filter(|_| view.is_running(gpu)), lists.first(gpu)) {
+            (Some(last), _) => apart(view.free_by(gpu, SURELY_LATE), timed.end[last]),
+            (None, Some(next)) => apart(view.free_by(gpu, SURELY_LATE), timed.start[next]),
+            (None, None) => 0,
         }
     }
 
@@ -245,6 +242,8 @@ impl Astray {
 
     /// The new plan is in the lists.
     pub fn renewed(&mut self, lists: &Lists<'_>, timed: &Timed, view: &View<'_>) {
+        // What runs now is no part of it.
+        self.last.iter_mut().for_each(|last| *last = None);
         self.gather(lists, timed, view);
     }
 }

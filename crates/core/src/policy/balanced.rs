@@ -113,9 +113,7 @@ impl Policy for Balanced {
                 continue;
             }
             let best = self.best(view, task, weight);
-            let takes = |gpus: Gpus| {
-                view.load_cost(model, gpus).unwrap_or_default() + view.instance().execution(task)
-            };
+            let takes = |gpus: Gpus| view.load_cost(model, gpus).unwrap_or_default() + view.expected(task);
             match best {
                 Some(gpus)
                     if view.idle().contains_all(gpus)

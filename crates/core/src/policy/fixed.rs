@@ -93,7 +93,7 @@ impl Static {
     fn free_replica(&self, view: &View<'_>, model: ModelId, task: TaskId) -> Option<Gpus> {
         let cluster = &view.instance().cluster;
         let home = self.server[view.instance().request_of(task)];
-        let takes = view.instance().execution(task);
+        let takes = view.expected(task);
         let free = |gpus: &Gpus| {
             if !self.reserved.leaves_in_time(view, *gpus, takes) {
                 return false;

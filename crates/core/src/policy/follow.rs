@@ -82,7 +82,7 @@ impl<'i> Follow<'i> {
             self.astray = Some(Astray::new(view.instance(), &self.lists, timed, view));
         }
         if let Some(astray) = &mut self.astray {
-            astray.started(task, gpus, timed, view);
+            astray.started(task, gpus, false, timed, view);
         }
     }
 
@@ -100,13 +100,13 @@ impl<'i> Follow<'i> {
             self.to_load.clear();
             self.prepared.iter_mut().for_each(|prepared| *prepared = false);
             if let Some(Decision::Start { task, gpus }) = self.lists.decide(view) {
-                astray.started(task, gpus, timed, view);
+                astray.started(task, gpus, false, timed, view);
                 return Some(Decision::Start { task, gpus });
             }
         }
         let (task, gpus) = astray.pull(&mut self.lists, timed, view)?;
         self.lists.take_to(task, gpus);
-        astray.started(task, gpus, timed, view);
+        astray.started(task, gpus, true, timed, view);
         Some(Decision::Start { task, gpus })
     }
 

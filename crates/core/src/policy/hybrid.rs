@@ -78,7 +78,7 @@ impl<'i> Hybrid<'i> {
             else {
                 continue;
             };
-            let ends = view.now() + cost + view.instance().execution(task);
+            let ends = view.now() + cost + view.expected(task);
             let rank = (cost, std::cmp::Reverse(self.total[model]), task);
             if best.is_none_or(|(found, _)| rank < found)
                 && gpus.iter().all(|gpu| ends <= self.needed_at(view, gpu))

@@ -33,8 +33,7 @@ fn work_left(view: &View<'_>, task: TaskId) -> u64 {
     let instance = view.instance();
     let open =
         instance.tasks_of(instance.request_of(task)).filter(|&task| view.state(task) != TaskState::Done);
-    open.map(|task| instance.execution(task).0 * u64::from(instance.models[instance.model_of(task)].gpus))
-        .sum()
+    open.map(|task| view.expected(task).0 * u64::from(instance.models[instance.model_of(task)].gpus)).sum()
 }
 
 impl Policy for Shortest {

@@ -159,6 +159,8 @@ fn fit_rows(
         (out_of_fold, spread) = (Vec::new(), Spread::none(rows.width()));
     }
     let core = core(&features, rows, &logged(targets, smear.is_some()), settings);
+    // Rows of its own are all that a model without intervals can be levelled by.
+    let smear = if settings.intervals { smear } else { smear.map(|_| level(&core.predict(rows), targets)) };
     let predictor = Predictor {
         kind: settings.kind,
         target: target.to_owned(),
@@ -221,14 +223,17 @@ fn kept_back(
     }
     let mut smear = None;
     if log {
-        means.iter_mut().for_each(|mean| *mean = mean.exp());
-        let factor = targets.iter().sum::<f64>() / means.iter().sum::<f64>();
-        means.iter_mut().for_each(|mean| *mean *= factor);
-        smear = Some(factor);
+        smear = Some(level(&means, targets));
+        means.iter_mut().for_each(|mean| *mean = mean.exp() * smear.unwrap_or(1.0));
     }
     means.iter_mut().for_each(|mean| *mean = mean.max(0.0));
     let squares = means.iter().zip(targets).map(|(mean, target)| (mean - target).powi(2)).sum();
     KeptBack { means, smear, squares }
+}
+
+/// The mean of a logarithm's exponential is below the mean: what it has to be multiplied with.
+fn level(logarithms: &[f64], targets: &[f64]) -> f64 {
+    targets.iter().sum::<f64>() / logarithms.iter().map(|logarithm| logarithm.exp()).sum::<f64>()
 }
 
 fn logged(targets: &[f64], log: bool) -> Vec<f64> {

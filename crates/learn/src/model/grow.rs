@@ -103,7 +103,9 @@ impl<'d> Grower<'d> {
         let least = squares * 1e-10;
         let mut open = vec![Open { node, rows: 0..rows.len(), depth: 0, total, sums: None }];
         while let Some(mut at) = open.pop() {
-            let best = if at.depth < limits.depth && at.rows.len() >= 2 * limits.min_leaf.max(1) {
+            let best = if at.depth < limits.depth.min(usize::from(u8::MAX))
+                && at.rows.len() >= 2 * limits.min_leaf.max(1)
+            {
                 self.best(&mut at, rows, residuals, limits)
             } else {
                 None

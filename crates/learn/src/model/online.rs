@@ -24,6 +24,9 @@ const TOLERANCE: f64 = 0.5;
 /// The sum of what is beyond that which is taken for a change: one false alarm in about 20,000 runs.
 const ALARM: f64 = 8.0;
 
+/// What predictions are multiplied with stays between this and its inverse, however wrong they are.
+const MOST: f64 = 1_000.0;
+
 /// Whose predictions are corrected together: a number that the caller gives to each model on each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
@@ -134,7 +137,7 @@ impl Online {
         let trained = predictor.quantile(prediction, p);
         let Some(known) = self.groups.get(group.0 as usize) else { return trained };
         let own = prediction.mean + prediction.scale * quantile_of(&known.sorted, p);
-        let own = if trained >= 0.0 { own.max(0.0) } else { own };
+        let own = if predictor.non_negative { own.max(0.0) } else { own };
         let share = (known.sorted.len() as f64 / ENOUGH as f64).min(1.0);
         trained + (own - trained) * share
     }
@@ -151,7 +154,7 @@ impl Online {
             self.groups.resize_with(place + 1, Group::new);
         }
         let known = &mut self.groups[place];
-        let ratio = truth / model;
+        let ratio = (truth / model).clamp(1.0 / MOST, MOST);
         // Against what would be predicted now: a prediction from before a change says nothing new of it.
         let scale = prediction.scale / prediction.correction * known.correction;
         let score = (truth - model * known.correction) / scale;

@@ -69,7 +69,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
     }
     let columns: Vec<Column> = cells.into_iter().map(|cells| finish(cells, &lines, &mut faults)).collect();
     if faults.is_empty() {
-        Ok(Table { rows: lines.len(), lines, ..Table::new(file, columns) })
+        Ok(Table::new(file, columns).with_lines(lines))
     } else {
         Err(faults.into_diagnostics())
     }

@@ -1,0 +1,108 @@
+use crate::support::{column, features, runs, small};
+use gswarm_learn::train::coverage;
+use gswarm_learn::{GroupId, Kind, Online, Predictor, Table, encode, fit};
+
+fn trained(kind: Kind, noise: f64) -> Predictor {
+    fit(&runs(2_500, noise, 11), "seconds", &features(), &small(kind)).unwrap()
+}
+
+/// The share of truths inside the interval that was given for each before it was seen, and the mean of the last
+/// corrections.
+fn streamed(predictor: &Predictor, online: &mut Online, table: &Table, slowdown: f64, groups: u32) -> f64 {
+    let rows = encode(predictor.features(), table).unwrap();
+    let truths: Vec<f64> = column(table, "seconds").iter().map(|truth| truth * slowdown).collect();
+    let mut given = Vec::new();
+    for (place, (row, &truth)) in rows.iter().zip(&truths).enumerate() {
+        let group = GroupId(place as u32 % groups);
+        let prediction = online.correct(group, predictor.predict_row(row));
+        let at = |p| online.quantile(predictor, group, &prediction, p);
+        given.push((at(0.05), at(0.95)));
+        online.observe(group, &prediction, truth);
+    }
+    coverage(&truths, given.into_iter())
+}
+
+#[test]
+fn nine_truths_of_ten_lie_in_the_interval_on_rows_never_seen() {
+    for (kind, noise) in
+        [(Kind::GradientBoosting, 0.1), (Kind::GradientBoosting, 0.4), (Kind::RandomForest, 0.2)]
+    {
+        let predictor = trained(kind, noise);
+        let test = runs(4_000, noise, 12);
+        let predictions = predictor.predict(&encode(predictor.features(), &test).unwrap());
+        for (low, high, share) in [(0.05, 0.95, 0.9), (0.25, 0.75, 0.5)] {
+            let between =
+                predictions.iter().map(|one| (predictor.quantile(one, low), predictor.quantile(one, high)));
+            let found = coverage(column(&test, "seconds"), between);
+            assert!(
+                (found - share).abs() <= 0.02 + 0.02 * f64::from(share < 0.9),
+                "{} {noise}: {found}",
+                kind.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn after_all_runs_take_a_third_longer_the_intervals_hold_again() {
+    for noise in [0.1, 0.2, 0.4] {
+        let predictor = trained(Kind::GradientBoosting, noise);
+        let mut online = Online::new(&predictor);
+        let before = streamed(&predictor, &mut online, &runs(4_000, noise, 13), 1.0, 4);
+        let after = streamed(&predictor, &mut online, &runs(4_000, noise, 14), 1.3, 4);
+        assert!((before - 0.9).abs() <= 0.02, "noise {noise}: {before} before the change");
+        assert!((after - 0.9).abs() <= 0.02, "noise {noise}: {after} after the change");
+        for group in 0..4 {
+            let correction = online.correction(GroupId(group));
+            assert!((correction - 1.3).abs() < 0.13, "noise {noise}: corrected by {correction}");
+        }
+        // Without any correction the change is plain to see.
+        let fresh = Online::new(&predictor);
+        let rows = encode(predictor.features(), &runs(4_000, noise, 14)).unwrap();
+        let given = rows.iter().map(|row| {
+            let prediction = fresh.correct(GroupId(0), predictor.predict_row(row));
+            (predictor.quantile(&prediction, 0.05), predictor.quantile(&prediction, 0.95))
+        });
+        let truths: Vec<f64> =
+            column(&runs(4_000, noise, 14), "seconds").iter().map(|truth| truth * 1.3).collect();
+        assert!(coverage(&truths, given) < 0.87, "noise {noise}");
+    }
+}
+
+#[test]
+fn a_change_is_noticed_and_its_absence_too() {
+    let predictor = trained(Kind::GradientBoosting, 0.15);
+    let mut online = Online::new(&predictor);
+    streamed(&predictor, &mut online, &runs(4_000, 0.15, 15), 1.0, 1);
+    assert!(
+        online.changes(GroupId(0)) <= 1,
+        "{} alarms in 4,000 runs without a change",
+        online.changes(GroupId(0))
+    );
+    assert!((online.correction(GroupId(0)) - 1.0).abs() < 0.05);
+    let noticed = online.changes(GroupId(0));
+    streamed(&predictor, &mut online, &runs(60, 0.15, 16), 1.3, 1);
+    assert!(online.changes(GroupId(0)) > noticed, "60 slow runs were not noticed");
+    assert!((online.correction(GroupId(0)) - 1.3).abs() < 0.1, "{}", online.correction(GroupId(0)));
+    // Other groups are as they were.
+    assert_eq!(online.correction(GroupId(7)), 1.0);
+}
+
+#[test]
+fn what_is_no_run_time_is_not_learned_from() {
+    let predictor = trained(Kind::GradientBoosting, 0.15);
+    let mut online = Online::new(&predictor);
+    let prediction = predictor.predict_row(&[1_000.0, 0.0]);
+    for truth in [f64::NAN, f64::INFINITY, -1.0] {
+        assert!(!online.observe(GroupId(0), &prediction, truth));
+    }
+    assert_eq!(online.correction(GroupId(0)), 1.0);
+}
+
+#[test]
+fn quantiles_rise_and_are_never_below_zero() {
+    let predictor = trained(Kind::RandomForest, 0.6);
+    let prediction = predictor.predict_row(&[150.0, 1.0]);
+    let at: Vec<f64> = (0..=20).map(|step| predictor.quantile(&prediction, f64::from(step) / 20.0)).collect();
+    assert!(at.windows(2).all(|pair| pair[0] <= pair[1]) && at[0] >= 0.0, "{at:?}");
+}

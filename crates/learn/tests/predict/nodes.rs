@@ -1,0 +1,109 @@
+use gswarm_core::input::{Code, Scenario, Source, read_scenario};
+use gswarm_core::instance::Mode;
+use gswarm_core::log_file::LogFile;
+use gswarm_learn::nodes::{History, NodeEncoder, TARGET, table};
+use gswarm_learn::{Kind, Settings, encode, fit};
+use std::fmt::Write;
+
+const CONFIG: &str = "
+models:
+  llm: {memory_gb: 14, gpus_required: 1, load_time_seconds: 30, inference_time_mean: 8.5}
+  image: {memory_gb: 14, gpus_required: 1, load_time_seconds: 30, inference_time_mean: 8.5}
+workflows:
+  draw: {nodes: [{id: write, model: llm}, {id: paint, model: image}], edges: [{from: write, to: paint}]}
+";
+const REQUESTS: usize = 120;
+
+/// Requests of which the second node takes a tenth of a second a step.
+fn given() -> (Scenario, String) {
+    let (mut requests, mut log) = (String::from("requests:\n"), String::from("{\"executions\": ["));
+    for request in 0..REQUESTS {
+        let (steps, prompt) = (10 + request % 7 * 5, "x".repeat(request % 11 + 1));
+        let _ = writeln!(
+            requests,
+            "- {{request_id: r{request}, workflow_id: draw, input_data: {{prompt: {prompt}}}, \
+             node_configs: {{paint: {{steps: {steps}, size: 1024x1024, hd: true}}}}}}"
+        );
+        let (start, took) = (request as f64 * 20.0, steps as f64 * 0.1);
+        for (node, model, from, to) in [
+            ("write", "llm", start, start + 2.0 + request as f64 % 3.0),
+            ("paint", "image", start + 5.0, start + 5.0 + took),
+        ] {
+            let _ = write!(
+                log,
+                "{}{{\"request_id\": \"r{request}\", \"workflow_id\": \"draw\", \"node_id\": \"{node}\", \"model_name\": \"{model}\", \
+                 \"gpu_id\": 0, \"status\": \"completed\", \"batch_size\": 1, \"start_time\": {from}, \"end_time\": {to}}}",
+                if request == 0 && node == "write" { "" } else { ", " },
+            );
+        }
+    }
+    log.push_str("]}");
+    let source = |name, text: &'static str| Source { name, bytes: text.as_bytes() };
+    let requests = Source { name: "requests", bytes: requests.as_bytes() };
+    (read_scenario(source("config", CONFIG), requests, Mode::Offline).scenario.unwrap(), log)
+}
+
+#[test]
+fn execution_times_are_learned_from_a_log_and_predicted_for_its_nodes() {
+    let (scenario, log) = given();
+    let rows = table("log.json", &LogFile::read(&log), &scenario).unwrap();
+    let names: Vec<&str> = rows.columns().iter().map(|column| column.name.as_str()).collect();
+    let expected = [
+        "model",
+        "workflow",
+        "node",
+        "prompt_length",
+        "batch",
+        "history",
+        "config.hd",
+        "config.steps",
+        TARGET,
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(rows.rows(), 2 * REQUESTS);
+    let features: Vec<String> = names[..names.len() - 1].iter().map(ToString::to_string).collect();
+    let predictor = fit(&rows, TARGET, &features, &Settings::new(Kind::GradientBoosting)).unwrap();
+    // The row of a node that is about to run is the one that its log would give.
+    let encoder = NodeEncoder::new("m.model", &predictor).unwrap();
+    let request = &scenario.requests[3];
+    let mut history = History::default();
+    history.add(1.5);
+    history.add(2.0);
+    let mut row = Vec::new();
+    encoder.encode(&scenario, request, 1, 1, &history, &mut row);
+    let logged = encode(predictor.features(), &rows).unwrap();
+    assert_eq!(row, logged.row(3 * 2 + 1), "steps, history and all");
+    assert!((predictor.predict_row(&row).mean - 2.5).abs() < 0.2, "{:?}", predictor.predict_row(&row));
+    assert_eq!(row[encoder.history().unwrap()], 1.75);
+    assert_eq!(row[encoder.batch().unwrap()], 1.0);
+}
+
+#[test]
+fn only_what_had_ended_by_then_is_history() {
+    let (scenario, log) = given();
+    let rows = table("log.json", &LogFile::read(&log), &scenario).unwrap();
+    let history = crate::support::column(&rows, "history");
+    assert!(history[0].is_nan() && history[1].is_nan());
+    // The second request's first node: one run of its kind has ended; the third's: the mean of two.
+    assert_eq!((history[2], history[4]), (2.0, 2.5));
+}
+
+#[test]
+fn a_log_of_other_requests_is_refused() {
+    let (scenario, log) = given();
+    let found =
+        table("log.json", &LogFile::read(&log.replace("\"r7\"", "\"r7000\"")), &scenario).unwrap_err();
+    assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::UnknownNode; 2]);
+    let found = table("log.json", &LogFile::read("{\"executions\": []}"), &scenario).unwrap_err();
+    assert_eq!(found[0].code, Code::NoContent);
+    assert!(table("log.json", &LogFile::read("no log"), &scenario).is_err());
+}
+
+#[test]
+fn a_model_of_other_things_predicts_no_nodes() {
+    let runs = crate::support::runs(200, 0.1, 41);
+    let predictor =
+        fit(&runs, "seconds", &crate::support::features(), &crate::support::small(Kind::Linear)).unwrap();
+    let found = NodeEncoder::new("m.model", &predictor).unwrap_err();
+    assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::OtherFeatures; 2]);
+}

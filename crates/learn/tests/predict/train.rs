@@ -1,0 +1,111 @@
+use crate::support::{column, numbers, random, runs, small, texts};
+use gswarm_core::input::Code;
+use gswarm_learn::train::{Options, Report, pinball, r2, train};
+use gswarm_learn::{Kind, Table};
+use rand::RngExt;
+
+fn options(target: &str) -> Options {
+    Options::new(target, small(Kind::GradientBoosting))
+}
+
+fn report(table: &Table, options: &Options) -> Report {
+    train(table, options, &mut |_| {}).unwrap().report
+}
+
+/// The codes of why a table is refused, and the first one's message.
+fn refused(table: &Table, options: &Options) -> (Vec<Code>, String) {
+    let found = train(table, options, &mut |_| {}).expect_err("refused");
+    (found.iter().map(|fault| fault.code).collect(), found[0].message.clone())
+}
+
+#[test]
+fn a_report_says_how_good_the_model_is() {
+    let report = report(&runs(1_500, 0.1, 31), &options("seconds"));
+    assert_eq!((report.train.rows, report.test.rows), (1_200, 300));
+    assert!(report.test.r2 > 0.93 && report.train.r2 >= report.test.r2 - 0.02, "{report:?}");
+    assert!((report.cross_validation.mean - report.test.r2).abs() < 0.06, "{report:?}");
+    assert_eq!(report.cross_validation.r2.len(), 5);
+    assert!((report.intervals.coverage_90 - 0.9).abs() < 0.06, "{report:?}");
+    let shares: f64 = report.importances.iter().map(|one| one.share).sum();
+    assert!((shares - 1.0).abs() < 1e-9 && report.importances[0].share >= report.importances[1].share);
+    let curve: Vec<usize> = report.learning_curve.iter().map(|point| point.rows).collect();
+    assert_eq!(curve, [120, 300, 600, 900, 1_200]);
+    assert!(report.learning_curve[0].test_r2 < report.test.r2 + 0.01);
+}
+
+#[test]
+fn the_split_follows_from_the_seed() {
+    let table = runs(300, 0.3, 32);
+    let with = |seed| {
+        let mut options = options("seconds");
+        options.settings.seed = seed;
+        report(&table, &options).test
+    };
+    assert_eq!(with(1), with(1));
+    assert_ne!(with(1), with(2));
+}
+
+#[test]
+fn what_cannot_be_learned_from_is_refused_with_the_reason() {
+    let table = runs(200, 0.2, 33);
+    let seconds = column(&table, "seconds").to_vec();
+    let with = |more| {
+        let mut columns = table.columns().to_vec();
+        columns.push(more);
+        Table::new("t", columns)
+    };
+    let (codes, message) = refused(&table, &options("second"));
+    assert_eq!((codes, message.contains("second")), (vec![Code::Missing], true));
+    assert_eq!(refused(&table, &options("device")).0, [Code::WrongType]);
+    assert_eq!(refused(&runs(49, 0.2, 34), &options("seconds")).0, [Code::TooFewRows]);
+    assert_eq!(refused(&with(numbers("label", vec![1.0; 200])), &options("label")).0, [Code::ConstantTarget]);
+    let copy = with(numbers("milliseconds", seconds.iter().map(|s| s * 1e3).collect()));
+    let (codes, message) = refused(&copy, &options("seconds"));
+    assert_eq!((codes, message.contains("copy")), (vec![Code::Leak], true));
+    let falling = with(numbers("speed", seconds.iter().map(|s| 1.0 / s).collect()));
+    let (codes, message) = refused(&falling, &options("seconds"));
+    assert_eq!((codes, message.contains("rises and falls")), (vec![Code::Leak], true));
+    let mut gap = seconds.clone();
+    gap[7] = f64::NAN;
+    assert_eq!(refused(&with(numbers("gap", gap)), &options("gap")).0, [Code::Missing]);
+    let mut below = seconds;
+    below[7] = -1.0;
+    assert_eq!(refused(&with(numbers("below", below)), &options("below")).0, [Code::Negative]);
+    let named = Options { features: Some(vec!["sise".to_owned()]), ..options("seconds") };
+    assert_eq!(refused(&table, &named).0, [Code::Missing]);
+    let none = Options { leave_out: vec!["size".to_owned(), "device".to_owned()], ..options("seconds") };
+    assert_eq!(refused(&table, &none).0, [Code::NoFeatures]);
+    // What leaks may be allowed, or left out.
+    assert!(train(&copy, &Options { allow_leaks: true, ..options("seconds") }, &mut |_| {}).is_ok());
+    let without = Options { leave_out: vec!["milliseconds".to_owned()], ..options("seconds") };
+    assert!(train(&copy, &without, &mut |_| {}).is_ok());
+}
+
+#[test]
+fn columns_that_say_nothing_are_left_out_with_a_note() {
+    let mut columns = runs(200, 0.2, 35).columns().to_vec();
+    let ids: Vec<String> = (0..200).map(|id| format!("task-{id}")).collect();
+    columns.push(texts("task_id", &ids.iter().map(String::as_str).collect::<Vec<_>>()));
+    columns.push(numbers("one", vec![1.0; 200]));
+    let report = report(&Table::new("t", columns), &options("seconds"));
+    assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+    assert_eq!(report.importances.len(), 2);
+}
+
+#[test]
+fn noise_alone_is_not_explained() {
+    let mut random = random(36);
+    let column = |random: &mut rand_chacha::ChaCha8Rng| (0..600).map(|_| random.random::<f64>()).collect();
+    let table = Table::new("t", vec![numbers("x", column(&mut random)), numbers("y", column(&mut random))]);
+    let report = report(&table, &options("y"));
+    assert!(report.test.r2 < 0.1 && report.cross_validation.mean < 0.1, "{report:?}");
+}
+
+#[test]
+fn measures_are_what_their_formulas_give() {
+    assert_eq!(r2(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]), 1.0);
+    assert_eq!(r2(&[1.0, 2.0, 3.0], &[2.0, 2.0, 2.0]), 0.0);
+    assert_eq!(r2(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), -3.0);
+    assert_eq!(pinball(10.0, 8.0, 0.75), 1.5);
+    assert_eq!(pinball(8.0, 10.0, 0.75), 0.5);
+}
