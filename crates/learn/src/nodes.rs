@@ -3,6 +3,7 @@
 
 use crate::model::{Feature, FeatureKind, Predictor};
 use crate::table::{Column, Faults, Table, Values};
+use gswarm_core::check::ViolationCode;
 use gswarm_core::input::{Code, Diagnostic, NodeSpec, RequestSpec, Scenario};
 use gswarm_core::log_file::LogFile;
 use serde_json::Value;
@@ -112,8 +113,11 @@ struct Run<'s> {
 /// Executions that the scenario does not have, or that have no times.
 pub fn table(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Table, Vec<Diagnostic>> {
     let mut faults = Faults::new(file);
-    for fault in &log.faults {
-        faults.add(Code::NotATable, None, "", format!("not readable as an execution log: {fault:?}"), None);
+    // A summary is not needed to learn from; records are.
+    let unreadable = |code| matches!(code, ViolationCode::File | ViolationCode::Record);
+    for fault in log.faults.iter().filter(|fault| unreadable(fault.code)) {
+        let message = format!("not readable as an execution log: {}", fault.message);
+        faults.add(Code::NotATable, fault.place.line, "", message, None);
     }
     let runs = runs(log, scenario, &mut faults);
     if runs.is_empty() && faults.is_empty() {

@@ -21,8 +21,9 @@ const ENOUGH: usize = 100;
 const CLIP: f64 = 3.0;
 /// Standard deviations by which errors may be off all the time.
 const TOLERANCE: f64 = 0.5;
-/// The sum of what is beyond that which is taken for a change: one false alarm in about 20,000 runs.
-const ALARM: f64 = 8.0;
+/// The sum of what is beyond that which is taken for a change: one false alarm in about 100,000 runs, were errors
+/// normal and independent.
+const ALARM: f64 = 10.0;
 
 /// What predictions are multiplied with stays between this and its inverse, however wrong they are.
 const MOST: f64 = 1_000.0;

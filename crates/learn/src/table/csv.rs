@@ -32,7 +32,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
     }
     let mut reader = ReaderBuilder::new().flexible(true).has_headers(false).from_reader(bytes);
     let mut record = ByteRecord::new();
-    let header = match next(&mut reader, &mut record, &mut faults) {
+    let header = match next(&mut reader, bytes, &mut record, &mut faults) {
         Some(_) => record.clone(),
         None => {
             if faults.is_empty() {
@@ -44,7 +44,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
     };
     let mut cells = columns(&header, &mut faults);
     let mut lines: Vec<u32> = Vec::new();
-    while let Some(line) = next(&mut reader, &mut record, &mut faults) {
+    while let Some(line) = next(&mut reader, bytes, &mut record, &mut faults) {
         if record.len() != cells.len() {
             if faults.has_room() {
                 let message = format!("{} cells, and there are {} columns", record.len(), cells.len());
@@ -75,10 +75,19 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
     }
 }
 
-/// The next row and its line.
-fn next(reader: &mut csv::Reader<&[u8]>, record: &mut ByteRecord, faults: &mut Faults) -> Option<u32> {
+/// The next row and its line: the reader's place is before the line ends that it has yet to skip.
+fn next(
+    reader: &mut csv::Reader<&[u8]>,
+    bytes: &[u8],
+    record: &mut ByteRecord,
+    faults: &mut Faults,
+) -> Option<u32> {
     match reader.read_byte_record(record) {
-        Ok(true) => Some(record.position().map_or(0, |at| at.line() as u32)),
+        Ok(true) => record.position().map(|at| {
+            let rest = bytes.get(at.byte() as usize..).unwrap_or_default();
+            let skipped = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+            at.line() as u32 + skipped.filter(|&&byte| byte == b'\n').count() as u32
+        }),
         Ok(false) => None,
         Err(error) => {
             let line = match error.kind() {
