@@ -1,5 +1,6 @@
 //! The command as people run it: a process, its exit code, what it prints and the files it leaves.
 
+mod beliefs;
 mod check;
 mod examples;
 mod explain;
