@@ -47,6 +47,15 @@ impl Clock {
         Clock::Real { start: Instant::now(), already: Arc::default(), speed }
     }
 
+    /// What goes by of the run while this much goes by on the wall.
+    #[must_use]
+    pub fn of_wall(&self, wall: Span) -> Span {
+        match self {
+            Clock::Real { speed, .. } => wall.times(*speed),
+            Clock::Virtual(_) => wall,
+        }
+    }
+
     /// A run goes on that had lasted until `at`; for everybody who holds this clock.
     pub fn go_on_from(&self, at: Time) {
         match self {

@@ -31,7 +31,8 @@ Examples:
       --config config.yaml --requests requests.yaml --json
 
 Writes <policy>_scheduler.log (what happened when) and <policy>_execution_log.json (every execution) into --out.
-Logs of the same policy that are there already are replaced: give each run a folder of its own to keep both.
+Logs of the same policy that are there already are replaced: give each run a folder of its own to keep both. A live run
+(--simulate true) begins in a folder without a journal.
 Same inputs, flags and seed: same files, byte for byte. `gswarm policies` lists the policies.";
 
 /// Arguments of `gswarm run`.

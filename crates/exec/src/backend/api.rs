@@ -72,6 +72,11 @@ pub trait Api: Send + Sync {
         false
     }
 
+    /// Whether the server of this model is one of several, and none of the others is worse off without it.
+    fn is_one_of_many(&self, _handle: &str) -> bool {
+        false
+    }
+
     /// Where weights come from.
     fn tier(&self) -> Tier {
         Tier::Disk

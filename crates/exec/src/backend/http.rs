@@ -181,8 +181,8 @@ impl Http {
         let message = format!("{} answers {}: {said}", self.base, status.as_u16());
         match status.as_u16() {
             507 => BackendError::DoesNotFit(message),
-            // Too early, too many, not now: another time it may do.
-            408 | 425 | 429 => BackendError::Failed(message),
+            // Too early, in the way of another, too many, not now: another time it may do.
+            408 | 409 | 425 | 429 => BackendError::Failed(message),
             400..=499 => BackendError::Refused(message),
             _ => BackendError::Failed(message),
         }

@@ -217,12 +217,22 @@ impl<A: Api + 'static> Managed<A> {
         }
     }
 
-    /// A call that goes wrong is its own fault only if the server still has the model.
+    /// A call that goes wrong is its own fault only if the server still has the model; then it is no reason to take the
+    /// server out, and all other calls with it, even where the connection broke.
     async fn blamed<T>(&self, handle: &str, result: Result<T, BackendError>) -> Result<T, BackendError> {
-        if let Err(BackendError::Refused(_) | BackendError::Failed(_)) = result {
-            self.still_has(handle).await?;
+        let Err(error) = result else { return result };
+        match (self.still_has(handle).await, error) {
+            (Ok(()), BackendError::Gone(why)) => Err(BackendError::Failed(why)),
+            (Ok(()), error) => Err(error),
+            // One of several servers: the others go on, and only what needs this one waits until it is back.
+            (Err(_), BackendError::Gone(why)) if self.api.is_one_of_many(handle) => {
+                while let Err(BackendError::Gone(_)) = self.api.look(handle).await {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Err(BackendError::Failed(why))
+            }
+            (Err(gone), _) => Err(gone),
         }
-        result
     }
 
     async fn handle(&self, replica: Replica) -> Result<String, BackendError> {
@@ -382,6 +392,9 @@ impl Drop for Sweeping<'_> {
         }
     }
 }
+
+/// How often it is asked whether a server is back.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 fn lacks_memory(error: &BackendError) -> bool {
     match error {

@@ -188,6 +188,10 @@ impl Api for OpenAi {
         true
     }
 
+    fn is_one_of_many(&self, _handle: &str) -> bool {
+        self.servers.all().count() > 1
+    }
+
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
         let known = listed(self.servers.of(name)?).await?;
         if known.iter().any(|other| other == name) {

@@ -10,7 +10,7 @@ use gswarm_core::{ModelId, Span, TaskId};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
@@ -38,6 +38,8 @@ pub(super) struct Acts {
     calls: FxHashMap<TaskId, (u64, AbortHandle)>,
     tickets: u64,
     tries: FxHashMap<TaskId, u32>,
+    /// Loads of a model that failed since the last that did not.
+    failed_loads: Arc<Mutex<FxHashMap<ModelId, u32>>>,
 }
 
 /// An unload is tried this often before its GPUs count as broken.
@@ -46,7 +48,7 @@ const UNLOAD_TRIES: u32 = 3;
 impl Acts {
     pub fn new(fleet: Fleet, clock: Clock, patience: Patience, sender: UnboundedSender<Message>) -> Acts {
         let (calls, tries) = (FxHashMap::default(), FxHashMap::default());
-        Acts { fleet, clock, patience, sender, calls, tickets: 0, tries }
+        Acts { fleet, clock, patience, sender, calls, tickets: 0, tries, failed_loads: Arc::default() }
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -97,9 +99,11 @@ impl Acts {
         };
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
         let limit = expected.times(self.patience.call_factor) + self.patience.load_grace;
-        let clock = self.clock.clone();
+        let (clock, backoff) = (self.clock.clone(), self.patience.backoff);
+        let failed_loads = Arc::clone(&self.failed_loads);
         tokio::spawn(async move {
             let result = within(&clock, limit, backend.load(replica, expected)).await;
+            let tries = count_failed(&failed_loads, replica.model, result.is_err());
             let (done, why) = match &result {
                 Ok(()) => (Done::Loaded(replica), None),
                 Err(error) => (Done::LoadFailed(replica), Some(error.to_string())),
@@ -111,7 +115,9 @@ impl Acts {
                 Err(BackendError::DoesNotFit(why)) => {
                     let _ = sender.send(Message::Unfit { member, model: replica.model, why });
                 }
-                _ => {}
+                // What is in the way may go, given a moment.
+                Err(_) => clock.sleep(Span(backoff.0 << tries.min(5))).await,
+                Ok(()) => {}
             }
             let _ = sender.send(Message::Done { done, why });
         });
@@ -180,6 +186,17 @@ impl Acts {
             }
         });
     }
+}
+
+/// How many loads of a model had failed in a row before this one.
+fn count_failed(counts: &Mutex<FxHashMap<ModelId, u32>>, model: ModelId, failed: bool) -> u32 {
+    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+    if !failed {
+        return counts.remove(&model).unwrap_or(0);
+    }
+    let count = counts.entry(model).or_insert(0);
+    *count += 1;
+    *count - 1
 }
 
 const LONGEST_PAUSE: Span = Span(30_000_000);

@@ -285,6 +285,7 @@ impl<'i, B: Book> Machine<'i, B> {
             Message::Up { member } => {
                 self.down.remove(&member);
                 let member = &self.acts.fleet().members()[member];
+                tracing::warn!("{} is back", member.name);
                 self.book.backend(&member.name, None);
                 self.happened.extend(member.gpus.iter().map(|gpu| Event::Returned(gpu).into()));
             }

@@ -159,6 +159,21 @@ impl Ledger {
     }
 }
 
+/// What was sent with a request and is nobody's but the sender's comes back with it; so does whether it was in time.
+fn as_sent(found: &mut Value, body: &str) {
+    let sent: Value = serde_json::from_str(body).unwrap_or_default();
+    for name in ["priority", "deadline_seconds", "metadata"] {
+        if let Some(value) = sent.get(name).filter(|value| !value.is_null()) {
+            found[name] = value.clone();
+        }
+    }
+    let deadline = sent.get("deadline_seconds").and_then(Value::as_f64);
+    let took = |found: &Value| Some(found["ended_at"].as_f64()? - found["accepted_at"].as_f64()?);
+    if let (Some(deadline), Some(took)) = (deadline, took(found)) {
+        found["deadline_missed"] = Value::from(took > deadline);
+    }
+}
+
 /// The ledger, for those who read it while it is written.
 #[derive(Clone, Debug)]
 pub struct Records {
@@ -181,8 +196,10 @@ impl Records {
     /// All that is known of a request: its status, what its nodes wrote, and what went wrong.
     pub fn request(&self, id: &str) -> Result<Option<Value>, JournalError> {
         let db = self.connect()?;
-        let sql = "SELECT id, workflow, accepted, ended, status, why FROM requests WHERE id = ?1";
-        let Some(mut found) = db.query_row(sql, [id], summary).optional()? else { return Ok(None) };
+        let sql = "SELECT id, workflow, accepted, ended, status, why, body FROM requests WHERE id = ?1";
+        let with_body = |row: &Row<'_>| Ok((summary(row)?, row.get::<_, String>(6)?));
+        let Some((mut found, body)) = db.query_row(sql, [id], with_body).optional()? else { return Ok(None) };
+        as_sent(&mut found, &body);
         let outputs: Map<String, Value> = outputs_of(&db, id)?.into_iter().collect();
         let mut statement =
             db.prepare("SELECT node, at, why FROM failures WHERE request = ?1 ORDER BY at")?;

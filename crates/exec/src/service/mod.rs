@@ -394,7 +394,8 @@ impl Service {
 
     fn stop(&mut self) {
         if self.stops_at.is_none() {
-            self.stops_at = Some(self.machine.clock.now() + self.limits.drain);
+            let clock = &self.machine.clock;
+            self.stops_at = Some(clock.now() + clock.of_wall(self.limits.drain));
             self.machine.book.told.end();
             self.put_off();
         }

@@ -5,6 +5,10 @@ use crate::drive::Machine;
 use gswarm_core::engine::{TaskState, View};
 use gswarm_core::{GpuId, ModelId, RequestId, TaskId, Time};
 use serde_json::{Value, json};
+use std::cmp::Reverse;
+
+/// A node's place among those that wait for the same model.
+type Rank = (Reverse<i32>, Time, TaskId);
 
 /// A look at a service between two of its steps.
 pub struct Standing<'s> {
@@ -93,16 +97,22 @@ impl Standing<'_> {
         self.machine.engine.view()
     }
 
-    /// For each model, the nodes that are ready and wait for it, in the order in which they became ready.
-    fn ranks(&self) -> Vec<Vec<(Time, TaskId)>> {
+    /// For each model, the nodes that are ready and wait for it: the more urgent first, then in the order in which they became
+    /// ready.
+    fn ranks(&self) -> Vec<Vec<Rank>> {
         let view = self.view();
         let instance = view.instance();
         let mut ranks = vec![Vec::new(); instance.models.len()];
         for (&task, &since) in &self.desk().ready {
-            ranks[instance.model_of(task).index()].push((since, task));
+            ranks[instance.model_of(task).index()].push(self.rank(task, since));
         }
         ranks.iter_mut().for_each(|tasks| tasks.sort_unstable());
         ranks
+    }
+
+    fn rank(&self, task: TaskId, since: Time) -> Rank {
+        let view = self.view();
+        (Reverse(view.instance().requests[view.instance().request_of(task)].priority), since, task)
     }
 
     fn by_model(&self) -> Value {
@@ -112,14 +122,15 @@ impl Standing<'_> {
         let models = self.ranks().into_iter().enumerate().filter(|(_, tasks)| !tasks.is_empty());
         let models = models.map(|(model, tasks)| {
             let model = ModelId::from(model);
-            let longest = tasks.first().map_or(0.0, |&(since, _)| now.since(since).seconds());
+            let first = tasks.iter().map(|&(_, since, _)| since).min();
+            let longest = first.map_or(0.0, |since| now.since(since).seconds());
             json!({"model": instance.models[model].name, "waiting": tasks.len(), "longest_wait": longest,
                    "why": self.why(model)})
         });
         models.collect()
     }
 
-    fn describe(&self, id: RequestId, open: &Open, ranks: &[Vec<(Time, TaskId)>]) -> Value {
+    fn describe(&self, id: RequestId, open: &Open, ranks: &[Vec<Rank>]) -> Value {
         let view = self.view();
         let instance = view.instance();
         let now = self.machine.clock.now();
@@ -140,7 +151,7 @@ impl Standing<'_> {
                 }
                 TaskState::Ready => {
                     let since = self.desk().ready.get(&task).copied().unwrap_or(now);
-                    let place = ranks[model.index()].binary_search(&(since, task)).unwrap_or(0);
+                    let place = ranks[model.index()].binary_search(&self.rank(task, since)).unwrap_or(0);
                     json!({"node": name, "model": model_name, "state": "ready", "position": place,
                            "waited": now.since(since).seconds(), "why": self.why(model)})
                 }

@@ -135,7 +135,11 @@ async fn accepted(
 fn read(front: &Front, text: &str) -> Result<(RequestSpec, Vec<String>), Fault> {
     let source = Source { name: "the request", bytes: text.as_bytes() };
     let reading = read_requests(&front.client.scenario, source, Mode::Offline);
-    let said = reading.diagnostics.iter().map(|one| format!("{}: {}", one.code.code(), one.message));
+    let said = reading.diagnostics.iter().map(|one| {
+        let place = one.path.trim_start_matches("requests[0].").trim_start_matches("requests[0]");
+        let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+        format!("{}: {place}{}", one.code.code(), one.message)
+    });
     let said: Vec<String> = said.collect();
     match reading.scenario.and_then(|mut scenario| scenario.requests.pop()) {
         Some(spec) => Ok((spec, said)),

@@ -8,68 +8,99 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
 /// Header lines that a request may have.
 const MAX_HEADERS: usize = 100;
 
-pub(super) async fn accept(
-    listener: TcpListener,
-    acceptor: Option<TlsAcceptor>,
-    router: Router,
-    limits: Limits,
-    shutdown: impl Future<Output = ()>,
-) -> Ended {
-    let connections = Arc::new(Semaphore::new(limits.connections));
+/// What connections are served by.
+pub(super) struct Door {
+    pub acceptor: Option<TlsAcceptor>,
+    pub router: Router,
+    pub limits: Limits,
+    /// Set when the server ends: from then on the router refuses what it would have done, and says why.
+    pub is_ending: Arc<AtomicBool>,
+}
+
+/// Takes connections until `shutdown`. While those that are being served end, others are still taken, to be told that the
+/// server ends: one that only closes its port looks like one that has crashed.
+pub(super) async fn accept(listener: TcpListener, door: Door, shutdown: impl Future<Output = ()>) -> Ended {
+    let connections = Arc::new(Semaphore::new(door.limits.connections));
     let graceful = GracefulShutdown::new();
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(limits.head_time)
-        .max_headers(MAX_HEADERS)
-        // hyper takes no less.
-        .max_buf_size(limits.head_bytes.max(8192));
-    tokio::pin!(shutdown);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((stream, _)) = accepted else {
+    let take = || async {
+        let Ok((stream, _)) = listener.accept().await else {
             // Most likely there are no file descriptors left: others have to end first.
             tokio::time::sleep(Duration::from_millis(20)).await;
-            continue;
+            return None;
         };
         let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
-            tracing::warn!("{} connections are open: another was closed", limits.connections);
-            continue;
+            tracing::warn!("{} connections are open: another was closed", door.limits.connections);
+            return None;
         };
+        Some((stream, permit))
+    };
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            taken = take() => if let Some((stream, permit)) = taken {
+                let watcher = graceful.watcher();
+                tokio::spawn(door.serve(stream, permit, Some(watcher)));
+            },
+        }
+    }
+    door.is_ending.store(true, Ordering::SeqCst);
+    let drained = tokio::time::timeout(door.limits.drain_time, graceful.shutdown());
+    tokio::pin!(drained);
+    loop {
+        tokio::select! {
+            biased;
+            drained = &mut drained => return if drained.is_ok() { Ended::Drained } else { Ended::CutOff },
+            taken = take() => if let Some((stream, permit)) = taken {
+                tokio::spawn(door.serve(stream, permit, None));
+            },
+        }
+    }
+}
+
+impl Door {
+    /// Serves a connection; one that nobody watches is closed after its first answer.
+    fn serve(
+        &self,
+        stream: TcpStream,
+        permit: OwnedSemaphorePermit,
+        watcher: Option<Watcher>,
+    ) -> impl Future<Output = ()> + use<> {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .keep_alive(watcher.is_some())
+            .header_read_timeout(self.limits.head_time)
+            .max_headers(MAX_HEADERS)
+            // hyper takes no less.
+            .max_buf_size(self.limits.head_bytes.max(8192));
         // Tokens go out one by one: none waits for the next.
         let _ = stream.set_nodelay(true);
-        let stream = Unstalled::new(stream, limits.stall_time);
-        let (router, http, watcher) = (router.clone(), http.clone(), graceful.watcher());
-        let acceptor = acceptor.clone();
-        tokio::spawn(async move {
+        let stream = Unstalled::new(stream, self.limits.stall_time);
+        let (router, acceptor, head_time) =
+            (self.router.clone(), self.acceptor.clone(), self.limits.head_time);
+        async move {
             let _permit = permit;
             match acceptor {
                 None => connection(stream, router, &http, watcher).await,
                 Some(acceptor) => {
-                    let handshake = tokio::time::timeout(limits.head_time, acceptor.accept(stream));
+                    let handshake = tokio::time::timeout(head_time, acceptor.accept(stream));
                     if let Ok(Ok(stream)) = handshake.await {
                         connection(stream, router, &http, watcher).await;
                     }
                 }
             }
-        });
-    }
-    drop(listener);
-    match tokio::time::timeout(limits.drain_time, graceful.shutdown()).await {
-        Ok(()) => Ended::Drained,
-        Err(_) => Ended::CutOff,
+        }
     }
 }
 
@@ -77,12 +108,16 @@ async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     http: &http1::Builder,
-    watcher: Watcher,
+    watcher: Option<Watcher>,
 ) {
     let service = TowerToHyperService::new(router);
-    let served = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    let served = match watcher {
+        Some(watcher) => watcher.watch(connection).await,
+        None => connection.await,
+    };
     // Callers that go away in the middle, or say what is no HTTP, are their own affair.
-    if let Err(error) = served.await {
+    if let Err(error) = served {
         tracing::debug!("a connection ended early: {error}");
     }
 }

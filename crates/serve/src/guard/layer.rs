@@ -14,6 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -26,13 +27,14 @@ pub(super) struct Guard {
     /// On this machine alone and with no token: then a page in a browser must not pass for somebody on this machine.
     local_names_only: bool,
     requests: Arc<Semaphore>,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Guard {
-    pub(super) fn new(settings: Settings, address: SocketAddr) -> Guard {
+    pub(super) fn new(settings: Settings, address: SocketAddr, is_ending: Arc<AtomicBool>) -> Guard {
         let local_names_only = settings.token.is_none() && address.ip().is_loopback();
         let requests = Arc::new(Semaphore::new(settings.limits.requests));
-        Guard { settings, local_names_only, requests }
+        Guard { settings, local_names_only, requests, is_ending }
     }
 }
 
@@ -106,6 +108,9 @@ async fn checked(
             let message = "send the server's token as `Authorization: Bearer TOKEN`";
             return Err(Fault::new(StatusCode::UNAUTHORIZED, "invalid_token", message));
         }
+    }
+    if guard.is_ending.load(Ordering::SeqCst) {
+        return Err(Fault::unavailable("stopping", "the server is ending: it takes nothing more on"));
     }
     let permit = Arc::clone(&guard.requests).try_acquire_owned().map_err(|_| {
         let most = guard.settings.limits.requests;

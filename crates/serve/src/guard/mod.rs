@@ -164,9 +164,11 @@ impl Bound {
     /// wrong methods and panics are answered here, so that a router needs none of that itself.
     pub async fn serve(self, router: Router, shutdown: impl Future<Output = ()> + Send) -> Ended {
         let Bound { listener, address, acceptor, settings } = self;
-        let limits = settings.limits;
-        let router = layer::guarded(router, Arc::new(layer::Guard::new(settings, address)));
-        accept::accept(listener, acceptor, router, limits, shutdown).await
+        let (limits, is_ending) = (settings.limits, Arc::default());
+        let guard = layer::Guard::new(settings, address, Arc::clone(&is_ending));
+        let router = layer::guarded(router, Arc::new(guard));
+        let door = accept::Door { acceptor, router, limits, is_ending };
+        accept::accept(listener, door, shutdown).await
     }
 }
 

@@ -225,8 +225,14 @@ async fn calls_that_are_being_answered_end_first() {
     let waiting = tokio::spawn(client.get(format!("{url}/wait")).send());
     until("the call is being answered", || async { server.get("/size").await.status == 503 }).await;
     server.tell_to_end();
-    until("nobody new is let in", || async { TcpStream::connect(("127.0.0.1", server.port)).await.is_err() })
-        .await;
+    // Connections that are kept are closed: who comes anew is told.
+    let anew = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let asks = |path: &str| anew.get(format!("{url}{path}")).send();
+    until("nobody new is let in", || async {
+        answer(asks("/size").await.unwrap()).await.body["error"]["code"] == "stopping"
+    })
+    .await;
+    assert_eq!(asks("/health").await.unwrap().status(), 200, "it still lives");
     go.notify_one();
     assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
     assert_eq!(server.end().await, Ended::Drained);
