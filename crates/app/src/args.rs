@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bound, check, completions, explain, generate, model_server, models, plan, policies, resume, run, sample,
-    serve, size,
+    serve, size, train,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -64,6 +64,8 @@ pub enum Command {
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
+    /// Learn run times from a table or from execution logs, with intervals
+    Train(Box<train::TrainArgs>),
     /// Make small models to try things with, and list the models of a folder
     Models(models::ModelsArgs),
     /// Serve models over HTTP: load, call, estimate, and the OpenAI-compatible endpoints

@@ -160,11 +160,12 @@ fn numbers<'t>(table: &'t Table, name: &str) -> &'t [f64] {
     }
 }
 
-/// Of this thread, which is all that works here.
+/// Of all threads of this process: the pool's one worker is another than this.
 fn processor_seconds() -> f64 {
-    // Nanoseconds that the thread has run, as the kernel counts them.
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+    // Nanoseconds that each thread has run, as the kernel counts them.
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let counted = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
+    counted.filter_map(|text| text.split(' ').next()?.parse::<f64>().ok()).sum::<f64>() / 1e9
 }
 
 fn microseconds_a_row(predictor: &Predictor, rows: &Rows) -> f64 {

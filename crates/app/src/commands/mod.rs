@@ -14,6 +14,7 @@ pub mod run;
 pub mod sample;
 pub mod serve;
 pub mod size;
+pub mod train;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -34,6 +35,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Explain(args)) => explain::explain(&args),
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
+        Some(Command::Train(args)) => train::train(&args),
         Some(Command::Models(args)) => models::models(&args),
         Some(Command::ModelServer(args)) => model_server::model_server(&args),
         Some(Command::Serve(args)) => serve::serve(&args),

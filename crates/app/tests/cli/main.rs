@@ -17,4 +17,5 @@ mod run;
 mod sample;
 mod size;
 mod support;
+mod train;
 mod usage;

@@ -52,8 +52,8 @@ impl Linear {
                 .zip(&weights)
                 .zip(row)
                 .for_each(|((to, weight), &value)| *to = weight.value(value));
-            for one in 0..width {
-                sums[one] += values[one] * (target - base);
+            for (one, sum) in sums.iter_mut().enumerate() {
+                *sum += values[one] * (target - base);
                 for other in 0..=one {
                     products[one * width + other] += values[one] * values[other];
                 }

@@ -1,0 +1,234 @@
+//! `gswarm train`: a predictor of run times from a table or from execution logs.
+
+use crate::args::{InputArgs, choice};
+use crate::failure::Failure;
+use crate::job;
+use crate::output::progress::Phase;
+use crate::output::table::{fitted, table as columns};
+use crate::output::{self, count, files};
+use clap::Args;
+use gswarm_core::input::{Diagnostic, Severity, render};
+use gswarm_core::instance::Mode;
+use gswarm_core::log_file::LogFile;
+use gswarm_learn::model::{Kind, Settings};
+use gswarm_learn::nodes;
+use gswarm_learn::table::Table;
+use gswarm_learn::train::{Options, Report, train as learn};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm train --model gradient_boosting --data workload.csv --target run_seconds --out run_seconds.model
+  gswarm train --model random_forest --data runs.parquet --target run_seconds --features size,device
+  gswarm train --data adaptive_execution_log.json --config config.yaml --requests requests.yaml --out nodes.model
+
+The rows are split first; a fifth of them is kept for the test. The model file holds the model that was tested.
+Of execution logs, the execution time of a node is predicted from its model, workflow, options, prompt length, batch
+and history. docs/learning.md explains the figures.";
+
+/// Arguments of `gswarm train`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TrainArgs {
+    /// Kind of model
+    #[arg(long, value_name = "KIND", default_value = "gradient_boosting", value_parser = choice(Kind::ALL.map(|kind| (kind.name(), kind)).to_vec()))]
+    model: Kind,
+    /// Table (CSV or Parquet), or an execution log with --config and --requests
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// Column to predict; of an execution log, `execution_time`
+    #[arg(long, value_name = "COLUMN", required_unless_present = "config")]
+    target: Option<String>,
+    /// Columns to predict from, parted by commas; all others unless given
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    features: Option<Vec<String>>,
+    /// Columns not to predict from, parted by commas
+    #[arg(
+        long,
+        alias = "leave_out",
+        value_name = "COLUMNS",
+        value_delimiter = ',',
+        conflicts_with = "features"
+    )]
+    leave_out: Vec<String>,
+    /// Learn from features that give the target away: they are known before the run
+    #[arg(long, alias = "allow_leaks")]
+    allow_leaks: bool,
+    /// Model file to write
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Where the split and the samples come from
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// Trees of a forest or of a boosted sum
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    trees: Option<u16>,
+    /// Depth of the trees: 15 for a forest, 7 for a boosted sum unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=40))]
+    depth: Option<u8>,
+    /// Share of its answer that each boosted tree gives
+    #[arg(long, alias = "learning_rate", value_name = "SHARE", value_parser = rate)]
+    learning_rate: Option<f64>,
+    /// Fewest rows of a leaf
+    #[arg(long, alias = "min_leaf", value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    min_leaf: Option<u32>,
+    /// Configuration of the execution log, JSON or YAML
+    #[arg(long, value_name = "FILE", requires = "requests")]
+    config: Option<PathBuf>,
+    /// Requests of the execution log, JSON or YAML
+    #[arg(long, value_name = "FILE", requires = "config")]
+    requests: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Trains the model.
+pub fn train(args: &TrainArgs) -> Result<(), Failure> {
+    let shown = !args.quiet && !args.json;
+    // A place that cannot be written to is known before minutes are spent on learning.
+    let target = args.out.as_ref().map(|path| files::Batch::beside(path, "--out")).transpose()?;
+    let phase = Phase::new("reading the data", shown);
+    let table = read(args)?;
+    drop(phase);
+    let options = options(args);
+    let mut phase = None;
+    let trained = learn(&table, &options, &mut |doing| {
+        phase.take();
+        phase = Some(Phase::new(doing.to_owned(), shown));
+    });
+    drop(phase);
+    let trained = trained.map_err(|faults| refused(&faults))?;
+    if let Some((mut batch, name)) = target {
+        let bytes = trained.predictor.to_bytes();
+        let bytes = bytes.map_err(|error| Failure::new(crate::failure::Code::Internal, error.to_string()))?;
+        batch.add(&name, |out| out.write_all(&bytes))?;
+        batch.commit()?;
+    }
+    if args.json {
+        let mut result = json!(trained.report);
+        result["data"] = json!(args.data);
+        result["out"] = json!(args.out);
+        return output::line(&result.to_string());
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    output::print(&text(&trained.report))?;
+    match &args.out {
+        Some(path) => output::line(&format!("\nwrote {}", path.display())),
+        None => output::line("\nno model file was written: give --out FILE to keep the model"),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        _ => Err("give a number above 0, of 1 at most".to_string()),
+    }
+}
+
+fn options(args: &TrainArgs) -> Options {
+    let usual = Settings::new(args.model);
+    let settings = Settings {
+        trees: args.trees.map_or(usual.trees, usize::from),
+        depth: args.depth.map_or(usual.depth, usize::from),
+        learning_rate: args.learning_rate.unwrap_or(usual.learning_rate),
+        min_leaf: args.min_leaf.map_or(usual.min_leaf, |rows| rows as usize),
+        seed: args.seed,
+        ..usual
+    };
+    Options {
+        features: args.features.clone(),
+        leave_out: args.leave_out.clone(),
+        allow_leaks: args.allow_leaks,
+        ..Options::new(args.target.as_deref().unwrap_or(nodes::TARGET), settings)
+    }
+}
+
+/// The table; of an execution log, the one that is made from it.
+fn read(args: &TrainArgs) -> Result<Table, Failure> {
+    let name = args.data.display().to_string();
+    let (Some(config), Some(requests)) = (&args.config, &args.requests) else {
+        let bytes = files::read(&args.data)?;
+        let is_log = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|&byte| byte == b'{');
+        return Table::read(&name, bytes).map_err(|faults| match is_log {
+            true => refused(&faults).hint("of an execution log, give --config and --requests too"),
+            false => refused(&faults),
+        });
+    };
+    let log = LogFile::read_bytes(&files::read_log(&args.data)?);
+    let input = InputArgs { config: config.clone(), requests: requests.clone() };
+    let scenario = job::load(&input, log.mode().unwrap_or(Mode::Offline), args.quiet, false)?;
+    nodes::table(&name, &log, &scenario).map_err(|faults| refused(&faults))
+}
+
+/// Why nothing was learned.
+pub fn refused(faults: &[Diagnostic]) -> Failure {
+    let errors = faults.iter().filter(|fault| fault.severity == Severity::Error).count();
+    Failure::input(format!("the data has {}\n\n{}", count(errors as u64, "fault"), render(faults)))
+        .hint("docs/errors.md explains each code; nothing was learned and no file was written")
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    let scale = if report.log_target { ", learned as its logarithm" } else { "" };
+    let _ = writeln!(text, "{} for `{}`{scale}, seed {}\n", report.model, report.target, report.seed);
+    let validated = &report.cross_validation;
+    let spread = format!("{:.4} +- {:.4}", validated.mean, validated.deviation);
+    let rows = vec![
+        vec![
+            "training".into(),
+            report.train.rows.to_string(),
+            decimals(report.train.r2),
+            decimals(report.train.mae),
+        ],
+        vec!["5-fold cross-validation".into(), report.train.rows.to_string(), spread, String::new()],
+        vec![
+            "test".into(),
+            report.test.rows.to_string(),
+            decimals(report.test.r2),
+            decimals(report.test.mae),
+        ],
+    ];
+    text.push_str(&columns(&["part", "rows", "R2", "MAE"], 1, rows));
+    let intervals = &report.intervals;
+    let _ = writeln!(
+        text,
+        "\n\nintervals on the test: 50% hold {:.1}%, 90% hold {:.1}% (width {}); pinball loss {}",
+        intervals.coverage_50 * 100.0,
+        intervals.coverage_90 * 100.0,
+        decimals(intervals.width_90),
+        decimals(intervals.pinball),
+    );
+    let _ = writeln!(
+        text,
+        "fitted with cross-validation in {:.2} s; {:.2} us a prediction\n",
+        report.fit_seconds, report.predict_us
+    );
+    if !report.importances.is_empty() {
+        let rows = report.importances.iter().take(15);
+        let rows = rows.map(|one| vec![one.feature.clone(), format!("{:.1}%", one.share * 100.0)]).collect();
+        text.push_str(&fitted(&["feature", "importance"], 1, rows, output::width()));
+        text.push_str("\n\n");
+    }
+    let rows = report.learning_curve.iter();
+    let rows = rows.map(|at| vec![at.rows.to_string(), decimals(at.test_r2), decimals(at.test_mae)]);
+    text.push_str(&columns(&["rows learned from", "test R2", "test MAE"], 0, rows));
+    text.push('\n');
+    text
+}
+
+/// Four digits that count.
+fn decimals(value: f64) -> String {
+    if value.abs() >= 100.0 { format!("{value:.1}") } else { format!("{value:.4}") }
+}
