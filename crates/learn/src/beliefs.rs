@@ -45,7 +45,6 @@ impl Predicted {
     pub fn estimates(&self) -> &[Estimate] {
         &self.estimates
     }
-
 }
 
 /// Corrections of a predictor's answers as executions end: of each model, and of each model on each GPU once enough was seen
@@ -91,7 +90,8 @@ impl Learner for Corrections {
     }
 
     fn belief(&self, model: ModelId, gpus: Option<Gpus>) -> Belief {
-        let here = gpus.map(|_| self.group(model, gpus)).filter(|group| self.seen[group.0 as usize] >= ENOUGH);
+        let here =
+            gpus.map(|_| self.group(model, gpus)).filter(|group| self.seen[group.0 as usize] >= ENOUGH);
         let group = here.unwrap_or_else(|| self.group(model, None));
         Belief { factor: self.online.correction(group), spread: None }
     }
