@@ -150,7 +150,7 @@ fn batches(seeds: u64, wanted: &dyn Fn(&str) -> bool) {
             &instance,
             &run(&instance, &mut Follow::new(&instance, &plan), &Truth::default(), false),
         );
-        for noise in [0.2, 0.5].map(|share| Noise::lognormal(share)) {
+        for noise in [0.2, 0.5].map(Noise::lognormal) {
             for unknown in Unknown::ALL {
                 let drift = unknown.drift(&instance, usual);
                 let of_seed = |seed: u64| {
@@ -164,7 +164,7 @@ fn batches(seeds: u64, wanted: &dyn Fn(&str) -> bool) {
                     let params = PolicyParams::default();
                     let seen =
                         makespan(&known, &run(&known, &mut Adaptive::new(&known, &params), &plain, false));
-                    let arms = ARMS.map(|arm| {
+                    ARMS.map(|arm| {
                         let told = told(&instance, noise.filter(|_| arm.quantiles));
                         let mut follow = Follow::new(&told, &plan);
                         if arm.strict {
@@ -173,8 +173,7 @@ fn batches(seeds: u64, wanted: &dyn Fn(&str) -> bool) {
                         let planned = makespan(&told, &run(&told, &mut follow, &truth, arm.learns));
                         let adaptive = run(&told, &mut Adaptive::new(&told, &params), &truth, arm.learns);
                         [(planned / best - 1.0) * 100.0, (makespan(&told, &adaptive) / seen - 1.0) * 100.0]
-                    });
-                    arms
+                    })
                 };
                 let found: Vec<_> = (1..=seeds).into_par_iter().map(of_seed).collect();
                 for (place, policy) in ["planned", "adaptive"].into_iter().enumerate() {
@@ -202,7 +201,7 @@ fn streams(seeds: u64) {
     for (name, gpus) in [("simple", 32), ("simple", 128), ("complex", 256), ("complex", 384)] {
         let Some(scenario) = published(name, Mode::Online) else { return };
         let instance = on(&scenario, gpus, Mode::Online);
-        for noise in [0.2, 0.5].map(|share| Noise::lognormal(share)) {
+        for noise in [0.2, 0.5].map(Noise::lognormal) {
             for unknown in Unknown::ALL {
                 let of_seed = |seed: u64| {
                     let spec = TruthSpec {
@@ -255,7 +254,7 @@ fn deadlines(seeds: u64) {
                 let path: f64 = instance.tasks_of(id).map(|task| instance.execution(task).seconds()).sum();
                 instance.requests[id].deadline = Some(Span::from_seconds(tight * path + 60.0));
             }
-            for noise in [0.2, 0.5].map(|share| Noise::lognormal(share)) {
+            for noise in [0.2, 0.5].map(Noise::lognormal) {
                 for unknown in [Unknown::Nothing, Unknown::Bias] {
                     let missed = |instance: &Instance, log: &ExecutionLog| {
                         let mut ends = vec![Time::ZERO; instance.requests.len()];

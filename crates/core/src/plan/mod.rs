@@ -29,6 +29,8 @@ pub use aim::{Aimed, aim};
 pub use decode::Timed;
 pub use exact::improve;
 pub use objective::{Objective, TERMS, Values};
+/// The search alone, without the proofs of small problems, which nobody waits for in the middle of a run.
+pub(crate) use search::improve as search_only;
 pub use search::{Limits, Planned, Report, first};
 pub use steps::{Step, Steps};
 
