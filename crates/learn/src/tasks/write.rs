@@ -1,6 +1,7 @@
 //! Workloads as files.
 
-use super::workload::{Task, Workload};
+use super::view::Estimates;
+use super::workload::{Task, Truth, Workload};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use parquet::file::properties::WriterProperties;
@@ -9,9 +10,9 @@ use parquet::schema::parser::parse_message_type;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// The columns of the description, then ours. What begins with `true_` is known after the run alone: it is what a
+/// The columns of the description, then ours. What begins with `profile_` is what the hardware profile says. What begins with `true_` is known after the run alone: it is what a
 /// predictor is trained to tell, and never a feature.
-pub const COLUMNS: [&str; 12] = [
+pub const COLUMNS: [&str; 14] = [
     "task_id",
     "size",
     "compute_intensity",
@@ -20,6 +21,8 @@ pub const COLUMNS: [&str; 12] = [
     "duration_estimate",
     "dependencies",
     "task_type",
+    "profile_cpu_seconds",
+    "profile_gpu_seconds",
     "true_cpu_seconds",
     "true_gpu_seconds",
     "true_cpu_joules",
@@ -34,7 +37,7 @@ enum Cell {
 }
 
 /// The cells of a task; `watts` of the CPU and a GPU at work turn true times into true energies.
-fn cells(task: &Task, workload: &Workload, watts: [f64; 2]) -> [Cell; 12] {
+fn cells(task: &Task, mean: Truth, workload: &Workload, watts: [f64; 2]) -> [Cell; 14] {
     let dependencies: Vec<&str> =
         task.dependencies.iter().map(|&at| workload.tasks[at as usize].id.as_str()).collect();
     let truth = |value: Option<f64>| value.map_or(Cell::Nothing, Cell::Number);
@@ -48,6 +51,8 @@ fn cells(task: &Task, workload: &Workload, watts: [f64; 2]) -> [Cell; 12] {
         Cell::Number(task.estimate.seconds()),
         Cell::Text(dependencies.join(";")),
         Cell::Text(task.kind.name().to_string()),
+        Cell::Number(mean.cpu.seconds()),
+        Cell::Number(mean.gpu.seconds()),
         truth(cpu),
         truth(gpu),
         truth(cpu.map(|seconds| (seconds * watts[0] * 1e3).round() / 1e3)),
@@ -56,11 +61,11 @@ fn cells(task: &Task, workload: &Workload, watts: [f64; 2]) -> [Cell; 12] {
 }
 
 /// Writes CSV. Dependencies are names with semicolons between them.
-pub fn write_csv(workload: &Workload, watts: [f64; 2], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_csv(workload: &Workload, profile: &Estimates, watts: [f64; 2], out: &mut dyn Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(COLUMNS)?;
-    for task in &workload.tasks {
-        table.write_record(cells(task, workload, watts).map(|cell| match cell {
+    for (task, &mean) in workload.tasks.iter().zip(&profile.means) {
+        table.write_record(cells(task, mean, workload, watts).map(|cell| match cell {
             Cell::Text(text) => text,
             Cell::Number(number) => number.to_string(),
             Cell::Nothing => String::new(),
@@ -75,7 +80,12 @@ fn is_text(column: &str) -> bool {
 }
 
 /// Writes Parquet, with the same columns.
-pub fn write_parquet(workload: &Workload, watts: [f64; 2], out: &mut (dyn Write + Send)) -> io::Result<()> {
+pub fn write_parquet(
+    workload: &Workload,
+    profile: &Estimates,
+    watts: [f64; 2],
+    out: &mut (dyn Write + Send),
+) -> io::Result<()> {
     let fields: Vec<String> = COLUMNS
         .iter()
         .map(|&name| match (is_text(name), name.starts_with("true_")) {
@@ -87,7 +97,8 @@ pub fn write_parquet(workload: &Workload, watts: [f64; 2], out: &mut (dyn Write 
     let schema = parse_message_type(&format!("message workload {{ {} }}", fields.join(" ")))?;
     let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
     let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
-    let rows: Vec<[Cell; 12]> = workload.tasks.iter().map(|task| cells(task, workload, watts)).collect();
+    let rows: Vec<[Cell; 14]> = 
+        workload.tasks.iter().zip(&profile.means).map(|(task, &mean)| cells(task, mean, workload, watts)).collect();
     let mut group = file.next_row_group()?;
     for (at, name) in COLUMNS.iter().enumerate() {
         let Some(mut column) = group.next_column()? else { break };

@@ -1,0 +1,222 @@
+//! What predicts run times: kinds of models behind one type, their intervals, their updates, their files.
+
+mod bins;
+mod boost;
+mod conformal;
+mod file;
+mod fit;
+mod flat;
+mod forest;
+mod grow;
+mod last_two;
+mod linear;
+mod online;
+mod schema;
+
+pub use conformal::Prediction;
+pub use file::{FORMAT_VERSION, MAGIC};
+pub use fit::{Fitted, TargetScale, fit, fit_with_folds, folds};
+pub use online::{GroupId, Online};
+pub use schema::{Feature, FeatureKind, Rows, encode};
+
+use conformal::Spread;
+use serde::{Deserialize, Serialize};
+
+/// Which kind of model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// The mean of trees that are each grown on a sample of the rows.
+    RandomForest,
+    /// A sum of small trees, each grown on what the ones before it left over.
+    GradientBoosting,
+    /// A weighted sum of the features.
+    Linear,
+    /// The mean of the last two runs of the same kind.
+    LastTwo,
+}
+
+impl Kind {
+    /// Every kind, in the order of the documentation.
+    pub const ALL: [Kind; 4] = [Kind::RandomForest, Kind::GradientBoosting, Kind::Linear, Kind::LastTwo];
+
+    /// As the command line spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::RandomForest => "random_forest",
+            Kind::GradientBoosting => "gradient_boosting",
+            Kind::Linear => "linear",
+            Kind::LastTwo => "last_two",
+        }
+    }
+}
+
+/// How a model is fitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Which kind.
+    pub kind: Kind,
+    /// How many trees, for the two kinds that have trees.
+    pub trees: usize,
+    /// How deep they may grow.
+    pub depth: usize,
+    /// The share of its answer that each tree of a boosted sum gives.
+    pub learning_rate: f64,
+    /// The fewest rows of a leaf.
+    pub min_leaf: usize,
+    /// Whether the logarithm of the target is learned.
+    pub target_scale: TargetScale,
+    /// Samples and splits follow from it.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The usual ones of a kind: 100 trees of depth 15 for a forest, 100 of depth 7 for a boosted sum.
+    #[must_use]
+    pub fn new(kind: Kind) -> Settings {
+        let (depth, min_leaf) = if kind == Kind::RandomForest { (15, 1) } else { (7, 5) };
+        let target_scale = TargetScale::Auto;
+        Settings { kind, trees: 100, depth, learning_rate: 0.1, min_leaf, target_scale, seed: 42 }
+    }
+}
+
+/// What gives the mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Core {
+    Trees(bins::Bins, flat::Trees),
+    Linear(linear::Linear),
+    LastTwo(last_two::LastTwo),
+}
+
+impl Core {
+    fn predict(&self, rows: &Rows) -> Vec<f64> {
+        let mut means = vec![0.0; rows.len()];
+        let by_row = |means: &mut [f64], predict: &dyn Fn(&[f64]) -> f64| {
+            rows.iter().zip(means).for_each(|(row, mean)| *mean = predict(row));
+        };
+        match self {
+            Core::Trees(bins, trees) => trees.predict(bins, rows, &mut means),
+            Core::Linear(linear) => by_row(&mut means, &|row| linear.predict(row)),
+            Core::LastTwo(last) => by_row(&mut means, &|row| last.predict(row)),
+        }
+        means
+    }
+
+    fn predict_row(&self, row: &[f64]) -> f64 {
+        match self {
+            Core::Trees(bins, trees) => trees.predict_row(bins, row),
+            Core::Linear(linear) => linear.predict(row),
+            Core::LastTwo(last) => last.predict(row),
+        }
+    }
+}
+
+/// Predicts one target from named features. It never changes: [`Online`] holds what is learned while it is used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predictor {
+    kind: Kind,
+    target: String,
+    features: Vec<Feature>,
+    core: Core,
+    /// `Some` where the logarithm was learned: what the mean of its exponential has to be multiplied with.
+    smear: Option<f64>,
+    /// Whether no row of the training had a target below zero.
+    non_negative: bool,
+    spread: Spread,
+}
+
+impl Predictor {
+    /// Which kind of model it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The column that it predicts.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The features that a row holds, in their order.
+    #[must_use]
+    pub fn features(&self) -> &[Feature] {
+        &self.features
+    }
+
+    /// The place of a feature in a row.
+    #[must_use]
+    pub fn feature(&self, name: &str) -> Option<usize> {
+        self.features.iter().position(|feature| feature.name == name)
+    }
+
+    /// The predictions for many rows: the fast way where there are many.
+    ///
+    /// # Panics
+    /// If the rows are not as wide as there are features.
+    #[must_use]
+    pub fn predict(&self, rows: &Rows) -> Vec<Prediction> {
+        let means = self.predict_means(rows);
+        self.spread.around(rows, &means)
+    }
+
+    /// The means alone.
+    ///
+    /// # Panics
+    /// If the rows are not as wide as there are features.
+    #[must_use]
+    pub fn predict_means(&self, rows: &Rows) -> Vec<f64> {
+        assert_eq!(rows.width(), self.features.len(), "rows of another width");
+        let mut means = self.core.predict(rows);
+        means.iter_mut().for_each(|mean| *mean = self.on_scale(*mean));
+        means
+    }
+
+    /// The prediction for one row, without any allocation. It is to the bit what [`Predictor::predict`] gives.
+    ///
+    /// # Panics
+    /// If the row is not as wide as there are features.
+    #[must_use]
+    pub fn predict_row(&self, row: &[f64]) -> Prediction {
+        assert_eq!(row.len(), self.features.len(), "a row of another width");
+        self.spread.around_row(row, self.on_scale(self.core.predict_row(row)))
+    }
+
+    /// The value that the truth stays below in a share `p` of all cases like this one (split conformal): 0.05 and 0.95
+    /// are the ends of an interval that nine truths of ten lie in.
+    #[must_use]
+    pub fn quantile(&self, prediction: &Prediction, p: f64) -> f64 {
+        let value = prediction.mean + prediction.scale * self.spread.score(p);
+        if self.non_negative { value.max(0.0) } else { value }
+    }
+
+    /// How much each feature took part in the splits, in shares that sum to one; empty for kinds without trees.
+    #[must_use]
+    pub fn importances(&self) -> Vec<f64> {
+        match &self.core {
+            Core::Trees(_, trees) => trees.importances(self.features.len()),
+            Core::Linear(linear) => linear.importances(),
+            Core::LastTwo(_) => Vec::new(),
+        }
+    }
+
+    /// The normalised errors on rows that were kept back, sorted: what quantiles follow from.
+    #[must_use]
+    pub fn scores(&self) -> &[f64] {
+        self.spread.scores()
+    }
+
+    /// Whether the logarithm of the target was learned.
+    #[must_use]
+    pub fn learned_log(&self) -> bool {
+        self.smear.is_some()
+    }
+
+    fn on_scale(&self, value: f64) -> f64 {
+        let value = match self.smear {
+            Some(smear) => value.exp() * smear,
+            None => value,
+        };
+        if self.non_negative { value.max(0.0) } else { value }
+    }
+}

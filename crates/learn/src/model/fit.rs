@@ -1,0 +1,238 @@
+//! Fitting: from a table to a predictor with intervals.
+
+use super::bins::MAX_FEATURES;
+use super::boost::{self, Boost};
+use super::conformal::Spread;
+use super::forest::{self, Forest};
+use super::last_two::LastTwo;
+use super::linear::Linear;
+use super::schema::{self, Feature, Rows};
+use super::{Core, Kind, Predictor, Settings};
+use crate::table::{Faults, Table, Values, nearest};
+use gswarm_core::input::{Code, Diagnostic};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+/// How many parts the training rows are cut into for errors of rows that were kept back.
+const FOLDS: usize = 5;
+
+/// Whether the target or its logarithm is learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetScale {
+    /// Whichever does better on training rows that were kept back.
+    Auto,
+    /// The target as it is.
+    Plain,
+    /// Its logarithm: only where no target is zero or below.
+    Log,
+}
+
+/// A predictor, and what it was judged by.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// Trained on all rows.
+    pub predictor: Predictor,
+    /// The fold of each row.
+    pub folds: Vec<usize>,
+    /// What a model that had not seen its fold predicted of each row.
+    pub out_of_fold: Vec<f64>,
+}
+
+/// Fits a predictor of the column `target` from the columns `features`.
+///
+/// # Errors
+/// All that keeps the table from being learned from.
+pub fn fit(
+    table: &Table,
+    target: &str,
+    features: &[String],
+    settings: &Settings,
+) -> Result<Predictor, Vec<Diagnostic>> {
+    fit_with_folds(table, target, features, settings).map(|fitted| fitted.predictor)
+}
+
+/// The same, with what was predicted of the rows of each fold by a model that had not seen them.
+///
+/// # Errors
+/// All that keeps the table from being learned from.
+pub fn fit_with_folds(
+    table: &Table,
+    target: &str,
+    features: &[String],
+    settings: &Settings,
+) -> Result<Fitted, Vec<Diagnostic>> {
+    let targets = targets(table, target)?;
+    let features = schema::features(table, features)?;
+    let mut faults = Faults::new(table.file());
+    if features.is_empty() {
+        faults.add(Code::NoFeatures, None, "", "there is no column to learn from", None);
+    }
+    if features.len() > MAX_FEATURES {
+        let message = format!("{} features, and a model has {MAX_FEATURES} at most", features.len());
+        faults.add(Code::TooLarge, None, "", message, Some("name fewer with --features".to_owned()));
+    }
+    if targets.len() < FOLDS {
+        faults.add(Code::TooFewRows, None, "", format!("only {} rows", targets.len()), None);
+    }
+    if !faults.is_empty() {
+        return Err(faults.into_diagnostics());
+    }
+    let rows = schema::encode(&features, table)?;
+    Ok(fit_rows(target, features, &rows, &targets, settings))
+}
+
+/// The target's values: numbers, none missing, none below zero.
+pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagnostic>> {
+    let mut faults = Faults::new(table.file());
+    match table.column(target).map(|column| &column.values) {
+        Some(Values::Numbers(numbers)) => {
+            for (row, &value) in numbers.iter().enumerate() {
+                if value >= 0.0 {
+                    continue;
+                }
+                let place = table.line(row).map_or_else(|| format!("{target}[{row}]"), |_| target.to_owned());
+                let (code, message) = if value.is_nan() {
+                    (Code::Missing, format!("the target `{target}` is empty"))
+                } else {
+                    (Code::Negative, format!("the target `{target}` is {value}"))
+                };
+                let hint = "leave rows out that have no run time, and check the unit".to_owned();
+                faults.add(code, table.line(row), &place, message, Some(hint));
+            }
+            if faults.is_empty() { Ok(numbers.clone()) } else { Err(faults.into_diagnostics()) }
+        }
+        Some(Values::Texts { .. }) => {
+            let message = format!("the target `{target}` holds text");
+            faults.add(
+                Code::WrongType,
+                Some(1),
+                target,
+                message,
+                Some("name a column of numbers".to_owned()),
+            );
+            Err(faults.into_diagnostics())
+        }
+        None => {
+            let hint = nearest(target, table.columns().iter().map(|column| column.name.as_str()));
+            faults.add(Code::Missing, Some(1), target, format!("there is no column `{target}`"), hint);
+            Err(faults.into_diagnostics())
+        }
+    }
+}
+
+/// A fold for each row: as many rows in each, shuffled.
+#[must_use]
+pub fn folds(rows: usize, folds: usize, seed: u64) -> Vec<usize> {
+    let mut assigned: Vec<usize> = (0..rows).map(|row| row % folds.max(1)).collect();
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(u64::MAX);
+    assigned.shuffle(&mut random);
+    assigned
+}
+
+fn fit_rows(
+    target: &str,
+    features: Vec<Feature>,
+    rows: &Rows,
+    targets: &[f64],
+    settings: &Settings,
+) -> Fitted {
+    let folds = folds(targets.len(), FOLDS, settings.seed);
+    let can_log = targets.iter().all(|&target| target > 0.0) && settings.kind != Kind::LastTwo;
+    let scales: &[bool] = match settings.target_scale {
+        TargetScale::Plain => &[false],
+        TargetScale::Log if can_log => &[true],
+        TargetScale::Auto if can_log => &[false, true],
+        TargetScale::Log | TargetScale::Auto => &[false],
+    };
+    let tried = scales.iter().map(|&log| kept_back(&features, rows, targets, &folds, settings, log));
+    let best = tried.min_by(|one, other| one.squares.total_cmp(&other.squares));
+    let best = best.unwrap_or_else(|| kept_back(&features, rows, targets, &folds, settings, false));
+    let KeptBack { means: out_of_fold, smear, .. } = best;
+    let core = core(&features, rows, &logged(targets, smear.is_some()), settings);
+    let spread = Spread::fit(&features, rows, &out_of_fold, targets, true);
+    let predictor = Predictor {
+        kind: settings.kind,
+        target: target.to_owned(),
+        features,
+        core,
+        smear,
+        non_negative: true,
+        spread,
+    };
+    Fitted { predictor, folds, out_of_fold }
+}
+
+/// What models predicted of the rows that they had not seen.
+struct KeptBack {
+    means: Vec<f64>,
+    smear: Option<f64>,
+    /// The sum of the squared errors.
+    squares: f64,
+}
+
+fn kept_back(
+    features: &[Feature],
+    rows: &Rows,
+    targets: &[f64],
+    folds: &[usize],
+    settings: &Settings,
+    log: bool,
+) -> KeptBack {
+    let learned = logged(targets, log);
+    let mut means = vec![0.0; targets.len()];
+    if settings.kind == Kind::LastTwo {
+        // Runs come one after the other: each is predicted from those before it.
+        means = LastTwo::fit(features, rows, &learned).1;
+    } else {
+        let parts: Vec<(Vec<usize>, Vec<f64>)> = (0..FOLDS)
+            .into_par_iter()
+            .map(|fold| {
+                let (kept, used): (Vec<usize>, Vec<usize>) =
+                    (0..folds.len()).partition(|&row| folds[row] == fold);
+                let part: Vec<f64> = used.iter().map(|&row| learned[row]).collect();
+                let core = core(features, &rows.select(&used), &part, settings);
+                let predicted = core.predict(&rows.select(&kept));
+                (kept, predicted)
+            })
+            .collect();
+        for (kept, predicted) in parts {
+            kept.into_iter().zip(predicted).for_each(|(row, mean)| means[row] = mean);
+        }
+    }
+    let mut smear = None;
+    if log {
+        means.iter_mut().for_each(|mean| *mean = mean.exp());
+        let factor = targets.iter().sum::<f64>() / means.iter().sum::<f64>();
+        means.iter_mut().for_each(|mean| *mean *= factor);
+        smear = Some(factor);
+    }
+    means.iter_mut().for_each(|mean| *mean = mean.max(0.0));
+    let squares = means.iter().zip(targets).map(|(mean, target)| (mean - target).powi(2)).sum();
+    KeptBack { means, smear, squares }
+}
+
+fn logged(targets: &[f64], log: bool) -> Vec<f64> {
+    if log { targets.iter().map(|target| target.ln()).collect() } else { targets.to_vec() }
+}
+
+fn core(features: &[Feature], rows: &Rows, targets: &[f64], settings: &Settings) -> Core {
+    match settings.kind {
+        Kind::RandomForest => {
+            let Settings { trees, depth, min_leaf, seed, .. } = *settings;
+            let (bins, trees) =
+                forest::fit(features, rows, targets, &Forest { trees, depth, min_leaf, seed });
+            Core::Trees(bins, trees)
+        }
+        Kind::GradientBoosting => {
+            let Settings { trees, depth, learning_rate, min_leaf, .. } = *settings;
+            let boost = Boost { trees, depth, learning_rate, min_leaf, l2: 1.0 };
+            let (bins, trees) = boost::fit(features, rows, targets, &boost);
+            Core::Trees(bins, trees)
+        }
+        Kind::Linear => Core::Linear(Linear::fit(features, rows, targets)),
+        Kind::LastTwo => Core::LastTwo(LastTwo::fit(features, rows, targets).0),
+    }
+}

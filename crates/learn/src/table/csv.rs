@@ -1,0 +1,159 @@
+//! CSV: a row of column names, then a row for each run.
+
+use super::faults::shown;
+use super::{Column, Faults, Table, TextColumn, Values, is_duration};
+use csv::{ByteRecord, ErrorKind, ReaderBuilder};
+use gswarm_core::input::{Code, Diagnostic, MAX_BYTES};
+
+/// A column with at least this share of numbers is one of numbers, and its other cells are faults.
+const MOSTLY_NUMBERS: f64 = 0.9;
+
+/// One column while it is read: numbers as long as it may be one of numbers, and text.
+struct Cells {
+    name: String,
+    text: TextColumn,
+    numbers: usize,
+    filled: usize,
+}
+
+/// Reads the table, or says all that is wrong with it.
+pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
+    let mut faults = Faults::new(file);
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    if bytes.len() > MAX_BYTES {
+        faults.add(Code::TooBig, None, "", "the table has more than 2 GiB", Some("use Parquet".to_owned()));
+        return Err(faults.into_diagnostics());
+    }
+    if let Err(error) = std::str::from_utf8(bytes) {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() as u32;
+        let hint = "convert the file, for example with `iconv -t utf-8`".to_owned();
+        faults.add(Code::NotUtf8, Some(line), "", "the table is not UTF-8", Some(hint));
+        return Err(faults.into_diagnostics());
+    }
+    let mut reader = ReaderBuilder::new().flexible(true).has_headers(false).from_reader(bytes);
+    let mut record = ByteRecord::new();
+    let header = match next(&mut reader, &mut record, &mut faults) {
+        Some(_) => record.clone(),
+        None => {
+            if faults.is_empty() {
+                let hint = "the first row names the columns".to_owned();
+                faults.add(Code::NoContent, None, "", "the table is empty", Some(hint));
+            }
+            return Err(faults.into_diagnostics());
+        }
+    };
+    let mut cells = columns(&header, &mut faults);
+    let mut lines: Vec<u32> = Vec::new();
+    while let Some(line) = next(&mut reader, &mut record, &mut faults) {
+        if record.len() != cells.len() {
+            if faults.has_room() {
+                let message = format!("{} cells, and there are {} columns", record.len(), cells.len());
+                let hint = "a cell that holds a comma stands in quotes".to_owned();
+                faults.add(Code::Ragged, Some(line), "", message, Some(hint));
+            } else {
+                faults.count();
+            }
+            continue;
+        }
+        lines.push(line);
+        for (column, cell) in cells.iter_mut().zip(&record) {
+            // The whole file is UTF-8, and cells end at ASCII characters.
+            let cell = std::str::from_utf8(cell).unwrap_or_default().trim();
+            column.filled += usize::from(!cell.is_empty());
+            column.numbers += usize::from(!cell.is_empty() && cell.parse::<f64>().is_ok());
+            column.text.push(cell);
+        }
+    }
+    if lines.is_empty() && faults.is_empty() {
+        faults.add(Code::NoContent, None, "", "the table has no rows below its column names", None);
+    }
+    let columns: Vec<Column> = cells.into_iter().map(|cells| finish(cells, &lines, &mut faults)).collect();
+    if faults.is_empty() {
+        Ok(Table { rows: lines.len(), lines, ..Table::new(file, columns) })
+    } else {
+        Err(faults.into_diagnostics())
+    }
+}
+
+/// The next row and its line.
+fn next(reader: &mut csv::Reader<&[u8]>, record: &mut ByteRecord, faults: &mut Faults) -> Option<u32> {
+    match reader.read_byte_record(record) {
+        Ok(true) => Some(record.position().map_or(0, |at| at.line() as u32)),
+        Ok(false) => None,
+        Err(error) => {
+            let line = match error.kind() {
+                ErrorKind::Utf8 { pos: Some(at), .. } => Some(at.line() as u32),
+                _ => None,
+            };
+            faults.add(Code::NotATable, line, "", error.to_string(), None);
+            None
+        }
+    }
+}
+
+fn columns(header: &ByteRecord, faults: &mut Faults) -> Vec<Cells> {
+    let mut cells: Vec<Cells> = Vec::new();
+    for (index, name) in header.iter().enumerate() {
+        let name = std::str::from_utf8(name).unwrap_or_default().trim().to_owned();
+        if name.is_empty() {
+            faults.add(Code::BadId, Some(1), "", format!("column {} has no name", index + 1), None);
+        } else if cells.iter().any(|other| other.name == name) {
+            let message = format!("two columns are called `{}`", shown(&name));
+            faults.add(Code::Duplicate, Some(1), &name, message, None);
+        }
+        cells.push(Cells { name, text: TextColumn::default(), numbers: 0, filled: 0 });
+    }
+    if header
+        .iter()
+        .any(|name| std::str::from_utf8(name).is_ok_and(|name| name.trim().parse::<f64>().is_ok()))
+    {
+        let hint = "the first row names the columns".to_owned();
+        faults.add(Code::Missing, Some(1), "", "a column's name is a number", Some(hint));
+    }
+    cells
+}
+
+/// The column as numbers or as text, whichever it is.
+fn finish(cells: Cells, lines: &[u32], faults: &mut Faults) -> Column {
+    let Cells { name, text, numbers, filled } = cells;
+    let is_number = filled > 0 && numbers as f64 >= MOSTLY_NUMBERS * filled as f64;
+    if !is_number {
+        return Column { name, values: text.finish() };
+    }
+    let duration = is_duration(&name);
+    // Each different text is read once.
+    let parsed: Vec<Result<f64, Code>> = text.names.iter().map(|cell| number(cell, duration)).collect();
+    let value = |row: usize, code: u32, faults: &mut Faults| match parsed.get(code as usize) {
+        None => f64::NAN,
+        Some(&Ok(value)) => value,
+        Some(&Err(fault)) => {
+            if faults.has_room() {
+                let cell = shown(&text.names[code as usize]);
+                let (message, hint) = match fault {
+                    Code::WrongType => {
+                        (format!("`{cell}` is no number"), "leave cells of unknown value empty")
+                    }
+                    Code::Negative => {
+                        (format!("a time of {cell}"), "no run takes less than no time: check its unit")
+                    }
+                    _ => (format!("`{cell}` is no finite number"), "leave cells of unknown value empty"),
+                };
+                faults.add(fault, lines.get(row).copied(), &name, message, Some(hint.to_owned()));
+            } else {
+                faults.count();
+            }
+            f64::NAN
+        }
+    };
+    let numbers = text.codes.iter().enumerate().map(|(row, &code)| value(row, code, faults)).collect();
+    Column { name, values: Values::Numbers(numbers) }
+}
+
+fn number(cell: &str, duration: bool) -> Result<f64, Code> {
+    match cell.parse::<f64>() {
+        Err(_) => Err(Code::WrongType),
+        Ok(value) if !value.is_finite() => Err(Code::NotFinite),
+        Ok(value) if duration && value < 0.0 => Err(Code::Negative),
+        Ok(value) => Ok(value),
+    }
+}

@@ -1,0 +1,100 @@
+//! What is wrong with a table, as far as it is worth keeping.
+
+use gswarm_core::input::{Code, Diagnostic};
+
+/// How many faults of one file are kept; the others are counted.
+const MAX_KEPT: usize = 10_000;
+
+/// The faults of one file, in the order in which they were found.
+pub struct Faults {
+    file: String,
+    kept: Vec<Diagnostic>,
+    found: usize,
+}
+
+impl Faults {
+    /// None yet.
+    #[must_use]
+    pub fn new(file: &str) -> Faults {
+        Faults { file: file.to_owned(), kept: Vec::new(), found: 0 }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.found == 0
+    }
+
+    /// Whether another fault would be kept; the message of one that would not need not be written.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.found < MAX_KEPT
+    }
+
+    /// One more that is not kept.
+    pub fn count(&mut self) {
+        self.found += 1;
+    }
+
+    /// One more: where it is (`path` is a column's name, mostly), what it is, and what to do.
+    pub fn add(
+        &mut self,
+        code: Code,
+        line: Option<u32>,
+        path: &str,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        self.found += 1;
+        if self.found > MAX_KEPT {
+            return;
+        }
+        self.kept.push(Diagnostic {
+            code,
+            severity: code.severity(),
+            file: self.file.clone(),
+            line,
+            column: None,
+            path: path.to_owned(),
+            message: message.into(),
+            hint,
+        });
+    }
+
+    /// All of them, by line; then how many were left out.
+    #[must_use]
+    pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
+        self.kept.sort_by_key(|fault| fault.line.unwrap_or(0));
+        let more = self.found.saturating_sub(MAX_KEPT);
+        if more > 0 {
+            let plural = if more == 1 { "" } else { "s" };
+            self.kept.push(Diagnostic {
+                code: Code::LeftOut,
+                severity: Code::LeftOut.severity(),
+                file: self.file,
+                line: None,
+                column: None,
+                path: String::new(),
+                message: format!("{more} more error{plural} in this file left out"),
+                hint: None,
+            });
+        }
+        self.kept
+    }
+}
+
+/// "did you mean", where one of `known` resembles `name`.
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+    let best = known
+        .map(|known| (strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase()), known))
+        .filter(|&(score, _)| score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!("did you mean `{}`?", shown(best.1)))
+}
+
+/// A piece of the input in a message: on one line, and not too long.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let cut: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(LONGEST).is_some() { format!("{cut}...") } else { cut }
+}
