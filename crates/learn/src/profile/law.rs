@@ -41,8 +41,10 @@ impl Law {
     pub fn of(profile: &HardwareProfile, kind: DeviceKind, needed: &[Operation]) -> Result<Law, NoLaw> {
         let name = if kind == DeviceKind::Cpu { "CPU" } else { "GPU" };
         let device = profile.device(kind).ok_or(NoLaw::NoDevice(name))?;
-        let curves: Result<Vec<_>, NoLaw> =
-            Operation::ALL.iter().map(|&operation| curve(device, operation, needed.contains(&operation))).collect();
+        let curves: Result<Vec<_>, NoLaw> = Operation::ALL
+            .iter()
+            .map(|&operation| curve(device, operation, needed.contains(&operation)))
+            .collect();
         Ok(Law { curves: curves? })
     }
 

@@ -204,8 +204,11 @@ fn settle_truth(workload: &mut Workload, estimates: &Estimates, options: &Option
     for (task, mean) in workload.tasks.iter_mut().zip(&estimates.means) {
         let [cpu_site, gpu_site] = site(task);
         // Each task takes the same number of draws, so that one option does not shift the others' luck.
-        let normal = |rng: &mut ChaCha8Rng, sigma: f64| (options.noise * sigma * rng.sample::<f64, _>(StandardNormal)).exp();
-        let (cpu_noise, gpu_noise, guess) = (normal(&mut rng, 0.10), normal(&mut rng, 0.05), normal(&mut rng, 0.3));
+        let normal = |rng: &mut ChaCha8Rng, sigma: f64| {
+            (options.noise * sigma * rng.sample::<f64, _>(StandardNormal)).exp()
+        };
+        let (cpu_noise, gpu_noise, guess) =
+            (normal(&mut rng, 0.10), normal(&mut rng, 0.05), normal(&mut rng, 0.3));
         let disturbed = |rng: &mut ChaCha8Rng, chance: f64, most: f64| {
             let (hit, how) = (rng.random::<f64>() < chance, rng.random::<f64>());
             if hit { 1.0 + options.noise * (0.2 + (most - 0.2) * how) } else { 1.0 }

@@ -77,15 +77,23 @@ impl PolicyKind {
         match self {
             PolicyKind::RoundRobin => "every device in turn, the CPU included",
             PolicyKind::Random => "a device by lot",
-            PolicyKind::Greedy => "the sort of device that runs the task fastest; among GPUs the one with the fewest tasks",
+            PolicyKind::Greedy => {
+                "the sort of device that runs the task fastest; among GPUs the one with the fewest tasks"
+            }
             PolicyKind::GpuOnly => "the GPU that is free first",
             PolicyKind::CpuOnly => "the CPU, always",
             PolicyKind::LeastLoaded => "the device that is free first, however long the task takes there",
-            PolicyKind::EarliestFinish => "the device that is expected to be done with the task first (StarPU's dmda)",
-            PolicyKind::Heft => "as earliest_finish, and in every queue the task with the longest chain behind it first",
+            PolicyKind::EarliestFinish => {
+                "the device that is expected to be done with the task first (StarPU's dmda)"
+            }
+            PolicyKind::Heft => {
+                "as earliest_finish, and in every queue the task with the longest chain behind it first"
+            }
             PolicyKind::WorkStealing => "queues in turn; an idle device takes from the longest queue",
             PolicyKind::QLearning => "what a table of states and rewards says, taught on predicted times",
-            PolicyKind::Learned => "parts and cuts tasks over CPU and GPUs by predicted times and upward ranks",
+            PolicyKind::Learned => {
+                "parts and cuts tasks over CPU and GPUs by predicted times and upward ranks"
+            }
             PolicyKind::Clairvoyant => "the best of several plans made with the true run times",
         }
     }

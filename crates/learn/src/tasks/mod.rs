@@ -17,8 +17,11 @@ mod read;
 mod results;
 mod run;
 mod stats;
+mod teach;
 #[cfg(test)]
 mod test_support;
+#[cfg(test)]
+mod tests;
 mod view;
 mod workload;
 mod write;
@@ -36,6 +39,7 @@ pub use read::{misfits, read};
 pub use results::write_results;
 pub use run::{Outcome, schedule};
 pub use stats::describe;
+pub use teach::teach;
 pub use view::Estimates;
 pub use workload::{Kind, Task, Truth, Workload};
 pub use write::{COLUMNS, write_csv, write_parquet};

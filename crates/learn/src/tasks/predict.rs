@@ -34,7 +34,8 @@ pub enum NoPrediction {
 /// What is known of the tasks before they run, as a table of [`FEATURES`]; `profile` is what the hardware profile says.
 #[must_use]
 pub fn feature_table(workload: &Workload, profile: &Estimates) -> Table {
-    let numbers = |name: &str, values: Vec<f64>| Column { name: name.to_string(), values: Values::Numbers(values) };
+    let numbers =
+        |name: &str, values: Vec<f64>| Column { name: name.to_string(), values: Values::Numbers(values) };
     let tasks = &workload.tasks;
     let columns = vec![
         numbers(FEATURES[0], tasks.iter().map(|task| task.size).collect()),

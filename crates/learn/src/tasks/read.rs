@@ -32,7 +32,13 @@ pub fn misfits(workload: &Workload, machine: &Machine, file: &str) -> Vec<Diagno
     for task in workload.tasks.iter().filter(|task| task.memory_bytes > most) {
         let (needs, has) = (task.memory_bytes as f64 / 1e6, most as f64 / 1e6);
         let message = format!("task `{}` needs {needs} MB, and no device has more than {has} MB", task.id);
-        faults.add(Code::TooLarge, None, "memory_required", message, Some("memory_required is in MB".to_string()));
+        faults.add(
+            Code::TooLarge,
+            None,
+            "memory_required",
+            message,
+            Some("memory_required is in MB".to_string()),
+        );
     }
     faults.into_diagnostics()
 }
@@ -101,7 +107,8 @@ impl Reader<'_> {
     /// A column that may be meant by another name.
     fn alike(&self, name: &str) -> Option<String> {
         let names = self.table.columns().iter().map(|column| column.name.as_str());
-        let best = names.max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))?;
+        let best =
+            names.max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))?;
         (strsim::jaro_winkler(best, name) > 0.85).then(|| format!("is `{best}` meant?"))
     }
 
@@ -157,7 +164,8 @@ impl Reader<'_> {
             if id.is_empty() {
                 self.faults.add(Code::BadId, self.table.line(row), "task_id", "the task has no id", None);
             } else if let Some(&before) = first.get(&id) {
-                let place = self.table.line(before).map_or(String::new(), |line| format!(", first in line {line}"));
+                let place =
+                    self.table.line(before).map_or(String::new(), |line| format!(", first in line {line}"));
                 let message = format!("the id `{id}` is given twice{place}");
                 self.faults.add(Code::Duplicate, self.table.line(row), "task_id", message, None);
             } else {
@@ -196,7 +204,13 @@ impl Reader<'_> {
                 let line = self.table.line(row);
                 match numbers.get(id) {
                     Some(&earlier) if earlier as usize == row => {
-                        self.faults.add(Code::SelfEdge, line, "dependencies", format!("task `{id}` waits for itself"), None);
+                        self.faults.add(
+                            Code::SelfEdge,
+                            line,
+                            "dependencies",
+                            format!("task `{id}` waits for itself"),
+                            None,
+                        );
                     }
                     Some(&earlier) => found.push(earlier),
                     None => {

@@ -15,8 +15,19 @@ pub fn write_results(
 ) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record([
-        "task_id", "device", "gpu_fraction", "arrival_time", "ready_time", "start_time", "finish_time",
-        "transfer_time", "predicted_cpu_seconds", "predicted_gpu_seconds", "cpu_seconds", "gpu_seconds", "flow_time",
+        "task_id",
+        "device",
+        "gpu_fraction",
+        "arrival_time",
+        "ready_time",
+        "start_time",
+        "finish_time",
+        "transfer_time",
+        "predicted_cpu_seconds",
+        "predicted_gpu_seconds",
+        "cpu_seconds",
+        "gpu_seconds",
+        "flow_time",
         "energy_joules",
     ])?;
     for (((id, record), task), mean) in log.records.iter().zip(&workload.tasks).zip(&estimates.means) {

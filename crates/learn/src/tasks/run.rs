@@ -6,7 +6,7 @@ use super::log::{TaskLog, TaskRecord};
 use super::machine::Machine;
 use super::metrics::{Metrics, measure};
 use super::policy::{
-    Choice, Learned, Policy, Push, QLearning, QTable, Settings, WorkStealing, upward_ranks,
+    Choice, Learned, Policy, Push, QLearning, QTable, Settings, Tuning, WorkStealing, upward_ranks,
 };
 use super::view::Estimates;
 use super::workload::{Truth, Workload};
@@ -24,8 +24,9 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Tasks for each device, above which `learned` parts the waiting tasks.
-const MANY: usize = 2;
+/// What the clairvoyant tries, besides the other policies with the times known.
+const CLAIRVOYANT: [(usize, f64, u32); 6] =
+    [(1, 1.0, 6), (0, 1.0, 6), (2, 1.0, 6), (1, 4.0, 4), (1, 1.0, 10), (100, 1.0, 6)];
 /// How often `q_learning` goes through the workload before the run.
 const LESSONS: u64 = 6;
 
@@ -77,13 +78,19 @@ impl Run<'_> {
             PolicyKind::EarliestFinish => push(Choice::EarliestFinish),
             PolicyKind::Heft => push(Choice::Heft(ranks())),
             PolicyKind::WorkStealing => self.simulate(&mut WorkStealing::default(), estimates),
-            PolicyKind::Learned => self.simulate(&mut Learned::new(ranks(), self.settings, MANY), estimates),
+            PolicyKind::Learned => {
+                self.simulate(&mut Learned::new(ranks(), self.settings, Tuning::default()), estimates)
+            }
             PolicyKind::QLearning => self.q_learning(estimates),
             PolicyKind::Clairvoyant => self.clairvoyant(),
         }
     }
 
-    fn simulate(&self, policy: &mut dyn Policy, estimates: &Estimates) -> Result<Vec<TaskRecord>, EngineError> {
+    fn simulate(
+        &self,
+        policy: &mut dyn Policy,
+        estimates: &Estimates,
+    ) -> Result<Vec<TaskRecord>, EngineError> {
         Engine::new(self.workload, self.truths, self.machine, estimates).run(policy)
     }
 
@@ -112,8 +119,9 @@ impl Run<'_> {
                 best = Some((cost, records));
             }
         };
-        for many in [0, 1, 2, 4] {
-            keep(self.simulate(&mut Learned::new(ranks.clone(), self.settings, many), &known)?);
+        for (many, urgency, depth) in CLAIRVOYANT {
+            let tuning = Tuning { many, urgency, depth, ..Tuning::default() };
+            keep(self.simulate(&mut Learned::new(ranks.clone(), self.settings, tuning), &known)?);
         }
         for kind in [PolicyKind::Heft, PolicyKind::EarliestFinish, PolicyKind::WorkStealing] {
             keep(self.under(kind, &known)?);

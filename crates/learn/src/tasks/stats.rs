@@ -49,7 +49,8 @@ pub fn describe(workload: &Workload, machine: &Machine) -> String {
     let last = tasks.iter().map(|task| task.arrival).max().unwrap_or_default();
     if last.0 > 0 {
         let rate = tasks.len() as f64 / last.seconds();
-        let _ = write!(text, "  arrivals               {rate:.1} a second, the last at {:.1} s", last.seconds());
+        let _ =
+            write!(text, "  arrivals               {rate:.1} a second, the last at {:.1} s", last.seconds());
         if with_truth {
             let truths: Vec<_> = tasks.iter().filter_map(|task| task.truth).collect();
             let area = bound::area(&truths, machine.gpus).seconds();

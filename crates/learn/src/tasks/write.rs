@@ -41,7 +41,8 @@ fn cells(task: &Task, mean: Truth, workload: &Workload, watts: [f64; 2]) -> [Cel
     let dependencies: Vec<&str> =
         task.dependencies.iter().map(|&at| workload.tasks[at as usize].id.as_str()).collect();
     let truth = |value: Option<f64>| value.map_or(Cell::Nothing, Cell::Number);
-    let (cpu, gpu) = (task.truth.map(|truth| truth.cpu.seconds()), task.truth.map(|truth| truth.gpu.seconds()));
+    let (cpu, gpu) =
+        (task.truth.map(|truth| truth.cpu.seconds()), task.truth.map(|truth| truth.gpu.seconds()));
     [
         Cell::Text(task.id.clone()),
         Cell::Number(task.size),
@@ -61,7 +62,12 @@ fn cells(task: &Task, mean: Truth, workload: &Workload, watts: [f64; 2]) -> [Cel
 }
 
 /// Writes CSV. Dependencies are names with semicolons between them.
-pub fn write_csv(workload: &Workload, profile: &Estimates, watts: [f64; 2], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_csv(
+    workload: &Workload,
+    profile: &Estimates,
+    watts: [f64; 2],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(COLUMNS)?;
     for (task, &mean) in workload.tasks.iter().zip(&profile.means) {
@@ -95,10 +101,15 @@ pub fn write_parquet(
         })
         .collect();
     let schema = parse_message_type(&format!("message workload {{ {} }}", fields.join(" ")))?;
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+    let properties =
+        WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
     let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
-    let rows: Vec<[Cell; 14]> = 
-        workload.tasks.iter().zip(&profile.means).map(|(task, &mean)| cells(task, mean, workload, watts)).collect();
+    let rows: Vec<[Cell; 14]> = workload
+        .tasks
+        .iter()
+        .zip(&profile.means)
+        .map(|(task, &mean)| cells(task, mean, workload, watts))
+        .collect();
     let mut group = file.next_row_group()?;
     for (at, name) in COLUMNS.iter().enumerate() {
         let Some(mut column) = group.next_column()? else { break };

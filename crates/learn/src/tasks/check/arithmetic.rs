@@ -52,7 +52,10 @@ pub fn parts(context: &Context<'_>, found: &mut Vec<Violation>) {
             }
         }
         if record.finish != ends(entry) {
-            say(Rule::Finish, format!("it is done at {} us, and its last part at {}", record.finish.0, ends(entry).0));
+            say(
+                Rule::Finish,
+                format!("it is done at {} us, and its last part at {}", record.finish.0, ends(entry).0),
+            );
         }
     }
 }
@@ -70,8 +73,10 @@ pub fn summary(context: &Context<'_>, found: &mut Vec<Violation>) {
         let message = format!("the makespan is {} us, not {}", makespan.0, context.log.makespan.0);
         found.push(Violation::new(Rule::Summary, "summary", message));
     }
-    let cpu: Span = entries().filter_map(|entry| entry.record.cpu).map(|part| part.end.since(part.start)).sum();
-    let gpu: Span = entries().filter_map(|entry| entry.record.gpu).map(|part| part.end.since(part.start)).sum();
+    let cpu: Span =
+        entries().filter_map(|entry| entry.record.cpu).map(|part| part.end.since(part.start)).sum();
+    let gpu: Span =
+        entries().filter_map(|entry| entry.record.gpu).map(|part| part.end.since(part.start)).sum();
     let machine = &context.log.machine;
     let all = makespan.seconds();
     let ([cpu_idle, cpu_busy], [gpu_idle, gpu_busy]) = (machine.cpu_watts, machine.gpu_watts);

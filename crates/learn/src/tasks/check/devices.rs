@@ -82,7 +82,11 @@ fn over(uses: Vec<(Time, Time, u64)>, capacity: u64, name: &str, found: &mut Vec
     for (at, taken, bytes) in changes {
         now = if taken { now.saturating_add(bytes) } else { now.saturating_sub(bytes) };
         if taken && now > capacity {
-            found.push(Violation::new(Rule::Memory, name, format!("{now} of {capacity} bytes at {} us", at.0)));
+            found.push(Violation::new(
+                Rule::Memory,
+                name,
+                format!("{now} of {capacity} bytes at {} us", at.0),
+            ));
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Independent rules over a workload and a log of its run. Nothing here knows the engine or the policies: all that is used
-//! of the rest is the arithmetic of shares and transfers, which the documentation gives.
+//! Independent rules over a workload and a log of its run. Nothing here knows the engine or the policies: the arithmetic
+//! of shares and transfers is written out again, from docs/tasks.md.
 
 mod arithmetic;
 mod devices;
 mod order;
+#[cfg(test)]
+mod tests;
 mod violation;
 
 pub use violation::{Rule, Violation};

@@ -20,7 +20,8 @@ pub fn waits(context: &Context<'_>, found: &mut Vec<Violation>) {
             }
         }
         let record = entry.record;
-        let begins = [record.cpu.map(|part| part.start), record.gpu.map(|part| part.start.min(part.transfer_start))];
+        let begins =
+            [record.cpu.map(|part| part.start), record.gpu.map(|part| part.start.min(part.transfer_start))];
         let begin = begins.into_iter().flatten().min().unwrap_or(Time::NEVER);
         if begin < since {
             found.push(Violation::new(Rule::Early, &entry.task.id, format!("it begins before {because}")));

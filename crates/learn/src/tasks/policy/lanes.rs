@@ -5,9 +5,10 @@ use crate::tasks::view::{CPU, Device, View};
 use gswarm_core::{Span, Time};
 use std::collections::BTreeSet;
 
-/// How many parts a device may have at once: a GPU one that runs and one whose data comes meanwhile.
+/// How many parts a device may have at once: a GPU one that runs, and five whose data comes meanwhile. With fewer, GPUs
+/// stand still behind short tasks, for which the link takes longer than the GPU.
 pub fn depth(device: Device) -> u32 {
-    if device == CPU { 1 } else { 2 }
+    if device == CPU { 1 } else { 6 }
 }
 
 /// One queue a device, each in the order of (priority, arrival).

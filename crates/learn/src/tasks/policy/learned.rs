@@ -19,15 +19,33 @@ pub struct Learned {
     pool: Pool,
     ranks: Vec<u64>,
     settings: Settings,
-    /// With more tasks than this for each device, they are parted.
-    many: usize,
+    tuning: Tuning,
+}
+
+/// What the policy can be tuned by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuning {
+    /// With more waiting tasks than this for each device, they are parted.
+    pub many: usize,
+    /// How much sooner than by its coming a task is taken for each second of its upward rank.
+    pub urgency: f64,
+    /// Parts on a GPU at once, the one that runs included.
+    pub depth: u32,
+    /// How much sooner a task has to be done for it to be cut, as a share of the time until then.
+    pub cut_gain: f64,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { many: 1, urgency: 1.0, depth: 6, cut_gain: 0.15 }
+    }
 }
 
 impl Learned {
     /// With upward ranks of predicted times.
     #[must_use]
-    pub fn new(ranks: Vec<u64>, settings: Settings, many: usize) -> Learned {
-        Learned { pool: Pool::default(), ranks, settings, many }
+    pub fn new(ranks: Vec<u64>, settings: Settings, tuning: Tuning) -> Learned {
+        Learned { pool: Pool::default(), ranks, settings, tuning }
     }
 
     /// The GPU that is free first.
@@ -53,7 +71,7 @@ impl Learned {
             return self.take(Placement::whole(task, CPU));
         }
         let gpu = Learned::first_gpu(view)?;
-        if view.placed[gpu] >= depth(gpu) {
+        if view.placed[gpu] >= self.tuning.depth {
             return None;
         }
         let task = self.pool.gpu.first()?;
@@ -63,11 +81,13 @@ impl Learned {
 
     /// Few wait: the most urgent that can start now goes where it is done first.
     fn soonest(&mut self, view: &View<'_>) -> Option<Placement> {
-        let mut waiting: Vec<(u64, u32)> = self.pool.cpu.urgent().chain(self.pool.gpu.urgent()).collect();
-        waiting.sort_unstable_by_key(|&(rank, task)| (std::cmp::Reverse(rank), task));
+        let mut waiting: Vec<(i64, u32)> = self.pool.cpu.urgent().chain(self.pool.gpu.urgent()).collect();
+        waiting.sort_unstable();
         let placement = waiting.into_iter().find_map(|(_, task)| {
             let placement = self.best(task, view)?;
-            let open = |device: Device| view.placed[device] < depth(device);
+            let open = |device: Device| {
+                view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth }
+            };
             let gpu_open = placement.gpu.is_none_or(|gpu| open(gpu as usize + 1));
             (gpu_open && (placement.share == SHARE || open(CPU))).then_some(placement)
         });
@@ -79,19 +99,28 @@ impl Learned {
         let entry = self.pool.entry(task)?;
         let memory = view.memory[task as usize];
         let cpu_free = view.free_at(CPU).0;
-        let energy = |device, span: u64| energy_cost(device, span as f64 / 1e6, view, self.settings.seconds_per_joule);
+        let energy =
+            |device, span: u64| energy_cost(device, span as f64 / 1e6, view, self.settings.seconds_per_joule);
         let cpu_end = (view.fits(task, CPU)).then(|| cpu_free + entry.cpu + energy(CPU, entry.cpu));
         let whole_cpu = cpu_end.map(|end| (end, Placement::whole(task, CPU)));
         let Some(gpu) = Learned::first_gpu(view) else { return whole_cpu.map(|(_, placement)| placement) };
         // Its data can come while the GPU is at other work, but not before the link is free.
-        let gpu_start = |share| view.free_at(gpu).0.max(view.link_free_at.0 + view.machine.transfer(memory, share).0);
+        let gpu_start =
+            |share| view.free_at(gpu).0.max(view.link_free_at.0 + view.machine.transfer(memory, share).0);
         let gpu_end = view.fits(task, gpu).then(|| gpu_start(SHARE) + entry.gpu + energy(gpu, entry.gpu));
         let whole_gpu = gpu_end.map(|end| (end, Placement::whole(task, gpu)));
-        [self.cut(&entry, view, gpu, gpu_start(SHARE), cpu_free), whole_gpu, whole_cpu]
-            .into_iter()
-            .flatten()
-            .min_by_key(|&(end, _)| end)
-            .map(|(_, placement)| placement)
+        let whole = [whole_gpu, whole_cpu].into_iter().flatten().min_by_key(|&(end, _)| end);
+        let cut = self.cut(&entry, view, gpu, gpu_start(SHARE), cpu_free);
+        let since_now = |end: u64| end.saturating_sub(view.now.0) as f64;
+        match (whole, cut) {
+            (Some((end, _)), Some((cut_end, cut)))
+                if since_now(cut_end) < since_now(end) * (1.0 - self.tuning.cut_gain) =>
+            {
+                Some(cut)
+            }
+            (None, Some((_, cut))) => Some(cut),
+            (whole, _) => whole.map(|(_, placement)| placement),
+        }
     }
 
     /// The task cut so that both parts are expected to end together, and when that is.
@@ -110,10 +139,13 @@ impl Learned {
             return None;
         }
         let (share, memory) = (share as u32, view.memory[entry.task as usize]);
-        if !view.machine.fits_gpu(memory, share) || !view.machine.fits_cpu(Machine::bytes(memory, SHARE - share)) {
+        if !view.machine.fits_gpu(memory, share)
+            || !view.machine.fits_cpu(Machine::bytes(memory, SHARE - share))
+        {
             return None;
         }
-        let part = |whole: u64, share: u32| (u128::from(whole) * u128::from(share) / u128::from(SHARE)) as u64;
+        let part =
+            |whole: u64, share: u32| (u128::from(whole) * u128::from(share) / u128::from(SHARE)) as u64;
         let (on_gpu, on_cpu) = (part(entry.gpu, share), part(entry.cpu, SHARE - share));
         let end = (gpu_start + on_gpu).max(cpu_start + on_cpu);
         let energy = energy_cost(gpu, on_gpu as f64 / 1e6, view, self.settings.seconds_per_joule)
@@ -130,10 +162,15 @@ impl Policy for Learned {
         let priced = |device: Device, span: u64| span + energy_cost(device, span as f64 / 1e6, view, weight);
         let (cpu, gpu) = (mean.cpu.0.max(1), mean.gpu.0.max(1));
         let gain = priced(CPU, cpu).saturating_mul(1000) / priced(1.min(view.devices() - 1), gpu).max(1);
-        self.pool.insert(Entry { task, gain, cpu, gpu, rank: self.ranks[task as usize] });
+        let turn = view.now.0 as i64 - (self.ranks[task as usize] as f64 * self.tuning.urgency) as i64;
+        self.pool.insert(Entry { task, gain, cpu, gpu, turn });
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Placement> {
-        if self.pool.len() > self.many * view.devices() { self.parted(view) } else { self.soonest(view) }
+        if self.pool.len() > self.tuning.many * view.devices() {
+            self.parted(view)
+        } else {
+            self.soonest(view)
+        }
     }
 }

@@ -8,7 +8,7 @@ mod qlearning;
 mod ranks;
 mod stealing;
 
-pub use learned::Learned;
+pub use learned::{Learned, Tuning};
 pub use push::{Choice, Push};
 pub use qlearning::{QLearning, Table as QTable};
 pub use ranks::upward_ranks;

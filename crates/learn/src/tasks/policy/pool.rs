@@ -3,7 +3,6 @@
 //! The parting follows the bound on the area of work: tasks in the order of their gain, cut where both sides would take
 //! equally long. It is kept true as tasks come and go, by moving those at the cut.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// Where a waiting task stands.
@@ -17,15 +16,15 @@ pub struct Entry {
     pub cpu: u64,
     /// Expected time on a GPU.
     pub gpu: u64,
-    /// The more, the more urgent.
-    pub rank: u64,
+    /// The less, the more urgent.
+    pub turn: i64,
 }
 
-/// A side of the cut: by gain and by rank.
+/// A side of the cut: by gain and by urgency.
 #[derive(Default)]
 pub struct Side {
     by_gain: BTreeSet<(u64, u32)>,
-    by_rank: BTreeSet<(Reverse<u64>, u32)>,
+    by_turn: BTreeSet<(i64, u32)>,
     /// Expected time of all of them on this side's device.
     pub work: u64,
 }
@@ -33,12 +32,12 @@ pub struct Side {
 impl Side {
     fn insert(&mut self, entry: &Entry, work: u64) {
         self.by_gain.insert((entry.gain, entry.task));
-        self.by_rank.insert((Reverse(entry.rank), entry.task));
+        self.by_turn.insert((entry.turn, entry.task));
         self.work += work;
     }
 
     fn remove(&mut self, entry: &Entry, work: u64) -> bool {
-        self.by_rank.remove(&(Reverse(entry.rank), entry.task));
+        self.by_turn.remove(&(entry.turn, entry.task));
         let there = self.by_gain.remove(&(entry.gain, entry.task));
         self.work -= if there { work } else { 0 };
         there
@@ -46,12 +45,12 @@ impl Side {
 
     /// The most urgent.
     pub fn first(&self) -> Option<u32> {
-        self.by_rank.first().map(|&(_, task)| task)
+        self.by_turn.first().map(|&(_, task)| task)
     }
 
     /// Tasks from the most urgent on.
-    pub fn urgent(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        self.by_rank.iter().map(|&(Reverse(rank), task)| (rank, task))
+    pub fn urgent(&self) -> impl Iterator<Item = (i64, u32)> + '_ {
+        self.by_turn.iter().copied()
     }
 
     /// How many.

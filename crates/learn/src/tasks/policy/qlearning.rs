@@ -89,8 +89,11 @@ impl Policy for QLearning {
         let state = self.observe(task, gpu, view);
         let [on_cpu, on_gpu] = self.table.0[state];
         let greedy = usize::from(on_gpu >= on_cpu);
-        let action =
-            if self.lots.random::<f64>() < self.explore { self.lots.random_range(0..ACTIONS) } else { greedy };
+        let action = if self.lots.random::<f64>() < self.explore {
+            self.lots.random_range(0..ACTIONS)
+        } else {
+            greedy
+        };
         self.state = state;
         self.decided[task as usize] = (state, action, view.now);
         self.lanes.push(task, if action == 0 { CPU } else { gpu }, 0, view);

@@ -31,7 +31,8 @@ mod tests {
 
     #[test]
     fn a_chain_adds_up_and_a_fork_takes_the_longer_side() {
-        let tasks = vec![task(0, 10, 10, &[]), task(0, 20, 20, &[0]), task(0, 50, 50, &[0]), task(0, 5, 5, &[1])];
+        let tasks =
+            vec![task(0, 10, 10, &[]), task(0, 20, 20, &[0]), task(0, 50, 50, &[0]), task(0, 5, 5, &[1])];
         let workload = workload(tasks);
         let estimates = Estimates { means: workload.tasks.iter().filter_map(|task| task.truth).collect() };
         assert_eq!(upward_ranks(&workload, &estimates, 4), [60, 25, 50, 5]);
