@@ -16,4 +16,5 @@ mod run;
 mod sample;
 mod size;
 mod support;
+mod tasks;
 mod usage;
