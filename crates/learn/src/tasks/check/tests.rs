@@ -56,7 +56,7 @@ fn a_log_survives_its_file() {
     let again = TaskLog::read(&bytes).unwrap();
     assert_eq!(again.records, case.log.records);
     assert!(check(&case.workload, &case.truths, &again).is_empty());
-    assert_eq!(TaskLog::read(&bytes[..bytes.len() / 2]).unwrap_err().line > 1, true);
+    assert!(TaskLog::read(&bytes[..bytes.len() / 2]).unwrap_err().line > 1);
     assert!(TaskLog::read(b"").is_err() && TaskLog::read(b"{}\n{}\n").is_err());
 }
 
