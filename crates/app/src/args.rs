@@ -1,8 +1,8 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, completions, explain, generate, model_server, models, plan, policies, resume, run, sample,
-    serve, size, train,
+    bound, check, check_tasks, completions, explain, generate, model_server, models, pipeline, plan,
+    policies, profile, resume, run, sample, schedule_tasks, serve, size, train,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -66,6 +66,14 @@ pub enum Command {
     Generate(Box<generate::GenerateArgs>),
     /// Learn run times from a table or from execution logs, with intervals
     Train(Box<train::TrainArgs>),
+    /// Profile, generate, train, schedule and evaluate tasks, into one folder
+    Pipeline(pipeline::PipelineArgs),
+    /// Measure what this machine's CPU and GPUs can do
+    Profile(profile::ProfileArgs),
+    /// Schedule tasks on GPUs and the CPU under one policy, or compare all policies
+    ScheduleTasks(Box<schedule_tasks::ScheduleTasksArgs>),
+    /// Check the log of `schedule-tasks` against its tasks, independently of the scheduler
+    CheckTasks(check_tasks::CheckTasksArgs),
     /// Make small models to try things with, and list the models of a folder
     Models(models::ModelsArgs),
     /// Serve models over HTTP: load, call, estimate, and the OpenAI-compatible endpoints

@@ -7,7 +7,9 @@
 pub mod beliefs;
 pub mod model;
 pub mod nodes;
+pub mod profile;
 pub mod table;
+pub mod tasks;
 pub mod train;
 
 pub use model::{

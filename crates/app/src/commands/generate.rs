@@ -39,6 +39,8 @@ enum Only {
     Config(ConfigArgs),
     /// Requests for a configuration of your own
     Requests(RequestsArgs),
+    /// Tasks for `gswarm schedule-tasks`: sizes, memory, arrivals, dependencies and run times
+    Tasks(Box<super::generate_tasks::TasksArgs>),
 }
 
 /// A configuration and requests for it, in one folder.
@@ -144,6 +146,7 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
             let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
             emit(args.out.as_deref(), args.force, |format, out| write_requests(drawn, format, out))
         }
+        Some(Only::Tasks(args)) => super::generate_tasks::tasks(args),
         None => both(&args.both),
     }
 }
@@ -211,7 +214,7 @@ fn emit(
     output::line(&format!("Wrote {}", path.display()))
 }
 
-fn keep(path: &Path, force: bool) -> Result<(), Failure> {
+pub fn keep(path: &Path, force: bool) -> Result<(), Failure> {
     if path.exists() && !force {
         return Err(Failure::input(format!("{} is there already", path.display()))
             .hint("choose another name, or add --force to replace it"));

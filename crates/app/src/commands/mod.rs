@@ -2,16 +2,21 @@
 
 pub mod bound;
 pub mod check;
+pub mod check_tasks;
 pub mod completions;
 pub mod explain;
 pub mod generate;
+pub mod generate_tasks;
 pub mod model_server;
 pub mod models;
+pub mod pipeline;
 pub mod plan;
 pub mod policies;
+pub mod profile;
 pub mod resume;
 pub mod run;
 pub mod sample;
+pub mod schedule_tasks;
 pub mod serve;
 pub mod size;
 pub mod train;
@@ -36,6 +41,10 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Train(args)) => train::train(&args),
+        Some(Command::Pipeline(args)) => pipeline::pipeline(&args),
+        Some(Command::Profile(args)) => profile::profile(&args),
+        Some(Command::ScheduleTasks(args)) => schedule_tasks::schedule_tasks(&args),
+        Some(Command::CheckTasks(args)) => check_tasks::check_tasks(&args),
         Some(Command::Models(args)) => models::models(&args),
         Some(Command::ModelServer(args)) => model_server::model_server(&args),
         Some(Command::Serve(args)) => serve::serve(&args),

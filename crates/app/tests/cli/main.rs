@@ -17,5 +17,6 @@ mod run;
 mod sample;
 mod size;
 mod support;
+mod tasks;
 mod train;
 mod usage;

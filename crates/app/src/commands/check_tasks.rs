@@ -1,0 +1,68 @@
+//! `gswarm check-tasks`: a log of `schedule-tasks` against its tasks.
+
+use super::generate_tasks::{load_profile, refused};
+use crate::failure::{Code, Failure};
+use crate::output::{self, count, files};
+use clap::Args;
+use gswarm_learn::tasks::check::{Violation, check};
+use gswarm_learn::tasks::{Estimates, TaskLog, read};
+use serde_json::json;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm check-tasks gswarm-out/tasks/task_execution_log.jsonl --tasks workload.csv
+
+Exit code 0: no violation; 1: violations, all of them listed.";
+
+/// Arguments of `gswarm check-tasks`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckTasksArgs {
+    /// The log
+    log: PathBuf,
+    /// The tasks that were scheduled, CSV or Parquet
+    #[arg(long, value_name = "FILE")]
+    tasks: PathBuf,
+    /// The profile of the run, where the tasks have no true times
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks the log.
+pub fn check_tasks(args: &CheckTasksArgs) -> Result<(), Failure> {
+    let bytes = files::read_log(&args.log)?;
+    let workload = read(&args.tasks.display().to_string(), files::read(&args.tasks)?)
+        .map_err(|faults| refused(&faults))?;
+    let log = TaskLog::read(&bytes).map_err(|error| {
+        Failure::new(Code::Violations, format!("{} is no log of tasks: {error}", args.log.display()))
+    })?;
+    let profile = load_profile(args.profile.as_deref())?;
+    let estimates =
+        Estimates::of_profile(&workload, &profile).map_err(|error| Failure::input(error.to_string()))?;
+    let violations = check(&workload, &workload.truths(&estimates), &log);
+    if args.json {
+        let entry =
+            |one: &Violation| json!({"rule": one.rule.code(), "place": one.place, "message": one.message});
+        let list: Vec<_> = violations.iter().map(entry).collect();
+        output::line(&json!({"log": args.log, "tasks": log.records.len(), "violations": list}).to_string())?;
+    } else if violations.is_empty() {
+        output::line(&format!(
+            "{}: {}, no violation",
+            args.log.display(),
+            count(log.records.len() as u64, "task")
+        ))?;
+    } else {
+        for violation in violations.iter().take(50) {
+            output::line(&violation.to_string())?;
+        }
+    }
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let found = count(violations.len() as u64, "violation");
+    Err(Failure::new(Code::Violations, format!("{}: {found}", args.log.display())))
+}

@@ -1,0 +1,144 @@
+//! `gswarm generate tasks`: a workload of tasks from a seed.
+
+use crate::args::not_negative;
+use crate::failure::Failure;
+use crate::output::{self, files};
+use clap::Args;
+use gswarm_core::input::{Diagnostic, render};
+use gswarm_learn::profile::{self, HardwareProfile};
+use gswarm_learn::tasks::{
+    Arrivals, Estimates, Kind, Machine, Options, describe, generate, write_csv, write_parquet,
+};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm generate tasks --out workload.csv                    the described workload: 10,000 tasks, 100 a second
+  gswarm generate tasks --load 0.8 --gpus 4 --seed 7 --out workload.parquet
+  gswarm generate tasks --profile hardware_profile.json --types matmul=2,sort=1 --out workload.csv
+
+Run times come from the profile, with effects of the site, noise and interference: docs/tasks.md says which.
+Columns that begin with true_ are known after the run alone.";
+
+/// Arguments of `gswarm generate tasks`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TasksArgs {
+    /// Number of tasks
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    tasks: u32,
+    /// Arrivals a second
+    #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = not_negative)]
+    rate: f64,
+    /// Arrivals as a share of what the machine can do at best, instead of a rate
+    #[arg(long, value_name = "SHARE", value_parser = not_negative, conflicts_with = "rate")]
+    load: Option<f64>,
+    /// Smallest and largest size
+    #[arg(long, value_name = "LOW,HIGH", default_value = "100,5000", value_parser = range)]
+    sizes: [f64; 2],
+    /// Least and greatest compute intensity
+    #[arg(long, value_name = "LOW,HIGH", default_value = "0.1,1", value_parser = range)]
+    intensity: [f64; 2],
+    /// Least and most memory, in MB
+    #[arg(long, value_name = "LOW,HIGH", default_value = "10,500", value_parser = range)]
+    memory: [f64; 2],
+    /// The share of tasks that wait for others
+    #[arg(long, value_name = "SHARE", default_value_t = 0.3, value_parser = not_negative)]
+    dependent: f64,
+    /// Types of tasks and their weights, of matmul, convolution, sort and sparse; without it all alike
+    #[arg(long, value_name = "TYPE=WEIGHT,...", value_delimiter = ',', value_parser = weight)]
+    types: Vec<(Kind, f64)>,
+    /// Scales noise and interference; 0 leaves neither
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = not_negative)]
+    noise: f64,
+    /// GPUs of the machine that a load is a share of
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpus: u32,
+    /// Where run times come from; without it, a described machine
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// For every random choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// File to write, CSV or Parquet by its ending
+    #[arg(long, short, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Makes the file.
+pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
+    let parquet = match args.out.extension().and_then(|ending| ending.to_str()) {
+        Some("csv") => false,
+        Some("parquet") => true,
+        _ => {
+            return Err(Failure::input(format!(
+                "{} does not say whether to write CSV or Parquet",
+                args.out.display()
+            ))
+            .hint("let the name end in .csv or .parquet"));
+        }
+    };
+    super::generate::keep(&args.out, args.force)?;
+    let profile = load_profile(args.profile.as_deref())?;
+    let options = Options {
+        tasks: args.tasks,
+        size: args.sizes,
+        intensity: args.intensity,
+        memory_mb: args.memory,
+        arrivals: args.load.map_or(Arrivals::Rate(args.rate), Arrivals::Load),
+        dependent: args.dependent,
+        kinds: if args.types.is_empty() { Options::default().kinds } else { args.types.clone() },
+        noise: args.noise,
+        gpus: args.gpus,
+        seed: args.seed,
+        ..Options::default()
+    };
+    let made = generate(&options, &profile).map_err(|error| Failure::input(error.to_string()))?;
+    let machine = Machine::of(&profile, args.gpus);
+    let estimates =
+        Estimates::of_profile(&made.workload, &profile).map_err(|error| Failure::input(error.to_string()))?;
+    let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
+    let name = args.out.file_name().unwrap_or_default().to_string_lossy();
+    let mut batch = files::Batch::new(args.out.parent().unwrap_or("".as_ref()))?;
+    batch.add(&name, |out| match parquet {
+        true => write_parquet(&made.workload, &estimates, watts, out),
+        false => write_csv(&made.workload, &estimates, watts, out),
+    })?;
+    batch.commit()?;
+    output::print(&describe(&made.workload, &machine))?;
+    output::line(&format!("Wrote {}", args.out.display()))?;
+    output::line(&format!("Next: gswarm schedule-tasks --tasks {} --gpus {}", args.out.display(), args.gpus))
+}
+
+/// The profile of a file, or the built-in one.
+pub fn load_profile(path: Option<&Path>) -> Result<HardwareProfile, Failure> {
+    let Some(path) = path else { return Ok(profile::described()) };
+    let bytes = files::read(path)?;
+    profile::read(&path.display().to_string(), &bytes).map_err(|fault| refused(&[fault]))
+}
+
+/// Faults of an input, all of them.
+pub fn refused(faults: &[Diagnostic]) -> Failure {
+    let count = output::count(faults.len() as u64, "fault");
+    Failure::input(format!("the input has {count}\n\n{}", render(faults)))
+        .hint("docs/errors.md explains each code; nothing was run and no file was written")
+}
+
+fn range(text: &str) -> Result<[f64; 2], String> {
+    let usage = || format!("give two numbers, as in 100,5000; `{text}` is not of that form");
+    let (low, high) = text.split_once(',').ok_or_else(usage)?;
+    let number = |text: &str| not_negative(text.trim()).map_err(|_| usage());
+    Ok([number(low)?, number(high)?])
+}
+
+fn weight(text: &str) -> Result<(Kind, f64), String> {
+    let usage = || {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("give a type and its weight, as in sort=2; the types are {}", known.join(", "))
+    };
+    let (name, weight) = text.split_once('=').unwrap_or((text, "1"));
+    Ok((Kind::of_name(name).ok_or_else(usage)?, not_negative(weight).map_err(|_| usage())?))
+}

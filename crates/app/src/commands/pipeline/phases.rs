@@ -1,0 +1,246 @@
+//! The five phases. Each reads the files of those before it, and leaves its own.
+
+use super::report;
+use super::settings::{Settings, Source};
+use crate::commands::generate_tasks::{load_profile, refused};
+use crate::commands::profile::{Wanted, take, write as write_profile};
+use crate::commands::schedule_tasks::{checked, write_comparison};
+use crate::failure::Failure;
+use crate::output::files::{self, Batch};
+use gswarm_learn::profile::{DeviceKind, Effort, HardwareProfile, described};
+use gswarm_learn::tasks::{
+    Arrivals, CompareOptions, Estimates, Machine, Options, PolicyKind, Settings as PolicySettings, Workload,
+    bound, compare, generate, predict, read, teach, write_csv, write_results,
+};
+use gswarm_learn::{Kind, Predictor, Settings as ModelSettings};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// A phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Profile,
+    Workload,
+    Train,
+    Schedule,
+    Evaluate,
+}
+
+/// What a phase did: a line for people, and its files, which have yet to take their names.
+pub struct Done {
+    pub summary: String,
+    pub batch: Batch,
+}
+
+impl Phase {
+    /// In their order.
+    pub const ALL: [Phase; 5] =
+        [Phase::Profile, Phase::Workload, Phase::Train, Phase::Schedule, Phase::Evaluate];
+
+    /// As people know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Profile => "profile",
+            Phase::Workload => "workload",
+            Phase::Train => "train",
+            Phase::Schedule => "schedule",
+            Phase::Evaluate => "evaluate",
+        }
+    }
+
+    /// What it leaves.
+    pub fn files(self) -> &'static [&'static str] {
+        match self {
+            Phase::Profile => &["hardware_profile.json", "measured_profile.json"],
+            Phase::Workload => &["workload.csv"],
+            Phase::Train => &["cpu.model", "gpu.model"],
+            Phase::Schedule => &[
+                "scheduled_tasks.csv",
+                "scheduling_results.csv",
+                "task_execution_log.jsonl",
+                "schedule_summary.csv",
+            ],
+            Phase::Evaluate => &["policy_comparison.csv", "results.md"],
+        }
+    }
+}
+
+/// Runs one phase.
+pub fn run(phase: Phase, settings: &Settings, folder: &Path) -> Result<Done, Failure> {
+    let mut batch = Batch::new(folder)?;
+    let summary = match phase {
+        Phase::Profile => profile(settings, &mut batch)?,
+        Phase::Workload => workload(settings, folder, &mut batch)?,
+        Phase::Train => train(settings, folder, &mut batch)?,
+        Phase::Schedule => schedule(settings, folder, &mut batch)?,
+        Phase::Evaluate => evaluate(settings, folder, &mut batch)?,
+    };
+    Ok(Done { summary, batch })
+}
+
+fn input(error: impl ToString) -> Failure {
+    Failure::input(error.to_string())
+}
+
+fn profile(settings: &Settings, batch: &mut Batch) -> Result<String, Failure> {
+    let wanted = &settings.profile;
+    let effort = Effort { budget: Duration::from_secs_f64(wanted.budget_seconds), ..Effort::default() };
+    let measured =
+        if wanted.measure { take(Wanted::All, &wanted.sizes, &effort, false)? } else { described() };
+    let used = match wanted.r#use {
+        Source::Described => described(),
+        Source::Measured if measured.device(DeviceKind::Gpu).is_some() => measured.clone(),
+        Source::Measured => {
+            return Err(Failure::input("`profile.use: measured` needs a GPU, and none was measured")
+                .hint("use `described`"));
+        }
+    };
+    batch.add("hardware_profile.json", |out| write_profile(&used, out))?;
+    batch.add("measured_profile.json", |out| write_profile(&measured, out))?;
+    let names: Vec<&str> = measured.devices.iter().map(|device| device.name.as_str()).collect();
+    Ok(format!("{} measured; later phases use the {} machine", names.join(" and "), used.source))
+}
+
+fn used_profile(folder: &Path) -> Result<HardwareProfile, Failure> {
+    load_profile(Some(&folder.join("hardware_profile.json")))
+}
+
+fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String, Failure> {
+    let profile = used_profile(folder)?;
+    let wanted = &settings.workload;
+    let options = Options {
+        tasks: wanted.tasks,
+        arrivals: Arrivals::Rate(wanted.rate),
+        dependent: wanted.dependent,
+        noise: wanted.noise,
+        seed: wanted.seed,
+        gpus: settings.schedule.gpus,
+        ..Options::default()
+    };
+    let made = generate(&options, &profile).map_err(input)?;
+    let estimates = Estimates::of_profile(&made.workload, &profile).map_err(input)?;
+    let machine = Machine::of(&profile, options.gpus);
+    let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
+    batch.add("workload.csv", |out| write_csv(&made.workload, &estimates, watts, out))?;
+    Ok(format!("{} tasks, {:.0} a second, a load of {:.2}", wanted.tasks, made.rate, made.load))
+}
+
+/// The tasks of the workload and what the profile says of them.
+fn tasks(folder: &Path, profile: &HardwareProfile) -> Result<(Workload, Estimates), Failure> {
+    let path = folder.join("workload.csv");
+    let workload =
+        read(&path.display().to_string(), files::read(&path)?).map_err(|faults| refused(&faults))?;
+    let estimates = Estimates::of_profile(&workload, profile).map_err(input)?;
+    Ok((workload, estimates))
+}
+
+/// Trained on the tasks after those that are scheduled, so that none is predicted that was learned from.
+fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String, Failure> {
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == settings.train.model).ok_or_else(|| {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        Failure::input(format!("`{}` is no model; they are {}", settings.train.model, known.join(", ")))
+    })?;
+    let profile = used_profile(folder)?;
+    let (mut history, mut bare) = tasks(folder, &profile)?;
+    let kept = (settings.schedule.tasks as usize).min(history.tasks.len());
+    history.tasks.drain(..kept);
+    bare.means.drain(..kept);
+    let model = ModelSettings { seed: settings.train.seed, ..ModelSettings::new(kind) };
+    let predictors = teach(&history, &bare, &model).map_err(|faults| refused(&faults))?;
+    for (name, predictor) in ["cpu.model", "gpu.model"].iter().zip(&predictors) {
+        let bytes = predictor.to_bytes().map_err(|error| Failure::file("write", name.as_ref(), &error))?;
+        batch.add(name, |out| out.write_all(&bytes))?;
+    }
+    Ok(format!("{} on {} tasks", kind.name(), history.tasks.len()))
+}
+
+fn predictors(folder: &Path) -> Result<Vec<Predictor>, Failure> {
+    let load = |name: &str| {
+        let path = folder.join(name);
+        Predictor::from_bytes(&path.display().to_string(), &files::read(&path)?)
+            .map_err(|faults| refused(&faults))
+    };
+    Ok(vec![load("cpu.model")?, load("gpu.model")?])
+}
+
+fn schedule(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String, Failure> {
+    let profile = used_profile(folder)?;
+    let (mut workload, mut bare) = tasks(folder, &profile)?;
+    // Tasks wait only for those before them, so the first so many are a workload of their own.
+    workload.tasks.truncate(settings.schedule.tasks as usize);
+    bare.means.truncate(settings.schedule.tasks as usize);
+    let machine = Machine::of(&profile, settings.schedule.gpus);
+    let estimates = predict(&workload, &bare, &predictors(folder)?).map_err(input)?;
+    let rules =
+        PolicySettings { seed: settings.workload.seed, seconds_per_joule: settings.schedule.energy_weight };
+    let least = bound::makespan(&workload, &workload.truths(&estimates), &machine).seconds();
+    let mut rows = String::from(
+        "policy,makespan_seconds,bound_seconds,mean_flow_seconds,gpu_balance,utilisation,energy_joules\n",
+    );
+    let mut learned = 0.0;
+    for policy in PolicyKind::ALL {
+        let outcome = checked(&workload, &machine, &estimates, policy, rules)?;
+        let metrics = &outcome.metrics;
+        rows += &format!(
+            "{},{:.6},{least:.6},{:.6},{:.4},{:.4},{:.3}\n",
+            policy.name(),
+            metrics.makespan.seconds(),
+            metrics.mean_flow.seconds(),
+            metrics.gpu_balance,
+            metrics.utilisation,
+            metrics.joules
+        );
+        if policy == PolicyKind::Learned {
+            learned = metrics.makespan.seconds();
+            batch.add("scheduling_results.csv", |out| {
+                write_results(&workload, &estimates, &outcome.log, out)
+            })?;
+            batch.add("task_execution_log.jsonl", |out| outcome.log.write(out))?;
+        }
+    }
+    // The tasks beside their log, so that `gswarm check-tasks` can be asked again.
+    let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
+    batch.add("scheduled_tasks.csv", |out| write_csv(&workload, &bare, watts, out))?;
+    batch.add("schedule_summary.csv", |out| out.write_all(rows.as_bytes()))?;
+    Ok(format!(
+        "{} tasks under {} policies; learned {learned:.3} s, bound {least:.3} s",
+        workload.tasks.len(),
+        PolicyKind::ALL.len()
+    ))
+}
+
+fn evaluate(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String, Failure> {
+    let profile = used_profile(folder)?;
+    let predictors = predictors(folder)?;
+    let wanted = &settings.evaluate;
+    let workload = Options {
+        tasks: wanted.tasks,
+        gpus: settings.schedule.gpus,
+        dependent: settings.workload.dependent,
+        noise: settings.workload.noise,
+        ..Options::default()
+    };
+    // Seeds of their own: none of these tasks was learned from.
+    let first = settings.workload.seed.wrapping_add(1_000_000);
+    let options = CompareOptions {
+        workload,
+        loads: wanted.loads.clone(),
+        seeds: (0..u64::from(wanted.seeds)).map(|at| first.wrapping_add(at)).collect(),
+        policies: PolicyKind::ALL.to_vec(),
+        seconds_per_joule: settings.schedule.energy_weight,
+    };
+    let estimate = |workload: &Workload| {
+        let bare = Estimates::of_profile(workload, &profile).map_err(|error| error.to_string())?;
+        predict(workload, &bare, &predictors).map_err(|error| error.to_string())
+    };
+    let found = compare(&options, &profile, &estimate).map_err(input)?;
+    let text = report::results(
+        settings,
+        &found,
+        &std::fs::read_to_string(folder.join("schedule_summary.csv")).unwrap_or_default(),
+    );
+    batch.add("policy_comparison.csv", |out| write_comparison(&found, out))?;
+    batch.add("results.md", |out| out.write_all(text.as_bytes()))?;
+    Ok(format!("{} runs, all checked", found.rows.len()))
+}

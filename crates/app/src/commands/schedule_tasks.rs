@@ -1,0 +1,217 @@
+//! `gswarm schedule-tasks`: tasks on GPUs and the CPU under a policy, or under all of them.
+
+mod compare;
+
+pub use compare::write as write_comparison;
+
+use super::generate_tasks::{load_profile, refused};
+use crate::failure::{Code, Failure};
+use crate::output::{self, files, table};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use gswarm_learn::Predictor;
+use gswarm_learn::profile::HardwareProfile;
+use gswarm_learn::tasks::check::check;
+use gswarm_learn::tasks::{
+    Estimates, Machine, Outcome, PolicyKind, Settings, Workload, bound, misfits, predict, read, schedule,
+    write_results,
+};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm schedule-tasks --tasks workload.csv --gpus 4 --policy learned
+  gswarm schedule-tasks --tasks workload.csv --policy all
+  gswarm schedule-tasks --tasks workload.csv --policy learned --predictor cpu.model --predictor gpu.model
+  gswarm schedule-tasks --compare --seeds 1..10 --loads 0.5,0.8,0.95,1.5 --count 10000
+
+Policies decide from predicted times: those of the predictors, else what the hardware profile says. Only `clairvoyant`
+knows the true ones. --compare trains predictors on tasks of a seed of their own, unless --predictor or --bare is given.
+Every log is checked by rules that do not know the scheduler.";
+
+/// Arguments of `gswarm schedule-tasks`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ScheduleTasksArgs {
+    /// The tasks, CSV or Parquet
+    #[arg(long, value_name = "FILE", required_unless_present = "compare")]
+    tasks: Option<PathBuf>,
+    /// Number of GPUs; the CPU is there too
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpus: u32,
+    /// Who decides; `all` runs every policy and compares them
+    #[arg(long, value_name = "NAME", default_value = "learned", value_parser = policy_parser())]
+    policy: Chosen,
+    /// Predictor of run times; give one for each device, or one that speaks of both
+    #[arg(long, value_name = "FILE")]
+    predictor: Vec<PathBuf>,
+    /// Where estimates, memory, link and power come from; without it, a described machine
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// What a joule is worth in seconds: the objective is makespan + weight * energy
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = crate::args::not_negative)]
+    energy_weight: f64,
+    /// For policies that draw lots
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Folder for the results
+    #[arg(long, short, value_name = "DIR", default_value = "gswarm-out/tasks")]
+    out: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compare: compare::CompareArgs,
+}
+
+/// One policy, or all.
+#[derive(Clone, Copy, Debug)]
+enum Chosen {
+    One(PolicyKind),
+    All,
+}
+
+fn policy_parser() -> impl TypedValueParser<Value = Chosen> {
+    let one = PolicyKind::ALL.iter().map(|&kind| (kind.name(), Chosen::One(kind)));
+    crate::args::choice(one.chain([("all", Chosen::All)]).collect())
+}
+
+/// Schedules, checks, writes and reports.
+pub fn schedule_tasks(args: &ScheduleTasksArgs) -> Result<(), Failure> {
+    let profile = load_profile(args.profile.as_deref())?;
+    let predictors = load_predictors(&args.predictor)?;
+    if args.compare.wanted() {
+        return compare::run(args, &profile, predictors);
+    }
+    let Some(path) = &args.tasks else { return Err(Failure::input("--tasks is needed")) };
+    let name = path.display().to_string();
+    let workload = read(&name, files::read(path)?).map_err(|faults| refused(&faults))?;
+    let machine = Machine::of(&profile, args.gpus);
+    let unfit = misfits(&workload, &machine, &name);
+    if !unfit.is_empty() {
+        return Err(refused(&unfit));
+    }
+    if workload.tasks.iter().any(|task| task.truth.is_none()) {
+        output::note("note: the tasks have no true run times; they are taken to run as the estimates say");
+    }
+    let estimates = estimate(&workload, &profile, &predictors)?;
+    let policies = match args.policy {
+        Chosen::One(kind) => vec![kind],
+        Chosen::All => PolicyKind::ALL.to_vec(),
+    };
+    let settings = Settings { seed: args.seed, seconds_per_joule: args.energy_weight };
+    let mut outcomes = Vec::new();
+    for &policy in &policies {
+        outcomes.push((policy, checked(&workload, &machine, &estimates, policy, settings)?));
+    }
+    let mut batch = files::Batch::new(&args.out)?;
+    for (policy, outcome) in &outcomes {
+        let prefix = if outcomes.len() > 1 { format!("{}_", policy.name()) } else { String::new() };
+        batch.add(&format!("{prefix}scheduling_results.csv"), |out| {
+            write_results(&workload, &estimates, &outcome.log, out)
+        })?;
+        batch.add(&format!("{prefix}task_execution_log.jsonl"), |out| outcome.log.write(out))?;
+    }
+    let paths = batch.commit()?;
+    let truths = workload.truths(&estimates);
+    let least = bound::makespan(&workload, &truths, &machine).seconds();
+    report(args, &outcomes, least)?;
+    if !args.json {
+        let last = paths.last().map_or(String::new(), |path| format!(", {}", path.display()));
+        output::line(&format!("Wrote {}{last}", paths[0].display()))?;
+    }
+    Ok(())
+}
+
+/// A run whose own log fails the checker is a fault of this program.
+pub fn checked(
+    workload: &Workload,
+    machine: &Machine,
+    estimates: &Estimates,
+    policy: PolicyKind,
+    settings: Settings,
+) -> Result<Outcome, Failure> {
+    let outcome = schedule(workload, machine, estimates, policy, settings)
+        .map_err(|error| Failure::new(Code::Internal, format!("{}: {error}", policy.name())))?;
+    let violations = check(workload, &workload.truths(estimates), &outcome.log);
+    match violations.first() {
+        None => Ok(outcome),
+        Some(first) => {
+            Err(Failure::new(Code::Internal, format!("{}: the log breaks rules: {first}", policy.name())))
+        }
+    }
+}
+
+/// The predictors of these files.
+fn load_predictors(paths: &[PathBuf]) -> Result<Vec<Predictor>, Failure> {
+    paths.iter().map(|path| load_predictor(path)).collect()
+}
+
+fn load_predictor(path: &Path) -> Result<Predictor, Failure> {
+    Predictor::from_bytes(&path.display().to_string(), &files::read(path)?).map_err(|faults| refused(&faults))
+}
+
+/// What policies are told: predicted times, else what the profile says.
+fn estimate(
+    workload: &Workload,
+    profile: &HardwareProfile,
+    predictors: &[Predictor],
+) -> Result<Estimates, Failure> {
+    let bare = Estimates::of_profile(workload, profile).map_err(|error| Failure::input(error.to_string()))?;
+    if predictors.is_empty() {
+        return Ok(bare);
+    }
+    predict(workload, &bare, predictors).map_err(|error| Failure::input(error.to_string()))
+}
+
+fn report(args: &ScheduleTasksArgs, outcomes: &[(PolicyKind, Outcome)], bound: f64) -> Result<(), Failure> {
+    if args.json {
+        let entry = |(policy, outcome): &(PolicyKind, Outcome)| {
+            let metrics = &outcome.metrics;
+            json!({
+                "policy": policy.name(),
+                "makespan_seconds": metrics.makespan.seconds(),
+                "mean_flow_seconds": metrics.mean_flow.seconds(),
+                "p99_flow_seconds": metrics.p99_flow.seconds(),
+                "utilisation": metrics.utilisation,
+                "gpu_balance": metrics.gpu_balance,
+                "link_utilisation": metrics.link_utilisation,
+                "on_cpu_on_gpu_cut": metrics.placed,
+                "energy_joules": metrics.joules,
+                "objective_seconds": metrics.makespan.seconds() + args.energy_weight * metrics.joules,
+            })
+        };
+        let policies: Vec<_> = outcomes.iter().map(entry).collect();
+        return output::line(&json!({"bound_seconds": bound, "policies": policies}).to_string());
+    }
+    let header = [
+        "policy",
+        "makespan s",
+        "/ bound",
+        "mean flow s",
+        "p99 flow s",
+        "busy",
+        "balance",
+        "cpu/gpu/cut",
+        "kJ",
+    ];
+    let rows = outcomes.iter().map(|(policy, outcome)| {
+        let metrics = &outcome.metrics;
+        let [cpu, gpu, cut] = metrics.placed;
+        vec![
+            policy.name().to_string(),
+            format!("{:.3}", metrics.makespan.seconds()),
+            format!("{:.4}", metrics.makespan.seconds() / bound.max(1e-9)),
+            format!("{:.4}", metrics.mean_flow.seconds()),
+            format!("{:.4}", metrics.p99_flow.seconds()),
+            format!("{:.1}%", 100.0 * metrics.utilisation),
+            format!("{:.3}", metrics.gpu_balance),
+            format!("{cpu}/{gpu}/{cut}"),
+            format!("{:.2}", metrics.joules / 1e3),
+        ]
+    });
+    output::line(&table::table(&header, 1, rows))?;
+    let last = outcomes.first().map_or(0.0, |(_, outcome)| outcome.metrics.last_arrival.seconds());
+    output::line(&format!("No schedule is shorter than {bound:.3} s; the last task comes at {last:.3} s."))
+}

@@ -1,0 +1,183 @@
+//! `gswarm schedule-tasks --compare`: all policies on the same workloads, over seeds and loads.
+
+use super::super::generate_tasks::refused;
+use super::ScheduleTasksArgs;
+use crate::failure::{Code, Failure};
+use crate::output::{self, files, table};
+use clap::Args;
+use gswarm_learn::profile::HardwareProfile;
+use gswarm_learn::tasks::{
+    CompareError, CompareOptions, Comparison, Estimates, Options, PolicyKind, Workload, compare, generate,
+    predict, teach,
+};
+use gswarm_learn::{Kind, Predictor, Settings};
+use std::io::{self, Write};
+
+/// What to compare.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Compare all policies on generated tasks
+    #[arg(long, conflicts_with_all = ["tasks", "json"])]
+    compare: bool,
+    /// Seeds of the workloads
+    #[arg(long, value_name = "FIRST..LAST", default_value = "1..10", value_parser = seeds)]
+    seeds: (u64, u64),
+    /// Loads, as shares of what the machine can do at best
+    #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.7,0.8,0.9,0.95,1.5", value_delimiter = ',', value_parser = crate::args::not_negative)]
+    loads: Vec<f64>,
+    /// Tasks of each workload
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// Give policies what the hardware profile says, with nothing learned
+    #[arg(long, conflicts_with = "predictor")]
+    bare: bool,
+}
+
+impl CompareArgs {
+    /// Whether that is what is asked for.
+    pub fn wanted(&self) -> bool {
+        self.compare
+    }
+}
+
+/// The seed of the history that predictors are trained on: none that people count up to.
+const HISTORY: u64 = 1 << 40;
+
+/// Runs, prints and writes the comparison.
+pub fn run(
+    args: &ScheduleTasksArgs,
+    profile: &HardwareProfile,
+    given: Vec<Predictor>,
+) -> Result<(), Failure> {
+    let workload = Options { tasks: args.compare.count, gpus: args.gpus, ..Options::default() };
+    let predictors = if args.compare.bare || !given.is_empty() { given } else { train(&workload, profile)? };
+    let bare =
+        |workload: &Workload| Estimates::of_profile(workload, profile).map_err(|error| error.to_string());
+    let estimate = |workload: &Workload| -> Result<Estimates, String> {
+        let bare = bare(workload)?;
+        if predictors.is_empty() {
+            return Ok(bare);
+        }
+        predict(workload, &bare, &predictors).map_err(|error| error.to_string())
+    };
+    let (first, last) = args.compare.seeds;
+    let options = CompareOptions {
+        workload,
+        loads: args.compare.loads.clone(),
+        seeds: (first..=last).collect(),
+        policies: PolicyKind::ALL.to_vec(),
+        seconds_per_joule: args.energy_weight,
+    };
+    let found = compare(&options, profile, &estimate).map_err(|error| match error {
+        CompareError::Generate(_) | CompareError::Predict(_) => Failure::input(error.to_string()),
+        CompareError::Engine { .. } | CompareError::Violations { .. } => {
+            Failure::new(Code::Internal, error.to_string())
+        }
+    })?;
+    let mut batch = files::Batch::new(&args.out)?;
+    batch.add("policy_comparison.csv", |out| write(&found, out))?;
+    let paths = batch.commit()?;
+    for load in found.loads() {
+        output::line(&format!("Load {load}, {} seeds of {} tasks", options.seeds.len(), args.compare.count))?;
+        output::line(&rendered(&found, load))?;
+        output::line(&verdict(&found, load))?;
+    }
+    output::line(&format!("Wrote {}", paths[0].display()))
+}
+
+/// Predictors from tasks of another seed than any that is compared on.
+fn train(workload: &Options, profile: &HardwareProfile) -> Result<Vec<Predictor>, Failure> {
+    let options = Options { tasks: 10_000, seed: HISTORY, ..workload.clone() };
+    let fault = |error: String| Failure::input(error);
+    let history = generate(&options, profile).map_err(|error| fault(error.to_string()))?.workload;
+    let bare = Estimates::of_profile(&history, profile).map_err(|error| fault(error.to_string()))?;
+    teach(&history, &bare, &Settings::new(Kind::GradientBoosting)).map_err(|faults| refused(&faults))
+}
+
+fn rendered(found: &Comparison, load: f64) -> String {
+    let header = [
+        "policy",
+        "makespan s",
+        "+-",
+        "/ clairvoyant",
+        "/ bound",
+        "/ round_robin",
+        "mean flow s",
+        "kJ",
+        "best on",
+        "us a task",
+    ];
+    let robin = found.summary(load, PolicyKind::RoundRobin).map_or(f64::NAN, |one| one.makespan);
+    let rows = found.policies().into_iter().filter_map(|policy| {
+        let one = found.summary(load, policy)?;
+        Some(vec![
+            policy.name().to_string(),
+            format!("{:.3}", one.makespan),
+            format!("{:.3}", one.deviation),
+            format!("{:.4}", one.to_clairvoyant),
+            format!("{:.4}", one.to_bound),
+            format!("{:.2}x", robin / one.makespan),
+            format!("{:.4}", one.flow),
+            format!("{:.1}", one.joules / 1e3),
+            format!("{}/{}", one.best_on, one.seeds),
+            format!("{:.1}", one.decision_us),
+        ])
+    });
+    table::table(&header, 1, rows)
+}
+
+/// Who won, and whether what was learned loses to a rule that knows nothing.
+fn verdict(found: &Comparison, load: f64) -> String {
+    let of = |policy| found.summary(load, policy).map_or(f64::INFINITY, |one| one.makespan);
+    let others = found.policies().into_iter().filter(|&policy| policy != PolicyKind::Clairvoyant);
+    let best = others.min_by(|&a, &b| of(a).total_cmp(&of(b)));
+    let constants = [PolicyKind::GpuOnly, PolicyKind::CpuOnly];
+    let losers = [PolicyKind::Learned, PolicyKind::QLearning].into_iter().filter_map(|policy| {
+        let beaten = constants.into_iter().find(|&constant| of(constant) < of(policy))?;
+        Some(format!(" {} loses to the constant {}.", policy.name(), beaten.name()))
+    });
+    let text: String = losers.collect();
+    format!(
+        "Shortest on average without knowing the times: {}.{text}\n",
+        best.map_or("nobody", PolicyKind::name)
+    )
+}
+
+/// `policy_comparison.csv`: a row a run.
+pub fn write(found: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "load,seed,policy,makespan_seconds,bound_seconds,last_arrival_seconds,mean_flow_seconds,p99_flow_seconds,\
+         utilisation,gpu_balance,link_utilisation,on_cpu,on_gpu,cut,energy_joules,schedule_us_per_task"
+    )?;
+    for row in &found.rows {
+        let metrics = &row.metrics;
+        let [cpu, gpu, cut] = metrics.placed;
+        writeln!(
+            out,
+            "{},{},{},{:.6},{:.6},{:.6},{:.6},{:.6},{:.4},{:.4},{:.4},{cpu},{gpu},{cut},{:.3},{:.2}",
+            row.load,
+            row.seed,
+            row.policy.name(),
+            metrics.makespan.seconds(),
+            row.bound,
+            metrics.last_arrival.seconds(),
+            metrics.mean_flow.seconds(),
+            metrics.p99_flow.seconds(),
+            metrics.utilisation,
+            metrics.gpu_balance,
+            metrics.link_utilisation,
+            metrics.joules,
+            row.decision_us,
+        )?;
+    }
+    Ok(())
+}
+
+fn seeds(text: &str) -> Result<(u64, u64), String> {
+    let usage = || format!("give the first and the last, as in 1..10; `{text}` is not of that form");
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let number = |text: &str| text.trim_start_matches('=').parse::<u64>().map_err(|_| usage());
+    let (first, last) = (number(first)?, number(last)?);
+    if first <= last && last - first < 10_000 && last < HISTORY { Ok((first, last)) } else { Err(usage()) }
+}

@@ -1,0 +1,96 @@
+//! Workloads of tasks: made, scheduled, compared and checked.
+
+use crate::support::Place;
+
+#[test]
+fn a_workload_is_made_scheduled_and_checked() {
+    let place = Place::new();
+    let made = place.run("generate tasks --tasks 300 --load 0.9 --seed 4 --out work/w.csv").code(0);
+    assert!(made.out.contains("300 tasks") && made.out.contains("load 0.9"), "{}", made.out);
+    place.run("generate tasks --tasks 300 --load 0.9 --seed 4 --out work/w.parquet").code(0);
+    place.run("generate tasks --tasks 5 --out work/w.csv").code(2).says("is there already");
+    place.run("generate tasks --tasks 5 --out work/w.txt").code(2).says("CSV or Parquet");
+    let done = place.run("schedule-tasks --tasks work/w.csv --policy learned --out a").code(0);
+    assert!(done.out.contains("learned") && done.out.contains("No schedule is shorter"), "{}", done.out);
+    place.run("check-tasks a/task_execution_log.jsonl --tasks work/w.parquet").code(0);
+    place.run("schedule-tasks --tasks work/w.parquet --policy learned --out b").code(0);
+    // The same tasks from either file, and the same bytes.
+    assert_eq!(place.read("a/scheduling_results.csv"), place.read("b/scheduling_results.csv"));
+    assert!(place.read("a/scheduling_results.csv").starts_with("task_id,device,gpu_fraction"));
+    let log = place.read("a/task_execution_log.jsonl");
+    place.write("damaged.jsonl", &log.replacen("\"finish\":", "\"finish\":1", 1));
+    let found = place.run("check-tasks damaged.jsonl --tasks work/w.csv").code(1);
+    assert!(found.out.contains("T07"), "{}", found.out);
+    let all = place.run("schedule-tasks --tasks work/w.csv --policy all --json --out c").code(0);
+    assert_eq!(all.out.matches("\"policy\"").count(), 12);
+}
+
+#[test]
+fn policies_are_compared_over_seeds_and_loads() {
+    let place = Place::new();
+    let done = place
+        .run("schedule-tasks --compare --bare --seeds 1..2 --loads 0.5,1.5 --count 200 --out cmp")
+        .code(0);
+    assert!(done.out.contains("Load 1.5, 2 seeds of 200 tasks"), "{}", done.out);
+    assert!(done.out.contains("Shortest on average"), "{}", done.out);
+    // Two loads, two seeds, twelve policies and the head.
+    assert_eq!(place.read("cmp/policy_comparison.csv").lines().count(), 49);
+}
+
+#[test]
+fn faults_of_tasks_are_told_at_once_and_leave_nothing() {
+    let place = Place::new();
+    place.write(
+        "w.csv",
+        "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate,dependencies\n\
+         1,100,0.5,10,-1,0.1,7\n2,0,0.5,10,0,0.1,\n",
+    );
+    let done = place.run("schedule-tasks --tasks w.csv --out o").code(2);
+    for code in ["E202", "E106", "E201"] {
+        assert!(done.err.contains(code), "{code} is not in {}", done.err);
+    }
+    place.write(
+        "big.csv",
+        "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate\n1,100,0.5,9e6,0,0.1\n",
+    );
+    place.run("schedule-tasks --tasks big.csv --out o").code(2).says("E204");
+    place.write("p.json", "{\"version\": 3}");
+    place.run("schedule-tasks --tasks w.csv --profile p.json --out o").code(2).says("E101");
+    place.run("schedule-tasks --tasks nowhere.csv --out o").code(2);
+    place.run("schedule-tasks --policy best --tasks w.csv").code(2).says("learned");
+    assert!(!place.path("o").exists());
+}
+
+#[test]
+fn a_profile_is_measured_and_used() {
+    let place = Place::new();
+    let done = place.run("profile --device cpu --sizes 32,64 --budget 0.01 --out hw.json").code(0);
+    assert!(done.out.contains("gemm_bf16") && done.out.contains("No ratio"), "{}", done.out);
+    assert!(place.read("hw.json").contains("\"median_seconds\""));
+    place.run("profile --device cpu --sizes 32,64 --out hw.json").code(2).says("is there already");
+    place.run("profile --device cuda:99 --sizes 32,64 --out gpu.json").code(2).says("G00");
+    place.run("profile --device tpu --out gpu.json").code(2).says("cuda:0");
+    assert!(!place.path("gpu.json").exists());
+    // A profile of the CPU alone cannot say how long tasks take on GPUs.
+    place.run("generate tasks --tasks 10 --profile hw.json --out w.csv").code(2).says("no GPU");
+}
+
+#[test]
+fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
+    let place = Place::new();
+    let settings = "profile: {measure: false}\nworkload: {tasks: 400}\nschedule: {tasks: 100}\n\
+                    evaluate: {seeds: 1, loads: [0.9], tasks: 60}\n";
+    place.write("p.yaml", settings);
+    place.run("pipeline --config p.yaml --out run").code(0);
+    assert!(place.read("run/results.md").contains("| learned |"));
+    place.run("check-tasks run/task_execution_log.jsonl --tasks run/scheduled_tasks.csv").code(0);
+    let again = place.run("pipeline --config p.yaml --out run").code(0);
+    assert_eq!(again.out.matches(" kept").count(), 5, "{}", again.out);
+    place.write("p.yaml", &settings.replace("loads: [0.9]", "loads: [1.2]"));
+    let changed = place.run("pipeline --config p.yaml --out run").code(0);
+    assert_eq!(changed.out.matches(" kept").count(), 4, "{}", changed.out);
+    place.write("p.yaml", "train: {model: oracle}\nprofile: {measure: false}\nworkload: {tasks: 400}\n");
+    place.run("pipeline --config p.yaml --out other").code(2).says("the phase `train` failed");
+    assert!(place.path("other/workload.csv").exists() && !place.path("other/cpu.model").exists());
+    place.run("pipeline --init").code(0);
+}

@@ -1,0 +1,210 @@
+//! Policies side by side: the same workloads, many seeds, several loads.
+
+use super::bound;
+use super::check::{Violation, check};
+use super::engine::EngineError;
+use super::generate::{Arrivals, GenerateError, Options, generate};
+use super::kind::PolicyKind;
+use super::machine::Machine;
+use super::metrics::Metrics;
+use super::policy::Settings;
+use super::run::schedule;
+use super::view::Estimates;
+use super::workload::Workload;
+use crate::profile::HardwareProfile;
+use rayon::prelude::*;
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    /// What workloads are like; arrivals and seed are put in.
+    pub workload: Options,
+    /// Shares of what the machine can do.
+    pub loads: Vec<f64>,
+    /// One workload each, at every load.
+    pub seeds: Vec<u64>,
+    /// Who takes part.
+    pub policies: Vec<PolicyKind>,
+    /// The price of energy.
+    pub seconds_per_joule: f64,
+}
+
+/// One policy on one workload.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The load.
+    pub load: f64,
+    /// The seed.
+    pub seed: u64,
+    /// The policy.
+    pub policy: PolicyKind,
+    /// How it did.
+    pub metrics: Metrics,
+    /// What no schedule goes below, in seconds.
+    pub bound: f64,
+    /// Time to schedule a task, in microseconds, on a machine that does other things meanwhile.
+    pub decision_us: f64,
+}
+
+/// All rows, by load, seed and policy.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// Why there is no comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// No workload.
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    /// No predictions.
+    #[error("{0}")]
+    Predict(String),
+    /// A policy that broke a rule.
+    #[error("{policy}: {error}")]
+    Engine {
+        /// Which.
+        policy: &'static str,
+        /// How.
+        error: EngineError,
+    },
+    /// A log that the checker refuses.
+    #[error("{policy}: the log of its run breaks rules: {first}")]
+    Violations {
+        /// Which.
+        policy: &'static str,
+        /// The first of them.
+        first: Violation,
+    },
+}
+
+/// Where predicted times come from.
+pub type Predict<'a> = dyn Fn(&Workload) -> Result<Estimates, String> + Sync + 'a;
+
+/// Runs every policy on every workload, and checks every log.
+pub fn compare(
+    options: &CompareOptions,
+    profile: &HardwareProfile,
+    predict: &Predict<'_>,
+) -> Result<Comparison, CompareError> {
+    let jobs: Vec<(f64, u64)> =
+        options.loads.iter().flat_map(|&load| options.seeds.iter().map(move |&seed| (load, seed))).collect();
+    let rows: Result<Vec<Vec<Row>>, CompareError> =
+        jobs.into_par_iter().map(|(load, seed)| one(options, profile, predict, load, seed)).collect();
+    Ok(Comparison { rows: rows?.into_iter().flatten().collect() })
+}
+
+fn one(
+    options: &CompareOptions,
+    profile: &HardwareProfile,
+    predict: &Predict<'_>,
+    load: f64,
+    seed: u64,
+) -> Result<Vec<Row>, CompareError> {
+    let made = Options { arrivals: Arrivals::Load(load), seed, ..options.workload.clone() };
+    let workload = generate(&made, profile)?.workload;
+    let machine = Machine::of(profile, options.workload.gpus);
+    let estimates = predict(&workload).map_err(CompareError::Predict)?;
+    let truths = workload.truths(&estimates);
+    let bound = bound::makespan(&workload, &truths, &machine).seconds();
+    let settings = Settings { seed, seconds_per_joule: options.seconds_per_joule };
+    let run = |&policy: &PolicyKind| {
+        let outcome = schedule(&workload, &machine, &estimates, policy, settings)
+            .map_err(|error| CompareError::Engine { policy: policy.name(), error })?;
+        if let Some(first) = check(&workload, &truths, &outcome.log).into_iter().next() {
+            return Err(CompareError::Violations { policy: policy.name(), first });
+        }
+        let decision_us = outcome.took.as_secs_f64() * 1e6 / workload.tasks.len() as f64;
+        Ok(Row { load, seed, policy, metrics: outcome.metrics, bound, decision_us })
+    };
+    options.policies.iter().map(run).collect()
+}
+
+/// A policy at a load, over all seeds.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// Mean makespan in seconds.
+    pub makespan: f64,
+    /// Its standard deviation over the seeds.
+    pub deviation: f64,
+    /// Mean over the seeds of makespan / clairvoyant's makespan.
+    pub to_clairvoyant: f64,
+    /// The same for the bound.
+    pub to_bound: f64,
+    /// Mean flow time in seconds.
+    pub flow: f64,
+    /// Mean energy in joules.
+    pub joules: f64,
+    /// Mean of what each task took to schedule.
+    pub decision_us: f64,
+    /// Seeds on which no policy but the clairvoyant was shorter.
+    pub best_on: usize,
+    /// How many seeds.
+    pub seeds: usize,
+}
+
+impl Comparison {
+    /// The loads, in their order.
+    #[must_use]
+    pub fn loads(&self) -> Vec<f64> {
+        let mut loads: Vec<f64> = Vec::new();
+        for row in &self.rows {
+            if !loads.contains(&row.load) {
+                loads.push(row.load);
+            }
+        }
+        loads
+    }
+
+    /// The policies, in their order.
+    #[must_use]
+    pub fn policies(&self) -> Vec<PolicyKind> {
+        let mut policies: Vec<PolicyKind> = Vec::new();
+        for row in &self.rows {
+            if !policies.contains(&row.policy) {
+                policies.push(row.policy);
+            }
+        }
+        policies
+    }
+
+    fn find(&self, load: f64, seed: u64, policy: PolicyKind) -> Option<&Row> {
+        self.rows.iter().find(|row| row.load == load && row.seed == seed && row.policy == policy)
+    }
+
+    /// One policy at one load; `None` where it took no part.
+    #[must_use]
+    pub fn summary(&self, load: f64, policy: PolicyKind) -> Option<Summary> {
+        let rows: Vec<&Row> =
+            self.rows.iter().filter(|row| row.load == load && row.policy == policy).collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let count = rows.len() as f64;
+        let mean = |value: &dyn Fn(&Row) -> f64| rows.iter().map(|row| value(row)).sum::<f64>() / count;
+        let makespan = mean(&|row| row.metrics.makespan.seconds());
+        let variance = mean(&|row| (row.metrics.makespan.seconds() - makespan).powi(2));
+        let best = |row: &&&Row| {
+            let others = self.rows.iter().filter(|other| {
+                other.load == row.load && other.seed == row.seed && other.policy != PolicyKind::Clairvoyant
+            });
+            others.map(|other| other.metrics.makespan).min() == Some(row.metrics.makespan)
+        };
+        Some(Summary {
+            makespan,
+            deviation: (variance * count / (count - 1.0).max(1.0)).sqrt(),
+            to_clairvoyant: mean(&|row| {
+                let known = self.find(row.load, row.seed, PolicyKind::Clairvoyant).unwrap_or(row);
+                row.metrics.makespan.seconds() / known.metrics.makespan.seconds().max(1e-9)
+            }),
+            to_bound: mean(&|row| row.metrics.makespan.seconds() / row.bound.max(1e-9)),
+            flow: mean(&|row| row.metrics.mean_flow.seconds()),
+            joules: mean(&|row| row.metrics.joules),
+            decision_us: mean(&|row| row.decision_us),
+            best_on: rows.iter().filter(best).count(),
+            seeds: rows.len(),
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! The policy that plans with predicted times.
+//!
+//! While many tasks wait, what counts is that each runs where it is worth most: the tasks are parted as in the bound on the
+//! area of work ([`super::pool`]), and each device takes the most urgent of its side. While few wait, what counts is when
+//! each is done: the most urgent goes where it is expected to be done first, cut over a GPU and the CPU where that is sooner.
+
+use super::lanes::depth;
+use super::pool::{Entry, Pool};
+use super::push::energy_cost;
+use super::{Placement, Policy, Settings};
+use crate::tasks::machine::{Machine, SHARE};
+use crate::tasks::view::{CPU, Device, View};
+
+/// Smaller parts than this are not worth the trouble, in millionths.
+const LEAST_PART: u32 = 20_000;
+
+/// The policy.
+pub struct Learned {
+    pool: Pool,
+    ranks: Vec<u64>,
+    settings: Settings,
+    tuning: Tuning,
+}
+
+/// What the policy can be tuned by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuning {
+    /// With more waiting tasks than this for each device, they are parted.
+    pub many: usize,
+    /// How much sooner than by its coming a task is taken for each second of its upward rank.
+    pub urgency: f64,
+    /// Parts on a GPU at once, the one that runs included.
+    pub depth: u32,
+    /// How much sooner a task has to be done for it to be cut, as a share of the time until then.
+    pub cut_gain: f64,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { many: 1, urgency: 1.0, depth: 6, cut_gain: 0.15 }
+    }
+}
+
+impl Learned {
+    /// With upward ranks of predicted times.
+    #[must_use]
+    pub fn new(ranks: Vec<u64>, settings: Settings, tuning: Tuning) -> Learned {
+        Learned { pool: Pool::default(), ranks, settings, tuning }
+    }
+
+    /// The GPU that is free first.
+    fn first_gpu(view: &View<'_>) -> Option<Device> {
+        (1..view.devices()).min_by_key(|&gpu| (view.free_at(gpu), view.placed[gpu]))
+    }
+
+    fn take(&mut self, placement: Placement) -> Option<Placement> {
+        self.pool.remove(placement.task);
+        Some(placement)
+    }
+
+    /// Many wait: each device takes the most urgent of its side.
+    fn parted(&mut self, view: &View<'_>) -> Option<Placement> {
+        let wait = |device: Device| view.free_at(device).since(view.now).0;
+        let gpus = (view.devices() - 1).max(1) as u64;
+        let on_gpus: u64 = (1..view.devices()).map(wait).sum();
+        self.pool.balance(wait(CPU), on_gpus, gpus);
+        if view.placed[CPU] < depth(CPU)
+            && let Some(task) = self.pool.cpu.first()
+            && view.fits(task, CPU)
+        {
+            return self.take(Placement::whole(task, CPU));
+        }
+        let gpu = Learned::first_gpu(view)?;
+        if view.placed[gpu] >= self.tuning.depth {
+            return None;
+        }
+        let task = self.pool.gpu.first()?;
+        let device = if view.fits(task, gpu) { gpu } else { CPU };
+        self.take(Placement::whole(task, device))
+    }
+
+    /// Few wait: the most urgent that can start now goes where it is done first.
+    fn soonest(&mut self, view: &View<'_>) -> Option<Placement> {
+        let mut waiting: Vec<(i64, u32)> = self.pool.cpu.urgent().chain(self.pool.gpu.urgent()).collect();
+        waiting.sort_unstable();
+        let placement = waiting.into_iter().find_map(|(_, task)| {
+            let placement = self.best(task, view)?;
+            let open = |device: Device| {
+                view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth }
+            };
+            let gpu_open = placement.gpu.is_none_or(|gpu| open(gpu as usize + 1));
+            (gpu_open && (placement.share == SHARE || open(CPU))).then_some(placement)
+        });
+        self.take(placement?)
+    }
+
+    /// Where this task is expected to be done first.
+    fn best(&self, task: u32, view: &View<'_>) -> Option<Placement> {
+        let entry = self.pool.entry(task)?;
+        let memory = view.memory[task as usize];
+        let cpu_free = view.free_at(CPU).0;
+        let energy =
+            |device, span: u64| energy_cost(device, span as f64 / 1e6, view, self.settings.seconds_per_joule);
+        let cpu_end = (view.fits(task, CPU)).then(|| cpu_free + entry.cpu + energy(CPU, entry.cpu));
+        let whole_cpu = cpu_end.map(|end| (end, Placement::whole(task, CPU)));
+        let Some(gpu) = Learned::first_gpu(view) else { return whole_cpu.map(|(_, placement)| placement) };
+        // Its data can come while the GPU is at other work, but not before the link is free.
+        let gpu_start =
+            |share| view.free_at(gpu).0.max(view.link_free_at.0 + view.machine.transfer(memory, share).0);
+        let gpu_end = view.fits(task, gpu).then(|| gpu_start(SHARE) + entry.gpu + energy(gpu, entry.gpu));
+        let whole_gpu = gpu_end.map(|end| (end, Placement::whole(task, gpu)));
+        let whole = [whole_gpu, whole_cpu].into_iter().flatten().min_by_key(|&(end, _)| end);
+        let cut = self.cut(&entry, view, gpu, gpu_start(SHARE), cpu_free);
+        let since_now = |end: u64| end.saturating_sub(view.now.0) as f64;
+        match (whole, cut) {
+            (Some((end, _)), Some((cut_end, cut)))
+                if since_now(cut_end) < since_now(end) * (1.0 - self.tuning.cut_gain) =>
+            {
+                Some(cut)
+            }
+            (None, Some((_, cut))) => Some(cut),
+            (whole, _) => whole.map(|(_, placement)| placement),
+        }
+    }
+
+    /// The task cut so that both parts are expected to end together, and when that is.
+    fn cut(
+        &self,
+        entry: &Entry,
+        view: &View<'_>,
+        gpu: Device,
+        gpu_start: u64,
+        cpu_start: u64,
+    ) -> Option<(u64, Placement)> {
+        // start_g + f * gpu = start_c + (1 - f) * cpu
+        let late = entry.cpu as f64 + cpu_start as f64 - gpu_start as f64;
+        let share = (late / (entry.cpu + entry.gpu) as f64 * f64::from(SHARE)) as i64;
+        if !(i64::from(LEAST_PART)..=i64::from(SHARE - LEAST_PART)).contains(&share) {
+            return None;
+        }
+        let (share, memory) = (share as u32, view.memory[entry.task as usize]);
+        if !view.machine.fits_gpu(memory, share)
+            || !view.machine.fits_cpu(Machine::bytes(memory, SHARE - share))
+        {
+            return None;
+        }
+        let part =
+            |whole: u64, share: u32| (u128::from(whole) * u128::from(share) / u128::from(SHARE)) as u64;
+        let (on_gpu, on_cpu) = (part(entry.gpu, share), part(entry.cpu, SHARE - share));
+        let end = (gpu_start + on_gpu).max(cpu_start + on_cpu);
+        let energy = energy_cost(gpu, on_gpu as f64 / 1e6, view, self.settings.seconds_per_joule)
+            + energy_cost(CPU, on_cpu as f64 / 1e6, view, self.settings.seconds_per_joule);
+        Some((end + energy, Placement { task: entry.task, gpu: Some(gpu as u32 - 1), share }))
+    }
+}
+
+impl Policy for Learned {
+    fn ready(&mut self, task: u32, view: &View<'_>) {
+        let mean = view.estimates.means[task as usize];
+        let weight = self.settings.seconds_per_joule;
+        // With a price on energy, what a device costs is its time and what it draws meanwhile.
+        let priced = |device: Device, span: u64| span + energy_cost(device, span as f64 / 1e6, view, weight);
+        let (cpu, gpu) = (mean.cpu.0.max(1), mean.gpu.0.max(1));
+        let gain = priced(CPU, cpu).saturating_mul(1000) / priced(1.min(view.devices() - 1), gpu).max(1);
+        let turn = view.now.0 as i64 - (self.ranks[task as usize] as f64 * self.tuning.urgency) as i64;
+        self.pool.insert(Entry { task, gain, cpu, gpu, turn });
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Option<Placement> {
+        if self.pool.len() > self.tuning.many * view.devices() {
+            self.parted(view)
+        } else {
+            self.soonest(view)
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Predicted run times from trained predictors.
+
+use super::view::Estimates;
+use super::workload::{Truth, Workload};
+use crate::model::{Predictor, encode};
+use crate::table::{Column, Table, Values};
+use gswarm_core::Span;
+
+/// The columns that are known before a run and that predictors may be trained on.
+pub const FEATURES: [&str; 7] = [
+    "size",
+    "compute_intensity",
+    "memory_required",
+    "duration_estimate",
+    "task_type",
+    "profile_cpu_seconds",
+    "profile_gpu_seconds",
+];
+
+/// A feature of predictors that speak of several devices: `cpu` or `gpu`.
+const DEVICE: &str = "device";
+
+/// Why predictors do not do for tasks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPrediction {
+    /// None speaks of the device.
+    #[error("no predictor speaks of the {0}: give one whose target or whose feature `device` names it")]
+    NoDevice(&'static str),
+    /// One of other features.
+    #[error("{0}")]
+    Features(String),
+}
+
+/// What is known of the tasks before they run, as a table of [`FEATURES`]; `profile` is what the hardware profile says.
+#[must_use]
+pub fn feature_table(workload: &Workload, profile: &Estimates) -> Table {
+    let numbers =
+        |name: &str, values: Vec<f64>| Column { name: name.to_string(), values: Values::Numbers(values) };
+    let tasks = &workload.tasks;
+    let columns = vec![
+        numbers(FEATURES[0], tasks.iter().map(|task| task.size).collect()),
+        numbers(FEATURES[1], tasks.iter().map(|task| task.intensity).collect()),
+        numbers(FEATURES[2], tasks.iter().map(|task| task.memory_bytes as f64 / 1e6).collect()),
+        numbers(FEATURES[3], tasks.iter().map(|task| task.estimate.seconds()).collect()),
+        Column { name: FEATURES[4].to_string(), values: tasks.iter().map(|task| task.kind.name()).collect() },
+        numbers(FEATURES[5], profile.means.iter().map(|mean| mean.cpu.seconds()).collect()),
+        numbers(FEATURES[6], profile.means.iter().map(|mean| mean.gpu.seconds()).collect()),
+    ];
+    Table::new("workload", columns)
+}
+
+/// Predicts the run times of all tasks. A predictor with a feature `device` speaks of both devices; any other of the one
+/// that its target names, as `true_cpu_seconds` does.
+///
+/// # Errors
+/// Where no predictor speaks of a device, or one wants features that tasks do not have.
+pub fn predict(
+    workload: &Workload,
+    profile: &Estimates,
+    predictors: &[Predictor],
+) -> Result<Estimates, NoPrediction> {
+    let table = feature_table(workload, profile);
+    let of = |device: &'static str| -> Result<Vec<f64>, NoPrediction> {
+        let speaks = |predictor: &&Predictor| {
+            let of_both = predictor
+                .features()
+                .iter()
+                .any(|feature| feature.name == DEVICE && feature.code(device).is_finite());
+            of_both || predictor.target().contains(device)
+        };
+        let predictor = predictors.iter().find(speaks).ok_or(NoPrediction::NoDevice(device))?;
+        let mut columns = table.columns().to_vec();
+        let names = vec![device; workload.tasks.len()];
+        columns.push(Column { name: DEVICE.to_string(), values: names.into_iter().collect() });
+        let rows = encode(predictor.features(), &Table::new("workload", columns)).map_err(|faults| {
+            let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+            NoPrediction::Features(messages.join("; "))
+        })?;
+        Ok(predictor.predict_means(&rows))
+    };
+    let (cpu, gpu) = (of("cpu")?, of("gpu")?);
+    let span = |seconds: f64| Span(Span::from_seconds(seconds).0.max(1));
+    let means = cpu.into_iter().zip(gpu).map(|(cpu, gpu)| Truth { cpu: span(cpu), gpu: span(gpu) });
+    Ok(Estimates { means: means.collect() })
+}

@@ -1,0 +1,263 @@
+//! Workloads from files: every fault at once, with the line it is on.
+
+use super::machine::Machine;
+use super::workload::{Kind, Task, Truth, Workload};
+use crate::table::{Faults, NO_TEXT, Table, Values};
+use gswarm_core::input::{Code, Diagnostic};
+use gswarm_core::time::MAX_SECONDS;
+use gswarm_core::{Span, Time};
+use rustc_hash::FxHashMap;
+
+const REQUIRED: [&str; 6] =
+    ["task_id", "size", "compute_intensity", "memory_required", "arrival_time", "duration_estimate"];
+/// The most memory that a task may ask for, in MB; what no device has is found when the devices are known.
+const MAX_MB: f64 = 1e12;
+
+/// Reads a workload, CSV or Parquet. `dependencies`, `task_type` and the true times may be absent.
+///
+/// # Errors
+/// All that is wrong with the file.
+pub fn read(name: &str, bytes: Vec<u8>) -> Result<Workload, Vec<Diagnostic>> {
+    let table = Table::read(name, bytes)?;
+    let mut reader = Reader { faults: Faults::new(name), table: &table };
+    let workload = reader.workload();
+    if reader.faults.is_empty() { Ok(workload) } else { Err(reader.faults.into_diagnostics()) }
+}
+
+/// Tasks that no device of this machine has the memory for.
+#[must_use]
+pub fn misfits(workload: &Workload, machine: &Machine, file: &str) -> Vec<Diagnostic> {
+    let most = machine.cpu_memory_bytes.max(if machine.gpus > 0 { machine.gpu_memory_bytes } else { 0 });
+    let mut faults = Faults::new(file);
+    for task in workload.tasks.iter().filter(|task| task.memory_bytes > most) {
+        let (needs, has) = (task.memory_bytes as f64 / 1e6, most as f64 / 1e6);
+        let message = format!("task `{}` needs {needs} MB, and no device has more than {has} MB", task.id);
+        faults.add(
+            Code::TooLarge,
+            None,
+            "memory_required",
+            message,
+            Some("memory_required is in MB".to_string()),
+        );
+    }
+    faults.into_diagnostics()
+}
+
+struct Reader<'t> {
+    faults: Faults,
+    table: &'t Table,
+}
+
+/// What a number has to be.
+#[derive(Clone, Copy)]
+struct Range {
+    least: f64,
+    /// Whether the least itself will do.
+    with_least: bool,
+    most: f64,
+}
+
+const TIME: Range = Range { least: 0.0, with_least: true, most: MAX_SECONDS };
+const RUN_TIME: Range = Range { least: 0.0, with_least: false, most: MAX_SECONDS };
+
+impl Reader<'_> {
+    fn workload(&mut self) -> Workload {
+        if self.table.rows() == 0 {
+            self.faults.add(Code::Nothing, None, "", "there is no task in this file", None);
+        }
+        for name in REQUIRED {
+            if self.table.column(name).is_none() {
+                let hint = self.alike(name);
+                self.faults.add(Code::Missing, Some(1), name, format!("there is no column `{name}`"), hint);
+            }
+        }
+        let positive = |most| Range { least: 0.0, with_least: false, most };
+        let sizes = self.numbers("size", positive(1e9));
+        let intensities = self.numbers("compute_intensity", positive(1e6));
+        let memory = self.numbers("memory_required", Range { least: 0.0, with_least: true, most: MAX_MB });
+        let arrivals = self.numbers("arrival_time", TIME);
+        let estimates = self.numbers("duration_estimate", TIME);
+        let truths = [self.numbers("true_cpu_seconds", RUN_TIME), self.numbers("true_gpu_seconds", RUN_TIME)];
+        if truths[0].is_empty() != truths[1].is_empty() {
+            let missing = if truths[0].is_empty() { "true_cpu_seconds" } else { "true_gpu_seconds" };
+            let message = format!("there is no column `{missing}`, though there is the other one");
+            self.faults.add(Code::Missing, Some(1), missing, message, None);
+        }
+        let (ids, kinds) = (self.ids(), self.kinds());
+        let dependencies = self.dependencies(&ids);
+        let at = |values: &[f64], row: usize| values.get(row).copied().unwrap_or(0.0);
+        let span = |values: &[f64], row: usize| Span(Span::from_seconds(at(values, row)).0.max(1));
+        let task = |row: usize| Task {
+            id: ids.get(row).cloned().unwrap_or_default(),
+            kind: kinds.get(row).copied().unwrap_or(Kind::Matmul),
+            size: at(&sizes, row),
+            intensity: at(&intensities, row),
+            memory_bytes: (at(&memory, row) * 1e6).round() as u64,
+            arrival: Time(Span::from_seconds(at(&arrivals, row)).0),
+            estimate: Span::from_seconds(at(&estimates, row)),
+            dependencies: dependencies.get(row).cloned().unwrap_or_default(),
+            truth: (!truths[0].is_empty())
+                .then(|| Truth { cpu: span(&truths[0], row), gpu: span(&truths[1], row) }),
+        };
+        let workload = Workload { tasks: (0..self.table.rows()).map(task).collect() };
+        self.cycle(&workload);
+        workload
+    }
+
+    /// A column that may be meant by another name.
+    fn alike(&self, name: &str) -> Option<String> {
+        let names = self.table.columns().iter().map(|column| column.name.as_str());
+        let best =
+            names.max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))?;
+        (strsim::jaro_winkler(best, name) > 0.85).then(|| format!("is `{best}` meant?"))
+    }
+
+    /// The numbers of a column; empty where there is none.
+    fn numbers(&mut self, name: &str, range: Range) -> Vec<f64> {
+        let Some(column) = self.table.column(name) else { return Vec::new() };
+        let Values::Numbers(numbers) = &column.values else {
+            let Values::Texts { codes, names } = &column.values else { return Vec::new() };
+            for (row, &code) in codes.iter().enumerate() {
+                let text = names.get(code as usize).map_or("", String::as_str);
+                if text.parse::<f64>().is_err() {
+                    let message = format!("`{text}` is no number");
+                    self.faults.add(Code::WrongType, self.table.line(row), name, message, None);
+                }
+            }
+            return Vec::new();
+        };
+        for (row, &number) in numbers.iter().enumerate() {
+            let (code, message) = if number.is_nan() {
+                (Code::Missing, "the cell is empty".to_string())
+            } else if !number.is_finite() {
+                (Code::NotFinite, format!("{number} is no quantity"))
+            } else if number < range.least {
+                (Code::Negative, format!("{number} is below zero"))
+            } else if number == range.least && !range.with_least {
+                (Code::NotPositive, "the number has to be above zero".to_string())
+            } else if number > range.most {
+                (Code::TooLarge, format!("{number} is above the limit of {}", range.most))
+            } else {
+                continue;
+            };
+            self.faults.add(code, self.table.line(row), name, message, None);
+        }
+        numbers.clone()
+    }
+
+    /// The text of a cell, whatever its column holds; empty where the cell is.
+    fn text(values: &Values, row: usize) -> String {
+        match values {
+            Values::Numbers(numbers) if numbers[row].is_nan() => String::new(),
+            Values::Numbers(numbers) => numbers[row].to_string(),
+            Values::Texts { codes, .. } if codes[row] == NO_TEXT => String::new(),
+            Values::Texts { codes, names } => names[codes[row] as usize].clone(),
+        }
+    }
+
+    fn ids(&mut self) -> Vec<String> {
+        let Some(column) = self.table.column("task_id") else { return Vec::new() };
+        let mut first: FxHashMap<String, usize> = FxHashMap::default();
+        let mut ids = Vec::with_capacity(self.table.rows());
+        for row in 0..self.table.rows() {
+            let id = Reader::text(&column.values, row);
+            if id.is_empty() {
+                self.faults.add(Code::BadId, self.table.line(row), "task_id", "the task has no id", None);
+            } else if let Some(&before) = first.get(&id) {
+                let place =
+                    self.table.line(before).map_or(String::new(), |line| format!(", first in line {line}"));
+                let message = format!("the id `{id}` is given twice{place}");
+                self.faults.add(Code::Duplicate, self.table.line(row), "task_id", message, None);
+            } else {
+                first.insert(id.clone(), row);
+            }
+            ids.push(id);
+        }
+        ids
+    }
+
+    fn kinds(&mut self) -> Vec<Kind> {
+        let Some(column) = self.table.column("task_type") else { return Vec::new() };
+        let mut kinds = Vec::with_capacity(self.table.rows());
+        for row in 0..self.table.rows() {
+            let name = Reader::text(&column.values, row);
+            kinds.push(Kind::of_name(&name).unwrap_or_else(|| {
+                let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+                let message = format!("`{name}` is no type of task; they are {}", known.join(", "));
+                self.faults.add(Code::UnknownChoice, self.table.line(row), "task_type", message, None);
+                Kind::Matmul
+            }));
+        }
+        kinds
+    }
+
+    fn dependencies(&mut self, ids: &[String]) -> Vec<Vec<u32>> {
+        let Some(column) = self.table.column("dependencies") else { return Vec::new() };
+        let numbers: FxHashMap<&str, u32> =
+            ids.iter().enumerate().map(|(row, id)| (id.as_str(), row as u32)).collect();
+        let mut all = Vec::with_capacity(self.table.rows());
+        for row in 0..self.table.rows() {
+            let text = Reader::text(&column.values, row);
+            let mut found = Vec::new();
+            // `3;17`, `3 17` and `[3, 17]` all mean the same.
+            for id in text.split([';', ',', ' ', '[', ']', '\'', '"']).filter(|id| !id.is_empty()) {
+                let line = self.table.line(row);
+                match numbers.get(id) {
+                    Some(&earlier) if earlier as usize == row => {
+                        self.faults.add(
+                            Code::SelfEdge,
+                            line,
+                            "dependencies",
+                            format!("task `{id}` waits for itself"),
+                            None,
+                        );
+                    }
+                    Some(&earlier) => found.push(earlier),
+                    None => {
+                        let message = format!("there is no task `{id}` to wait for");
+                        self.faults.add(Code::UnknownNode, line, "dependencies", message, None);
+                    }
+                }
+            }
+            found.sort_unstable();
+            found.dedup();
+            all.push(found);
+        }
+        all
+    }
+
+    /// Names the tasks of one circle.
+    fn cycle(&mut self, workload: &Workload) {
+        if workload.topological().is_some() {
+            return;
+        }
+        let mut left: Vec<bool> = vec![true; workload.tasks.len()];
+        // What waits for nobody is in no circle, nor is what waits only for such.
+        let mut waiting: Vec<usize> = workload.tasks.iter().map(|task| task.dependencies.len()).collect();
+        let dependents = workload.dependents();
+        let mut done: Vec<usize> = (0..left.len()).filter(|&at| waiting[at] == 0).collect();
+        while let Some(at) = done.pop() {
+            left[at] = false;
+            for &later in &dependents[at] {
+                waiting[later as usize] -= 1;
+                if waiting[later as usize] == 0 {
+                    done.push(later as usize);
+                }
+            }
+        }
+        let Some(mut at) = left.iter().position(|&is_left| is_left) else { return };
+        let mut path: Vec<usize> = Vec::new();
+        while !path.contains(&at) {
+            path.push(at);
+            let next = workload.tasks[at].dependencies.iter().find(|&&earlier| left[earlier as usize]);
+            let Some(&next) = next else { return };
+            at = next as usize;
+        }
+        let circle = &path[path.iter().position(|&one| one == at).unwrap_or(0)..];
+        let shown: Vec<&str> = circle.iter().take(12).map(|&one| workload.tasks[one].id.as_str()).collect();
+        let more = if circle.len() > 12 { " -> ..." } else { "" };
+        let message =
+            format!("tasks wait for one another in a circle: {}{more} -> {}", shown.join(" -> "), shown[0]);
+        self.faults.add(Code::Cycle, self.table.line(circle[0]), "dependencies", message, None);
+    }
+}

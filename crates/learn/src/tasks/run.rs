@@ -1,0 +1,144 @@
+//! A workload under a policy.
+
+use super::engine::{Engine, EngineError};
+use super::kind::PolicyKind;
+use super::log::{TaskLog, TaskRecord};
+use super::machine::Machine;
+use super::metrics::{Metrics, measure};
+use super::policy::{
+    Choice, Learned, Policy, Push, QLearning, QTable, Settings, Tuning, WorkStealing, upward_ranks,
+};
+use super::view::Estimates;
+use super::workload::{Truth, Workload};
+use gswarm_core::Span;
+use std::time::{Duration, Instant};
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What happened.
+    pub log: TaskLog,
+    /// What that amounts to.
+    pub metrics: Metrics,
+    /// Time that this program took to schedule it, everything counted.
+    pub took: Duration,
+}
+
+/// What the clairvoyant tries, besides the other policies with the times known.
+const CLAIRVOYANT: [(usize, f64, u32); 6] =
+    [(1, 1.0, 6), (0, 1.0, 6), (2, 1.0, 6), (1, 4.0, 4), (1, 1.0, 10), (100, 1.0, 6)];
+/// How often `q_learning` goes through the workload before the run.
+const LESSONS: u64 = 6;
+
+/// Runs the workload under the policy. Run times are the workload's own; where it has none, the estimates.
+pub fn schedule(
+    workload: &Workload,
+    machine: &Machine,
+    estimates: &Estimates,
+    kind: PolicyKind,
+    settings: Settings,
+) -> Result<Outcome, EngineError> {
+    let since = Instant::now();
+    let truths = workload.truths(estimates);
+    let run = Run { workload, machine, truths: &truths, settings };
+    let records = run.under(kind, estimates)?;
+    let took = since.elapsed();
+    let mut log = TaskLog {
+        policy: kind.name().to_string(),
+        machine: machine.clone(),
+        records: workload.tasks.iter().map(|task| task.id.clone()).zip(records).collect(),
+        makespan: gswarm_core::Time::ZERO,
+        joules: 0.0,
+    };
+    let metrics = measure(workload, &log);
+    log.makespan = gswarm_core::Time(metrics.makespan.0);
+    log.joules = metrics.joules;
+    Ok(Outcome { log, metrics, took })
+}
+
+struct Run<'a> {
+    workload: &'a Workload,
+    machine: &'a Machine,
+    truths: &'a [Truth],
+    settings: Settings,
+}
+
+impl Run<'_> {
+    fn under(&self, kind: PolicyKind, estimates: &Estimates) -> Result<Vec<TaskRecord>, EngineError> {
+        let push = |choice| self.simulate(&mut Push::new(choice, self.settings), estimates);
+        let ranks = || upward_ranks(self.workload, estimates, self.machine.gpus);
+        match kind {
+            PolicyKind::RoundRobin => push(Choice::RoundRobin),
+            PolicyKind::Random => push(Choice::Random),
+            PolicyKind::Greedy if self.machine.gpus == 0 => push(Choice::CpuOnly),
+            PolicyKind::Greedy => push(Choice::Greedy),
+            PolicyKind::GpuOnly => push(Choice::GpuOnly),
+            PolicyKind::CpuOnly => push(Choice::CpuOnly),
+            PolicyKind::LeastLoaded => push(Choice::LeastLoaded),
+            PolicyKind::EarliestFinish => push(Choice::EarliestFinish),
+            PolicyKind::Heft => push(Choice::Heft(ranks())),
+            PolicyKind::WorkStealing => self.simulate(&mut WorkStealing::default(), estimates),
+            PolicyKind::Learned => {
+                self.simulate(&mut Learned::new(ranks(), self.settings, Tuning::default()), estimates)
+            }
+            PolicyKind::QLearning => self.q_learning(estimates),
+            PolicyKind::Clairvoyant => self.clairvoyant(),
+        }
+    }
+
+    fn simulate(
+        &self,
+        policy: &mut dyn Policy,
+        estimates: &Estimates,
+    ) -> Result<Vec<TaskRecord>, EngineError> {
+        Engine::new(self.workload, self.truths, self.machine, estimates).run(policy)
+    }
+
+    /// Taught with the estimates in the place of the truth, so that no run time is known before it was met.
+    fn q_learning(&self, estimates: &Estimates) -> Result<Vec<TaskRecord>, EngineError> {
+        let mut table = QTable::default();
+        let tasks = self.workload.tasks.len();
+        for lesson in 0..LESSONS {
+            let explore = 0.3 * (1.0 - lesson as f64 / LESSONS as f64);
+            let settings = Settings { seed: self.settings.seed.wrapping_add(lesson), ..self.settings };
+            let mut pupil = QLearning::new(table, explore, tasks, settings);
+            Engine::new(self.workload, &estimates.means, self.machine, estimates).run(&mut pupil)?;
+            table = pupil.into_table();
+        }
+        self.simulate(&mut QLearning::new(table, 0.0, tasks, self.settings), estimates)
+    }
+
+    /// Every rule that looks at run times, told the true ones; the best of the schedules is kept.
+    fn clairvoyant(&self) -> Result<Vec<TaskRecord>, EngineError> {
+        let known = Estimates { means: self.truths.to_vec() };
+        let ranks = upward_ranks(self.workload, &known, self.machine.gpus);
+        let mut best: Option<(f64, Vec<TaskRecord>)> = None;
+        let mut keep = |records: Vec<TaskRecord>| {
+            let cost = self.cost(&records);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, records));
+            }
+        };
+        for (many, urgency, depth) in CLAIRVOYANT {
+            let tuning = Tuning { many, urgency, depth, ..Tuning::default() };
+            keep(self.simulate(&mut Learned::new(ranks.clone(), self.settings, tuning), &known)?);
+        }
+        for kind in [PolicyKind::Heft, PolicyKind::EarliestFinish, PolicyKind::WorkStealing] {
+            keep(self.under(kind, &known)?);
+        }
+        Ok(best.map(|(_, records)| records).unwrap_or_default())
+    }
+
+    fn cost(&self, records: &[TaskRecord]) -> f64 {
+        let makespan = records.iter().map(|record| record.finish).max().unwrap_or_default();
+        let busy = |on_gpu: bool| -> Span {
+            let of = |record: &TaskRecord| match on_gpu {
+                true => record.gpu.map_or(Span::ZERO, |part| part.end.since(part.start)),
+                false => record.cpu.map_or(Span::ZERO, |part| part.end.since(part.start)),
+            };
+            records.iter().map(of).sum()
+        };
+        let joules = self.machine.joules(Span(makespan.0), busy(false), busy(true));
+        makespan.seconds() + self.settings.seconds_per_joule * joules
+    }
+}

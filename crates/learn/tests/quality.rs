@@ -1,0 +1,63 @@
+//! What scheduling with predicted times is worth: `learned` against every other policy on seeds that it was not tuned on,
+//! all with the same predictions. `TASKS` and `SEEDS` in the environment make it larger.
+
+use gswarm_learn::profile::described;
+use gswarm_learn::tasks::{
+    CompareOptions, Estimates, Options, PolicyKind, Workload, compare, generate, predict, teach,
+};
+use gswarm_learn::{Kind, Settings};
+
+fn number(name: &str, otherwise: u32) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn learned_beats_all_that_do_not_know_the_times_and_comes_near_to_who_does() {
+    let profile = described();
+    let history =
+        generate(&Options { tasks: 4000, seed: 1 << 40, ..Options::default() }, &profile).unwrap().workload;
+    let bare = Estimates::of_profile(&history, &profile).unwrap();
+    let predictors = teach(&history, &bare, &Settings::new(Kind::GradientBoosting)).unwrap();
+    let estimate = |workload: &Workload| {
+        let bare = Estimates::of_profile(workload, &profile).map_err(|error| error.to_string())?;
+        predict(workload, &bare, &predictors).map_err(|error| error.to_string())
+    };
+    let options = CompareOptions {
+        workload: Options { tasks: number("TASKS", 1000), ..Options::default() },
+        loads: vec![0.5, 0.7, 0.8, 0.9, 0.95, 1.5],
+        seeds: (1..=u64::from(number("SEEDS", 10))).map(|seed| 500 + seed).collect(),
+        policies: PolicyKind::ALL.to_vec(),
+        seconds_per_joule: 0.0,
+    };
+    let found = compare(&options, &profile, &estimate).unwrap();
+    let mut behind = Vec::new();
+    for load in found.loads() {
+        let learned = found.summary(load, PolicyKind::Learned).unwrap();
+        println!("load {load}");
+        for policy in found.policies() {
+            let one = found.summary(load, policy).unwrap();
+            println!(
+                "  {:16} {:9.3} +- {:6.3}  / clairvoyant {:.4}  / bound {:.4}  flow {:9.4}  {:5.2} us a task  best on {}/{}",
+                policy.name(),
+                one.makespan,
+                one.deviation,
+                one.to_clairvoyant,
+                one.to_bound,
+                one.flow,
+                one.decision_us,
+                one.best_on,
+                one.seeds
+            );
+            if !matches!(policy, PolicyKind::Learned | PolicyKind::Clairvoyant) {
+                // Below a load of 0.9 every good policy ends right after the last arrival, whose luck decides the rest.
+                let slack = if load < 0.9 { 1.001 } else { 1.0 };
+                if learned.makespan > slack * one.makespan {
+                    behind.push(format!("load {load}: behind {}", policy.name()));
+                }
+            }
+        }
+        assert!(learned.to_clairvoyant < 1.03, "load {load}: {}", learned.to_clairvoyant);
+        assert!(learned.to_bound < 1.06, "load {load}: {}", learned.to_bound);
+    }
+    assert!(behind.is_empty(), "{behind:?}");
+}
