@@ -129,7 +129,7 @@ impl Uncertain {
         let still_runs = normal_above(at);
         if still_runs < 1e-9 {
             // So far out that the formula divides nothing by nothing: there the rest grows in proportion.
-            return Span((elapsed * self.spread * self.spread / at.max(1.0)) as u64);
+            return Span((elapsed * self.spread / at.max(1.0)) as u64);
         }
         let whole = mean * normal_above(at - self.spread) / still_runs;
         Span((whole - elapsed).max(0.0) as u64)

@@ -89,6 +89,20 @@ impl Table {
         if bytes.starts_with(b"PAR1") { parquet::read(name, bytes) } else { csv::read(name, &bytes) }
     }
 
+    /// The same for those who have more to find fault with: cells that are at fault are empty in the table.
+    pub(crate) fn read_with(name: &str, bytes: Vec<u8>, faults: &mut Faults) -> Option<Table> {
+        if !bytes.starts_with(b"PAR1") {
+            return csv::read_with(name, &bytes, faults);
+        }
+        match parquet::read(name, bytes) {
+            Ok(table) => Some(table),
+            Err(found) => {
+                faults.take_all(found);
+                None
+            }
+        }
+    }
+
     /// Reads a file; one that cannot be read at all is a fault as well.
     ///
     /// # Errors

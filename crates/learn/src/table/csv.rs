@@ -19,32 +19,40 @@ struct Cells {
 /// Reads the table, or says all that is wrong with it.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
     let mut faults = Faults::new(file);
+    match read_with(file, bytes, &mut faults) {
+        Some(table) if faults.is_empty() => Ok(table),
+        _ => Err(faults.into_diagnostics()),
+    }
+}
+
+/// The same for those who have more to find fault with: cells that are at fault are empty in the table.
+pub fn read_with(file: &str, bytes: &[u8], faults: &mut Faults) -> Option<Table> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     if bytes.len() > MAX_BYTES {
         faults.add(Code::TooBig, None, "", "the table has more than 2 GiB", Some("use Parquet".to_owned()));
-        return Err(faults.into_diagnostics());
+        return None;
     }
     if let Err(error) = std::str::from_utf8(bytes) {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() as u32;
         let hint = "convert the file, for example with `iconv -t utf-8`".to_owned();
         faults.add(Code::NotUtf8, Some(line), "", "the table is not UTF-8", Some(hint));
-        return Err(faults.into_diagnostics());
+        return None;
     }
     let mut reader = ReaderBuilder::new().flexible(true).has_headers(false).from_reader(bytes);
     let mut record = ByteRecord::new();
-    let header = match next(&mut reader, bytes, &mut record, &mut faults) {
+    let header = match next(&mut reader, bytes, &mut record, faults) {
         Some(_) => record.clone(),
         None => {
             if faults.is_empty() {
                 let hint = "the first row names the columns".to_owned();
                 faults.add(Code::NoContent, None, "", "the table is empty", Some(hint));
             }
-            return Err(faults.into_diagnostics());
+            return None;
         }
     };
-    let mut cells = columns(&header, &mut faults);
+    let mut cells = columns(&header, faults);
     let mut lines: Vec<u32> = Vec::new();
-    while let Some(line) = next(&mut reader, bytes, &mut record, &mut faults) {
+    while let Some(line) = next(&mut reader, bytes, &mut record, faults) {
         if record.len() != cells.len() {
             if faults.has_room() {
                 let message = format!("{} cells, and there are {} columns", record.len(), cells.len());
@@ -67,12 +75,10 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
     if lines.is_empty() && faults.is_empty() {
         faults.add(Code::NoContent, None, "", "the table has no rows below its column names", None);
     }
-    let columns: Vec<Column> = cells.into_iter().map(|cells| finish(cells, &lines, &mut faults)).collect();
-    if faults.is_empty() {
-        Ok(Table::new(file, columns).with_lines(lines))
-    } else {
-        Err(faults.into_diagnostics())
-    }
+    let is_whole = faults.is_empty();
+    let columns: Vec<Column> = cells.into_iter().map(|cells| finish(cells, &lines, faults)).collect();
+    // Rows or columns that are not what they should be leave no table to go on with.
+    is_whole.then(|| Table::new(file, columns).with_lines(lines))
 }
 
 /// The next row and its line: the reader's place is before the line ends that it has yet to skip.

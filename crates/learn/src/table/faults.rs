@@ -36,6 +36,18 @@ impl Faults {
         self.found += 1;
     }
 
+    /// Those that somebody else has found.
+    pub fn take_all(&mut self, found: Vec<Diagnostic>) {
+        self.found += found.len();
+        self.kept.extend(found);
+    }
+
+    /// Whether this cell was found to be at fault.
+    #[must_use]
+    pub fn has(&self, line: Option<u32>, path: &str) -> bool {
+        self.kept.iter().any(|fault| fault.line == line && fault.path == path)
+    }
+
     /// One more: where it is (`path` is a column's name, mostly), what it is, and what to do.
     pub fn add(
         &mut self,
@@ -85,8 +97,13 @@ impl Faults {
 
 /// "did you mean", where one of `known` resembles `name`.
 pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+    let alike = |known: &str| {
+        let (name, known) = (name.to_lowercase(), known.to_lowercase());
+        let is_part = name.len() > 2 && known.len() > 2 && (known.contains(&name) || name.contains(&known));
+        strsim::jaro_winkler(&name, &known).max(if is_part { 0.9 } else { 0.0 })
+    };
     let best = known
-        .map(|known| (strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase()), known))
+        .map(|known| (alike(known), known))
         .filter(|&(score, _)| score > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!("did you mean `{}`?", shown(best.1)))

@@ -18,8 +18,11 @@ const MAX_MB: f64 = 1e12;
 /// # Errors
 /// All that is wrong with the file.
 pub fn read(name: &str, bytes: Vec<u8>) -> Result<Workload, Vec<Diagnostic>> {
-    let table = Table::read(name, bytes)?;
-    let mut reader = Reader { faults: Faults::new(name), table: &table };
+    let mut faults = Faults::new(name);
+    let Some(table) = Table::read_with(name, bytes, &mut faults) else {
+        return Err(faults.into_diagnostics());
+    };
+    let mut reader = Reader { faults, table: &table };
     let workload = reader.workload();
     if reader.faults.is_empty() { Ok(workload) } else { Err(reader.faults.into_diagnostics()) }
 }
@@ -128,6 +131,10 @@ impl Reader<'_> {
         };
         for (row, &number) in numbers.iter().enumerate() {
             let (code, message) = if number.is_nan() {
+                // A cell that is no number is empty here, and was told already.
+                if self.faults.has(self.table.line(row), name) {
+                    continue;
+                }
                 (Code::Missing, "the cell is empty".to_string())
             } else if !number.is_finite() {
                 (Code::NotFinite, format!("{number} is no quantity"))
