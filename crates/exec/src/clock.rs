@@ -151,3 +151,15 @@ async fn at_rest() {
 fn lock(sleepers: &Mutex<Sleepers>) -> std::sync::MutexGuard<'_, Sleepers> {
     sleepers.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_the_wall_is_longer_in_a_fast_run() {
+        let second = Span(1_000_000);
+        assert_eq!(Clock::at_speed(300.0).of_wall(second), Span(300_000_000));
+        assert_eq!(Clock::real().of_wall(second), second);
+    }
+}

@@ -252,3 +252,23 @@ fn outputs_of(db: &Connection, id: &str) -> Result<Vec<(String, Value)>, Journal
     }
     Ok(outputs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_comes_back_with_whether_it_was_in_time() {
+        let body = r#"{"request_id": "r", "deadline_seconds": 2, "metadata": {"user": 7}, "priority": null}"#;
+        for (ended, missed) in [(12.5, Value::Bool(true)), (11.5, Value::Bool(false))] {
+            let mut found = json!({"accepted_at": 10.0, "ended_at": ended});
+            as_sent(&mut found, body);
+            assert_eq!(found["deadline_missed"], missed);
+            assert_eq!((&found["metadata"], &found["deadline_seconds"]), (&json!({"user": 7}), &json!(2)));
+            assert!(found.get("priority").is_none());
+        }
+        let mut open = json!({"accepted_at": 10.0, "ended_at": null});
+        as_sent(&mut open, body);
+        assert!(open.get("deadline_missed").is_none(), "it may still be in time");
+    }
+}

@@ -244,3 +244,63 @@ async fn tokens_are_shown_to_the_server_alone() {
     let said = error.to_string();
     assert!(said.contains("wrong token: Bearer ***") && !said.contains(&path), "{said}");
 }
+
+/// A server that says what it has, and breaks every answer of a model off.
+fn cuts_answers_off() -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let head: Vec<String> =
+                    lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+                let models = r#"{"data": [{"id": "writer-there"}]}"#;
+                let answer = match head.first() {
+                    Some(first) if first.starts_with("GET") => {
+                        format!(
+                            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{models}",
+                            models.len()
+                        )
+                    }
+                    _ => "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"cho".to_owned(),
+                };
+                let _ = stream.write_all(answer.as_bytes());
+            });
+        }
+    });
+    url
+}
+
+/// The server is there and has the model: an answer that breaks off is no reason to take it out, and everybody's calls with
+/// it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_breaks_off_fails_alone() {
+    let (_mocks, mut spec) = servers(BackendKind::OpenAi, 0, &Manners::default());
+    spec.url = Some(cuts_answers_off());
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    let result = backend.call(replica(0), &call("llm", "x")).await;
+    assert!(matches!(result, Err(BackendError::Failed(_))), "{result:?}");
+}
+
+/// Of several servers in one entry the others go on, and what needs the one that is dead waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_servers_is_waited_for_alone() {
+    let (mut one, mut spec) = servers(BackendKind::OpenAi, 0, &Manners::default());
+    let (other, _) = servers(BackendKind::OpenAi, 0, &Manners::default());
+    spec.models.get_mut("critic").unwrap().url = Some(other[0].url());
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    backend.load(replica(1), EXPECTED).await.unwrap();
+    one[0].die();
+    let dead = std::sync::Arc::clone(&backend);
+    let waiting = tokio::spawn(async move { dead.call(replica(0), &call("llm", "x")).await });
+    backend.call(replica(1), &call("llm", "x")).await.unwrap();
+    assert!(!waiting.is_finished());
+    one[0].revive();
+    let result = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap();
+    assert!(matches!(result, Err(BackendError::Failed(_))), "{result:?}");
+    backend.call(replica(0), &call("llm", "x")).await.unwrap();
+}
