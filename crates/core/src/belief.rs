@@ -1,6 +1,6 @@
 //! What is believed about run times: an estimate for every task, how far off it may be, and what ends of executions teach.
 //!
-//! The [`Instance`](crate::Instance) holds the estimates and their intervals, which do not change. A [`Learner`] watches
+//! The [`Instance`] holds the estimates and their intervals, which do not change. A [`Learner`] watches
 //! what executions really take and says by how much a model's times differ from the estimates now. The engine puts the two
 //! together: policies ask [`View::expected`](crate::engine::View::expected) and
 //! [`View::quantile`](crate::engine::View::quantile), in estimates and in live runs alike.
