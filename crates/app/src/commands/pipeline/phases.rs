@@ -89,8 +89,8 @@ fn profile(settings: &Settings, batch: &mut Batch) -> Result<String, Failure> {
     let measured =
         if wanted.measure { take(Wanted::All, &wanted.sizes, &effort, false)? } else { described() };
     let used = match wanted.r#use {
-        Source::Described => described(),
-        Source::Measured if measured.device(DeviceKind::Gpu).is_some() => measured.clone(),
+        Source::Measured | Source::Auto if measured.device(DeviceKind::Gpu).is_some() => measured.clone(),
+        Source::Described | Source::Auto => described(),
         Source::Measured => {
             return Err(Failure::input("`profile.use: measured` needs a GPU, and none was measured")
                 .hint("use `described`"));

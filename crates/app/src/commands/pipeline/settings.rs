@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const COMMENTED: &str = "\
 # Settings of `gswarm pipeline`; what is left out is as here.
 profile:
-  use: described            # what later phases use: described (round figures), or measured (needs a GPU)
+  use: auto                 # what later phases use: measured (needs a GPU), described (round figures), or auto: measured if there is a GPU
   measure: true             # whether to measure this machine at all
   sizes: [256, 512, 1024, 2048]
   budget_seconds: 0.1       # for each operation at each size
@@ -55,6 +55,7 @@ pub struct ProfileSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
+    Auto,
     Described,
     Measured,
 }
@@ -95,7 +96,7 @@ pub struct EvaluateSettings {
 impl Default for ProfileSettings {
     fn default() -> Self {
         let sizes = vec![256, 512, 1024, 2048];
-        ProfileSettings { r#use: Source::Described, measure: true, sizes, budget_seconds: 0.1 }
+        ProfileSettings { r#use: Source::Auto, measure: true, sizes, budget_seconds: 0.1 }
     }
 }
 
