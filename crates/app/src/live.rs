@@ -8,7 +8,7 @@ use gswarm_core::engine::View;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_backends as read_file, render};
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log_file::Timing;
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow};
+use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{RequestId, TaskId};
 use gswarm_exec::backend::Record;
@@ -198,9 +198,13 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
 
 fn policy<'i>(live: &LiveJob<'i>) -> Result<Box<dyn Policy + 'i>, Failure> {
     let LiveJob { instance, job, .. } = *live;
+    // A plan is bent by what is believed of times. Where nobody has learned them, they may be off by any factor, and a
+    // model that is fetched to save a second of them may take longer than that to come.
+    let strict_plan = !job.beliefs.learn && job.beliefs.source.is_none();
+    let params = PolicyParams { strict_plan, ..job.params.clone() };
     match live.plan {
-        None => Ok(job.policy.build(instance, &job.params)),
-        Some(bytes) => Ok(follow(instance, &job::plan_of(instance, "the plan", bytes)?)),
+        None => Ok(job.policy.build(instance, &params)),
+        Some(bytes) => Ok(follow_as(instance, &job::plan_of(instance, "the plan", bytes)?, &params)),
     }
 }
 

@@ -151,6 +151,7 @@ impl WeightArgs {
     fn params(&self, seed: u64, adaptive: &AdaptiveArgs) -> PolicyParams {
         let usual = PolicyParams::default();
         PolicyParams {
+            strict_plan: false,
             seed,
             objective: adaptive.objective.unwrap_or_default(),
             max_collate_wait: adaptive.max_collate_wait.map(Span::from_seconds),

@@ -59,6 +59,9 @@ pub struct PolicyParams {
     pub lookahead: u32,
     /// `planned`: rounds of search.
     pub rounds: u64,
+    /// `planned`: do what was planned, however late that is, and take no work elsewhere.
+    #[serde(default)]
+    pub strict_plan: bool,
     /// `adaptive`: what is kept low.
     pub objective: Objective,
     /// `adaptive`: how long a task may wait because others are collated by model.
@@ -75,6 +78,7 @@ impl Default for PolicyParams {
             delta: 0.5,
             lookahead: 3,
             rounds: 8,
+            strict_plan: false,
             objective: Objective::default(),
             max_collate_wait: None,
         }

@@ -39,7 +39,7 @@ pub use kind::{PolicyKind, PolicyParams, UnknownPolicy};
 pub use lru::Lru;
 pub use offline::Offline;
 pub use online::Online;
-pub use planned::{carry_out, follow};
+pub use planned::{carry_out, follow, follow_as};
 pub use shortest::Shortest;
 pub use sticky::Sticky;
 pub use yardsticks::Yardstick;

@@ -22,7 +22,14 @@ pub fn carry_out<'i>(instance: &'i Instance, planned: &Planned) -> Box<dyn Polic
 /// The policy that follows a plan that was read from a file.
 #[must_use]
 pub fn follow<'i>(instance: &'i Instance, read: &Read) -> Box<dyn Policy + 'i> {
+    follow_as(instance, read, &PolicyParams::default())
+}
+
+/// The same, strictly where the parameters say so.
+#[must_use]
+pub fn follow_as<'i>(instance: &'i Instance, read: &Read, params: &PolicyParams) -> Box<dyn Policy + 'i> {
     match read {
+        Read::Order(plan) if params.strict_plan => Box::new(Follow::new(instance, plan).strictly()),
         Read::Order(plan) => Box::new(Follow::new(instance, plan)),
         Read::Steps(steps) => Box::new(FollowSteps::new(instance, steps)),
     }
@@ -32,5 +39,8 @@ pub fn follow<'i>(instance: &'i Instance, read: &Read) -> Box<dyn Policy + 'i> {
 pub(super) fn plan<'i>(instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
     let limits = Limits { rounds: params.rounds, stop: &|| false, gap: 0.0, seed: params.seed };
     let planned = plan::improve(instance, &limits, &mut |_| {});
+    if params.strict_plan && planned.steps.is_none() {
+        return Box::new(Follow::new(instance, &planned.plan).strictly());
+    }
     carry_out(instance, &planned)
 }
