@@ -204,13 +204,7 @@ fn streams(seeds: u64) {
         for noise in [0.2, 0.5].map(Noise::lognormal) {
             for unknown in Unknown::ALL {
                 let of_seed = |seed: u64| {
-                    let spec = TruthSpec {
-                        noise,
-                        seed,
-                        drift: unknown.drift(&instance, 3600.0),
-                        ..TruthSpec::default()
-                    };
-                    let truth = Truth::new(&spec, &instance, &instance).expect("its models are there");
+                    let truth = drawn(&instance, noise, seed, unknown);
                     let params = PolicyParams { objective: Objective::Mean, ..PolicyParams::default() };
                     let first = run(&instance, &mut Adaptive::new(&instance, &params), &truth, false);
                     let known = known(&instance, &truth, &first);
@@ -236,6 +230,13 @@ fn streams(seeds: u64) {
             }
         }
     }
+}
+
+/// What is true of a stream whose times vary, and change in a way that nobody is told of.
+fn drawn(instance: &Instance, noise: Option<Noise>, seed: u64, unknown: Unknown) -> Truth {
+    let drift = unknown.drift(instance, 3600.0);
+    let spec = TruthSpec { noise, seed, drift, ..TruthSpec::default() };
+    Truth::new(&spec, instance, instance).expect("its models are there")
 }
 
 /// Deadlines of so many times what a request takes at least, with its loads.
@@ -268,13 +269,7 @@ fn deadlines(seeds: u64) {
                         late.count() as f64 / ends.len() as f64 * 100.0
                     };
                     let of_seed = |seed: u64| {
-                        let spec = TruthSpec {
-                            noise,
-                            seed,
-                            drift: unknown.drift(&instance, 3600.0),
-                            ..TruthSpec::default()
-                        };
-                        let truth = Truth::new(&spec, &instance, &instance).expect("its models are there");
+                        let truth = drawn(&instance, noise, seed, unknown);
                         let (params, plain) = (PolicyParams::default(), Truth::default());
                         let known = truth.known(&instance);
                         let best =

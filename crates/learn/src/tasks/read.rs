@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::workload::{Kind, Task, Truth, Workload};
-use crate::table::{Faults, NO_TEXT, Table, Values};
+use crate::table::{Faults, NO_TEXT, Table, Values, nearest};
 use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{Span, Time};
@@ -70,7 +70,7 @@ impl Reader<'_> {
         }
         for name in REQUIRED {
             if self.table.column(name).is_none() {
-                let hint = self.alike(name);
+                let hint = nearest(name, self.table.columns().iter().map(|column| column.name.as_str()));
                 self.faults.add(Code::Missing, Some(1), name, format!("there is no column `{name}`"), hint);
             }
         }
@@ -105,14 +105,6 @@ impl Reader<'_> {
         let workload = Workload { tasks: (0..self.table.rows()).map(task).collect() };
         self.cycle(&workload);
         workload
-    }
-
-    /// A column that may be meant by another name.
-    fn alike(&self, name: &str) -> Option<String> {
-        let names = self.table.columns().iter().map(|column| column.name.as_str());
-        let best =
-            names.max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))?;
-        (strsim::jaro_winkler(best, name) > 0.85).then(|| format!("is `{best}` meant?"))
     }
 
     /// The numbers of a column; empty where there is none.
