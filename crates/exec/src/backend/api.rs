@@ -5,6 +5,7 @@ use super::http::Http;
 use crate::call::Call;
 use gswarm_core::{Gpus, ModelId};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A model as its server knows it.
@@ -29,6 +30,44 @@ pub enum State {
     Broken(String),
     /// It is not there because its load failed; and why.
     Failed(String),
+}
+
+/// What a server holds, or several that are one to the scheduler.
+#[derive(Debug, Default, PartialEq)]
+pub struct Held {
+    /// By their handles.
+    pub handles: Vec<String>,
+    /// Those of several servers that do not answer, and why: what they hold is not known.
+    pub silent: BTreeMap<String, String>,
+}
+
+impl Held {
+    /// What several servers say together, by their names. They are gone where none of them answers.
+    pub fn of(
+        said: impl IntoIterator<Item = (String, Result<Vec<String>, BackendError>)>,
+    ) -> Result<Held, BackendError> {
+        let (mut held, mut somebody_answers) = (Held::default(), false);
+        for (name, said) in said {
+            match said {
+                Ok(handles) => {
+                    somebody_answers = true;
+                    held.handles.extend(handles);
+                }
+                Err(BackendError::Gone(why)) => drop(held.silent.insert(name, why)),
+                Err(error) => return Err(error),
+            }
+        }
+        match held.silent.first_key_value() {
+            Some((_, why)) if !somebody_answers => Err(BackendError::Gone(why.clone())),
+            _ => Ok(held),
+        }
+    }
+}
+
+impl FromIterator<String> for Held {
+    fn from_iter<I: IntoIterator<Item = String>>(handles: I) -> Held {
+        Held { handles: handles.into_iter().collect(), silent: BTreeMap::new() }
+    }
 }
 
 /// Where the weights come from, for the record.
@@ -72,7 +111,8 @@ pub trait Api: Send + Sync {
         false
     }
 
-    /// Whether the server of this model is one of several, and none of the others is worse off without it.
+    /// Whether the server of this model is one of several, and none of the others is worse off without it: where it falls,
+    /// only what needs it waits until it is back, or is brought again.
     fn is_one_of_many(&self, _handle: &str) -> bool {
         false
     }
@@ -91,8 +131,8 @@ pub trait Api: Send + Sync {
     /// Where it stands.
     async fn look(&self, handle: &str) -> Result<State, BackendError>;
 
-    /// The handles of all that is there, is coming or is going.
-    async fn held(&self) -> Result<Vec<String>, BackendError>;
+    /// All that is there, is coming or is going.
+    async fn held(&self) -> Result<Held, BackendError>;
 
     /// Calls it.
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError>;

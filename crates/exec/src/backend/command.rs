@@ -1,7 +1,7 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
 use super::BackendError;
-use super::api::{Api, State};
+use super::api::{Api, Held, State};
 use super::http::{Http, Limits};
 use super::managed::locked;
 use super::openai::call_openai;
@@ -154,7 +154,11 @@ impl Api for Command {
         }
     }
 
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
+    fn is_one_of_many(&self, _handle: &str) -> bool {
+        true
+    }
+
+    async fn held(&self) -> Result<Held, BackendError> {
         Ok(locked(&self.running).keys().cloned().collect())
     }
 

@@ -1,7 +1,7 @@
 //! gswarm's own model server: instances of models on devices that it is told.
 
 use super::BackendError;
-use super::api::{Api, State};
+use super::api::{Api, Held, State};
 use super::http::{Http, escaped, field};
 use super::openai::{MOST_TOKENS, Wants, settings, vector};
 use crate::call::Call;
@@ -103,7 +103,7 @@ impl Api for Gswarm {
         Ok(found.map_or(State::Absent, |(_, state)| state))
     }
 
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
+    async fn held(&self) -> Result<Held, BackendError> {
         Ok(self.instances().await?.into_iter().map(|(id, _)| id).collect())
     }
 

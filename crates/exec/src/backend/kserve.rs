@@ -1,7 +1,7 @@
 //! Servers with the KServe V2 interface and a model repository: Triton (`--model-control-mode=explicit`), MLServer.
 
 use super::BackendError;
-use super::api::{Api, State};
+use super::api::{Api, Held, State};
 use super::http::{Http, escaped, field};
 use super::openai::{MOST_TOKENS, Wants, vector};
 use crate::call::Call;
@@ -77,7 +77,7 @@ impl Api for KServe {
         Ok(together(index.filter(|(name, _)| name == handle).map(|(_, state)| state)))
     }
 
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
+    async fn held(&self) -> Result<Held, BackendError> {
         let index = self.index().await?;
         let holds = |wanted: &&String| {
             let states = index.iter().filter(|(name, _)| name == *wanted).map(|(_, state)| state.clone());

@@ -1,7 +1,7 @@
 //! The router of llama.cpp: a server that starts a process for each model it is told to load.
 
 use super::BackendError;
-use super::api::{Api, State};
+use super::api::{Api, Held, State};
 use super::http::{Http, field};
 use super::openai::call_openai;
 use crate::call::Call;
@@ -81,7 +81,7 @@ impl Api for LlamaCpp {
         })
     }
 
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
+    async fn held(&self) -> Result<Held, BackendError> {
         let models = self.models().await?.into_iter();
         Ok(models
             .filter(|(_, state)| matches!(state, State::There | State::Moving))

@@ -6,9 +6,12 @@
 //! - The server belongs to the run: what it held before, and what a failed load has left on it, is taken off first.
 //! - A model that does not fit onto GPUs which hold nothing else will not fit later: it fails at once from then on.
 //! - A call that goes wrong is the call's fault only if the server still has the model.
+//! - Where one of several servers falls, the others go on: only what needs it waits for it, for a while, and is tried again
+//!   when it is back.
 //! - What loads and unloads took is handed on.
 
 use super::api::{Api, Record, Served, State, Timed};
+use super::attempt::{Attempt, Sweeping};
 use super::http::Limits;
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
@@ -44,6 +47,11 @@ pub struct Managed<A> {
     /// Counts the resets: what began before one ends with it.
     epoch: AtomicU64,
     unfit: Mutex<BTreeMap<ModelId, String>>,
+    /// Those of several servers that are believed to be dead, and why, since when all were asked.
+    dead: Mutex<Option<(Instant, BTreeMap<String, String>)>>,
+    /// All of several servers have answered at some time: from then on, one that does not is a server that fell. Before, it
+    /// may be one that has not started yet, and the run waits for it.
+    all_answered: AtomicBool,
 }
 
 /// A model, and where the server can be told that: its first GPU.
@@ -54,6 +62,8 @@ type Key = (ModelId, Option<u32>);
 struct Slot {
     handle: Option<String>,
     holders: BTreeSet<Gpus>,
+    /// It was there and fell with its server: whoever calls it next brings it again.
+    has_fallen: bool,
 }
 
 impl<A: Api + 'static> Managed<A> {
@@ -70,6 +80,8 @@ impl<A: Api + 'static> Managed<A> {
             gate: Arc::default(),
             epoch: AtomicU64::new(0),
             unfit: Mutex::default(),
+            dead: Mutex::default(),
+            all_answered: AtomicBool::new(false),
         }
     }
 
@@ -102,6 +114,53 @@ impl<A: Api + 'static> Managed<A> {
         let handle = brought.await.map_err(failed)??;
         self.until(&handle, State::There, self.limits.load).await?;
         Ok(handle)
+    }
+
+    /// Brings a model that is not there, with whatever is in its way taken off.
+    async fn bring_anew(&self, replica: Replica, epoch: u64) -> Result<String, BackendError> {
+        let since = Instant::now();
+        let mut attempt = Attempt::new(epoch, &self.in_use, &self.is_dirty);
+        let mut brought = self.bring(replica, &attempt).await;
+        let name = &self.served[replica.model.index()].name;
+        if let Err(BackendError::Gone(why)) = &brought
+            && self.has_fallen_alone(name).await
+        {
+            if !self.comes_back(name).await {
+                return Err(BackendError::Failed(why.clone()));
+            }
+            attempt = Attempt::new(epoch, &self.in_use, &self.is_dirty);
+            brought = self.bring(replica, &attempt).await;
+        }
+        // Something that nobody knows of may be in the way, left by a server that fell and came back: the server is swept and
+        // asked once more before it is believed that a model does not fit.
+        if brought.as_ref().is_err_and(BackendError::lacks_memory) && !self.held_beside(replica) {
+            attempt = Attempt::new(epoch, &self.in_use, &self.is_dirty);
+            self.sweep().await?;
+            brought = self.bring(replica, &attempt).await;
+        }
+        let handle = brought.map_err(|error| self.judged(replica, error))?;
+        attempt.went_well = true;
+        self.tell(replica, true, since);
+        Ok(handle)
+    }
+
+    /// Whether a server that does not answer is one of several which have all answered before, and others still do.
+    async fn has_fallen_alone(&self, handle: &str) -> bool {
+        self.all_answered.load(Ordering::SeqCst)
+            && self.api.is_one_of_many(handle)
+            && self.api.held().await.is_ok()
+    }
+
+    /// Whether a server that fell answers again within a while. Not for long: what waits for it keeps its GPUs from others.
+    async fn comes_back(&self, handle: &str) -> bool {
+        let since = Instant::now();
+        while let Err(BackendError::Gone(_)) = self.api.look(handle).await {
+            if since.elapsed() >= self.limits.answer {
+                return false;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        true
     }
 
     /// Waits for a state, and believes nothing else.
@@ -142,6 +201,25 @@ impl<A: Api + 'static> Managed<A> {
         }
     }
 
+    /// Sees to it that nothing is in the way that does not belong to the run.
+    async fn clean(&self) -> Result<(), BackendError> {
+        if self.is_dirty.load(Ordering::SeqCst) || self.sees_strangers().await {
+            self.sweep().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether one of several servers holds what nobody asked for: it may have died and come back, unseen.
+    async fn sees_strangers(&self) -> bool {
+        let asked_lately = |dead: &(Instant, _)| dead.0.elapsed() < ASKS_AGAIN;
+        if self.api.keeps_all() || locked(&self.dead).as_ref().is_some_and(asked_lately) {
+            return false;
+        }
+        let Ok(held) = self.api.held().await else { return false };
+        let in_use = locked(&self.in_use);
+        !held.silent.is_empty() || held.handles.iter().any(|handle| !in_use.contains(handle))
+    }
+
     /// Takes off whatever does not belong to the run, and sees that it goes.
     async fn sweep(&self) -> Result<(), BackendError> {
         let _shut = self.gate.write().await;
@@ -152,7 +230,7 @@ impl<A: Api + 'static> Managed<A> {
         // What is left behind from now on is for the next time.
         let mut sweeping = Sweeping { is_dirty: &self.is_dirty, is_done: false };
         self.is_dirty.store(false, Ordering::SeqCst);
-        for handle in self.api.held().await? {
+        for handle in self.held_by_all().await? {
             if locked(&self.in_use).contains(&handle) {
                 continue;
             }
@@ -168,9 +246,34 @@ impl<A: Api + 'static> Managed<A> {
         Ok(())
     }
 
+    /// What is there. One of several servers that does not answer may hold something all the same: it is asked for a while
+    /// before it is believed to be dead.
+    async fn held_by_all(&self) -> Result<Vec<String>, BackendError> {
+        let (since, mut pause) = (Instant::now(), POLL.0);
+        loop {
+            let held = self.api.held().await?;
+            let Some(why) = held.silent.values().next() else {
+                self.all_answered.store(true, Ordering::SeqCst);
+                *locked(&self.dead) = None;
+                return Ok(held.handles);
+            };
+            if !self.all_answered.load(Ordering::SeqCst) {
+                return Err(BackendError::Gone(why.clone()));
+            }
+            let is_known =
+                |(_, dead): &(_, BTreeMap<_, _>)| held.silent.keys().all(|name| dead.contains_key(name));
+            if since.elapsed() >= self.limits.answer || locked(&self.dead).as_ref().is_some_and(is_known) {
+                *locked(&self.dead) = Some((Instant::now(), held.silent));
+                return Ok(held.handles);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(POLL.1);
+        }
+    }
+
     /// What went wrong with a load: whether the model does not fit at all.
     fn judged(&self, replica: Replica, error: BackendError) -> BackendError {
-        if !lacks_memory(&error) {
+        if !error.lacks_memory() {
             return error;
         }
         let said = error.to_string();
@@ -179,6 +282,10 @@ impl<A: Api + 'static> Managed<A> {
         let why = format!("it takes {gb} GB by the configuration, on {} GPU: {said}", replica.gpus.count);
         if others {
             return BackendError::Failed(format!("no room beside the other models: {why}"));
+        }
+        // It may be alive after all.
+        if locked(&self.dead).is_some() {
+            return BackendError::Failed(format!("no room while another server does not answer: {why}"));
         }
         locked(&self.unfit).insert(replica.model, why.clone());
         BackendError::DoesNotFit(why)
@@ -219,24 +326,51 @@ impl<A: Api + 'static> Managed<A> {
 
     /// A call that goes wrong is its own fault only if the server still has the model; then it is no reason to take the
     /// server out, and all other calls with it, even where the connection broke.
-    async fn blamed<T>(&self, handle: &str, result: Result<T, BackendError>) -> Result<T, BackendError> {
+    async fn blamed<T>(
+        &self,
+        replica: Replica,
+        handle: &str,
+        result: Result<T, BackendError>,
+    ) -> Result<T, BackendError> {
         let Err(error) = result else { return result };
         match (self.still_has(handle).await, error) {
             (Ok(()), BackendError::Gone(why)) => Err(BackendError::Failed(why)),
             (Ok(()), error) => Err(error),
-            // One of several servers: the others go on, and only what needs this one waits until it is back.
-            (Err(_), BackendError::Gone(why)) if self.api.is_one_of_many(handle) => {
-                while let Err(BackendError::Gone(_)) = self.api.look(handle).await {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+            (Err(gone), error) if self.has_fallen_alone(handle).await => {
+                tracing::warn!("`{handle}` has fallen, its neighbours go on: {gone}");
+                if self.comes_back(handle).await {
+                    tracing::warn!("`{handle}` can be asked again");
                 }
-                Err(BackendError::Failed(why))
+                self.falls(replica, handle).await;
+                Err(BackendError::Failed(error.to_string()))
             }
             (Err(gone), _) => Err(gone),
         }
     }
 
+    /// A model is no longer there, though nobody has taken it off.
+    async fn falls(&self, replica: Replica, handle: &str) {
+        let slot = self.slot(replica);
+        let mut slot = slot.lock().await;
+        // Somebody else may have seen it before, and brought it again.
+        if slot.handle.as_deref() == Some(handle) && self.still_has(handle).await.is_err() {
+            slot.handle = None;
+            slot.has_fallen = true;
+            locked(&self.in_use).remove(handle);
+            self.is_dirty.store(true, Ordering::SeqCst);
+        }
+    }
+
     async fn handle(&self, replica: Replica) -> Result<String, BackendError> {
-        let handle = self.slot(replica).lock().await.handle.clone();
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        let slot = self.slot(replica);
+        let mut slot = slot.lock().await;
+        if slot.has_fallen && slot.handle.is_none() {
+            self.clean().await?;
+            slot.handle = Some(self.bring_anew(replica, epoch).await?);
+            slot.has_fallen = false;
+        }
+        let handle = slot.handle.clone();
         handle.ok_or_else(|| BackendError::Gone("the server was taken out meanwhile".to_owned()))
     }
 
@@ -258,25 +392,11 @@ impl<A: Api + 'static> Backend for Managed<A> {
             return Err(BackendError::DoesNotFit(why.clone()));
         }
         let epoch = self.epoch.load(Ordering::SeqCst);
-        if self.is_dirty.load(Ordering::SeqCst) {
-            self.sweep().await?;
-        }
+        self.clean().await?;
         let slot = self.slot(replica);
         let mut slot = slot.lock().await;
         if slot.handle.is_none() {
-            let since = Instant::now();
-            let mut attempt = Attempt::new(self, epoch);
-            let mut brought = self.bring(replica, &attempt).await;
-            // Something that nobody knows of may be in the way, left by a server that fell and came back: the server is
-            // swept and asked once more before it is believed that a model does not fit.
-            if brought.as_ref().is_err_and(lacks_memory) && !self.held_beside(replica) {
-                attempt = Attempt::new(self, epoch);
-                self.sweep().await?;
-                brought = self.bring(replica, &attempt).await;
-            }
-            slot.handle = Some(brought.map_err(|error| self.judged(replica, error))?);
-            attempt.went_well = true;
-            self.tell(replica, true, since);
+            slot.handle = Some(self.bring_anew(replica, epoch).await?);
         }
         slot.holders.insert(replica.gpus);
         Ok(())
@@ -286,14 +406,26 @@ impl<A: Api + 'static> Backend for Managed<A> {
         let slot = self.slot(replica);
         let mut slot = slot.lock().await;
         slot.holders.remove(&replica.gpus);
+        slot.has_fallen &= !slot.holders.is_empty();
         let Some(handle) = slot.handle.clone().filter(|_| slot.holders.is_empty()) else { return Ok(()) };
         if self.api.keeps_all() {
             slot.handle = None;
             return Ok(());
         }
         let since = Instant::now();
-        self.api.release(&handle).await?;
-        self.until(&handle, State::Absent, self.limits.unload).await?;
+        let released = match self.api.release(&handle).await {
+            Ok(()) => self.until(&handle, State::Absent, self.limits.unload).await,
+            error => error,
+        };
+        match released {
+            // A server that is dead holds nothing. When it is back it may: the next load looks.
+            Err(BackendError::Gone(_))
+                if self.has_fallen_alone(&handle).await && !self.comes_back(&handle).await =>
+            {
+                self.is_dirty.store(true, Ordering::SeqCst);
+            }
+            other => other?,
+        }
         slot.handle = None;
         locked(&self.in_use).remove(&handle);
         self.tell(replica, false, since);
@@ -303,7 +435,7 @@ impl<A: Api + 'static> Backend for Managed<A> {
     async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError> {
         let handle = self.handle(replica).await?;
         let result = self.watched(&handle, self.api.call(&handle, call)).await;
-        self.blamed(&handle, result).await
+        self.blamed(replica, &handle, result).await
     }
 
     async fn forward(
@@ -319,7 +451,7 @@ impl<A: Api + 'static> Backend for Managed<A> {
             return Ok(());
         };
         let result = self.watched(&handle, Box::pin(http.pass_on(forward, &name, relay))).await;
-        self.blamed(&handle, result).await
+        self.blamed(replica, &handle, result).await
     }
 
     async fn reset(&self) -> Result<(), BackendError> {
@@ -332,87 +464,10 @@ impl<A: Api + 'static> Backend for Managed<A> {
     }
 }
 
-/// A load under way. Unless it goes well, and also where it is dropped half-way, it leaves the server to be swept.
-struct Attempt<'m> {
-    epoch: u64,
-    claims: Claims,
-    is_dirty: &'m AtomicBool,
-    went_well: bool,
-}
-
-impl<'m> Attempt<'m> {
-    fn new<A>(managed: &'m Managed<A>, epoch: u64) -> Attempt<'m> {
-        let claims =
-            Claims { in_use: Arc::clone(&managed.in_use), handles: Arc::new(Mutex::new(Some(Vec::new()))) };
-        Attempt { epoch, claims, is_dirty: &managed.is_dirty, went_well: false }
-    }
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        if !self.went_well {
-            self.claims.give_up();
-            self.is_dirty.store(true, Ordering::SeqCst);
-        }
-    }
-}
-
-/// What a load says belongs to the run, until it is given up.
-#[derive(Clone)]
-struct Claims {
-    in_use: Arc<Mutex<BTreeSet<String>>>,
-    handles: Arc<Mutex<Option<Vec<String>>>>,
-}
-
-impl Claims {
-    fn add(&self, handle: &str) {
-        if let Some(handles) = locked(&self.handles).as_mut() {
-            locked(&self.in_use).insert(handle.to_owned());
-            handles.push(handle.to_owned());
-        }
-    }
-
-    fn give_up(&self) {
-        for handle in locked(&self.handles).take().into_iter().flatten() {
-            locked(&self.in_use).remove(&handle);
-        }
-    }
-}
-
-/// A sweep under way. One that does not come to its end leaves the server as it was.
-struct Sweeping<'m> {
-    is_dirty: &'m AtomicBool,
-    is_done: bool,
-}
-
-impl Drop for Sweeping<'_> {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.is_dirty.store(true, Ordering::SeqCst);
-        }
-    }
-}
-
 /// How often it is asked whether a server is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-
-fn lacks_memory(error: &BackendError) -> bool {
-    match error {
-        BackendError::DoesNotFit(_) => true,
-        BackendError::Failed(why) | BackendError::Refused(why) => speaks_of_memory(why),
-        _ => false,
-    }
-}
-
-/// Whether an error is about memory that is lacking, in the words that servers have for it.
-fn speaks_of_memory(text: &str) -> bool {
-    let text = text.to_lowercase();
-    let words =
-        ["out of memory", "outofmemory", "not enough memory", "insufficient memory", "more system memory"];
-    let more =
-        ["more memory", "does not fit", "unable to allocate", "failed to allocate", "no available memory"];
-    words.iter().chain(&more).any(|words| text.contains(words))
-}
+/// How long after one of several did not answer all are asked again.
+const ASKS_AGAIN: Duration = Duration::from_secs(10);
 
 /// What a mutex guards, also after a panic elsewhere.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

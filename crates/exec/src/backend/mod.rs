@@ -1,6 +1,7 @@
 //! What serves models: one small trait, an adapter for each sort of server.
 
 mod api;
+mod attempt;
 mod command;
 mod company;
 mod connect;
@@ -53,6 +54,27 @@ pub enum BackendError {
     /// The model cannot fit, whatever else is taken off.
     #[error("the model does not fit: {0}")]
     DoesNotFit(String),
+}
+
+impl BackendError {
+    /// Whether it says that there is not enough memory.
+    fn lacks_memory(&self) -> bool {
+        match self {
+            BackendError::DoesNotFit(_) => true,
+            BackendError::Failed(why) | BackendError::Refused(why) => speaks_of_memory(why),
+            _ => false,
+        }
+    }
+}
+
+/// Whether an error is about memory that is lacking, in the words that servers have for it.
+fn speaks_of_memory(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let words =
+        ["out of memory", "outofmemory", "not enough memory", "insufficient memory", "more system memory"];
+    let more =
+        ["more memory", "does not fit", "unable to allocate", "failed to allocate", "no available memory"];
+    words.iter().chain(&more).any(|words| text.contains(words))
 }
 
 /// A server, or several that are one to the scheduler, with GPUs of its own.

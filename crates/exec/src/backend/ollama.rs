@@ -1,7 +1,7 @@
 //! Ollama: models are loaded by asking for them with no prompt, and kept until they are told to go.
 
 use super::BackendError;
-use super::api::{Api, State};
+use super::api::{Api, Held, State};
 use super::http::{Http, field};
 use super::openai::{MOST_TOKENS, Wants, settings, vector};
 use crate::call::Call;
@@ -69,7 +69,7 @@ impl Api for Ollama {
         })
     }
 
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
+    async fn held(&self) -> Result<Held, BackendError> {
         Ok(self.running().await?.into_iter().map(|(name, ..)| name).collect())
     }
 

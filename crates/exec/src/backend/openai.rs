@@ -1,9 +1,10 @@
 //! OpenAI's interface: how a node's call becomes a request of it, and what its answer gives. Most servers have it.
 
 use super::BackendError;
-use super::api::{Api, State};
+use super::api::{Api, Held, State};
 use super::http::{Http, field};
 use crate::call::Call;
+use futures_util::future::join_all;
 use gswarm_core::Gpus;
 use gswarm_core::input::Calls;
 use serde_json::{Map, Value, json};
@@ -164,9 +165,10 @@ impl Servers {
         self.by_name.iter()
     }
 
-    /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = &Http> {
-        self.by_name.values().chain(&self.one)
+    /// All of them; the one for all others has no name.
+    pub fn all(&self) -> impl Iterator<Item = (String, &Http)> {
+        let own = self.by_name.iter().map(|(name, http)| (name.clone(), http));
+        own.chain(self.one.iter().map(|http| (String::new(), http)))
     }
 }
 
@@ -211,11 +213,9 @@ impl Api for OpenAi {
     }
 
     /// Nothing that could be taken off; whether it answers is seen all the same.
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
-        for http in self.servers.all() {
-            listed(http).await?;
-        }
-        Ok(Vec::new())
+    async fn held(&self) -> Result<Held, BackendError> {
+        let ask = |(name, http): (String, _)| async move { (name, listed(http).await.map(|_| Vec::new())) };
+        Held::of(join_all(self.servers.all().map(ask)).await)
     }
 
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {

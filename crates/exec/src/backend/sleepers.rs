@@ -1,11 +1,12 @@
 //! Servers that hold one model each and put it to sleep: vLLM and SGLang. Several share GPUs, and one of them is awake.
 
 use super::BackendError;
-use super::api::{Api, State, Tier};
+use super::api::{Api, Held, State, Tier};
 use super::http::{Http, field};
 use super::managed::locked;
 use super::openai::{Servers, call_openai};
 use crate::call::Call;
+use futures_util::future::join_all;
 use gswarm_core::Gpus;
 use gswarm_core::input::Calls;
 use serde_json::{Value, json};
@@ -76,14 +77,20 @@ impl Api for Vllm {
         Ok(if asleep { State::Absent } else { State::There })
     }
 
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
-        let mut awake = Vec::new();
-        for (name, http) in self.servers.own() {
-            if !self.is_asleep(http).await? {
-                awake.push(name.clone());
+    fn is_one_of_many(&self, _handle: &str) -> bool {
+        self.servers.own().count() > 1
+    }
+
+    async fn held(&self) -> Result<Held, BackendError> {
+        let ask = |(name, http): (&String, _)| {
+            let name = name.clone();
+            async move {
+                let awake = |is_asleep| if is_asleep { Vec::new() } else { vec![name.clone()] };
+                let said = self.is_asleep(http).await.map(awake);
+                (name, said)
             }
-        }
-        Ok(awake)
+        };
+        Held::of(join_all(self.servers.own().map(ask)).await)
     }
 
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
@@ -105,6 +112,9 @@ pub struct Sglang {
     /// What releasing and resuming may take.
     pub load: Duration,
     released: Mutex<BTreeSet<String>>,
+    /// Servers that did not answer when they were asked last. One that has died comes back with its model; one that only
+    /// stumbled is as it was.
+    unsure: Mutex<BTreeSet<String>>,
 }
 
 const PARTS: [&str; 2] = ["weights", "kv_cache"];
@@ -112,13 +122,14 @@ const PARTS: [&str; 2] = ["weights", "kv_cache"];
 impl Sglang {
     /// Servers of which nothing is known yet.
     pub fn new(servers: Servers, calls: Calls, drops_weights: bool, load: Duration) -> Sglang {
-        Sglang { servers, calls, drops_weights, load, released: Mutex::default() }
+        Sglang { servers, calls, drops_weights, load, released: Mutex::default(), unsure: Mutex::default() }
     }
 
-    /// A server that is gone comes back as a new one does: with its model.
+    /// Where a server is gone, nothing is known of it any more.
     fn heard<T>(&self, name: &str, result: Result<T, BackendError>) -> Result<T, BackendError> {
         if let Err(BackendError::Gone(_)) = result {
             locked(&self.released).remove(name);
+            locked(&self.unsure).insert(name.to_owned());
         }
         result
     }
@@ -155,6 +166,15 @@ impl Api for Sglang {
 
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
         let http = self.servers.of(name)?;
+        if locked(&self.unsure).contains(name) {
+            // Whatever it says: afterwards it holds nothing, and it is known what to tell it.
+            let released = http.order("/release_memory_occupation", &json!({"tags": PARTS}), self.load).await;
+            if let Err(BackendError::Gone(_)) = released {
+                return released.map(|_| name.to_owned());
+            }
+            locked(&self.unsure).remove(name);
+            locked(&self.released).insert(name.to_owned());
+        }
         if locked(&self.released).contains(name) {
             self.heard(name, self.resume(http).await)?;
             locked(&self.released).remove(name);
@@ -169,31 +189,41 @@ impl Api for Sglang {
         let http = self.servers.of(handle)?;
         let parts = json!({"tags": PARTS});
         self.heard(handle, http.order("/release_memory_occupation", &parts, self.load).await)?;
+        locked(&self.unsure).remove(handle);
         locked(&self.released).insert(handle.to_owned());
         Ok(())
     }
 
     async fn look(&self, handle: &str) -> Result<State, BackendError> {
         self.heard(handle, self.servers.of(handle)?.answers("/health").await)?;
+        if locked(&self.unsure).contains(handle) {
+            return Ok(State::Broken("it did not answer, and may hold its model or not".to_owned()));
+        }
         let released = locked(&self.released).contains(handle);
         Ok(if released { State::Absent } else { State::There })
     }
 
-    async fn held(&self) -> Result<Vec<String>, BackendError> {
-        let mut held = Vec::new();
-        let mut answers = Ok(());
-        for (name, http) in self.servers.own() {
-            // All are asked, so that all that are gone are known to be.
-            answers = answers.and(self.heard(name, http.answers("/health").await));
-            if !locked(&self.released).contains(name) {
-                held.push(name.clone());
+    fn is_one_of_many(&self, _handle: &str) -> bool {
+        self.servers.own().count() > 1
+    }
+
+    async fn held(&self) -> Result<Held, BackendError> {
+        let ask = |(name, http): (&String, Http)| {
+            let name = name.clone();
+            async move {
+                let answers = self.heard(&name, http.answers("/health").await);
+                let is_released = locked(&self.released).contains(&name);
+                let said = answers.map(|()| if is_released { Vec::new() } else { vec![name.clone()] });
+                (name, said)
             }
-        }
-        answers.map(|()| held)
+        };
+        Held::of(join_all(self.servers.own().map(|(name, http)| ask((name, http.clone())))).await)
     }
 
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
         let http = self.servers.of(handle)?;
-        self.heard(handle, call_openai(http, handle, self.calls, call).await)
+        let answer = self.heard(handle, call_openai(http, handle, self.calls, call).await)?;
+        locked(&self.unsure).remove(handle);
+        Ok(answer)
     }
 }

@@ -85,7 +85,11 @@ async fn a_server_that_is_gone_hangs_or_has_lost_the_model_is_said_to_be_gone() 
         backend.load(replica(0), EXPECTED).await.unwrap();
         mocks[0].world.held().clear();
         let lost = backend.call(replica(0), &call("llm", "x")).await;
-        assert!(matches!(lost, Err(BackendError::Gone(_))), "{name}: {lost:?}");
+        if kind.holds_one_model() {
+            assert!(matches!(lost, Err(BackendError::Failed(_))), "the others go on, {name}: {lost:?}");
+        } else {
+            assert!(matches!(lost, Err(BackendError::Gone(_))), "{name}: {lost:?}");
+        }
         mocks[0].world.hangs.store(true, Ordering::SeqCst);
         let since = Instant::now();
         let hangs = backend.call(replica(0), &call("llm", "x")).await;
@@ -303,4 +307,37 @@ async fn one_of_several_servers_is_waited_for_alone() {
     let result = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap();
     assert!(matches!(result, Err(BackendError::Failed(_))), "{result:?}");
     backend.call(replica(0), &call("llm", "x")).await.unwrap();
+}
+
+/// The same where models sleep and wake: the others sleep and wake on, and the one that is back, with a model that nobody
+/// has asked for, is put to sleep before another comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sleeper_that_dies_leaves_its_neighbours_alone() {
+    for kind in [BackendKind::Vllm, BackendKind::Sglang] {
+        // SGLang has released its memory when it says so.
+        let unload = Duration::from_millis(if kind == BackendKind::Sglang { 0 } else { 60 });
+        let manners = Manners { awake: vec!["writer-there"], unload, ..Manners::default() };
+        let (mut mocks, spec) = servers(kind, 0, &manners);
+        let (backend, _) = connected(&spec);
+        backend.load(replica(0), EXPECTED).await.unwrap();
+        mocks[0].die();
+        let lost = backend.call(replica(0), &call("llm", "x")).await;
+        assert!(matches!(lost, Err(BackendError::Failed(_))), "{kind:?}: {lost:?}");
+        backend.unload(replica(0)).await.unwrap();
+        backend.load(replica(1), EXPECTED).await.unwrap();
+        backend.call(replica(1), &call("llm", "x")).await.unwrap();
+        let absent = backend.load(replica(0), EXPECTED).await;
+        assert!(matches!(absent, Err(BackendError::Failed(_))), "{kind:?}: {absent:?}");
+        backend.unload(replica(1)).await.unwrap();
+        mocks[0].revive();
+        backend.load(replica(2), EXPECTED).await.unwrap();
+        backend.unload(replica(2)).await.unwrap();
+        backend.load(replica(0), EXPECTED).await.unwrap();
+        backend.call(replica(0), &call("llm", "x")).await.unwrap();
+        mocks[0].world.has_behaved();
+        // Where all of them are gone, the entry is.
+        mocks.iter_mut().for_each(crate::mock::Mock::die);
+        let gone = backend.call(replica(0), &call("llm", "x")).await;
+        assert!(matches!(gone, Err(BackendError::Gone(_))), "{kind:?}: {gone:?}");
+    }
 }

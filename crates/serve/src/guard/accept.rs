@@ -8,11 +8,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 /// Header lines that a request may have.
@@ -23,9 +22,15 @@ pub(super) struct Door {
     pub acceptor: Option<TlsAcceptor>,
     pub router: Router,
     pub limits: Limits,
+    /// Of requests that are being answered: all are there when nobody is.
+    pub requests: Arc<Semaphore>,
     /// Set when the server ends: from then on the router refuses what it would have done, and says why.
-    pub is_ending: Arc<AtomicBool>,
+    pub is_ending: watch::Sender<bool>,
 }
+
+/// How long connections have to end by themselves once nobody is being answered any more: those that have sent half of
+/// something may never send the rest.
+const LINGER: Duration = Duration::from_secs(3);
 
 /// Takes connections until `shutdown`. While those that are being served end, others are still taken, to be told that the
 /// server ends: one that only closes its port looks like one that has crashed.
@@ -55,8 +60,20 @@ pub(super) async fn accept(listener: TcpListener, door: Door, shutdown: impl Fut
             },
         }
     }
-    door.is_ending.store(true, Ordering::SeqCst);
-    let drained = tokio::time::timeout(door.limits.drain_time, graceful.shutdown());
+    door.is_ending.send_replace(true);
+    let all_answered = async {
+        let all = u32::try_from(door.limits.requests).unwrap_or(u32::MAX);
+        // Nobody closes it.
+        let _ = door.requests.acquire_many(all).await;
+        tokio::time::sleep(LINGER).await;
+    };
+    let ends = async {
+        tokio::select! {
+            () = graceful.shutdown() => {}
+            () = all_answered => {}
+        }
+    };
+    let drained = tokio::time::timeout(door.limits.drain_time, ends);
     tokio::pin!(drained);
     loop {
         tokio::select! {

@@ -14,9 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 /// What is said of a body that is something else.
@@ -27,13 +26,18 @@ pub(super) struct Guard {
     /// On this machine alone and with no token: then a page in a browser must not pass for somebody on this machine.
     local_names_only: bool,
     requests: Arc<Semaphore>,
-    is_ending: Arc<AtomicBool>,
+    is_ending: watch::Receiver<bool>,
 }
 
 impl Guard {
-    pub(super) fn new(settings: Settings, address: SocketAddr, is_ending: Arc<AtomicBool>) -> Guard {
+    /// `requests` has a permit for each request that may be answered at the same time.
+    pub(super) fn new(
+        settings: Settings,
+        address: SocketAddr,
+        requests: Arc<Semaphore>,
+        is_ending: watch::Receiver<bool>,
+    ) -> Guard {
         let local_names_only = settings.token.is_none() && address.ip().is_loopback();
-        let requests = Arc::new(Semaphore::new(settings.limits.requests));
         Guard { settings, local_names_only, requests, is_ending }
     }
 }
@@ -109,8 +113,10 @@ async fn checked(
             return Err(Fault::new(StatusCode::UNAUTHORIZED, "invalid_token", message));
         }
     }
-    if guard.is_ending.load(Ordering::SeqCst) {
-        return Err(Fault::unavailable("stopping", "the server is ending: it takes nothing more on"));
+    let stopping = || Fault::unavailable("stopping", "the server is ending: it takes nothing more on");
+    let mut is_ending = guard.is_ending.clone();
+    if *is_ending.borrow_and_update() {
+        return Err(stopping());
     }
     let permit = Arc::clone(&guard.requests).try_acquire_owned().map_err(|_| {
         let most = guard.settings.limits.requests;
@@ -118,7 +124,13 @@ async fn checked(
     })?;
     let (parts, body) = request.into_parts();
     let limits = &guard.settings.limits;
-    let whole = timeout(limits.body_time, whole(body, limits.body_bytes)).await.map_err(|_| {
+    let whole = tokio::select! {
+        biased;
+        whole = timeout(limits.body_time, whole(body, limits.body_bytes)) => whole,
+        // Half a request is no request yet.
+        Ok(_) = is_ending.wait_for(|is_ending| *is_ending) => return Err(stopping()),
+    };
+    let whole = whole.map_err(|_| {
         Fault::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body did not come in time")
     })??;
     Ok((Request::from_parts(parts, Body::from(whole)), Some(permit)))

@@ -18,6 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 /// How much a server takes on.
@@ -164,10 +165,11 @@ impl Bound {
     /// wrong methods and panics are answered here, so that a router needs none of that itself.
     pub async fn serve(self, router: Router, shutdown: impl Future<Output = ()> + Send) -> Ended {
         let Bound { listener, address, acceptor, settings } = self;
-        let (limits, is_ending) = (settings.limits, Arc::default());
-        let guard = layer::Guard::new(settings, address, Arc::clone(&is_ending));
+        let (limits, is_ending) = (settings.limits, watch::Sender::new(false));
+        let requests = Arc::new(Semaphore::new(limits.requests));
+        let guard = layer::Guard::new(settings, address, Arc::clone(&requests), is_ending.subscribe());
         let router = layer::guarded(router, Arc::new(guard));
-        let door = accept::Door { acceptor, router, limits, is_ending };
+        let door = accept::Door { acceptor, router, limits, requests, is_ending };
         accept::accept(listener, door, shutdown).await
     }
 }

@@ -250,3 +250,27 @@ async fn calls_that_do_not_end_are_cut_off() {
     assert_eq!(server.end().await, Ended::CutOff);
     waiting.abort();
 }
+
+/// Half a request is no request: whoever has sent no more than that keeps nobody waiting when the server ends.
+#[tokio::test]
+async fn half_a_request_does_not_hold_up_the_end() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (server, _) = server(|settings| settings.limits.requests = 2).await;
+    let address = server.url.trim_start_matches("http://").to_owned();
+    let mut half_head = tokio::net::TcpStream::connect(&address).await.unwrap();
+    half_head.write_all(b"POST /size HTTP/1.1\r\nhost: local").await.unwrap();
+    let head = "POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    let mut half_bodies = Vec::new();
+    for _ in 0..2 {
+        let mut half_body = tokio::net::TcpStream::connect(&address).await.unwrap();
+        half_body.write_all(head.as_bytes()).await.unwrap();
+        half_bodies.push(half_body);
+    }
+    until("both bodies are waited for", || async { server.get("/size").await.status == 503 }).await;
+    let since = std::time::Instant::now();
+    assert_eq!(server.end().await, Ended::Drained);
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    let mut answer = String::new();
+    half_bodies[0].read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("stopping"), "{answer}");
+}

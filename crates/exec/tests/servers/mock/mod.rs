@@ -29,7 +29,7 @@ pub struct Mock {
 impl Mock {
     pub fn start(world: Arc<World>, own: &'static str) -> Mock {
         let mut mock = Mock { world, own, address: ([127, 0, 0, 1], 0).into(), runtime: None };
-        mock.revive();
+        mock.listen();
         mock
     }
 
@@ -40,10 +40,16 @@ impl Mock {
     /// Ends it, as a crash would: everything that it held is gone.
     pub fn die(&mut self) {
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
-        self.world.forget();
+        self.world.loses(self.own);
     }
 
+    /// Starts it again.
     pub fn revive(&mut self) {
+        self.world.starts(self.own, true);
+        self.listen();
+    }
+
+    fn listen(&mut self) {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (tell, told) = mpsc::channel();

@@ -63,6 +63,8 @@ pub enum Phase {
 pub struct Held {
     pub phase: Phase,
     pub calls: u32,
+    /// It came with a server that was started again: nobody can have known, but whoever meets it has to cope with it.
+    pub by_surprise: bool,
 }
 
 pub struct World {
@@ -94,20 +96,24 @@ impl World {
             numbers: 0.into(),
             manners,
         };
-        world.forget();
+        world.starts("", false);
         world
     }
 
-    /// As it is after it has started.
-    pub fn forget(&self) {
-        let mut held = locked(&self.held);
-        held.clear();
-        let awake = self
-            .manners
-            .awake
-            .iter()
-            .map(|name| ((*name).to_owned(), Held { phase: Phase::There, calls: 0 }));
-        held.extend(awake);
+    /// A server has died: the only one, or that of one model.
+    pub fn loses(&self, own: &str) {
+        locked(&self.held).retain(|name, _| !own.is_empty() && name != own);
+    }
+
+    /// A server has started, with what is awake on one that starts. Of several that share a GPU, one for which there is no
+    /// room gets none.
+    pub fn starts(&self, own: &str, by_surprise: bool) {
+        let mut held = self.held();
+        for name in self.manners.awake.iter().filter(|name| own.is_empty() || **name == own) {
+            if held.len() < self.manners.room {
+                held.insert((*name).to_owned(), Held { phase: Phase::There, calls: 0, by_surprise });
+            }
+        }
     }
 
     /// What it holds now.
@@ -133,14 +139,17 @@ impl World {
             return Err("CUDA out of memory: tried to allocate 80.00 GiB, 24.00 GiB in total".to_owned());
         }
         if held.keys().filter(|other| *other != key).count() >= self.manners.room {
-            let there: Vec<&String> = held.keys().collect();
-            locked(&self.violations).push(format!("`{key}` was loaded beside {there:?}"));
+            let others = held.iter().filter(|(other, one)| *other != key && !one.by_surprise);
+            let there: Vec<&String> = others.map(|(other, _)| other).collect();
+            if !there.is_empty() {
+                locked(&self.violations).push(format!("`{key}` was loaded beside {there:?}"));
+            }
             return Err("CUDA out of memory".to_owned());
         }
         self.loads.fetch_add(1, Ordering::SeqCst);
         held.insert(
             key.to_owned(),
-            Held { phase: Phase::Loading(Instant::now() + self.manners.load), calls: 0 },
+            Held { phase: Phase::Loading(Instant::now() + self.manners.load), calls: 0, by_surprise: false },
         );
         Ok(())
     }
