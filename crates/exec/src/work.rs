@@ -57,11 +57,22 @@ impl Forward {
         self.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// The same as a call of a model, for servers that know no such API.
+    /// The same as calls of a model, one for each text, for servers that know no such API.
     #[must_use]
-    pub fn as_call(&self) -> Call {
-        let said = ["messages", "prompt", "input"].iter().find_map(|&name| self.body.get(name));
-        let text = said.map(text_of).unwrap_or_default();
+    pub fn as_calls(&self) -> Vec<Call> {
+        let several = ["prompt", "input"].iter().find_map(|&name| self.body.get(name)?.as_array());
+        let texts = match several.filter(|texts| texts.iter().all(Value::is_string)) {
+            Some(texts) => texts.iter().map(text_of).collect(),
+            None => {
+                let said = ["messages", "prompt", "input"].iter().find_map(|&name| self.body.get(name));
+                vec![said.map(text_of).unwrap_or_default()]
+            }
+        };
+        let estimate = Span(self.estimate.0 / texts.len().max(1) as u64);
+        texts.into_iter().map(|text| self.call_with(text, estimate)).collect()
+    }
+
+    fn call_with(&self, text: String, estimate: Span) -> Call {
         let leaves_out = |name: &str| matches!(name, "messages" | "prompt" | "input" | "model" | "stream");
         let config = self.body.iter().filter(|(name, _)| !leaves_out(name));
         Call {
@@ -69,43 +80,55 @@ impl Forward {
             inputs: Map::from_iter([("prompt".to_owned(), Value::String(text))]),
             config: config.map(|(name, value)| (name.clone(), value.clone())).collect(),
             kind: self.kind.clone(),
-            estimate: self.estimate,
+            estimate,
         }
     }
 
-    /// An answer to [the call](Forward::as_call) in the form of the API: the content type and the body.
+    /// Answers to [the calls](Forward::as_calls) in the form of the API: the content type and the body.
     #[must_use]
-    pub fn shaped(&self, answer: &Value) -> (&'static str, String) {
-        let text = ["text", "response", "output", "generated_text"]
-            .iter()
-            .find_map(|&name| answer.get(name).and_then(Value::as_str))
-            .map_or_else(|| text_of(answer), str::to_owned);
+    pub fn shaped(&self, answers: &[Value]) -> (&'static str, String) {
+        let text = |answer: &Value| {
+            let places = ["text", "response", "output", "generated_text"];
+            let found = places.iter().find_map(|&name| answer.get(name).and_then(Value::as_str));
+            found.map_or_else(|| text_of(answer), str::to_owned)
+        };
+        let numbered = |item: &dyn Fn(usize, &Value) -> Value| -> Vec<Value> {
+            answers.iter().enumerate().map(|(index, answer)| item(index, answer)).collect()
+        };
         let model = self.body.get("model").cloned().unwrap_or_default();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (now, seconds) = (since.as_nanos(), since.as_secs());
         let mut whole = match self.path {
             "/v1/embeddings" => {
-                let embedding = answer.get("embedding").cloned().unwrap_or_else(|| json!([]));
-                let item = json!({"object": "embedding", "index": 0, "embedding": embedding});
-                json!({"object": "list", "data": [item], "model": model})
+                let data = numbered(&|index, answer| {
+                    let embedding = answer.get("embedding").cloned().unwrap_or_else(|| json!([]));
+                    json!({"object": "embedding", "index": index, "embedding": embedding})
+                });
+                json!({"object": "list", "data": data, "model": model})
             }
             "/v1/chat/completions" => {
                 let part = if self.streams() { "delta" } else { "message" };
                 let object = if self.streams() { "chat.completion.chunk" } else { "chat.completion" };
-                let said = json!({"role": "assistant", "content": text});
+                let choices = numbered(&|index, answer| {
+                    let said = json!({"role": "assistant", "content": text(answer)});
+                    json!({"index": index, part: said, "logprobs": null, "finish_reason": "stop"})
+                });
                 json!({"id": format!("chatcmpl-{now:x}"), "object": object, "created": seconds, "model": model,
-                       "choices": [{"index": 0, part: said, "logprobs": null, "finish_reason": "stop"}]})
+                       "choices": choices})
             }
             _ => {
+                let choices = numbered(
+                    &|index, answer| json!({"index": index, "text": text(answer), "logprobs": null, "finish_reason": "stop"}),
+                );
                 json!({"id": format!("cmpl-{now:x}"), "object": "text_completion", "created": seconds, "model": model,
-                        "choices": [{"index": 0, "text": text, "logprobs": null, "finish_reason": "stop"}]})
+                       "choices": choices})
             }
         };
-        if let (Some(usage), Some(fields)) = (answer.get("usage"), whole.as_object_mut()) {
-            fields.insert("usage".to_owned(), usage.clone());
+        if let Some(usage) = usage_of(answers) {
+            whole["usage"] = usage;
         }
-        if let (Some(emulated), Some(fields)) = (answer.get("emulated"), whole.as_object_mut()) {
-            fields.insert("emulated".to_owned(), emulated.clone());
+        if let Some(emulated) = answers.first().and_then(|answer| answer.get("emulated")) {
+            whole["emulated"] = emulated.clone();
         }
         if self.streams() {
             ("text/event-stream", format!("data: {whole}\n\ndata: [DONE]\n\n"))
@@ -113,6 +136,18 @@ impl Forward {
             ("application/json", whole.to_string())
         }
     }
+}
+
+/// The tokens of all answers together.
+fn usage_of(answers: &[Value]) -> Option<Value> {
+    let mut all = Map::new();
+    for usage in answers.iter().filter_map(|answer| answer.get("usage")?.as_object()) {
+        for (name, count) in usage.iter().filter_map(|(name, count)| Some((name, count.as_u64()?))) {
+            let so_far = all.get(name).and_then(Value::as_u64).unwrap_or(0);
+            all.insert(name.clone(), (so_far + count).into());
+        }
+    }
+    (!all.is_empty()).then_some(Value::Object(all))
 }
 
 /// What messages, prompts and inputs say, as one text.
@@ -167,9 +202,9 @@ impl Relay {
         let _ = self.pieces.send(Piece::Data(piece.into())).await;
     }
 
-    /// The answer to a [call](Forward::as_call), in the form of the API.
-    pub async fn whole(&mut self, forward: &Forward, answer: &Value) {
-        let (content_type, body) = forward.shaped(answer);
+    /// The answers to [calls](Forward::as_calls), in the form of the API.
+    pub async fn whole(&mut self, forward: &Forward, answers: &[Value]) {
+        let (content_type, body) = forward.shaped(answers);
         self.head(200, content_type);
         self.piece(body).await;
     }

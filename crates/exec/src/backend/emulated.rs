@@ -3,12 +3,14 @@
 
 use super::company::Company;
 use super::managed::locked;
+use super::openai::Wants;
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
 use crate::clock::Clock;
 use gswarm_core::Span;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::{Value, json};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex};
 
 /// Servers that exist only in time.
@@ -33,6 +35,14 @@ impl Emulated {
     }
 }
 
+/// A vector of length one that is the same for the same text and means nothing.
+fn stand_in(text: &str) -> Vec<f64> {
+    let angle = |number: u64| (FxBuildHasher.hash_one((text, number)) >> 11) as f64;
+    let raw: Vec<f64> = (0..8).map(|number| angle(number).sin()).collect();
+    let length = raw.iter().map(|value| value * value).sum::<f64>().sqrt();
+    raw.iter().map(|value| value / length).collect()
+}
+
 #[async_trait::async_trait]
 impl Backend for Emulated {
     async fn load(&self, _replica: Replica, expected: Span) -> Result<(), BackendError> {
@@ -51,7 +61,15 @@ impl Backend for Emulated {
         } else {
             self.company(replica).share(call.estimate).await;
         }
-        Ok(json!({"emulated": true, "call": call.name}))
+        let mut answer = json!({"emulated": true, "call": call.name});
+        if Wants::of(call) == Wants::Embedding {
+            let prompt = call.prompt();
+            // Words stand for tokens.
+            let tokens = prompt.split_whitespace().count().max(1);
+            answer["embedding"] = json!(stand_in(&prompt));
+            answer["usage"] = json!({"prompt_tokens": tokens, "total_tokens": tokens});
+        }
+        Ok(answer)
     }
 
     async fn reset(&self) -> Result<(), BackendError> {

@@ -446,8 +446,11 @@ impl<A: Api + 'static> Backend for Managed<A> {
     ) -> Result<(), BackendError> {
         let handle = self.handle(replica).await?;
         let Some((http, name)) = self.api.passes_on(&handle) else {
-            let answer = self.call(replica, &forward.as_call()).await?;
-            relay.whole(forward, &answer).await;
+            let mut answers = Vec::new();
+            for call in forward.as_calls() {
+                answers.push(self.call(replica, &call).await?);
+            }
+            relay.whole(forward, &answers).await;
             return Ok(());
         };
         let result = self.watched(&handle, Box::pin(http.pass_on(forward, &name, relay))).await;

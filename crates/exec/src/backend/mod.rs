@@ -99,8 +99,11 @@ pub trait Backend: Send + Sync {
         forward: &Forward,
         relay: &mut Relay,
     ) -> Result<(), BackendError> {
-        let answer = self.call(replica, &forward.as_call()).await?;
-        relay.whole(forward, &answer).await;
+        let mut answers = Vec::new();
+        for call in forward.as_calls() {
+            answers.push(self.call(replica, &call).await?);
+        }
+        relay.whole(forward, &answers).await;
         Ok(())
     }
 

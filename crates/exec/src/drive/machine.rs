@@ -274,7 +274,7 @@ impl<'i, B: Book> Machine<'i, B> {
             }
             Message::Done { done, why } => {
                 if let Some(why) = &why {
-                    tracing::warn!("{done:?}: {why}");
+                    tracing::warn!("{}: {why}", self.told(&done));
                 }
                 self.keeper.done(done, &mut reports);
                 not_loaded = why;
@@ -321,6 +321,23 @@ impl<'i, B: Book> Machine<'i, B> {
         match kept {
             Ok(()) => Event::Finished(task).into(),
             Err(why) => Happening { event: Event::Failed(task), why: Some(why) },
+        }
+    }
+
+    /// What has ended, in words.
+    fn told(&self, done: &Done) -> String {
+        let view = self.engine.view();
+        let of = |replica: &Replica| {
+            let (first, last) = (replica.gpus.first.0, replica.gpus.first.0 + replica.gpus.count - 1);
+            let gpus = if first == last { format!("GPU {first}") } else { format!("GPUs {first}-{last}") };
+            format!("`{}` on {gpus}", view.instance().models[replica.model].name)
+        };
+        match done {
+            Done::Loaded(replica) => format!("{} was loaded", of(replica)),
+            Done::LoadFailed(replica) => format!("{} could not be loaded", of(replica)),
+            Done::Unloaded(replica) => format!("{} was taken off", of(replica)),
+            Done::UnloadFailed(replica) => format!("{} could not be taken off", of(replica)),
+            Done::Called(_, replica) => format!("{} was called", of(replica)),
         }
     }
 

@@ -84,6 +84,28 @@ async fn ask(client: &Client, forward: Forward) -> Result<(u16, String), String>
     }
 }
 
+/// Servers that know no API for several texts are called for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_text_of_a_request_has_its_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = begin(folder.path(), emulated, Limits::default());
+    let texts = |path, name: &str, kind: &str| {
+        let body = json!({"model": "writer", name: ["one", "two words", "one"]});
+        let body = body.as_object().unwrap().clone();
+        Forward { path, body, kind: Some(kind.to_owned()), estimate: Span(3_000_000) }
+    };
+    let answer = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+    let (status, text) = ask(&running.client, texts("/v1/embeddings", "input", "embedding")).await.unwrap();
+    let (list, vector) = (answer(text), |list: &Value, at: usize| list["data"][at]["embedding"].clone());
+    assert_eq!((status, list["data"].as_array().unwrap().len(), &list["data"][2]["index"]), (200, 3, &json!(2)));
+    assert_eq!(vector(&list, 0), vector(&list, 2));
+    assert_ne!(vector(&list, 0), vector(&list, 1));
+    assert_eq!(list["usage"], json!({"prompt_tokens": 4, "total_tokens": 4}));
+    let (_, text) = ask(&running.client, texts("/v1/completions", "prompt", "llm")).await.unwrap();
+    assert_eq!(answer(text)["choices"].as_array().unwrap().len(), 3);
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn workflows_and_calls_share_the_gpus_and_all_end() {
     let folder = tempfile::tempdir().unwrap();

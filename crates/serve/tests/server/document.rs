@@ -90,6 +90,7 @@ async fn every_route_is_described() {
         "post /standalone/estimate/{instance_id}",
         "delete /standalone/instance/{instance_id}",
         "get /v1/models",
+        "get /v1/models/{model}",
         "post /v1/completions",
         "post /v1/chat/completions",
         "post /v1/embeddings",
@@ -114,6 +115,9 @@ async fn answers_are_what_the_document_says() {
     server.serve("tiny-embedding", "cpu").await;
     for path in ["/", "/health", "/standalone/status", "/v1/models"] {
         check(&document, path, "get", &server.get(path).await);
+    }
+    for model in ["tiny-llm", "nobody"] {
+        check(&document, "/v1/models/{model}", "get", &server.get(&format!("/v1/models/{model}")).await);
     }
     let prompt = json!({"data": {"prompt": "x", "max_length": 3}});
     let posts: Vec<(&str, Value)> = vec![

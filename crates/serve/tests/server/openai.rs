@@ -29,6 +29,10 @@ async fn only_models_that_serve_are_listed() {
     server.serve("tiny-llm", "cpu").await;
     let list = server.get("/v1/models").await.is(200);
     assert_eq!((&list["data"][0]["id"], list["data"].as_array().unwrap().len()), (&json!("tiny-llm"), 1));
+    assert_eq!(server.get("/v1/models/tiny-llm").await.is(200), list["data"][0]);
+    for nobody in ["/v1/models/other", "/v1/models/a%2Fb", "/v1/models/%ff"] {
+        assert_eq!(server.get(nobody).await.is(404)["error"]["code"], "model_not_found", "{nobody}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

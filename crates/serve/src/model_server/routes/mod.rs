@@ -37,6 +37,7 @@ fn routes() -> OpenApiRouter<ModelServer> {
         .routes(routes!(estimate::by_model))
         .routes(routes!(estimate::by_instance))
         .routes(routes!(openai::models))
+        .routes(routes!(openai::model))
         .routes(routes!(openai::completions))
         .routes(routes!(openai::chat))
         .routes(routes!(openai::embeddings))

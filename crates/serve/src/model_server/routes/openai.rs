@@ -12,7 +12,8 @@ use crate::openai::{
     Usage, Vector,
 };
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use gswarm_infer::{GenerateRequest, Message, Prompt};
 use jiff::Timestamp;
@@ -28,6 +29,29 @@ const MAX_ANSWERS: usize = 128;
 /// The models that are serving
 #[utoipa::path(get, path = "/v1/models", tag = "openai", responses((status = 200, body = ModelList)))]
 pub(super) async fn models(State(server): State<ModelServer>) -> Json<ModelList> {
+    Json(ModelList { object: "list".to_string(), data: cards(&server).into_values().collect() })
+}
+
+/// One of them
+#[utoipa::path(get, path = "/v1/models/{model}", tag = "openai", params(("model" = String, Path)),
+    responses((status = 200, body = ModelCard), (status = 404, body = OpenAiError)))]
+pub(super) async fn model(
+    State(server): State<ModelServer>,
+    model: Result<Path<String>, PathRejection>,
+) -> Result<Json<ModelCard>, OpenAiFault> {
+    // A name that is no text is nobody's.
+    let model = model.map_or_else(|_| String::new(), |Path(model)| model);
+    let card = cards(&server).remove(&model);
+    card.map(Json).ok_or_else(|| {
+        Fault::not_found(
+            "model_not_found",
+            format!("no instance serves `{model}`: GET /v1/models lists those that do"),
+        )
+        .into()
+    })
+}
+
+fn cards(server: &ModelServer) -> BTreeMap<String, ModelCard> {
     let mut cards: BTreeMap<String, ModelCard> = BTreeMap::new();
     for instance in server.registry().instances() {
         cards.entry(instance.model.clone()).or_insert_with(|| ModelCard {
@@ -38,7 +62,7 @@ pub(super) async fn models(State(server): State<ModelServer>) -> Json<ModelList>
             emulated: instance.is_emulated().then_some(true),
         });
     }
-    Json(ModelList { object: "list".to_string(), data: cards.into_values().collect() })
+    cards
 }
 
 /// Continue texts
