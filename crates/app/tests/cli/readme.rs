@@ -1,20 +1,41 @@
 use crate::support::{Place, inputs, root};
+use std::path::Path;
+use std::process::Command;
 
-/// The commands of the `sh` blocks of a page, in order.
-fn commands(page: &str) -> Vec<String> {
+/// The `sh` blocks of a page, in order.
+fn blocks(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(page)).unwrap();
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("gswarm ")).map(str::to_string).collect()
+    blocks.map(str::to_string).collect()
 }
 
+/// As written, in a shell, with `gswarm` on the path; only the port may be taken, and is another.
 #[test]
 fn the_commands_of_the_readme_work_in_their_order() {
-    let (place, lines) = (Place::new(), commands("README.md"));
-    assert!(lines.len() >= 4, "{lines:?}");
+    let (place, blocks) = (Place::new(), blocks("README.md"));
+    assert!(blocks.len() >= 3, "{blocks:?}");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     // The commands are written for the folder of the repository.
-    std::os::unix::fs::symlink(root().join("examples"), place.path("examples")).unwrap();
-    for line in lines {
-        place.run(&line).code(0);
+    let copied =
+        Command::new("cp").arg("-r").arg(root().join("examples")).arg(place.path("examples")).status();
+    assert!(copied.unwrap().success());
+    let servers = place.path("examples/live/servers.yaml");
+    std::fs::write(&servers, std::fs::read_to_string(&servers).unwrap().replace("8000", &port)).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_gswarm")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    for block in blocks {
+        // Whatever becomes of the block, what it left running ends with it.
+        let script = format!(
+            "set -eu; trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{}",
+            block.replace("8000", &port)
+        );
+        let done = Command::new("bash")
+            .args(["-c", &script])
+            .env("PATH", &path)
+            .current_dir(place.path(""))
+            .output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{block}\n{}", String::from_utf8_lossy(&done.stderr));
     }
     // What it promises of the live runs is seen in their logs.
     let switches = |policy: &str| {
@@ -23,8 +44,13 @@ fn the_commands_of_the_readme_work_in_their_order() {
         log["summary"]["model_switches"].as_u64().unwrap()
     };
     assert!(switches("planned") * 5 < switches("baseline"));
-    let results = place.read("live-planned/planned_results.jsonl");
-    assert!(results.lines().count() == 24 && results.contains("\"text\""), "real text came back");
+    for folder in ["live-planned", "live-killed", "live-served"] {
+        let results = place.read(&format!("{folder}/planned_results.jsonl"));
+        assert!(
+            results.lines().count() == 24 && results.contains("\"text\""),
+            "real text came back: {folder}"
+        );
+    }
 }
 
 /// The page shows what commands print (`$ gswarm ...` and the text below it), after those of its first block. What has

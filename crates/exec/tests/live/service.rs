@@ -97,7 +97,10 @@ async fn each_text_of_a_request_has_its_answer() {
     let answer = |text: String| serde_json::from_str::<Value>(&text).unwrap();
     let (status, text) = ask(&running.client, texts("/v1/embeddings", "input", "embedding")).await.unwrap();
     let (list, vector) = (answer(text), |list: &Value, at: usize| list["data"][at]["embedding"].clone());
-    assert_eq!((status, list["data"].as_array().unwrap().len(), &list["data"][2]["index"]), (200, 3, &json!(2)));
+    assert_eq!(
+        (status, list["data"].as_array().unwrap().len(), &list["data"][2]["index"]),
+        (200, 3, &json!(2))
+    );
     assert_eq!(vector(&list, 0), vector(&list, 2));
     assert_ne!(vector(&list, 0), vector(&list, 1));
     assert_eq!(list["usage"], json!({"prompt_tokens": 4, "total_tokens": 4}));
