@@ -1,7 +1,7 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, check_tasks, completions, explain, generate, model_server, models, pipeline, plan,
+    bound, check, check_tasks, compare, completions, explain, generate, model_server, models, pipeline, plan,
     policies, profile, resume, run, sample, schedule_tasks, serve, size, train,
 };
 use anstream::ColorChoice;
@@ -21,6 +21,7 @@ Examples:
   gswarm plan --gpus 8 --budget 10s --config work/config.yaml --requests work/requests.yaml
   gswarm check baseline_execution_log.json --config work/config.yaml --requests work/requests.yaml
   gswarm explain baseline_execution_log.json --idle --config work/config.yaml --requests work/requests.yaml
+  gswarm compare --gpus 4,8,16 --config work/config.yaml --requests work/requests.yaml --out comparison
   gswarm size --target makespan=2h --config work/config.yaml --requests work/requests.yaml
   gswarm policies                              what there is to choose from
 
@@ -60,6 +61,8 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Say why a run went as it did: a node's wait, a request's time, a GPU's idle time
     Explain(Box<explain::ExplainArgs>),
+    /// Run policies side by side, over numbers of GPUs, modes and seeds, and compare them
+    Compare(Box<compare::CompareArgs>),
     /// Find the fewest GPUs that keep a makespan or a latency
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
@@ -125,6 +128,13 @@ pub struct ClusterArgs {
     /// Number of GPUs
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     pub gpus: Option<u32>,
+    #[command(flatten)]
+    pub machines: MachineArgs,
+}
+
+/// The cluster but for how many GPUs it has.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MachineArgs {
     /// GPUs of one server: a model that fits into a server never spans two
     #[arg(long, alias = "gpus_per_server", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     pub gpus_per_server: Option<u32>,
@@ -148,8 +158,15 @@ pub struct ClusterArgs {
 impl ClusterArgs {
     /// What the file says, with the flags that were given put over it.
     pub fn over(&self, file: &ClusterSpec) -> ClusterSpec {
+        ClusterSpec { gpus: self.gpus.or(file.gpus), ..self.machines.over(file) }
+    }
+}
+
+impl MachineArgs {
+    /// What the file says, with the flags that were given put over it.
+    pub fn over(&self, file: &ClusterSpec) -> ClusterSpec {
         ClusterSpec {
-            gpus: self.gpus.or(file.gpus),
+            gpus: file.gpus,
             gpus_per_server: self.gpus_per_server.or(file.gpus_per_server),
             gpu_memory_gb: self.gpu_memory_gb.or(file.gpu_memory_gb),
             pcie_gb_per_s: self.pcie_gb_per_s.or(file.pcie_gb_per_s),
@@ -231,7 +248,7 @@ mod tests {
             "4",
         ];
         let Some(Command::Run(run)) = Cli::parse_from(line).command else { panic!("not a run") };
-        assert_eq!(run.cluster.gpus_per_server, Some(4));
+        assert_eq!(run.cluster.machines.gpus_per_server, Some(4));
     }
 
     #[test]

@@ -70,6 +70,11 @@ impl Failure {
         self
     }
 
+    /// What is wrong, without the hint.
+    pub fn message(&self) -> &str {
+        self.message.trim_end()
+    }
+
     /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {

@@ -7,6 +7,7 @@ pub mod belief;
 pub mod bound;
 pub mod check;
 pub mod cluster;
+pub mod compare;
 pub mod cost;
 pub mod engine;
 pub mod explain;

@@ -3,6 +3,7 @@
 mod csv;
 mod faults;
 mod parquet;
+mod write;
 
 pub use faults::Faults;
 pub(crate) use faults::nearest;

@@ -3,6 +3,7 @@
 pub mod bound;
 pub mod check;
 pub mod check_tasks;
+pub mod compare;
 pub mod completions;
 pub mod explain;
 pub mod generate;
@@ -38,6 +39,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Bound(args)) => bound::bound(&args),
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Explain(args)) => explain::explain(&args),
+        Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Train(args)) => train::train(&args),

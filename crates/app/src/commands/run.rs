@@ -269,7 +269,7 @@ pub fn unused_flags(given: &[&str], policy: PolicyKind, user: PolicyKind) -> Fai
 fn notes(args: &RunArgs, configured: Option<Residency>) -> Vec<String> {
     let mut notes = Vec::new();
     let policy = args.policy();
-    if args.cluster.residency.or(configured) == Some(Residency::Single)
+    if args.cluster.machines.residency.or(configured) == Some(Residency::Single)
         && policy.residency(Residency::Single) != Residency::Single
     {
         notes.push(format!(

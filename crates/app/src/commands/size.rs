@@ -1,6 +1,6 @@
 //! `gswarm size`: the fewest GPUs that meet a target.
 
-use crate::args::{ClusterArgs, InputArgs};
+use crate::args::{InputArgs, MachineArgs};
 use crate::commands::generate::duration;
 use crate::commands::policies;
 use crate::commands::run::{policy_parser, unused_flags};
@@ -62,11 +62,8 @@ pub struct SizeArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(
-        flatten,
-        next_help_heading = "Cluster (each wins over the configuration's `cluster`; --gpus is not used)"
-    )]
-    cluster: ClusterArgs,
+    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    machines: MachineArgs,
 }
 
 /// Searches, and says what was found.
@@ -82,7 +79,7 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
         return Err(unused_flags(&["--rounds"], policy, PolicyKind::Planned));
     }
     let scenario = job::load(&args.input, mode, args.json, !args.json)?;
-    let spec = ClusterSpec { gpus: Some(args.max_gpus), ..args.cluster.over(&scenario.cluster) };
+    let spec = ClusterSpec { gpus: Some(args.max_gpus), ..args.machines.over(&scenario.cluster) };
     let cluster = checked_cluster(&scenario, &spec)?;
     let params =
         PolicyParams { seed: args.seed, rounds: args.rounds.unwrap_or(ROUNDS), ..PolicyParams::default() };

@@ -14,6 +14,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// How far a run is.
 pub struct Bar {
     label: String,
+    what: &'static str,
     shown: bool,
     since: Instant,
     last: Instant,
@@ -21,10 +22,15 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar that is `wanted`, where there is a terminal to show it on.
+    /// A bar of nodes that is `wanted`, where there is a terminal to show it on.
     pub fn new(label: &str, wanted: bool) -> Bar {
+        Bar::of(label, "nodes", wanted)
+    }
+
+    /// The same of something else.
+    pub fn of(label: &str, what: &'static str, wanted: bool) -> Bar {
         let (shown, now) = (wanted && stderr().is_terminal(), Instant::now());
-        Bar { label: label.to_string(), shown, since: now, last: now, bar: None }
+        Bar { label: label.to_string(), what, shown, since: now, last: now, bar: None }
     }
 
     /// `done` of `total`.
@@ -38,9 +44,9 @@ impl Bar {
         let label = &self.label;
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-            if let Ok(style) =
-                ProgressStyle::with_template("{prefix} [{bar:24}] {human_pos}/{human_len} nodes, {msg}")
-            {
+            let template =
+                format!("{{prefix}} [{{bar:24}}] {{human_pos}}/{{human_len}} {}, {{msg}}", self.what);
+            if let Ok(style) = ProgressStyle::with_template(&template) {
                 bar.set_style(style.progress_chars("=> "));
             }
             bar.with_prefix(label.clone())

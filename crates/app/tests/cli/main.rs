@@ -2,6 +2,7 @@
 
 mod beliefs;
 mod check;
+mod compare;
 mod examples;
 mod explain;
 mod front;

@@ -1,0 +1,201 @@
+//! `gswarm compare`: policies side by side, over numbers of GPUs, modes and seeds.
+
+mod rows;
+mod sweep;
+
+use crate::args::MachineArgs;
+use crate::failure::{Code, Failure};
+use crate::output::{self, count, files, table};
+use clap::Args;
+use gswarm_core::compare::{FIGURES, Line, Row, fill_in_speedups, lines, same_table};
+use gswarm_core::input::MAX_GPUS;
+use gswarm_core::instance::Mode;
+use gswarm_core::policy::PolicyKind;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm compare --gpus 4,8,16,32 --config config.yaml --requests requests.yaml --out comparison
+  gswarm compare --policies baseline,planned,adaptive --mode both --gpus 8 --seeds 1..5 \\
+      --config config.yaml --requests requests.yaml
+  gswarm compare --gpus 8,16 --batching on,off --config a/config.yaml --requests a/requests.yaml \\
+      --config b/config.yaml --requests b/requests.yaml
+
+Writes rows.jsonl as runs end, then comparison.csv and comparison.parquet, one row a run, into --out. Every log is checked.
+The same command again goes on where it was interrupted; with more GPUs, policies or seeds, it only runs what is new.";
+
+/// Arguments of `gswarm compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CompareArgs {
+    /// System configuration, JSON or YAML; may be given several times, each with --requests
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Vec<PathBuf>,
+    /// Requests of the configuration at the same place, JSON or YAML
+    #[arg(long, value_name = "FILE", required = true)]
+    requests: Vec<PathBuf>,
+    /// Numbers of GPUs
+    #[arg(long, value_name = "N,...", required = true, value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
+    gpus: Vec<u32>,
+    /// Policies, or all of them; see `gswarm policies`
+    #[arg(long, value_name = "NAME,...", default_value = "all", value_delimiter = ',', value_parser = policies)]
+    policies: Vec<Policies>,
+    /// When requests arrive: all at the start (offline), at their timestamps (online), or first the one and then the other
+    #[arg(long, value_name = "MODE", default_value = "offline", value_parser = ["offline", "online", "both"])]
+    mode: String,
+    /// Seeds, as in 1..5 or 1,2,3
+    #[arg(long, value_name = "FIRST..LAST", default_value = "0", value_parser = seeds)]
+    seeds: Seeds,
+    /// Whether models batch as the configuration says, or not at all
+    #[arg(long, value_name = "on,off", default_value = "on", value_delimiter = ',', value_parser = ["on", "off"])]
+    batching: Vec<String>,
+    /// `planned`: rounds of search
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    rounds: u64,
+    /// Folder of the comparison
+    #[arg(long, short, value_name = "DIR", default_value = "comparison")]
+    out: PathBuf,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    machines: MachineArgs,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Policies {
+    All,
+    One(PolicyKind),
+}
+
+/// Numbers, each once.
+#[derive(Clone, Debug)]
+struct Seeds(Vec<u64>);
+
+impl CompareArgs {
+    fn kinds(&self) -> Vec<PolicyKind> {
+        let wanted = |kind: &PolicyKind| {
+            self.policies.iter().any(|one| match one {
+                Policies::All => true,
+                Policies::One(one) => one == kind,
+            })
+        };
+        PolicyKind::ALL.iter().copied().filter(wanted).collect()
+    }
+
+    fn modes(&self) -> &'static [Mode] {
+        match self.mode.as_str() {
+            "offline" => &[Mode::Offline],
+            "online" => &[Mode::Online],
+            _ => &[Mode::Offline, Mode::Online],
+        }
+    }
+}
+
+/// Runs what has not been run yet, and compares.
+pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    if args.config.len() != args.requests.len() {
+        let (configs, requests) = (args.config.len(), args.requests.len());
+        return Err(Failure::input(format!(
+            "{configs} --config and {requests} --requests do not make pairs"
+        ))
+        .hint("give each --config the --requests that go with it, in the same order"));
+    }
+    let is_interrupted = files::interrupted_once();
+    let sweep = sweep::Sweep::new(args)?;
+    let mut rows = rows::Rows::open(&args.out, &sweep.fingerprint)?;
+    let wanted = sweep.keys();
+    let missing: Vec<_> = wanted.iter().filter(|key| !rows.has(key)).cloned().collect();
+    let kept = wanted.len() - missing.len();
+    if kept > 0 && !args.quiet {
+        output::note(&format!(
+            "{} of an earlier start of this comparison are kept",
+            count(kept as u64, "run")
+        ));
+    }
+    sweep.run(&missing, &mut rows, !args.quiet, &is_interrupted)?;
+    if is_interrupted() {
+        return Err(Failure::new(Code::Interrupted, "interrupted")
+            .hint("what has been run is kept: the same command goes on from there"));
+    }
+    let mut found: Vec<Row> = rows.of(&wanted);
+    fill_in_speedups(&mut found);
+    let paths = rows::write(&args.out, &found)?;
+    if args.quiet {
+        return Ok(());
+    }
+    let lines = lines(&found);
+    for of_one_table in lines.chunk_by(|one, other| same_table(one.first, other.first)) {
+        output::line(&rendered(of_one_table))?;
+    }
+    let runs = count(found.iter().filter(|row| row.infeasible.is_none()).count() as u64, "run");
+    let left_out = found.iter().filter(|row| row.infeasible.is_some()).count();
+    let left_out =
+        if left_out == 0 { String::new() } else { format!("; {left_out} cannot be run on so few GPUs") };
+    output::line(&format!(
+        "{runs}, every log checked{left_out}. * is the best of its column for that number of GPUs."
+    ))?;
+    output::line(&format!("Written: {paths}"))
+}
+
+/// One table: a problem on several numbers of GPUs.
+fn rendered(lines: &[Line<'_>]) -> String {
+    let Some(Row { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
+        return String::new();
+    };
+    let batching = if *batching { "" } else { ", without batching" };
+    let title = output::heading(&format!("{input}, {mode}{batching}"));
+    let mut header = vec!["GPUs", "policy"];
+    header.extend(FIGURES.iter().map(|figure| figure.name));
+    let cells = lines.iter().map(|line| {
+        let mut cells = vec![line.first.gpus.to_string(), line.first.policy.clone()];
+        if line.first.infeasible.is_some() {
+            cells.push("cannot run".to_owned());
+        }
+        cells.extend(FIGURES.iter().zip(&line.means).zip(&line.best).skip(cells.len() - 2).map(
+            |((figure, mean), best)| match mean {
+                None => String::new(),
+                Some(mean) => {
+                    let (factor, digits) = figure.shown;
+                    format!("{}{}", table::grouped(mean * factor, digits), if *best { "*" } else { " " })
+                }
+            },
+        ));
+        cells
+    });
+    format!("{title}\n{}", table::table(&header, 2, cells))
+}
+
+fn policies(text: &str) -> Result<Policies, String> {
+    if text == "all" {
+        return Ok(Policies::All);
+    }
+    let found = PolicyKind::ALL.iter().find(|kind| kind.name() == text);
+    let names: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+    let message = || format!("there is no such policy; there are all, {}", names.join(", "));
+    found.map(|&kind| Policies::One(kind)).ok_or_else(message)
+}
+
+fn seeds(text: &str) -> Result<Seeds, String> {
+    let usage =
+        || format!("give them as in 1..5 or 1,2,3, ten thousand at most; `{text}` is not of that form");
+    let number = |text: &str| text.trim().trim_start_matches('=').parse::<u64>().map_err(|_| usage());
+    let seeds: Vec<u64> = match text.split_once("..") {
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first || last - first >= 10_000 {
+                return Err(usage());
+            }
+            (first..=last).collect()
+        }
+        None => text.split(',').map(number).collect::<Result<_, _>>()?,
+    };
+    let mut once = Vec::new();
+    seeds.into_iter().for_each(|seed| {
+        if !once.contains(&seed) {
+            once.push(seed);
+        }
+    });
+    Ok(Seeds(once))
+}

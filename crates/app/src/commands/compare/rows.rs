@@ -1,0 +1,113 @@
+//! The rows of a comparison, kept as they come, so that it can go on where it was interrupted.
+
+use crate::failure::Failure;
+use crate::output::files;
+use gswarm_core::compare::{Key, Row};
+use gswarm_learn::{Column, Table, Values};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "rows.jsonl";
+
+/// What has been run so far.
+pub struct Rows {
+    path: PathBuf,
+    file: File,
+    known: BTreeMap<Key, Row>,
+}
+
+impl Rows {
+    /// Those of an earlier start in this folder, and the file that further ones go to.
+    pub fn open(folder: &Path, fingerprint: &str) -> Result<Rows, Failure> {
+        let path = folder.join(FILE);
+        let mut known = BTreeMap::new();
+        if path.exists() {
+            let bytes = files::read(&path)?;
+            // A line that is not whole is what an interruption left.
+            let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+            for row in lines.filter_map(|line| serde_json::from_slice::<Row>(line).ok()) {
+                if row.fingerprint != fingerprint {
+                    let message = format!("{} is of other inputs or another cluster", path.display());
+                    return Err(Failure::input(message).hint("give --out another folder, or remove this one"));
+                }
+                known.insert(row.key(), row);
+            }
+        }
+        let text: String = known.values().map(line).collect();
+        let mut batch = files::Batch::new(folder)?;
+        batch.add(FILE, |out| out.write_all(text.as_bytes()))?;
+        batch.commit()?;
+        let file = OpenOptions::new().append(true).open(&path);
+        let file = file.map_err(|error| Failure::file("write to", &path, &error))?;
+        Ok(Rows { path, file, known })
+    }
+
+    /// Whether a run has been made.
+    pub fn has(&self, key: &Key) -> bool {
+        self.known.contains_key(key)
+    }
+
+    /// Keeps a row, on disk too.
+    pub fn keep(&mut self, row: Row) -> Result<(), Failure> {
+        let written = self.file.write_all(line(&row).as_bytes()).and_then(|()| self.file.flush());
+        written.map_err(|error| Failure::file("write to", &self.path, &error))?;
+        self.known.insert(row.key(), row);
+        Ok(())
+    }
+
+    /// The rows of these runs, in their order.
+    pub fn of(&self, keys: &[Key]) -> Vec<Row> {
+        keys.iter().filter_map(|key| self.known.get(key)).cloned().collect()
+    }
+}
+
+fn line(row: &Row) -> String {
+    // A flat structure of texts and numbers can always be written.
+    serde_json::to_string(row).map_or_else(|_| String::new(), |text| text + "\n")
+}
+
+/// Writes the rows as CSV and Parquet; says where.
+pub fn write(folder: &Path, rows: &[Row]) -> Result<String, Failure> {
+    let table = table(rows);
+    let mut batch = files::Batch::new(folder)?;
+    batch.add("comparison.csv", |out| table.write_csv(out))?;
+    let mut parquet = Vec::new();
+    table.write_parquet(&mut parquet).map_err(|error| Failure::file("write", folder, &error))?;
+    batch.add("comparison.parquet", |out| out.write_all(&parquet))?;
+    let mut paths = vec![folder.join(FILE)];
+    paths.extend(batch.commit()?);
+    Ok(paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))
+}
+
+/// The rows as columns, by the names that they have in JSON.
+fn table(rows: &[Row]) -> Table {
+    let objects: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
+    // In JSON objects names are in alphabetical order; people look for what a row is about first.
+    let first = ["input", "mode", "batching", "gpus", "policy", "seed", "infeasible"];
+    let mut names: Vec<String> = first.iter().map(|&name| name.to_owned()).collect();
+    let all = objects.first().and_then(Value::as_object).into_iter().flat_map(|object| object.keys());
+    names.extend(all.filter(|name| !first.contains(&name.as_str())).cloned());
+    let columns = names.into_iter().map(|name| {
+        let cells: Vec<&Value> = objects.iter().map(|object| &object[&name]).collect();
+        let is_text = cells.iter().any(|cell| cell.is_string() || cell.is_boolean()) || name == "infeasible";
+        let values = if is_text {
+            let texts: Vec<String> = cells.iter().map(|cell| text(cell)).collect();
+            texts.iter().map(String::as_str).collect()
+        } else {
+            Values::Numbers(cells.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect())
+        };
+        Column { name, values }
+    });
+    Table::new("comparison", columns.collect())
+}
+
+fn text(cell: &Value) -> String {
+    match cell {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,94 @@
+use crate::support::{Place, inputs};
+use gswarm_core::compare::Row;
+use gswarm_learn::Table;
+
+fn rows(place: &Place, folder: &str) -> Vec<Row> {
+    let text = place.read(&format!("{folder}/rows.jsonl"));
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+#[test]
+fn every_run_is_a_row_and_says_what_the_run_by_itself_says() {
+    let place = Place::with_work("simple", 20);
+    let line = format!(
+        "compare --policies baseline,offline,planned --gpus 4,8 --mode both --seeds 1..2 {}",
+        inputs("work")
+    );
+    let told = place.run(&line).code(0).out;
+    let rows = rows(&place, "comparison");
+    // `planned` and `offline` plan batches.
+    assert_eq!(rows.len(), 2 * 2 * (3 + 1), "{told}");
+    for row in rows.iter().filter(|row| row.seed == 1) {
+        let run = format!(
+            "run --policy {} --gpus {} --mode {} --seed 1 --json {}",
+            row.policy,
+            row.gpus,
+            row.mode,
+            inputs("work")
+        );
+        let metrics: serde_json::Value = serde_json::from_str(&place.run(&run).code(0).out).unwrap();
+        // `planned` searches longer when it is alone.
+        if row.policy != "planned" {
+            assert_eq!(metrics["makespan_seconds"].as_f64(), row.makespan_seconds, "{}", row.policy);
+            assert_eq!(metrics["model_switches"].as_u64(), row.model_switches);
+        }
+        assert!(row.makespan_seconds >= row.lower_bound_seconds && row.failed_requests == Some(0));
+    }
+    for name in ["comparison.csv", "comparison.parquet"] {
+        let table = Table::read_file(&place.path("comparison").join(name)).unwrap();
+        assert_eq!((table.rows(), table.columns()[0].name.as_str()), (rows.len(), "input"), "{name}");
+        assert!(table.column("speedup_over_baseline").is_some(), "{name}");
+    }
+    let best = told.lines().find(|line| line.contains("planned") && line.contains("| 4 ")).unwrap();
+    assert!(
+        best.split('|').nth(3).unwrap().trim().ends_with('*'),
+        "planned is never worse than the others: {best}"
+    );
+    assert!(told.contains("work, offline") && told.contains("work, online"), "{told}");
+}
+
+#[test]
+fn an_interrupted_comparison_goes_on_and_another_is_kept_apart() {
+    let place = Place::with_work("simple", 20);
+    let line =
+        |gpus: &str| format!("compare --policies baseline,lru --gpus {gpus} --quiet {}", inputs("work"));
+    place.run(&line("4,8")).code(0);
+    let whole = place.read("comparison/rows.jsonl");
+    // As an interruption leaves it: a row less, and half of another.
+    let kept: Vec<&str> = whole.lines().take(2).collect();
+    let half = &whole.lines().nth(2).unwrap()[..40];
+    place.write("comparison/rows.jsonl", &format!("{}\n{half}", kept.join("\n")));
+    place.run(&line("4,8")).code(0);
+    let again = rows(&place, "comparison");
+    assert_eq!(again.len(), 4);
+    let is_kept = |line: &&str| place.read("comparison/rows.jsonl").contains(*line);
+    assert!(kept.iter().all(is_kept), "what has been run is not run again: its times are the same");
+    // More of the same is added to it.
+    place.run(&line("4,8,16")).code(0);
+    assert_eq!(rows(&place, "comparison").len(), 6);
+    place
+        .run(&format!("{} --gpu-memory-gb 96", line("4")))
+        .code(2)
+        .says("is of other inputs or another cluster");
+}
+
+#[test]
+fn what_cannot_be_run_is_said_and_the_rest_is_compared() {
+    let place = Place::with_work("complex", 10);
+    let told = place.run(&format!("compare --policies baseline --gpus 1,32 {}", inputs("work"))).code(0).out;
+    assert!(told.contains("cannot run") && told.contains("1 cannot be run on so few GPUs"), "{told}");
+    let rows = rows(&place, "comparison");
+    assert!(
+        rows.iter().any(|row| row.infeasible.is_some())
+            && rows.iter().any(|row| row.makespan_seconds.is_some())
+    );
+    place.run("compare --gpus 4 --config a --config b --requests c").code(2).says("do not make pairs");
+    place.run("compare --gpus 4 --policies best --config a --requests c").code(2).says("there are all, ");
+    place
+        .run("compare --gpus 4 --config a --requests b --config c --requests d")
+        .code(2)
+        .says("cannot read a")
+        .says("cannot read d");
+}

@@ -1,0 +1,325 @@
+//! Many runs side by side: what each came to, one row a run, and who did best at what.
+
+use crate::log_file::Summary;
+use crate::report::Metrics;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which run it is: the same problem under the same policy has the same key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// What people call the two input files.
+    pub input: String,
+    /// `offline` or `online`.
+    pub mode: String,
+    /// Whether models batch as the configuration says, or not at all.
+    pub batching: bool,
+    /// Number of GPUs.
+    pub gpus: u32,
+    /// Who chose.
+    pub policy: String,
+    /// For every random choice.
+    pub seed: u64,
+}
+
+/// A run and what it came to. Flat, so that it is a line of JSON and a row of a table alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// What people call the two input files.
+    pub input: String,
+    /// What the inputs and everything else that a run depends on come to, as a fingerprint.
+    pub fingerprint: String,
+    /// `offline` or `online`.
+    pub mode: String,
+    /// Whether models batch as the configuration says, or not at all.
+    pub batching: bool,
+    /// Number of GPUs.
+    pub gpus: u32,
+    /// Who chose.
+    pub policy: String,
+    /// For every random choice.
+    pub seed: u64,
+    /// Why there was no run, where there was none.
+    pub infeasible: Option<String>,
+    /// What it came to, where it was run.
+    pub makespan_seconds: Option<f64>,
+    /// No valid schedule is shorter.
+    pub lower_bound_seconds: Option<f64>,
+    /// How far the makespan lies above it, in percent of it.
+    pub gap_percent: Option<f64>,
+    /// Makespan of `baseline` on the same problem, with the same seed, over this one.
+    pub speedup_over_baseline: Option<f64>,
+    /// Loads that replaced another model.
+    pub model_switches: Option<u64>,
+    /// Loads that replaced none.
+    pub cold_loads: Option<u64>,
+    /// Share of all GPU time that went into loads.
+    pub switch_overhead: Option<f64>,
+    /// Of request latency.
+    pub latency_mean_seconds: Option<f64>,
+    /// Of request latency.
+    pub latency_p50_seconds: Option<f64>,
+    /// Of request latency.
+    pub latency_p99_seconds: Option<f64>,
+    /// Mean over the GPUs.
+    pub utilisation: Option<f64>,
+    /// Busiest minus idlest GPU, in percentage points.
+    pub utilisation_spread_points: Option<f64>,
+    /// Requests that stayed on one server / requests.
+    pub server_efficiency: Option<f64>,
+    /// Requests that completed.
+    pub completed_requests: Option<u64>,
+    /// Requests that did not.
+    pub failed_requests: Option<u64>,
+    /// What making the policy ready took, planning included.
+    pub planning_seconds: Option<f64>,
+    /// What the whole run took: planning, simulation and the check of its log.
+    pub run_seconds: Option<f64>,
+}
+
+impl Row {
+    /// A run that could not be made.
+    #[must_use]
+    pub fn infeasible(key: &Key, fingerprint: &str, why: String) -> Row {
+        let Key { input, mode, batching, gpus, policy, seed } = key.clone();
+        Row {
+            input,
+            fingerprint: fingerprint.to_owned(),
+            mode,
+            batching,
+            gpus,
+            policy,
+            seed,
+            infeasible: Some(why),
+            makespan_seconds: None,
+            lower_bound_seconds: None,
+            gap_percent: None,
+            speedup_over_baseline: None,
+            model_switches: None,
+            cold_loads: None,
+            switch_overhead: None,
+            latency_mean_seconds: None,
+            latency_p50_seconds: None,
+            latency_p99_seconds: None,
+            utilisation: None,
+            utilisation_spread_points: None,
+            server_efficiency: None,
+            completed_requests: None,
+            failed_requests: None,
+            planning_seconds: None,
+            run_seconds: None,
+        }
+    }
+
+    /// A run whose log has passed the check. `seconds` are those of planning and of the whole.
+    #[must_use]
+    pub fn of(key: &Key, fingerprint: &str, metrics: &Metrics, summary: &Summary, seconds: [f64; 2]) -> Row {
+        Row {
+            infeasible: None,
+            makespan_seconds: Some(metrics.makespan.seconds()),
+            lower_bound_seconds: summary.lower_bound.map(|bound| bound.seconds()),
+            gap_percent: summary.gap_percent(),
+            model_switches: Some(metrics.model_switches),
+            cold_loads: Some(metrics.cold_loads),
+            switch_overhead: Some(metrics.switch_overhead),
+            latency_mean_seconds: Some(metrics.request_latency.mean),
+            latency_p50_seconds: Some(metrics.request_latency.median),
+            latency_p99_seconds: Some(metrics.request_latency.p99),
+            utilisation: Some(metrics.utilisation.mean),
+            utilisation_spread_points: Some(metrics.utilisation.spread_points),
+            server_efficiency: Some(metrics.servers.server_efficiency),
+            completed_requests: Some(metrics.completed_requests),
+            failed_requests: Some(metrics.failed_requests),
+            planning_seconds: Some(seconds[0]),
+            run_seconds: Some(seconds[1]),
+            ..Row::infeasible(key, fingerprint, String::new())
+        }
+    }
+
+    /// Which run it is.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key {
+            input: self.input.clone(),
+            mode: self.mode.clone(),
+            batching: self.batching,
+            gpus: self.gpus,
+            policy: self.policy.clone(),
+            seed: self.seed,
+        }
+    }
+}
+
+/// Fills in how many times faster than `baseline` each run is, where that was run too.
+pub fn fill_in_speedups(rows: &mut [Row]) {
+    let problem = |row: &Row| Key { policy: String::new(), ..row.key() };
+    let is_baseline = |row: &&Row| row.policy == "baseline";
+    let baselines: BTreeMap<Key, f64> = rows
+        .iter()
+        .filter(is_baseline)
+        .filter_map(|row| Some((problem(row), row.makespan_seconds?)))
+        .collect();
+    for row in rows {
+        let baseline = baselines.get(&problem(row)).copied();
+        let speedup = baseline.zip(row.makespan_seconds).filter(|&(_, makespan)| makespan > 0.0);
+        row.speedup_over_baseline = speedup.map(|(baseline, makespan)| baseline / makespan);
+    }
+}
+
+/// A figure by which runs are compared.
+#[derive(Clone, Copy)]
+pub struct Figure {
+    /// Its heading.
+    pub name: &'static str,
+    /// Where it is in a row.
+    pub get: fn(&Row) -> Option<f64>,
+    /// What is better.
+    pub better: Better,
+    /// What it is multiplied by to be shown, and with how many digits after the point.
+    pub shown: (f64, usize),
+}
+
+/// What is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Less of it.
+    Less,
+    /// More of it.
+    More,
+}
+
+/// The figures of a comparison, in the order in which people look at them.
+pub const FIGURES: [Figure; 11] = [
+    figure("makespan s", |row| row.makespan_seconds, Better::Less, (1.0, 1)),
+    figure("speedup", |row| row.speedup_over_baseline, Better::More, (1.0, 2)),
+    figure("gap %", |row| row.gap_percent, Better::Less, (1.0, 2)),
+    figure("switches", |row| row.model_switches.map(|count| count as f64), Better::Less, (1.0, 0)),
+    figure("overhead %", |row| row.switch_overhead, Better::Less, (100.0, 2)),
+    figure("P50 s", |row| row.latency_p50_seconds, Better::Less, (1.0, 1)),
+    figure("P99 s", |row| row.latency_p99_seconds, Better::Less, (1.0, 1)),
+    figure("util %", |row| row.utilisation, Better::More, (100.0, 1)),
+    figure("spread", |row| row.utilisation_spread_points, Better::Less, (1.0, 1)),
+    figure("servers %", |row| row.server_efficiency, Better::More, (100.0, 1)),
+    figure("plan ms", |row| row.planning_seconds, Better::Less, (1e3, 1)),
+];
+
+const fn figure(
+    name: &'static str,
+    get: fn(&Row) -> Option<f64>,
+    better: Better,
+    shown: (f64, usize),
+) -> Figure {
+    Figure { name, get, better, shown }
+}
+
+/// The runs of one policy on one problem, over all seeds.
+pub struct Line<'r> {
+    /// One of them, for what they have in common.
+    pub first: &'r Row,
+    /// The mean of each of [`FIGURES`], where all of them have it.
+    pub means: [Option<f64>; FIGURES.len()],
+    /// Whether no other policy does better at it on the same problem.
+    pub best: [bool; FIGURES.len()],
+}
+
+/// A line for each policy on each problem, in the order of the rows; `same` says which lines are about the same problem.
+#[must_use]
+pub fn lines(rows: &[Row]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    let mut seeds: BTreeMap<Key, Vec<&Row>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for row in rows {
+        let of_all_seeds = Key { seed: 0, ..row.key() };
+        let group = seeds.entry(of_all_seeds.clone()).or_default();
+        if group.is_empty() {
+            order.push(of_all_seeds);
+        }
+        group.push(row);
+    }
+    for group in order.iter().filter_map(|key| seeds.get(key)) {
+        let Some(&first) = group.first() else { continue };
+        let means = FIGURES.map(|figure| {
+            let values: Option<Vec<f64>> = group.iter().map(|row| (figure.get)(row)).collect();
+            values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
+        });
+        lines.push(Line { first, means, best: [false; FIGURES.len()] });
+    }
+    for at in 0..lines.len() {
+        for (number, figure) in FIGURES.iter().enumerate() {
+            let rivals = lines.iter().filter(|line| same_problem(line.first, lines[at].first));
+            let rivals = rivals.filter_map(|line| line.means[number]);
+            let best = match figure.better {
+                Better::Less => rivals.min_by(f64::total_cmp),
+                Better::More => rivals.max_by(f64::total_cmp),
+            };
+            lines[at].best[number] = best.is_some() && best == lines[at].means[number];
+        }
+    }
+    lines
+}
+
+/// Whether two runs are of the same problem.
+#[must_use]
+pub fn same_problem(one: &Row, other: &Row) -> bool {
+    same_table(one, other) && one.gpus == other.gpus
+}
+
+/// Whether two runs differ at most in their GPUs, policy and seed: those stand in one table.
+#[must_use]
+pub fn same_table(one: &Row, other: &Row) -> bool {
+    (&one.input, &one.mode, one.batching) == (&other.input, &other.mode, other.batching)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(policy: &str, gpus: u32, seed: u64, makespan: f64, switches: u64) -> Row {
+        let key = Key {
+            input: "one".to_owned(),
+            mode: "offline".to_owned(),
+            batching: true,
+            gpus,
+            policy: policy.to_owned(),
+            seed,
+        };
+        Row {
+            infeasible: None,
+            makespan_seconds: Some(makespan),
+            model_switches: Some(switches),
+            ..Row::infeasible(&key, "f", String::new())
+        }
+    }
+
+    #[test]
+    fn speedups_are_over_the_baseline_of_the_same_problem() {
+        let mut rows = vec![
+            row("baseline", 4, 0, 100.0, 9),
+            row("planned", 4, 0, 40.0, 1),
+            row("baseline", 8, 0, 60.0, 9),
+            row("planned", 8, 0, 30.0, 3),
+            row("planned", 8, 1, 30.0, 3),
+        ];
+        fill_in_speedups(&mut rows);
+        let speedups: Vec<_> = rows.iter().map(|row| row.speedup_over_baseline).collect();
+        assert_eq!(speedups, [Some(1.0), Some(2.5), Some(1.0), Some(2.0), None]);
+    }
+
+    #[test]
+    fn seeds_are_averaged_and_the_best_is_marked_for_each_number_of_gpus() {
+        let rows = [
+            row("baseline", 4, 1, 100.0, 2),
+            row("baseline", 4, 2, 110.0, 2),
+            row("planned", 4, 1, 50.0, 4),
+            row("planned", 4, 2, 60.0, 6),
+            row("planned", 8, 1, 90.0, 7),
+        ];
+        let lines = lines(&rows);
+        assert_eq!(lines.len(), 3);
+        assert_eq!((lines[0].means[0], lines[1].means[0]), (Some(105.0), Some(55.0)));
+        assert_eq!(lines.iter().map(|line| line.best[0]).collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!(lines.iter().map(|line| line.best[3]).collect::<Vec<_>>(), [true, false, true]);
+        assert!(lines.iter().all(|line| !line.best[5]), "nobody is best at what nobody has");
+    }
+}
