@@ -1,6 +1,9 @@
-//! How policies fare on streams: `cargo run --release -p gswarm-core --example streams [published|gentd26|speed]...`.
+//! How policies fare on streams: `cargo run --release -p gswarm-core --example streams [published|gentd26|speed]...`;
+//! `... streams rows FIRST LAST POLICY...` gives the figures of generated streams of the seeds from FIRST to before LAST, comma-separated.
 
+mod generated;
 mod gentd26;
+mod rows;
 mod speed;
 
 use gswarm_core::check::check_log;
@@ -51,6 +54,9 @@ fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
     if chosen == ["speed"] {
         return speed::decisions();
+    }
+    if chosen.first().is_some_and(|one| one == "rows") {
+        return rows::print(&chosen[1..]);
     }
     let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
     println!(
