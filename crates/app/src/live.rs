@@ -128,6 +128,9 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
         JournalError::Empty => {
             failure.hint("make the run again as before: nothing was done, and nothing is lost")
         }
+        JournalError::Damaged(_) | JournalError::Sqlite(_) => failure.hint(
+            "is the disk full, or was the file changed by something else? A copy of it from before can be resumed; without one, begin anew in another folder",
+        ),
         _ => failure,
     }
 }

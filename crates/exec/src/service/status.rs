@@ -17,10 +17,14 @@ pub struct Standing<'s> {
 }
 
 impl Standing<'_> {
-    /// Whether requests are taken on and some backend answers.
+    /// Why nothing can be done for requests at the moment, where that is so.
     #[must_use]
-    pub fn is_ready(&self) -> bool {
-        !self.stopping && self.machine.abandoned_since().is_none()
+    pub fn not_ready(&self) -> Option<&'static str> {
+        match self.machine.abandoned_since() {
+            _ if self.stopping => Some("the service is stopping"),
+            Some(_) => Some("no backend answers; GET /v1/cluster says since when"),
+            None => None,
+        }
     }
 
     /// Requests that have not ended.

@@ -82,11 +82,9 @@ pub(super) async fn health() -> Json<Value> {
 /// Whether requests are taken on and some backend answers.
 #[utoipa::path(get, path = "/ready", responses((status = 200, body = Object), (status = 503)))]
 pub(super) async fn ready(State(front): State<Shared>) -> Response {
-    match front.client.ask(|standing| standing.is_ready()).await {
-        Some(true) => Json(json!({"status": "ready"})).into_response(),
-        Some(false) => {
-            Fault::unavailable("not_ready", "no backend answers, or the service is stopping").openai()
-        }
+    match front.client.ask(|standing| standing.not_ready()).await {
+        Some(None) => Json(json!({"status": "ready"})).into_response(),
+        Some(Some(why)) => Fault::unavailable("not_ready", why).openai(),
         None => stopping(),
     }
 }
