@@ -1,7 +1,7 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, check_tasks, completions, explain, generate, model_server, models, pipeline, plan,
+    bound, check, check_tasks, completions, explain, generate, import, model_server, models, pipeline, plan,
     policies, profile, resume, run, sample, schedule_tasks, serve, size, train,
 };
 use anstream::ColorChoice;
@@ -64,6 +64,8 @@ pub enum Command {
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
+    /// Turn workflows, traces and logs of other programs into a configuration and requests
+    Import(Box<import::ImportArgs>),
     /// Learn run times from a table or from execution logs, with intervals
     Train(Box<train::TrainArgs>),
     /// Profile, generate, train, schedule and evaluate tasks, into one folder

@@ -19,7 +19,11 @@ pub fn plain(edges: impl IntoIterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
 
 /// The nodes that are kept, and the edges between them by their new numbers: a node comes after another where a way leads
 /// from one to the other that only passes nodes that go. There must be no cycle.
-pub fn contract(nodes: usize, edges: &[(u32, u32)], keep: &dyn Fn(usize) -> bool) -> (Vec<usize>, Vec<(u32, u32)>) {
+pub fn contract(
+    nodes: usize,
+    edges: &[(u32, u32)],
+    keep: &dyn Fn(usize) -> bool,
+) -> (Vec<usize>, Vec<(u32, u32)>) {
     let mut after: Vec<Vec<u32>> = vec![Vec::new(); nodes];
     for &(from, to) in edges {
         after[from as usize].push(to);
@@ -47,7 +51,12 @@ pub fn contract(nodes: usize, edges: &[(u32, u32)], keep: &dyn Fn(usize) -> bool
 }
 
 /// Reports cycles, each with its nodes; `true` where there are none.
-pub fn acyclic(file: &mut File<'_>, names: &dyn Fn(usize) -> (String, u32), count: usize, edges: &[(u32, u32)]) -> bool {
+pub fn acyclic(
+    file: &mut File<'_>,
+    names: &dyn Fn(usize) -> (String, u32),
+    count: usize,
+    edges: &[(u32, u32)],
+) -> bool {
     let found = cycles(count, edges);
     for cycle in &found {
         let listed: Vec<String> =

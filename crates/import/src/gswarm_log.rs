@@ -24,7 +24,8 @@ struct Request<'l> {
 
 pub fn read(files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
     if files.len() > 1 {
-        let message = format_args!("one log is imported at a time: two may give the same request other times");
+        let message =
+            format_args!("one log is imported at a time: two may give the same request other times");
         files[1].faults.add(Code::Inexpressible, 0, &Path::root(), message);
     }
     let Some(file) = files.first_mut() else { return };
@@ -116,7 +117,8 @@ fn with_configuration<'l>(
     draft.scenario = Scenario { requests: Vec::new(), ..known.clone() };
     draft.notes.say("Models and workflows are those of --workflow");
     for (id, request) in requests {
-        let Some(workflow) = known.workflows.iter().position(|workflow| workflow.id == request.workflow) else {
+        let Some(workflow) = known.workflows.iter().position(|workflow| workflow.id == request.workflow)
+        else {
             let message = format_args!("the configuration has no workflow `{}`", Shown(request.workflow));
             file.faults.add(Code::UnknownWorkflow, 0, &Path::root(), message);
             continue;
@@ -134,7 +136,9 @@ fn with_configuration<'l>(
             }
         }
         if times.iter().any(Option::is_none) {
-            draft.notes.say_of("Requests of which nodes did not run, which take their models' usual times", id);
+            draft
+                .notes
+                .say_of("Requests of which nodes did not run, which take their models' usual times", id);
         }
         let request = plain_request(id.to_owned(), arrival(request), WorkflowId::from(workflow), times);
         draft.scenario.requests.push(request);

@@ -59,9 +59,9 @@ fn billions(name: &str) -> Option<f64> {
     let parts = lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
     let found = parts.filter_map(|part| {
         let number = part.strip_suffix('b')?;
-        let (times, number) = number.split_once('x').map_or((1.0, number), |(times, number)| {
-            (times.parse().unwrap_or(f64::NAN), number)
-        });
+        let (times, number) = number
+            .split_once('x')
+            .map_or((1.0, number), |(times, number)| (times.parse().unwrap_or(f64::NAN), number));
         let billions: f64 = number.parse().ok()?;
         Some(times * billions).filter(|value| (0.05..=2_000.0).contains(value))
     });

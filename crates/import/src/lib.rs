@@ -107,7 +107,11 @@ pub fn import(kind: Kind, files: &[Source<'_>], options: &Options) -> Result<Imp
     }
     if found.iter().all(|finding| finding.severity == Severity::Warning) && draft.scenario.requests.is_empty()
     {
-        found.push(whole(files.first().map_or("", |file| file.name), Code::Nothing, "there is nothing to import"));
+        found.push(whole(
+            files.first().map_or("", |file| file.name),
+            Code::Nothing,
+            "there is nothing to import",
+        ));
     }
     if found.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(found);

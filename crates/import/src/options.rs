@@ -107,7 +107,11 @@ pub fn sizes(source: Source<'_>) -> Result<Vec<(String, f64)>, Vec<Diagnostic>> 
     }
     let mut diagnostics = Vec::new();
     let is_good = !file.faults.has_errors();
-    file.faults.locate(source.name, gswarm_core::input::document::without_mark(source.bytes), &mut diagnostics);
+    file.faults.locate(
+        source.name,
+        gswarm_core::input::document::without_mark(source.bytes),
+        &mut diagnostics,
+    );
     if is_good { Ok(found) } else { Err(diagnostics) }
 }
 

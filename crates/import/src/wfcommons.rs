@@ -5,7 +5,9 @@ use crate::graph::{MAX_LINKS, acyclic, plain};
 use crate::guess::rounded;
 use crate::options::{given, report_strangers};
 use crate::{File, Options};
-use gswarm_core::input::document::{Document, Item, Kind, Path, Shown, not_negative, quantity, text, wrong_type};
+use gswarm_core::input::document::{
+    Document, Item, Kind, Path, Shown, not_negative, quantity, text, wrong_type,
+};
 use gswarm_core::input::{Code, MAX_GB, ModelSpec};
 use gswarm_core::time::MAX_SECONDS;
 use rustc_hash::FxHashMap;
@@ -52,7 +54,12 @@ pub fn read(file: &mut File<'_>, options: &Options, draft: &mut Draft) {
         _ => (workflow.get("tasks"), None),
     };
     let Some(listed) = listed.filter(|item| item.kind() == Kind::Seq && item.count() > 0) else {
-        file.faults.add(Code::Missing, workflow.at(), &path, format_args!("the workflow has no list of tasks"));
+        file.faults.add(
+            Code::Missing,
+            workflow.at(),
+            &path,
+            format_args!("the workflow has no list of tasks"),
+        );
         return;
     };
     let mut tasks = tasks(file, listed, version == "1.4");
@@ -90,7 +97,8 @@ fn tasks<'t>(file: &mut File<'_>, listed: Item<'t>, with_times: bool) -> Vec<Tas
             wrong_type(item, &path, "a mapping", &mut file.faults);
             continue;
         }
-        let name = item.get("name").and_then(|name| text(name, &path.key("name", name.at()), &mut file.faults));
+        let name =
+            item.get("name").and_then(|name| text(name, &path.key("name", name.at()), &mut file.faults));
         let id = item.get("id").and_then(|id| text(id, &path.key("id", id.at()), &mut file.faults));
         let Some(id) = id.or(name).filter(|id| !id.is_empty()) else {
             file.faults.add(Code::Missing, item.at(), &path, format_args!("the task has no `id`"));
@@ -206,7 +214,9 @@ fn make(name: &str, tasks: &[Task<'_>], edges: Vec<(u32, u32)>, options: &Option
     let notes = &mut draft.notes;
     notes.say("A task is a node on one GPU; the program that it runs is its model, loaded in 1 ms");
     if sizes.values().any(|&gb| gb == 0.0) {
-        notes.say(format!("Programs of which no task says how much memory it used are taken to need {USUAL_GB} GB"));
+        notes.say(format!(
+            "Programs of which no task says how much memory it used are taken to need {USUAL_GB} GB"
+        ));
     }
     if tasks.iter().any(|task| task.cores > 1.0) {
         notes.say("Cores of tasks play no part; files and machines neither");
@@ -223,7 +233,9 @@ fn make(name: &str, tasks: &[Task<'_>], edges: Vec<(u32, u32)>, options: &Option
         .zip(ids)
         .map(|(task, id)| {
             let model = draft.model(&task.program, |_| ModelSpec {
-                memory_gb: rounded(Some(sizes[task.program.as_str()]).filter(|&gb| gb > 0.0).unwrap_or(USUAL_GB)),
+                memory_gb: rounded(
+                    Some(sizes[task.program.as_str()]).filter(|&gb| gb > 0.0).unwrap_or(USUAL_GB),
+                ),
                 gpus_required: 1,
                 load_time_seconds: 0.001,
                 ..ModelSpec::default()

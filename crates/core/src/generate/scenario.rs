@@ -141,11 +141,7 @@ impl<'s> WorkflowOut<'s> {
         WorkflowOut {
             name: &workflow.name,
             nodes: workflow.nodes.iter().map(node).collect(),
-            edges: workflow
-                .edges
-                .iter()
-                .map(|&(from, to)| EdgeOut { from: id(from), to: id(to) })
-                .collect(),
+            edges: workflow.edges.iter().map(|&(from, to)| EdgeOut { from: id(from), to: id(to) }).collect(),
         }
     }
 }

@@ -17,7 +17,8 @@ pub fn read(file: &mut File<'_>, prompt: Item<'_>) -> Vec<Node> {
         super::too_many(file);
         return Vec::new();
     }
-    let numbers: FxHashMap<&str, usize> = prompt.entries().enumerate().map(|(at, (key, _))| (key.text(), at)).collect();
+    let numbers: FxHashMap<&str, usize> =
+        prompt.entries().enumerate().map(|(at, (key, _))| (key.text(), at)).collect();
     let root = Path::root();
     let mut nodes = Vec::new();
     for (key, item) in prompt.entries() {
@@ -41,7 +42,9 @@ pub fn read(file: &mut File<'_>, prompt: Item<'_>) -> Vec<Node> {
         if let Some(wrong) = inputs.filter(|inputs| inputs.kind() != Kind::Map) {
             wrong_type(wrong, &path.key("inputs", wrong.at()), "a mapping", &mut file.faults);
         }
-        for (name, value) in inputs.into_iter().filter(|inputs| inputs.kind() == Kind::Map).flat_map(Item::entries) {
+        for (name, value) in
+            inputs.into_iter().filter(|inputs| inputs.kind() == Kind::Map).flat_map(Item::entries)
+        {
             let path = path.key(name.text(), name.at());
             match link(value) {
                 Some((from, slot)) => match numbers.get(from) {

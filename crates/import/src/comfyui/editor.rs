@@ -55,7 +55,12 @@ impl<'t> Reader<'_, '_, 't> {
     fn graph(&mut self, graph: Item<'t>, prefix: &str, ends: Option<Ends>) {
         let root = Path::root();
         let Some(list) = graph.get("nodes").filter(|nodes| nodes.kind() == Kind::Seq) else {
-            self.faults().add(Code::Missing, graph.at(), &root, format_args!("a graph without a list of `nodes`"));
+            self.faults().add(
+                Code::Missing,
+                graph.at(),
+                &root,
+                format_args!("a graph without a list of `nodes`"),
+            );
             return;
         };
         // Each node by its number: where links to it end and where links from it start.
@@ -110,7 +115,9 @@ impl<'t> Reader<'_, '_, 't> {
             return None;
         }
         let mut text = |name: &str| {
-            let found = item.get(name).filter(|found| matches!(found.scalar(), Some(Scalar::Text | Scalar::Number(_))));
+            let found = item
+                .get(name)
+                .filter(|found| matches!(found.scalar(), Some(Scalar::Text | Scalar::Number(_))));
             if found.is_none_or(|found| found.text().is_empty()) {
                 let message = format_args!("the node has no `{name}`");
                 self.file.faults.add(Code::Missing, item.at(), path, message);
@@ -123,7 +130,13 @@ impl<'t> Reader<'_, '_, 't> {
     }
 
     /// Writes a subgraph out, between an entry and an exit that pass links on slot by slot.
-    fn subgraph(&mut self, id: &'t str, subgraph: Item<'t>, instance: Item<'t>, full_id: &str) -> Option<Ends> {
+    fn subgraph(
+        &mut self,
+        id: &'t str,
+        subgraph: Item<'t>,
+        instance: Item<'t>,
+        full_id: &str,
+    ) -> Option<Ends> {
         if self.open.contains(&id) {
             let name = subgraph.get("name").map_or(id, Item::text);
             let message = format_args!("the subgraph `{}` contains itself", Shown(name));
@@ -155,7 +168,8 @@ impl<'t> Reader<'_, '_, 't> {
             });
             self.nodes.len() - 1
         };
-        let ends = Ends { entry: hub(subgraph.get("inputs"), "in"), exit: hub(subgraph.get("outputs"), "out") };
+        let ends =
+            Ends { entry: hub(subgraph.get("inputs"), "in"), exit: hub(subgraph.get("outputs"), "out") };
         self.open.push(id);
         let inside = self.nodes.len();
         self.graph(subgraph, &format!("{full_id}:"), Some(ends));
@@ -167,7 +181,9 @@ impl<'t> Reader<'_, '_, 't> {
     }
 
     fn node(&mut self, item: Item<'t>, id: String, class: &str, path: &Path<'_>) -> Node {
-        let list = |name: &str| item.get(name).into_iter().filter(|list| list.kind() == Kind::Seq).flat_map(Item::items);
+        let list = |name: &str| {
+            item.get(name).into_iter().filter(|list| list.kind() == Kind::Seq).flat_map(Item::items)
+        };
         let said = |slot: Item<'t>, name: &str| slot.get(name).map(|found| found.text().to_owned());
         let inputs = list("inputs").map(|slot| Input {
             name: said(slot, "name").unwrap_or_default(),
@@ -274,7 +290,12 @@ fn mode(item: Item<'_>) -> Mode {
 }
 
 /// Settings: a list in the order of the class, or, of some nodes, a mapping by name.
-fn widgets(item: Item<'_>, class: &str, path: &Path<'_>, faults: &mut Faults) -> Vec<(Option<String>, Value)> {
+fn widgets(
+    item: Item<'_>,
+    class: &str,
+    path: &Path<'_>,
+    faults: &mut Faults,
+) -> Vec<(Option<String>, Value)> {
     let Some(values) = item.get("widgets_values") else { return Vec::new() };
     let names = widget_names(class);
     match values.kind() {

@@ -22,7 +22,9 @@ impl<'n> Flow<'n> {
     pub fn new(nodes: &'n [Node]) -> Flow<'n> {
         let sources: Vec<Vec<Option<(usize, usize)>>> = nodes
             .iter()
-            .map(|node| node.inputs.iter().map(|input| input.from.and_then(|from| source(nodes, from))).collect())
+            .map(|node| {
+                node.inputs.iter().map(|input| input.from.and_then(|from| source(nodes, from))).collect()
+            })
             .collect();
         let mut fed = vec![Vec::new(); nodes.len()];
         let stays: Vec<bool> = nodes.iter().map(|node| node.mode == Mode::Active && !passes(node)).collect();
@@ -103,7 +105,8 @@ impl<'n> Flow<'n> {
     pub fn report_unfed(&self, file: &mut File<'_>) {
         const RUNNERS: [&str; 5] = ["KSampler", "SamplerCustom", "CLIPTextEncode", "VAEDecode", "VAEEncode"];
         for (at, node) in self.nodes.iter().enumerate().filter(|&(at, _)| self.needed[at]) {
-            let runs = RUNNERS.iter().any(|class| node.class.starts_with(class)) && node.class != "KSamplerSelect";
+            let runs =
+                RUNNERS.iter().any(|class| node.class.starts_with(class)) && node.class != "KSamplerSelect";
             if runs && self.model_inputs(at).is_empty() {
                 let message = format_args!("no model leads to `{}`", node.shown());
                 let hint = Some("join it with a loader, or mute it".to_owned());

@@ -42,7 +42,8 @@ pub fn read(file: &mut File<'_>, options: &Options, draft: &mut Draft) {
 
 /// Reports that a workflow has too many nodes.
 fn too_many(file: &mut File<'_>) {
-    let message = format_args!("the workflow has more than {MAX_NODES} nodes, once its subgraphs are written out");
+    let message =
+        format_args!("the workflow has more than {MAX_NODES} nodes, once its subgraphs are written out");
     file.faults.add(Code::Expands, 0, &Path::root(), message);
 }
 
@@ -81,7 +82,8 @@ fn make(file: &mut File<'_>, root: Item<'_>, nodes: &[Node], options: &Options, 
             let model = models::model(run, options, draft);
             let gb = draft.scenario.models[model.index()].memory_gb;
             let (usual, config) = times::of(&flow, node, run, gb, &mut draft.notes);
-            let seconds = given(&options.times, &[&nodes[node].id, &nodes[node].class]).copied().unwrap_or(usual);
+            let seconds =
+                given(&options.times, &[&nodes[node].id, &nodes[node].class]).copied().unwrap_or(usual);
             Some(DraftNode { id, model, seconds, config })
         })
         .collect();

@@ -2,9 +2,9 @@
 
 use super::flow::Flow;
 use super::nodes::Node;
+use crate::Options;
 use crate::draft::Draft;
 use crate::guess::{self, From};
-use crate::Options;
 use gswarm_core::ModelId;
 use gswarm_core::input::ModelSpec;
 
@@ -94,14 +94,16 @@ pub struct Run {
 
 /// Follows an input back to its loader.
 pub fn trace(flow: &Flow<'_>, node: usize, input: usize, part: Part, others: bool) -> Run {
-    let mut run = Run { part, files: Vec::new(), adapters: Vec::new(), others, shown: flow.nodes[node].shown() };
+    let mut run =
+        Run { part, files: Vec::new(), adapters: Vec::new(), others, shown: flow.nodes[node].shown() };
     let mut at = flow.source(node, input);
     // No cycle was found before; the limit is for safety's sake.
     for _ in 0..flow.nodes.len() {
         let Some((from, _)) = at else { break };
         let loader = &flow.nodes[from];
         let inputs = flow.model_inputs(from);
-        let next = inputs.iter().find(|(_, kind)| *kind == part).or(inputs.iter().find(|(_, kind)| kind.is_run()));
+        let next =
+            inputs.iter().find(|(_, kind)| *kind == part).or(inputs.iter().find(|(_, kind)| kind.is_run()));
         match next {
             Some(&(input, _)) => {
                 run.adapters.extend(loader.files().into_iter().map(str::to_owned));
@@ -119,7 +121,8 @@ pub fn trace(flow: &Flow<'_>, node: usize, input: usize, part: Part, others: boo
 }
 
 fn files(loader: &Node) -> Vec<(String, Option<String>)> {
-    let folder = |file: &str| loader.folders.iter().find(|(name, _)| name == file).map(|(_, folder)| folder.clone());
+    let folder =
+        |file: &str| loader.folders.iter().find(|(name, _)| name == file).map(|(_, folder)| folder.clone());
     let found: Vec<_> = loader.files().iter().map(|&file| (file.to_owned(), folder(file))).collect();
     if found.is_empty() { vec![(loader.class.clone(), None)] } else { found }
 }
@@ -127,7 +130,9 @@ fn files(loader: &Node) -> Vec<(String, Option<String>)> {
 /// The model in the draft: the files of its loader together, with what is put over them.
 pub fn model(run: &Run, options: &Options, draft: &mut Draft) -> ModelId {
     if run.others {
-        draft.notes.say_of("Nodes that use several models are counted with the first of them", run.shown.as_str());
+        draft
+            .notes
+            .say_of("Nodes that use several models are counted with the first of them", run.shown.as_str());
     }
     let base = run.files.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>().join(" + ");
     let base = if base.is_empty() { "unknown model".to_owned() } else { base };

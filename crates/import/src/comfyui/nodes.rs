@@ -78,7 +78,9 @@ impl Node {
 /// Whether a setting is the name of a file with weights.
 pub fn is_model_file(text: &str) -> bool {
     const ENDS: [&str; 8] = [".safetensors", ".ckpt", ".pt", ".pth", ".bin", ".gguf", ".sft", ".onnx"];
-    !text.contains('\n') && text.len() < 300 && ENDS.iter().any(|end| text.to_ascii_lowercase().ends_with(end))
+    !text.contains('\n')
+        && text.len() < 300
+        && ENDS.iter().any(|end| text.to_ascii_lowercase().ends_with(end))
 }
 
 /// The settings of a class in the order in which the editor saves them. Seeds are followed by what becomes of them.
@@ -101,13 +103,19 @@ pub fn widget_names(class: &str) -> &'static [&'static str] {
         "LTXVScheduler" | "AlignYourStepsScheduler" | "KarrasScheduler" => &["steps"],
         "Flux2Scheduler" => &["steps", "width", "height"],
         "ManualSigmas" => &["sigmas"],
-        "EmptyLatentImage" | "EmptySD3LatentImage" | "EmptyFlux2LatentImage" => &["width", "height", "batch_size"],
+        "EmptyLatentImage" | "EmptySD3LatentImage" | "EmptyFlux2LatentImage" => {
+            &["width", "height", "batch_size"]
+        }
         "EmptyHunyuanLatentVideo" | "EmptyLTXVLatentVideo" | "EmptyMochiLatentVideo" | "WanImageToVideo" => {
             &["width", "height", "length", "batch_size"]
         }
         "SVD_img2vid_Conditioning" => &["width", "height", "length"],
         "EmptyAceStep1.5LatentAudio" | "EmptyLatentAudio" => &["seconds", "batch_size"],
-        "PrimitiveInt" | "PrimitiveFloat" | "PrimitiveBoolean" | "PrimitiveString" | "PrimitiveStringMultiline"
+        "PrimitiveInt"
+        | "PrimitiveFloat"
+        | "PrimitiveBoolean"
+        | "PrimitiveString"
+        | "PrimitiveStringMultiline"
         | "PrimitiveNode" => &["value"],
         "ComfySwitchNode" => &["switch"],
         "TextGenerate" | "TextGenerateLTX2Prompt" => &["prompt", "max_length"],

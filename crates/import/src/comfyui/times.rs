@@ -66,9 +66,13 @@ pub fn of(flow: &Flow<'_>, node: usize, run: &Run, gb: f64, notes: &mut Notes) -
                         config.insert("length".to_owned(), Value::from(shape.frames));
                     }
                 }
-                None => notes.say_of("Samplers of which the size of the picture is not known, taken as 1024x1024", class),
+                None => notes.say_of(
+                    "Samplers of which the size of the picture is not known, taken as 1024x1024",
+                    class,
+                ),
             }
-            let denoise = flow.number(node, "denoise").filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(1.0);
+            let denoise =
+                flow.number(node, "denoise").filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(1.0);
             let weights = (gb / STEP_GB).clamp(0.1, 10.0);
             STEP * steps.max(1.0) * denoise * weights * shape.map_or(1.0, Shape::images)
         }
@@ -88,7 +92,8 @@ fn steps(flow: &Flow<'_>, node: usize) -> Option<f64> {
     if let Some(sigmas) = flow.value(schedule, "sigmas").and_then(Value::as_str) {
         return Some((sigmas.split(',').count() as f64 - 1.0).max(1.0));
     }
-    let denoise = flow.number(schedule, "denoise").filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(1.0);
+    let denoise =
+        flow.number(schedule, "denoise").filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(1.0);
     flow.number(schedule, "steps").map(|steps| (steps * denoise).round().max(1.0))
 }
 

@@ -7,11 +7,13 @@ use gswarm_core::input::document::{Item, Kind, Path, Shown, wrong_type};
 use rustc_hash::FxHashMap;
 
 /// Kinds of nodes that call a model.
-pub const CALLS: [&str; 5] = ["llm", "agent", "question-classifier", "parameter-extractor", "knowledge-retrieval"];
+pub const CALLS: [&str; 5] =
+    ["llm", "agent", "question-classifier", "parameter-extractor", "knowledge-retrieval"];
 /// Kinds that run what is inside them several times.
 pub const REPEATS: [&str; 2] = ["iteration", "loop"];
 /// Where an app starts.
-pub const STARTS: [&str; 5] = ["start", "datasource", "trigger-webhook", "trigger-schedule", "trigger-plugin"];
+pub const STARTS: [&str; 5] =
+    ["start", "datasource", "trigger-webhook", "trigger-schedule", "trigger-plugin"];
 /// Kinds that take no GPU time.
 const OTHERS: [&str; 18] = [
     "end",
@@ -75,8 +77,10 @@ impl<'t> AppNode<'t> {
         let listed = |name: &str, id: &str| {
             let list = self.data.get(name).into_iter().flat_map(Item::items);
             let id = id.to_owned();
-            list.filter_map(move |case| Some((case.get(&id)?.text(), case.get("name").map_or("", Item::text))))
-                .collect::<Vec<_>>()
+            list.filter_map(move |case| {
+                Some((case.get(&id)?.text(), case.get("name").map_or("", Item::text)))
+            })
+            .collect::<Vec<_>>()
         };
         match self.kind {
             "if-else" => {
@@ -130,7 +134,8 @@ pub fn read<'t>(file: &mut File<'_>, root: Item<'t>) -> Option<App<'t>> {
 
 /// A chat or completion app is one call.
 fn single<'t>(name: String, config: Item<'t>) -> App<'t> {
-    let node = AppNode { id: "call", title: "call", kind: "llm", at: config.at(), parent: None, data: config };
+    let node =
+        AppNode { id: "call", title: "call", kind: "llm", at: config.at(), parent: None, data: config };
     App { name, nodes: vec![node], edges: Vec::new(), only_model: config.get("model") }
 }
 
@@ -178,12 +183,19 @@ fn nodes<'t>(file: &mut File<'_>, listed: Item<'t>) -> (Vec<AppNode<'t>>, FxHash
                 nodes[at].parent = Some(parent);
             }
             Some(_) => {
-                let message = format_args!("node `{}` stands inside another in a way that cannot be written out", Shown(nodes[at].shown()));
+                let message = format_args!(
+                    "node `{}` stands inside another in a way that cannot be written out",
+                    Shown(nodes[at].shown())
+                );
                 let hint = "iterations and loops cannot stand inside one another".to_owned();
                 file.faults.add_hinted(Code::Inexpressible, place, &path, message, Some(hint));
             }
             None => {
-                let message = format_args!("node `{}` stands inside `{}`, which is not there", Shown(nodes[at].shown()), Shown(parent));
+                let message = format_args!(
+                    "node `{}` stands inside `{}`, which is not there",
+                    Shown(nodes[at].shown()),
+                    Shown(parent)
+                );
                 file.faults.add(Code::UnknownNode, place, &path, message);
             }
         }

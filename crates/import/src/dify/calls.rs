@@ -28,7 +28,9 @@ pub fn is_call(app: &App<'_>, node: usize, options: &Options) -> bool {
 /// The name of the model that a node calls.
 fn model_name<'t>(app: &App<'t>, node: usize) -> Option<&'t str> {
     let data = app.nodes[node].data;
-    let named = |model: Option<Item<'t>>| model.and_then(|model| model.get("name").or(model.get("model"))).map(Item::text);
+    let named = |model: Option<Item<'t>>| {
+        model.and_then(|model| model.get("name").or(model.get("model"))).map(Item::text)
+    };
     let name = match app.nodes[node].kind {
         "agent" => {
             let parameter = data.get("agent_parameters").and_then(|found| found.get("model")?.get("value"));

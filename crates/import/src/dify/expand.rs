@@ -31,8 +31,10 @@ pub fn report_uncounted(file: &mut File<'_>, app: &App<'_>, options: &Options) {
             continue;
         }
         if given(app, node, &options.counts).is_none() {
-            let most = own.data.get("loop_count").map_or(String::new(), |most| format!(", {} at most", most.text()));
-            let message = format_args!("{} `{}` ({}): how often does it run?", own.kind, Shown(own.shown()), own.id);
+            let most =
+                own.data.get("loop_count").map_or(String::new(), |most| format!(", {} at most", most.text()));
+            let message =
+                format_args!("{} `{}` ({}): how often does it run?", own.kind, Shown(own.shown()), own.id);
             let hint = format!("--count {}=N{most}", own.id);
             file.faults.add_hinted(Code::NeedsChoice, own.at, &Path::root(), message, Some(hint));
         }
@@ -56,7 +58,8 @@ pub fn expand(file: &mut File<'_>, app: &App<'_>, way: &Way, options: &Options) 
             repeat(&mut flat, app, way, node, rounds, (entry, exit));
         }
         if flat.nodes.len() > MAX_NODES {
-            let message = format_args!("the app has more than {MAX_NODES} nodes, once its iterations are written out");
+            let message =
+                format_args!("the app has more than {MAX_NODES} nodes, once its iterations are written out");
             file.faults.add(Code::Expands, own.at, &Path::root(), message);
             return None;
         }
@@ -79,8 +82,9 @@ fn taken(app: &App<'_>, way: &Way, from: usize, handle: &str) -> bool {
 
 /// The rounds of an iteration, each between a start and an end; one follows the other, or as many run at once as it says.
 fn repeat(flat: &mut Flat, app: &App<'_>, way: &Way, node: usize, rounds: u32, (entry, exit): (u32, u32)) {
-    let inside: Vec<usize> =
-        (0..app.nodes.len()).filter(|&child| app.nodes[child].parent == Some(node) && way.active[child]).collect();
+    let inside: Vec<usize> = (0..app.nodes.len())
+        .filter(|&child| app.nodes[child].parent == Some(node) && way.active[child])
+        .collect();
     let edges: Vec<(usize, usize)> = app
         .edges
         .iter()
@@ -90,7 +94,9 @@ fn repeat(flat: &mut Flat, app: &App<'_>, way: &Way, node: usize, rounds: u32, (
         .collect();
     let data = app.nodes[node].data;
     let at_once = match data.get("is_parallel").map(Item::text) {
-        Some("true") => data.get("parallel_nums").and_then(|many| many.text().parse().ok()).unwrap_or(10_usize).max(1),
+        Some("true") => {
+            data.get("parallel_nums").and_then(|many| many.text().parse().ok()).unwrap_or(10_usize).max(1)
+        }
         _ => 1,
     };
     flat.edges.push((entry, exit));
@@ -106,7 +112,8 @@ fn repeat(flat: &mut Flat, app: &App<'_>, way: &Way, node: usize, rounds: u32, (
         for &child in &inside {
             flat.add(Some(child), Some(round));
         }
-        let place = |child: usize| inside.iter().position(|&known| known == child).map(|at| first + at as u32);
+        let place =
+            |child: usize| inside.iter().position(|&known| known == child).map(|at| first + at as u32);
         for (at, &child) in inside.iter().enumerate() {
             let own = first + at as u32;
             if !edges.iter().any(|&(_, to)| to == child) {

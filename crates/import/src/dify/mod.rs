@@ -100,7 +100,13 @@ fn one(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut Draft)
 type Made = (Vec<DraftNode>, Vec<(u32, u32)>);
 
 /// The nodes that call a model on one way, and who waits for whom. `None` where it expands too far, which is reported.
-fn workflow(file: &mut File<'_>, app: &App<'_>, way: &Way, options: &Options, draft: &mut Draft) -> Option<Made> {
+fn workflow(
+    file: &mut File<'_>,
+    app: &App<'_>,
+    way: &Way,
+    options: &Options,
+    draft: &mut Draft,
+) -> Option<Made> {
     let flat = expand::expand(file, app, way, options)?;
     let is_call = |place: usize| flat.nodes[place].0.is_some_and(|node| calls::is_call(app, node, options));
     let (kept, edges) = contract(flat.nodes.len(), &flat.edges, &is_call);

@@ -58,7 +58,9 @@ pub fn ways(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut D
         let active = follow(app, &cases);
         match shares.keys().find(|node| active[**node] && !cases.contains_key(*node)) {
             Some(&node) => {
-                for (case, &share) in shares[&node].iter().enumerate().rev().filter(|(_, share)| **share > 0.0) {
+                for (case, &share) in
+                    shares[&node].iter().enumerate().rev().filter(|(_, share)| **share > 0.0)
+                {
                     let mut cases = cases.clone();
                     cases.insert(node, case);
                     open.push((cases, probability * share));
@@ -142,7 +144,8 @@ fn shares_of(
     if let Some(choice) = given(app, node, &options.choices) {
         let found = cases.iter().position(|(id, name)| id == choice || name == choice);
         if found.is_none() {
-            let message = format_args!("--choose: branch `{}` has no case `{}`", Shown(own.shown()), Shown(choice));
+            let message =
+                format_args!("--choose: branch `{}` has no case `{}`", Shown(own.shown()), Shown(choice));
             let hint = Some(format!("its cases are {listed}"));
             file.faults.add_hinted(Code::NoSuchPlace, own.at, &root, message, hint);
         }
@@ -158,14 +161,21 @@ fn shares_of(
         return None;
     };
     let sum: f64 = given.iter().sum();
-    let fits = given.len() == cases.len() && (sum - 1.0).abs() < 1e-6 || given.len() == cases.len() - 1 && sum <= 1.0 + 1e-9;
+    let fits = given.len() == cases.len() && (sum - 1.0).abs() < 1e-6
+        || given.len() == cases.len() - 1 && sum <= 1.0 + 1e-9;
     if !fits || given.iter().any(|share| !(0.0..=1.0).contains(share)) {
         let message = format_args!(
             "--branch: branch `{}` has {} cases; give the probability of each, adding up to 1, or of all but the last",
             Shown(own.shown()),
             cases.len()
         );
-        file.faults.add_hinted(Code::NoSuchPlace, own.at, &root, message, Some(format!("its cases are {listed}")));
+        file.faults.add_hinted(
+            Code::NoSuchPlace,
+            own.at,
+            &root,
+            message,
+            Some(format!("its cases are {listed}")),
+        );
         return None;
     }
     let mut shares = given.clone();

@@ -7,7 +7,8 @@ use gswarm_core::input::Code;
 
 pub(super) fn read(file: &mut File<'_>, trace: &mut Trace) {
     let Some(mut rows) = table::open(file) else { return };
-    let columns = ["Timestamp", "Model", "Request tokens", "Response tokens"].map(|name| rows.column(file, name));
+    let columns =
+        ["Timestamp", "Model", "Request tokens", "Response tokens"].map(|name| rows.column(file, name));
     let [Some(stamp), Some(model), Some(request), Some(response)] = columns else { return };
     while let Some(row) = rows.next(file) {
         let seconds = row.number(file, stamp, true, MAX_STAMP);

@@ -6,7 +6,9 @@ use crate::draft::{Draft, plain_request, span};
 use crate::{File, Options};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::document::{Faults, Path, without_mark};
-use gswarm_core::input::{ClusterSpec, Code, Diagnostic, ModelSpec, NodeSpec, Scenario, Source, WorkflowSpec};
+use gswarm_core::input::{
+    ClusterSpec, Code, Diagnostic, ModelSpec, NodeSpec, Scenario, Source, WorkflowSpec,
+};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{ModelId, WorkflowId};
 use rand::{RngExt, SeedableRng};
@@ -68,7 +70,8 @@ fn alone<T>(source: Source<'_>, read: impl FnOnce(&mut File<'_>) -> T) -> Result
 fn read_generations(file: &mut File<'_>, found: &mut (Vec<Generation>, usize)) {
     let Some(mut rows) = table::open(file) else { return };
     let names = ["gmt_create", "predict_status", "exec_time_seconds", "checkpoint_model_version_id"];
-    let [Some(created), Some(status), Some(seconds), Some(checkpoint)] = names.map(|name| rows.column(file, name))
+    let [Some(created), Some(status), Some(seconds), Some(checkpoint)] =
+        names.map(|name| rows.column(file, name))
     else {
         return;
     };
@@ -86,7 +89,11 @@ fn read_generations(file: &mut File<'_>, found: &mut (Vec<Generation>, usize)) {
         let took = row.number(file, seconds, false, MAX_SECONDS);
         if let (Some(at), Some(seconds)) = (at, took) {
             let config = options.iter().filter_map(|&(column, name)| {
-                row.cell(column?).parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| (name, value))
+                row.cell(column?)
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|value| value.is_finite())
+                    .map(|value| (name, value))
             });
             let config = config.collect();
             found.0.push(Generation { at, seconds, checkpoint: row.cell(checkpoint).to_owned(), config });
@@ -98,7 +105,8 @@ fn read_loads(file: &mut File<'_>, found: &mut Vec<f64>) {
     let Some(mut rows) = table::open(file) else { return };
     let Some(value) = rows.column(file, "value") else { return };
     while let Some(row) = rows.next(file) {
-        found.extend(row.number(file, value, false, MAX_SECONDS * 1e3).map(|milliseconds| milliseconds / 1e3));
+        found
+            .extend(row.number(file, value, false, MAX_SECONDS * 1e3).map(|milliseconds| milliseconds / 1e3));
     }
 }
 
@@ -158,7 +166,12 @@ fn add_model(made: &mut Scenario, name: &str, load: f64) {
         kind: Some("image_generation".into()),
         ..ModelSpec::default()
     });
-    made.workflows.push(WorkflowSpec { id: name.into(), name: name.into(), nodes: vec![node], edges: vec![] });
+    made.workflows.push(WorkflowSpec {
+        id: name.into(),
+        name: name.into(),
+        nodes: vec![node],
+        edges: vec![],
+    });
 }
 
 /// Reads the files, each of which is one of requests or one of load times.
@@ -187,10 +200,13 @@ pub(crate) fn read(files: &mut [File<'_>], options: &Options, draft: &mut Draft)
     if failed > 0 {
         notes.say(format!("Left out: {failed} requests that did not succeed"));
     }
-    notes.say("A checkpoint is a model of one GPU, a request is one node; execution times are those recorded");
+    notes
+        .say("A checkpoint is a model of one GPU, a request is one node; execution times are those recorded");
     notes.say("Sizes of checkpoints are unknown, and taken to be nothing: a change of model costs the load time of the new one (switch_cost: load_time)");
     if loads.is_empty() {
-        notes.say(format!("No file of load times was given: every checkpoint loads in {USUAL_LOAD_SECONDS} s"));
+        notes.say(format!(
+            "No file of load times was given: every checkpoint loads in {USUAL_LOAD_SECONDS} s"
+        ));
     } else {
         notes.say(format!(
             "The load time of each checkpoint is drawn from {} that were measured (seed {})",

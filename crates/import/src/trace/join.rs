@@ -42,7 +42,8 @@ pub(super) fn join(file: &mut File<'_>, trace: Trace, rows: &[Row], options: &Op
 
 /// Reading the prompt, then writing the answer.
 fn time(row: &Row, tokens_per_second: f64, options: &Options) -> Span {
-    let seconds = row.prompt_tokens / options.prompt_tokens_per_second + row.answer_tokens / tokens_per_second;
+    let seconds =
+        row.prompt_tokens / options.prompt_tokens_per_second + row.answer_tokens / tokens_per_second;
     span((seconds * 1e6).round().max(1e3) / 1e6)
 }
 
@@ -66,7 +67,8 @@ fn chosen(file: &mut File<'_>, target: &Target) -> Option<usize> {
         None => None,
     };
     if found.is_none() {
-        let listed: Vec<String> = known.iter().take(10).map(|known| format!("`{}`", Shown(&known.id))).collect();
+        let listed: Vec<String> =
+            known.iter().take(10).map(|known| format!("`{}`", Shown(&known.id))).collect();
         let message = format_args!("--workflow {} does not say which workflow", Shown(&target.named));
         let hint = format!("write FILE#ID; its workflows are {}", listed.join(", "));
         file.faults.add_hinted(Code::NoSuchPlace, 0, &Path::root(), message, Some(hint));
@@ -114,7 +116,9 @@ fn one_node_each<'o>(
         let size = guess::size(name, USUAL_GB, &options.sizes);
         let size_note = match size.from {
             guess::From::Table => "Sizes of models are those of --sizes",
-            guess::From::Name => "Sizes of models follow from their names: parameters, and two bytes each unless they say otherwise",
+            guess::From::Name => {
+                "Sizes of models follow from their names: parameters, and two bytes each unless they say otherwise"
+            }
             guess::From::Sort => "Sizes of models are unknown, and taken to be 14 GB",
         };
         draft.notes.say_of(size_note, name);

@@ -66,7 +66,7 @@ impl Trace {
 }
 
 /// Reads the files of a trace and joins them with a workflow.
-pub fn read(kind: Kind, files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
+pub(crate) fn read(kind: Kind, files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
     let mut trace = Trace::default();
     for file in files.iter_mut() {
         match kind {
@@ -145,7 +145,9 @@ fn cut<R>(
         draft.notes.say(format!("Time 0 of the requests is {zero}"));
     }
     if options.compress != 1.0 {
-        draft.notes.say(format!("Requests arrive {} times as fast as recorded (--compress)", options.compress));
+        draft
+            .notes
+            .say(format!("Requests arrive {} times as fast as recorded (--compress)", options.compress));
     }
     Some(rows)
 }

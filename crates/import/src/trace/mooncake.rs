@@ -20,7 +20,12 @@ pub(super) fn read(file: &mut File<'_>, trace: &mut Trace) {
             match line.get(name) {
                 Some(item) => quantity(item, &path, not_negative(max, unit), &mut file.faults),
                 None => {
-                    file.faults.add(Code::Missing, line.at(), &path, format_args!("field `{name}` is missing"));
+                    file.faults.add(
+                        Code::Missing,
+                        line.at(),
+                        &path,
+                        format_args!("field `{name}` is missing"),
+                    );
                     None
                 }
             }
