@@ -53,9 +53,13 @@ pub fn rounded(value: f64) -> f64 {
     ((value * 1e3).round() / 1e3).max(0.001)
 }
 
+/// How names of files with weights end.
+pub const ENDS: [&str; 8] = [".safetensors", ".ckpt", ".pt", ".pth", ".bin", ".gguf", ".sft", ".onnx"];
+
 /// Billions of parameters, where a part of the name says so: `14B`, `1.3b`, `0.6b`, `8x7b`.
 fn billions(name: &str) -> Option<f64> {
     let lower = name.to_ascii_lowercase();
+    let lower = ENDS.iter().find_map(|end| lower.strip_suffix(end)).unwrap_or(&lower);
     let parts = lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
     let found = parts.filter_map(|part| {
         let number = part.strip_suffix('b')?;
@@ -93,6 +97,7 @@ mod tests {
             ("wan2.2_i2v_low_noise_14B_fp8_scaled.safetensors", 14.0),
             ("wan2.1_t2v_1.3B_fp16.safetensors", 2.6),
             ("qwen_0.6b_ace15.safetensors", 1.2),
+            ("qwen_3_4b.safetensors", 8.0),
             ("deepseek-r1-distill-llama-8b", 16.0),
             ("mixtral-8x7b-q4", 30.8),
         ];

@@ -105,7 +105,7 @@ impl<'t> Reader<'_, '_, 't> {
                 self.faults().add(Code::Expands, link.at(), &root, message);
                 return;
             }
-            self.link(link, &path.index(place, link.at()), &places, ends, graph);
+            self.link(link, &path.index(place, link.at()), &places, ends);
         }
     }
 
@@ -211,7 +211,6 @@ impl<'t> Reader<'_, '_, 't> {
         path: &Path<'_>,
         places: &FxHashMap<&str, (Ends, Item<'t>)>,
         ends: Option<Ends>,
-        graph: Item<'t>,
     ) {
         let parts: Vec<Item<'t>> = match link.kind() {
             Kind::Seq => link.items().skip(1).take(4).collect(),
@@ -259,7 +258,6 @@ impl<'t> Reader<'_, '_, 't> {
         if let (None, Some(kind)) = (&inputs[to_slot].kind, kind) {
             inputs[to_slot].kind = Some(kind.text().to_owned());
         }
-        let _ = graph;
     }
 
     /// The slot of an entry that an input of the subgraph's node goes to: they go by their names.

@@ -130,7 +130,7 @@ impl<'n> Flow<'n> {
 }
 
 /// Nodes that only pass something on.
-fn passes(node: &Node) -> bool {
+pub fn passes(node: &Node) -> bool {
     node.is_hub() || matches!(node.class.as_str(), "Reroute" | "ComfySwitchNode")
 }
 

@@ -14,8 +14,8 @@ use crate::options::{given, report_strangers};
 use crate::{File, Options};
 use flow::Flow;
 use gswarm_core::input::Code;
-use gswarm_core::input::document::{Document, Item, Kind, Path, Shown};
-use nodes::Node;
+use gswarm_core::input::document::{Document, Kind, Path, Shown};
+use nodes::{Mode, Node};
 
 pub fn read(file: &mut File<'_>, options: &Options, draft: &mut Draft) {
     let Some(document) = Document::parse(file.source.bytes, &mut file.faults) else { return };
@@ -32,11 +32,8 @@ pub fn read(file: &mut File<'_>, options: &Options, draft: &mut Draft) {
         file.faults.add(Code::OtherKind, 0, &Path::root(), message);
         return;
     };
-    if nodes.len() > MAX_NODES {
-        return too_many(file);
-    }
     if !file.faults.has_errors() {
-        make(file, root, &nodes, options, draft);
+        make(file, &nodes, options, draft);
     }
 }
 
@@ -47,7 +44,7 @@ fn too_many(file: &mut File<'_>) {
     file.faults.add(Code::Expands, 0, &Path::root(), message);
 }
 
-fn make(file: &mut File<'_>, root: Item<'_>, nodes: &[Node], options: &Options, draft: &mut Draft) {
+fn make(file: &mut File<'_>, nodes: &[Node], options: &Options, draft: &mut Draft) {
     let flow = Flow::new(nodes);
     let edges = plain(flow.edges());
     let names = |node: usize| (nodes[node].shown(), nodes[node].at);
@@ -92,17 +89,17 @@ fn make(file: &mut File<'_>, root: Item<'_>, nodes: &[Node], options: &Options, 
     let workflow = draft.workflow(stem, &made, edges);
     draft.requests(workflow, &made, options.requests, options.every);
     draft.fill_mean_times();
-    let _ = root;
 }
 
 /// What takes no GPU time, and what is not run, by name: nothing goes in silence.
 fn note_others(nodes: &[Node], flow: &Flow<'_>, runs: &[Option<models::Run>], draft: &mut Draft) {
-    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.is_hub()) {
+    let counts = |node: &Node| !node.is_comment() && !(flow::passes(node) && node.mode == Mode::Active);
+    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| counts(node)) {
         let thing = format!("{}", Shown(&node.class));
         if !flow.is_needed(at) {
             let shown = node.shown();
-            draft.notes.say_of("Not run, because muted or because no output needs it", shown);
-        } else if runs[at].is_none() && !node.is_comment() {
+            draft.notes.say_of("Not run: muted, bypassed, or needed by no output", shown);
+        } else if runs[at].is_none() {
             draft.notes.say_of("Classes of nodes that take no GPU time of their own", thing);
         }
     }

@@ -1,5 +1,6 @@
 //! Nodes of a workflow, whichever form they come in.
 
+use crate::guess::ENDS;
 use serde_json::Value;
 
 /// What passes a link on, slot by slot: the two ends of a subgraph that was written out.
@@ -77,7 +78,6 @@ impl Node {
 
 /// Whether a setting is the name of a file with weights.
 pub fn is_model_file(text: &str) -> bool {
-    const ENDS: [&str; 8] = [".safetensors", ".ckpt", ".pt", ".pth", ".bin", ".gguf", ".sft", ".onnx"];
     !text.contains('\n')
         && text.len() < 300
         && ENDS.iter().any(|end| text.to_ascii_lowercase().ends_with(end))

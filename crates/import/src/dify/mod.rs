@@ -44,6 +44,7 @@ fn one(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut Draft)
     if !acyclic(file, &names, app.nodes.len(), &edges) {
         return;
     }
+    report_misplaced(file, app, options);
     expand::report_uncounted(file, app, options);
     let ways = ways::ways(file, app, options, draft);
     if file.faults.has_errors() {
@@ -95,6 +96,25 @@ fn one(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut Draft)
         }
     }
     draft.fill_mean_times();
+}
+
+/// Flags for branches and iterations that name nodes which are neither.
+fn report_misplaced(file: &mut File<'_>, app: &App<'_>, options: &Options) {
+    for (node, own) in app.nodes.iter().enumerate() {
+        let mut misplaced = |flag: &str, what: &str| {
+            let message = format_args!("{flag}: `{}` is no {what}", Shown(own.shown()));
+            file.faults.add(Code::NoSuchPlace, own.at, &Path::root(), message);
+        };
+        if own.cases().len() < 2 && app::given(app, node, &options.choices).is_some() {
+            misplaced("--choose", "branch");
+        }
+        if own.cases().len() < 2 && app::given(app, node, &options.branches).is_some() {
+            misplaced("--branch", "branch");
+        }
+        if !own.repeats() && app::given(app, node, &options.counts).is_some() {
+            misplaced("--count", "iteration");
+        }
+    }
 }
 
 type Made = (Vec<DraftNode>, Vec<(u32, u32)>);

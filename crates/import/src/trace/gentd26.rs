@@ -198,7 +198,7 @@ pub(crate) fn read(files: &mut [File<'_>], options: &Options, draft: &mut Draft)
     let Some(rows) = cut(&mut files[0], rows, |row| row.at, true, options, draft) else { return };
     let notes = &mut draft.notes;
     if failed > 0 {
-        notes.say(format!("Left out: {failed} requests that did not succeed"));
+        notes.say(format!("Left out, because they did not succeed: {failed}"));
     }
     notes
         .say("A checkpoint is a model of one GPU, a request is one node; execution times are those recorded");

@@ -80,8 +80,9 @@ pub(crate) fn read(kind: Kind, files: &mut [File<'_>], options: &Options, draft:
         return;
     }
     if trace.unanswered > 0 {
+        let plural = if trace.unanswered == 1 { "" } else { "s" };
         draft.notes.say(format!(
-            "Left out: {} requests that were answered with no tokens or with an error",
+            "Left out: {} request{plural} answered with no tokens or with an error",
             trace.unanswered
         ));
     }

@@ -31,7 +31,7 @@ fn comfyui_in_the_form_of_the_api() {
     assert_eq!(models, [(adapted.as_str(), 8.5), (base, 8.0)]);
     assert_eq!(made.scenario.models[0].base_model.as_deref(), Some(base));
     // 30 steps of 0.15 s, on 8.5 of 12 GB, for two images of half the size.
-    assert_eq!(made.scenario.requests[0].times[0].unwrap().0, 3_188_000);
+    assert!((3_187_000..=3_188_000).contains(&made.scenario.requests[0].times[0].unwrap().0));
     assert!(
         made.assumptions.iter().any(|said| said.contains("Not run") && said.contains("CLIPTextEncode_11"))
     );
