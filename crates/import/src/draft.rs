@@ -127,6 +127,15 @@ pub fn span(seconds: f64) -> Span {
     gswarm_core::cost::execution_span(seconds)
 }
 
+/// A number as files show it: a whole one without a point.
+pub fn shown_number(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 1e15 {
+        Value::from(number as i64)
+    } else {
+        Value::from(number)
+    }
+}
+
 /// Ids of which no two are the same: a second one gets a number.
 pub fn unique(mut ids: Vec<String>) -> Vec<String> {
     let mut seen = FxHashSet::default();
@@ -150,7 +159,7 @@ pub struct Notes {
 }
 
 /// How many things one note names.
-const NAMED: usize = 12;
+const NAMED: usize = 40;
 
 impl Notes {
     /// One sentence.

@@ -145,6 +145,9 @@ fn with_configuration<'l>(
     }
 }
 
+/// A workflow, and the nodes of it that ran with their models.
+type Ran<'l> = (&'l str, Vec<(&'l str, &'l str)>);
+
 /// The requests with nothing but what the log says. A workflow has the nodes that its requests ran; where they differ, there
 /// is one for each set of nodes.
 fn alone<'l>(
@@ -156,7 +159,7 @@ fn alone<'l>(
     draft.notes.say(format!(
         "Sizes of models are unknown, and taken to be 1 GB; they load in the longest switch of the log, {USUAL_LOAD_SECONDS} s where it has none"
     ));
-    let mut workflows: FxHashMap<(&str, Vec<(&str, &str)>), WorkflowId> = FxHashMap::default();
+    let mut workflows: FxHashMap<Ran<'_>, WorkflowId> = FxHashMap::default();
     for (id, request) in requests {
         let mut sorted = request.nodes.clone();
         sorted.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));

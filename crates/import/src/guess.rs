@@ -61,7 +61,7 @@ fn billions(name: &str) -> Option<f64> {
     let lower = name.to_ascii_lowercase();
     let lower = ENDS.iter().find_map(|end| lower.strip_suffix(end)).unwrap_or(&lower);
     let parts = lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
-    let found = parts.filter_map(|part| {
+    let mut found = parts.filter_map(|part| {
         let number = part.strip_suffix('b')?;
         let (times, number) = number
             .split_once('x')
@@ -69,7 +69,7 @@ fn billions(name: &str) -> Option<f64> {
         let billions: f64 = number.parse().ok()?;
         Some(times * billions).filter(|value| (0.05..=2_000.0).contains(value))
     });
-    found.last()
+    found.next_back()
 }
 
 /// Bytes of a parameter at the precision that the name gives; two where it gives none.

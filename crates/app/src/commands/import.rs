@@ -282,7 +282,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value >= 1e-6 && value <= MAX_GB => Ok(value),
+        Ok(value) if (1e-6..=MAX_GB).contains(&value) => Ok(value),
         _ => Err(format!("give a number above zero, of {MAX_GB} at most")),
     }
 }

@@ -94,11 +94,12 @@ impl<'n> Flow<'n> {
         }
         let inputs = self.model_inputs(node);
         let &(input, kind) = inputs.iter().find(|(_, kind)| kind.is_run())?;
+        let others = inputs.iter().filter(|(_, kind)| kind.is_run()).count() > 1;
         let gives_data = self.fed[node].iter().any(|&(to, slot)| {
             let input = &self.nodes[to].inputs[slot];
             part(input.kind.as_deref(), &input.name).is_none()
         });
-        gives_data.then(|| super::models::trace(self, node, input, kind, inputs.len() > 1))
+        gives_data.then(|| super::models::trace(self, node, input, kind, others))
     }
 
     /// Samplers, encoders and decoders to which no model leads.

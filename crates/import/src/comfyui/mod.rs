@@ -93,7 +93,7 @@ fn make(file: &mut File<'_>, nodes: &[Node], options: &Options, draft: &mut Draf
 
 /// What takes no GPU time, and what is not run, by name: nothing goes in silence.
 fn note_others(nodes: &[Node], flow: &Flow<'_>, runs: &[Option<models::Run>], draft: &mut Draft) {
-    let counts = |node: &Node| !node.is_comment() && !(flow::passes(node) && node.mode == Mode::Active);
+    let counts = |node: &Node| !(node.is_comment() || flow::passes(node) && node.mode == Mode::Active);
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| counts(node)) {
         let thing = format!("{}", Shown(&node.class));
         if !flow.is_needed(at) {

@@ -2,7 +2,7 @@
 
 use super::flow::Flow;
 use super::models::{Part, Run};
-use crate::draft::Notes;
+use crate::draft::{Notes, shown_number};
 use crate::guess::rounded;
 use serde_json::{Map, Value};
 
@@ -45,7 +45,7 @@ pub fn of(flow: &Flow<'_>, node: usize, run: &Run, gb: f64, notes: &mut Notes) -
     let seconds = match run.part {
         Part::Text if class.contains("Generate") => {
             let tokens = flow.number(node, "max_length").filter(|&tokens| tokens > 0.0).unwrap_or(512.0);
-            config.insert("max_length".to_owned(), Value::from(tokens));
+            config.insert("max_length".to_owned(), shown_number(tokens));
             tokens / TOKENS_PER_SECOND
         }
         Part::Text | Part::Vision | Part::Audio => ENCODE,
@@ -57,13 +57,13 @@ pub fn of(flow: &Flow<'_>, node: usize, run: &Run, gb: f64, notes: &mut Notes) -
                 notes.say_of("Samplers that do not say how many steps they take are taken to take 20", class);
             }
             let steps = steps.unwrap_or(20.0);
-            config.insert("steps".to_owned(), Value::from(steps));
+            config.insert("steps".to_owned(), shown_number(steps));
             match shape {
                 Some(shape) => {
-                    config.insert("width".to_owned(), Value::from(shape.width));
-                    config.insert("height".to_owned(), Value::from(shape.height));
+                    config.insert("width".to_owned(), shown_number(shape.width));
+                    config.insert("height".to_owned(), shown_number(shape.height));
                     if shape.frames > 1.0 {
-                        config.insert("length".to_owned(), Value::from(shape.frames));
+                        config.insert("length".to_owned(), shown_number(shape.frames));
                     }
                 }
                 None => notes.say_of(

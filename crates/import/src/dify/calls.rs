@@ -1,12 +1,12 @@
 //! Nodes that call a model: which one, and for how long.
 
 use super::app::{App, CALLS, given};
-use crate::draft::{Draft, DraftNode};
+use crate::draft::{Draft, DraftNode, shown_number};
 use crate::guess::{self, From};
 use crate::{File, Options};
 use gswarm_core::input::document::{Item, Path, Shown};
 use gswarm_core::input::{Code, ModelSpec};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 /// Tokens that a call writes, by the kind of its node.
 const ANSWER: f64 = 512.0;
@@ -96,7 +96,7 @@ pub fn node(app: &App<'_>, node: usize, id: String, options: &Options, draft: &m
         draft.notes.say(format!("Looking something up in a knowledge base is one call of its embedding model, of {LOOKUP} s; what it is ranked with plays no part"));
         LOOKUP
     } else {
-        config.insert("max_tokens".to_owned(), Value::from(tokens));
+        config.insert("max_tokens".to_owned(), shown_number(tokens));
         draft.notes.say(format!(
             "A call writes {ANSWER} tokens, a classifier {VERDICT}, an extractor {EXTRACT}, an agent {} in {AGENT_ROUNDS} rounds, and never more than its `max_tokens`; at {pace} tokens a second",
             ANSWER * AGENT_ROUNDS

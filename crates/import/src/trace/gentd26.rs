@@ -2,7 +2,7 @@
 //! drawn from the load times that were measured there, and is paid on every change of model.
 
 use super::{arrival, cut, moment, table};
-use crate::draft::{Draft, plain_request, span};
+use crate::draft::{Draft, plain_request, shown_number, span};
 use crate::{File, Options};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::document::{Faults, Path, without_mark};
@@ -141,7 +141,7 @@ pub fn scenario(
         );
         if !one.config.is_empty() {
             let config: Map<String, Value> =
-                one.config.iter().map(|&(name, value)| (name.to_owned(), Value::from(value))).collect();
+                one.config.iter().map(|&(name, value)| (name.to_owned(), shown_number(value))).collect();
             request.node_configs.insert("paint".to_owned(), Value::Object(config));
         }
         made.requests.push(request);
