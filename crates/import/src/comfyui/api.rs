@@ -1,6 +1,6 @@
 //! The form that the API takes: a mapping from ids to classes with their inputs, which are values or links.
 
-use super::nodes::{Input, Mode, Node};
+use super::nodes::{Input, MAX_SLOTS, Mode, Node};
 use crate::File;
 use crate::graph::MAX_NODES;
 use gswarm_core::input::Code;
@@ -76,6 +76,6 @@ fn link(value: Item<'_>) -> Option<(&str, usize)> {
     }
     let mut parts = value.items();
     let (node, slot) = (parts.next()?, parts.next()?);
-    let slot = slot.text().parse::<usize>().ok().filter(|&slot| slot < 10_000)?;
+    let slot = slot.text().parse::<usize>().ok().filter(|&slot| slot < MAX_SLOTS)?;
     (node.scalar().is_some() && !node.text().is_empty()).then_some((node.text(), slot))
 }

@@ -1,7 +1,7 @@
 //! The form that the editor saves: lists of nodes and links, and subgraphs that stand in the file once and are written out
 //! here at each place where they are used.
 
-use super::nodes::{HUB, Input, Mode, Node, widget_names};
+use super::nodes::{HUB, Input, MAX_SLOTS, Mode, Node, widget_names};
 use crate::File;
 use crate::graph::{MAX_LINKS, MAX_NODES};
 use gswarm_core::input::Code;
@@ -224,7 +224,7 @@ impl<'t> Reader<'_, '_, 't> {
         if link.is_null() {
             return;
         }
-        let slot = |item: Item<'t>| item.text().parse::<usize>().ok().filter(|&slot| slot < 10_000);
+        let slot = |item: Item<'t>| item.text().parse::<usize>().ok().filter(|&slot| slot < MAX_SLOTS);
         let [origin, from_slot, target, to_slot] = parts[..] else {
             return wrong_type(link, path, "a link from a node's output to a node's input", self.faults());
         };

@@ -6,7 +6,11 @@ use super::nodes::{Mode, Node};
 use crate::File;
 use gswarm_core::input::Code;
 use gswarm_core::input::document::Path;
+use rustc_hash::FxHashMap;
 use serde_json::Value;
+
+/// An output of a node.
+type Slot = (usize, usize);
 
 /// A workflow whose links have been followed.
 pub struct Flow<'n> {
@@ -20,10 +24,14 @@ pub struct Flow<'n> {
 
 impl<'n> Flow<'n> {
     pub fn new(nodes: &'n [Node]) -> Flow<'n> {
+        let mut known = FxHashMap::default();
         let sources: Vec<Vec<Option<(usize, usize)>>> = nodes
             .iter()
             .map(|node| {
-                node.inputs.iter().map(|input| input.from.and_then(|from| source(nodes, from))).collect()
+                node.inputs
+                    .iter()
+                    .map(|input| input.from.and_then(|from| source(nodes, from, &mut known)))
+                    .collect()
             })
             .collect();
         let mut fed = vec![Vec::new(); nodes.len()];
@@ -141,7 +149,16 @@ fn gives(node: &Node) -> bool {
 }
 
 /// The output that something comes from, behind everything that only passes it on. `None` where nothing comes.
-fn source(nodes: &[Node], from: (usize, usize)) -> Option<(usize, usize)> {
+fn source(nodes: &[Node], from: Slot, known: &mut FxHashMap<Slot, Option<Slot>>) -> Option<Slot> {
+    if let Some(&found) = known.get(&from) {
+        return found;
+    }
+    let found = walk(nodes, from, known);
+    known.insert(from, found);
+    found
+}
+
+fn walk(nodes: &[Node], from: Slot, known: &FxHashMap<Slot, Option<Slot>>) -> Option<Slot> {
     let (mut at, mut slot) = from;
     // A circle of nodes that pass on leads nowhere.
     for _ in 0..=nodes.len() {
@@ -164,6 +181,9 @@ fn source(nodes: &[Node], from: (usize, usize)) -> Option<(usize, usize)> {
             return Some((at, slot));
         };
         (at, slot) = input?;
+        if let Some(&found) = known.get(&(at, slot)) {
+            return found;
+        }
     }
     None
 }

@@ -6,6 +6,9 @@ use serde_json::Value;
 /// What passes a link on, slot by slot: the two ends of a subgraph that was written out.
 pub const HUB: &str = "<subgraph>";
 
+/// Most inputs, or outputs, of one node.
+pub const MAX_SLOTS: usize = 256;
+
 /// One node.
 #[derive(Clone, Debug)]
 pub struct Node {

@@ -53,6 +53,8 @@ pub struct AppNode<'t> {
     /// The iteration or loop that it stands in.
     pub parent: Option<usize>,
     pub data: Item<'t>,
+    /// Of a branch.
+    pub cases: Vec<Case<'t>>,
 }
 
 pub struct Edge<'t> {
@@ -71,34 +73,37 @@ impl<'t> AppNode<'t> {
     pub fn repeats(&self) -> bool {
         REPEATS.contains(&self.kind)
     }
+}
 
-    /// The cases of a branch, with names for people; none for all other nodes.
-    pub fn cases(&self) -> Vec<(&'t str, &'t str)> {
-        let listed = |name: &str, id: &str| {
-            let list = self.data.get(name).into_iter().flat_map(Item::items);
-            let id = id.to_owned();
-            list.filter_map(move |case| {
-                Some((case.get(&id)?.text(), case.get("name").map_or("", Item::text)))
-            })
-            .collect::<Vec<_>>()
-        };
-        match self.kind {
-            "if-else" => {
-                let mut cases = listed("cases", "case_id");
-                if cases.is_empty() {
-                    cases.push(("true", ""));
-                }
-                cases.push(("false", "else"));
-                cases
+/// A case of a branch: its id and its name for people.
+pub type Case<'t> = (&'t str, &'t str);
+
+/// The cases of a branch; none for all other kinds.
+fn cases<'t>(kind: &str, data: Item<'t>) -> Vec<Case<'t>> {
+    let listed = |name: &str, id: &str| {
+        let list = data.get(name).into_iter().flat_map(Item::items);
+        let case = |case: Item<'t>| Some((case.get(id)?.text(), case.get("name").map_or("", Item::text)));
+        list.filter_map(case).collect::<Vec<_>>()
+    };
+    match kind {
+        "if-else" => {
+            let mut cases = listed("cases", "case_id");
+            if cases.is_empty() {
+                cases.push(("true", ""));
             }
-            "question-classifier" => listed("classes", "id"),
-            _ => Vec::new(),
+            cases.push(("false", "else"));
+            cases
         }
+        "question-classifier" => listed("classes", "id"),
+        _ => Vec::new(),
     }
 }
 
 /// What a flag says of a node, which goes by its id, or by its title where no other node has it.
 pub fn given<'o, T>(app: &App<'_>, node: usize, flags: &'o [(String, T)]) -> Option<&'o T> {
+    if flags.is_empty() {
+        return None;
+    }
     let own = &app.nodes[node];
     let by_id = flags.iter().find(|(name, _)| name == own.id);
     let alone = app.nodes.iter().filter(|other| other.title == own.title).count() == 1;
@@ -134,8 +139,15 @@ pub fn read<'t>(file: &mut File<'_>, root: Item<'t>) -> Option<App<'t>> {
 
 /// A chat or completion app is one call.
 fn single<'t>(name: String, config: Item<'t>) -> App<'t> {
-    let node =
-        AppNode { id: "call", title: "call", kind: "llm", at: config.at(), parent: None, data: config };
+    let node = AppNode {
+        id: "call",
+        title: "call",
+        kind: "llm",
+        at: config.at(),
+        parent: None,
+        data: config,
+        cases: Vec::new(),
+    };
     App { name, nodes: vec![node], edges: Vec::new(), only_model: config.get("model") }
 }
 
@@ -174,7 +186,7 @@ fn nodes<'t>(file: &mut File<'_>, listed: Item<'t>) -> (Vec<AppNode<'t>>, FxHash
         }
         let inside = ["iteration_id", "loop_id"].iter().find_map(|name| data.get(name));
         parents.push(item.get("parentId").or(inside).map(|parent| (parent.text(), parent.at())));
-        nodes.push(AppNode { id, title, kind, at: item.at(), parent: None, data });
+        nodes.push(AppNode { id, title, kind, at: item.at(), parent: None, data, cases: cases(kind, data) });
     }
     for (at, parent) in parents.into_iter().enumerate() {
         let Some((parent, place)) = parent else { continue };

@@ -3,7 +3,7 @@
 use super::app::{App, given};
 use super::calls;
 use super::ways::Way;
-use crate::graph::MAX_NODES;
+use crate::graph::{MAX_LINKS, MAX_NODES, plain};
 use crate::{File, Options};
 use gswarm_core::input::Code;
 use gswarm_core::input::document::{Item, Path, Shown};
@@ -17,6 +17,11 @@ pub struct Flat {
 }
 
 impl Flat {
+    /// Whether it has grown beyond all measure.
+    fn is_full(&self) -> bool {
+        self.nodes.len() > MAX_NODES || self.edges.len() > MAX_LINKS
+    }
+
     fn add(&mut self, node: Option<usize>, round: Option<u32>) -> u32 {
         self.nodes.push((node, round));
         self.nodes.len() as u32 - 1
@@ -57,7 +62,7 @@ pub fn expand(file: &mut File<'_>, app: &App<'_>, way: &Way, options: &Options) 
             let rounds = given(app, node, &options.counts).copied().unwrap_or(1);
             repeat(&mut flat, app, way, node, rounds, (entry, exit));
         }
-        if flat.nodes.len() > MAX_NODES {
+        if flat.is_full() {
             let message =
                 format_args!("the app has more than {MAX_NODES} nodes, once its iterations are written out");
             file.faults.add(Code::Expands, own.at, &Path::root(), message);
@@ -75,23 +80,24 @@ pub fn expand(file: &mut File<'_>, app: &App<'_>, way: &Way, options: &Options) 
 
 fn taken(app: &App<'_>, way: &Way, from: usize, handle: &str) -> bool {
     match way.cases.get(&from) {
-        Some(&case) => app.nodes[from].cases()[case].0 == handle,
+        Some(&case) => app.nodes[from].cases[case].0 == handle,
         None => handle != "fail-branch",
     }
 }
 
 /// The rounds of an iteration, each between a start and an end; one follows the other, or as many run at once as it says.
 fn repeat(flat: &mut Flat, app: &App<'_>, way: &Way, node: usize, rounds: u32, (entry, exit): (u32, u32)) {
-    let inside: Vec<usize> = (0..app.nodes.len())
-        .filter(|&child| app.nodes[child].parent == Some(node) && way.active[child])
-        .collect();
-    let edges: Vec<(usize, usize)> = app
-        .edges
-        .iter()
-        .filter(|edge| inside.contains(&edge.from) && inside.contains(&edge.to))
-        .filter(|edge| taken(app, way, edge.from, edge.handle))
-        .map(|edge| (edge.from, edge.to))
-        .collect();
+    let is_inside = |child: usize| app.nodes[child].parent == Some(node) && way.active[child];
+    let inside: Vec<usize> = (0..app.nodes.len()).filter(|&child| is_inside(child)).collect();
+    let mut place = vec![0_u32; app.nodes.len()];
+    inside.iter().zip(0..).for_each(|(&child, at)| place[child] = at);
+    let edges = app.edges.iter().filter(|edge| is_inside(edge.from) && is_inside(edge.to));
+    let edges = edges.filter(|edge| taken(app, way, edge.from, edge.handle));
+    let edges = plain(edges.map(|edge| (place[edge.from], place[edge.to])));
+    let (mut is_first, mut is_last) = (vec![true; inside.len()], vec![true; inside.len()]);
+    for &(from, to) in &edges {
+        (is_last[from as usize], is_first[to as usize]) = (false, false);
+    }
     let data = app.nodes[node].data;
     let at_once = match data.get("is_parallel").map(Item::text) {
         Some("true") => {
@@ -102,28 +108,23 @@ fn repeat(flat: &mut Flat, app: &App<'_>, way: &Way, node: usize, rounds: u32, (
     flat.edges.push((entry, exit));
     let mut finished = Vec::new();
     for round in 0..rounds {
-        if flat.nodes.len() > MAX_NODES {
+        if flat.is_full() {
             return;
         }
         let (start, end) = (flat.add(None, None), flat.add(None, None));
         let before = finished.len().checked_sub(at_once).map_or(entry, |place| finished[place]);
         flat.edges.push((before, start));
         let first = flat.nodes.len() as u32;
-        for &child in &inside {
-            flat.add(Some(child), Some(round));
-        }
-        let place =
-            |child: usize| inside.iter().position(|&known| known == child).map(|at| first + at as u32);
         for (at, &child) in inside.iter().enumerate() {
-            let own = first + at as u32;
-            if !edges.iter().any(|&(_, to)| to == child) {
+            let own = flat.add(Some(child), Some(round));
+            if is_first[at] {
                 flat.edges.push((start, own));
             }
-            if !edges.iter().any(|&(from, _)| from == child) {
+            if is_last[at] {
                 flat.edges.push((own, end));
             }
         }
-        flat.edges.extend(edges.iter().filter_map(|&(from, to)| Some((place(from)?, place(to)?))));
+        flat.edges.extend(edges.iter().map(|&(from, to)| (first + from, first + to)));
         flat.edges.push((start, end));
         flat.edges.push((end, exit));
         finished.push(end);

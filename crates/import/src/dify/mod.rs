@@ -105,10 +105,10 @@ fn report_misplaced(file: &mut File<'_>, app: &App<'_>, options: &Options) {
             let message = format_args!("{flag}: `{}` is no {what}", Shown(own.shown()));
             file.faults.add(Code::NoSuchPlace, own.at, &Path::root(), message);
         };
-        if own.cases().len() < 2 && app::given(app, node, &options.choices).is_some() {
+        if own.cases.len() < 2 && app::given(app, node, &options.choices).is_some() {
             misplaced("--choose", "branch");
         }
-        if own.cases().len() < 2 && app::given(app, node, &options.branches).is_some() {
+        if own.cases.len() < 2 && app::given(app, node, &options.branches).is_some() {
             misplaced("--branch", "branch");
         }
         if !own.repeats() && app::given(app, node, &options.counts).is_some() {

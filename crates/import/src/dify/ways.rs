@@ -29,13 +29,13 @@ pub fn ways(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut D
     let everything = reach(app, &|_, _| true);
     let mut shares = Shares::new();
     for (node, own) in app.nodes.iter().enumerate() {
-        let cases = own.cases();
+        let cases = &own.cases;
         if !everything[node] {
             draft.notes.say_of("Nodes that nothing leads to, which are left out", own.shown());
             continue;
         }
         if cases.len() > 1 {
-            shares.extend(shares_of(file, app, node, &cases, options).map(|found| (node, found)));
+            shares.extend(shares_of(file, app, node, cases, options).map(|found| (node, found)));
             if own.parent.is_some() {
                 draft.notes.say_of("Branches inside iterations go the same way in every round", own.shown());
             }
@@ -78,7 +78,7 @@ pub fn ways(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut D
 /// The nodes that are reached where branches take these cases; those without one yet lead nowhere.
 fn follow(app: &App<'_>, cases: &BTreeMap<usize, usize>) -> Vec<bool> {
     reach(app, &|node, handle| {
-        let known = app.nodes[node].cases();
+        let known = &app.nodes[node].cases;
         if known.len() < 2 {
             return handle != "fail-branch";
         }
@@ -119,7 +119,7 @@ fn reach(app: &App<'_>, takes: &dyn Fn(usize, &str) -> bool) -> Vec<bool> {
 fn label(app: &App<'_>, cases: &BTreeMap<usize, usize>) -> String {
     let one = |(&node, &case): (&usize, &usize)| {
         let own = &app.nodes[node];
-        let (id, name) = own.cases()[case];
+        let (id, name) = own.cases[case];
         let name: String = name.chars().take(30).collect();
         format!("{}={}", own.shown(), if name.is_empty() { id.to_owned() } else { name })
     };

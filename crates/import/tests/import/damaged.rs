@@ -87,6 +87,13 @@ fn what_is_damaged_is_refused_with_its_code() {
             "{\"nodes\": [{\"id\": 1, \"type\": \"SaveImage\"}], \"links\": []}".to_owned(),
             Code::Nothing,
         ),
+        (
+            Kind::Comfyui,
+            replaced(API, "\"latent_image\": [\"5\", 0]", "\"latent_image\": [\"3\", 0]"),
+            Code::SelfEdge,
+        ),
+        (Kind::Wfcommons, replaced(WF14, "\"parents\": []", "\"parents\": [\"ID01\"]"), Code::SelfEdge),
+        (Kind::Dify, replaced(DIFY, "target: '8'", "target: '7'"), Code::SelfEdge),
         (Kind::Dify, DIFY[..500].to_owned(), Code::Truncated),
         (Kind::Dify, "app: {name: x}".to_owned(), Code::OtherKind),
         (Kind::Dify, replaced(DIFY, "type: start", "type: human-input"), Code::Inexpressible),
