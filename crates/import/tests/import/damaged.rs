@@ -216,6 +216,20 @@ fn what_grows_without_end_is_refused() {
     assert_eq!(codes(Kind::Dify, &branches, &options), [Code::Expands]);
 }
 
+/// Following each of 180,000 links through 9,000 reroutes took minutes; each way is followed once.
+#[test]
+fn long_ways_are_followed_once() {
+    let reroute = |id: u32| format!("{{\"id\": {id}, \"type\": \"Reroute\", \"inputs\": [{{}}]}}");
+    let sampler = |id: u32| format!("{{\"id\": {id}, \"type\": \"KSampler\"}}");
+    let nodes: Vec<String> = (0..9_000).map(reroute).chain((9_000..9_900).map(sampler)).collect();
+    let chain = (1..9_000).map(|id| format!("[1, {}, 0, {id}, 0, \"MODEL\"]", id - 1));
+    let fans = (9_000..9_900)
+        .flat_map(|id| (0..200).map(move |slot| format!("[1, 8999, 0, {id}, {slot}, \"MODEL\"]")));
+    let links: Vec<String> = chain.chain(fans).collect();
+    let text = format!("{{\"nodes\": [{}], \"links\": [{}]}}", nodes.join(","), links.join(","));
+    assert!(codes(Kind::Comfyui, &text, &Options::default()).iter().all(|&code| code == Code::Missing));
+}
+
 #[test]
 fn tables_of_sizes_are_read() {
     let read = |text: &str| sizes(Source { name: "sizes", bytes: text.as_bytes() });
