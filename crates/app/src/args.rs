@@ -1,8 +1,8 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, check_tasks, compare, completions, explain, generate, model_server, models, pipeline, plan,
-    policies, profile, resume, run, sample, schedule_tasks, serve, size, train,
+    bound, check, check_tasks, compare, completions, explain, generate, import, model_server, models,
+    pipeline, plan, policies, profile, resume, run, sample, schedule_tasks, serve, size, train,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -67,6 +67,8 @@ pub enum Command {
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
+    /// Turn workflows, traces and logs of other programs into a configuration and requests
+    Import(Box<import::ImportArgs>),
     /// Learn run times from a table or from execution logs, with intervals
     Train(Box<train::TrainArgs>),
     /// Profile, generate, train, schedule and evaluate tasks, into one folder

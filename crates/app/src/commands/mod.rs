@@ -8,6 +8,7 @@ pub mod completions;
 pub mod explain;
 pub mod generate;
 pub mod generate_tasks;
+pub mod import;
 pub mod model_server;
 pub mod models;
 pub mod pipeline;
@@ -42,6 +43,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
+        Some(Command::Import(args)) => import::import(&args),
         Some(Command::Train(args)) => train::train(&args),
         Some(Command::Pipeline(args)) => pipeline::pipeline(&args),
         Some(Command::Profile(args)) => profile::profile(&args),

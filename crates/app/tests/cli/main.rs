@@ -7,6 +7,7 @@ mod examples;
 mod explain;
 mod front;
 mod generate;
+mod import;
 mod kills;
 mod live;
 mod model_server;

@@ -62,6 +62,20 @@ fn the_examples_of_explain_are_what_the_commands_print() {
     let place = Place::new();
     let first = page.split("```\n").nth(1).unwrap();
     first.lines().for_each(|line| drop(place.run(line.strip_prefix("gswarm ").unwrap()).code(0)));
+    holds(&path, &page, &place, &inputs("work"));
+}
+
+#[test]
+fn the_examples_of_import_are_what_the_commands_print() {
+    let path = root().join("docs/import.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let place = Place::new();
+    std::os::unix::fs::symlink(root().join("examples"), place.path("examples")).unwrap();
+    holds(&path, &page, &place, "");
+}
+
+/// Holds the examples of a page to what their commands print, with `more` behind each.
+fn holds(path: &std::path::Path, page: &str, place: &Place, more: &str) {
     let mut fresh = String::new();
     for (at, part) in page.split("```").enumerate() {
         let (fence, part) = (if at == 0 { "" } else { "```" }, part);
@@ -69,12 +83,12 @@ fn the_examples_of_explain_are_what_the_commands_print() {
             fresh.push_str(&format!("{fence}{part}"));
             continue;
         };
-        let done = place.run(&format!("{line} {}", inputs("work")));
+        let done = place.run(&format!("{line} {more}"));
         let shown = if done.code == 0 { done.out } else { done.err };
         fresh.push_str(&format!("{fence}\n$ gswarm {line}\n{}\n", shown.trim_end()));
     }
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &fresh).unwrap();
+        std::fs::write(path, &fresh).unwrap();
     } else {
         assert!(page == fresh, "run again with UPDATE_DOCS=1: the page would be\n{fresh}");
     }

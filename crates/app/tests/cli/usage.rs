@@ -68,6 +68,7 @@ fn help_has_examples_everywhere() {
         "generate",
         "generate config",
         "generate requests",
+        "import",
         "models",
         "models init",
         "models list",

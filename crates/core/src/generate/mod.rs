@@ -8,11 +8,13 @@
 mod arrivals;
 mod presets;
 mod requests;
+mod scenario;
 mod write;
 
 pub use arrivals::Arrivals;
 pub use presets::{ConfigFile, Preset};
 pub use requests::{RequestOptions, Requests, Sampled, requests};
+pub use scenario::{write_scenario_config, write_scenario_requests};
 pub use write::{Format, write_config, write_requests};
 
 /// Why no requests can be made.

@@ -37,6 +37,15 @@ pub fn write_config(config: &ConfigFile, format: Format, out: &mut dyn Write) ->
 
 /// Writes requests, as many a file as one likes: one is in memory at a time.
 pub fn write_requests(requests: Requests<'_>, format: Format, out: &mut dyn Write) -> io::Result<()> {
+    write_list(requests, format, out)
+}
+
+/// The list of a file of requests, whoever made them.
+pub(super) fn write_list<R: serde::Serialize>(
+    requests: impl ExactSizeIterator<Item = R>,
+    format: Format,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     match format {
         Format::Json => {
             out.write_all(b"{\"requests\": [")?;
@@ -63,6 +72,6 @@ pub fn write_requests(requests: Requests<'_>, format: Format, out: &mut dyn Writ
     }
 }
 
-fn yaml(value: &impl serde::Serialize) -> io::Result<String> {
+pub(super) fn yaml(value: &impl serde::Serialize) -> io::Result<String> {
     serde_saphyr::to_string(value).map_err(io::Error::other)
 }

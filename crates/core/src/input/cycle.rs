@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// A cycle.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cycle {
+pub struct Cycle {
     /// Its nodes, in the order of its edges; the last has an edge to the first.
     pub nodes: Vec<u32>,
     /// The edge (by its number) that closes it.
@@ -38,7 +38,8 @@ impl Graph {
 }
 
 /// A shortest cycle through the first node of each group, in the order of those nodes. There are no self-edges.
-pub(super) fn cycles(nodes: usize, edges: &[(u32, u32)]) -> Vec<Cycle> {
+#[must_use]
+pub fn cycles(nodes: usize, edges: &[(u32, u32)]) -> Vec<Cycle> {
     let graph = Graph::new(nodes, edges);
     if is_acyclic(nodes, edges, &graph) {
         return Vec::new();

@@ -16,7 +16,7 @@ const MAX_SHOWN: usize = 60;
 
 /// Where in the data something is: a chain on the stack, turned into text only for a fault.
 #[derive(Clone, Copy)]
-pub(super) struct Path<'p> {
+pub struct Path<'p> {
     parent: Option<&'p Path<'p>>,
     step: Step<'p>,
     /// Where its key stands, or itself in a list.
@@ -31,19 +31,26 @@ enum Step<'p> {
 }
 
 impl<'p> Path<'p> {
+    /// The whole file.
+    #[must_use]
     pub fn root() -> Path<'p> {
         Path { parent: None, step: Step::Root, at: 0 }
     }
 
+    /// What this key of it says; the key stands at `at`.
+    #[must_use]
     pub fn key(&'p self, name: &'p str, at: u32) -> Path<'p> {
         Path { parent: Some(self), step: Step::Key(name), at }
     }
 
+    /// This item of its list, which stands at `at`.
+    #[must_use]
     pub fn index(&'p self, index: usize, at: u32) -> Path<'p> {
         Path { parent: Some(self), step: Step::Index(index), at }
     }
 
     /// The last key, for messages.
+    #[must_use]
     pub fn name(&self) -> &'p str {
         match self.step {
             Step::Key(name) => name,
@@ -70,7 +77,10 @@ impl fmt::Display for Path<'_> {
 }
 
 /// A piece of the input in a message: on one line, and not too long.
-pub(super) struct Shown<'a>(pub &'a str);
+pub struct Shown<'a>(
+    /// The piece.
+    pub &'a str,
+);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,7 +102,7 @@ struct Fault {
 
 /// The faults of one file.
 #[derive(Default)]
-pub(super) struct Faults {
+pub struct Faults {
     kept: Vec<Fault>,
     errors: usize,
     warnings: usize,
@@ -100,19 +110,24 @@ pub(super) struct Faults {
 }
 
 impl Faults {
+    /// Whether there is any error.
+    #[must_use]
     pub fn has_errors(&self) -> bool {
         self.errors > 0
     }
 
     /// All errors, also those that are not kept.
+    #[must_use]
     pub fn errors(&self) -> usize {
         self.errors
     }
 
+    /// One more: what is wrong `at` this byte, where in the data, in words.
     pub fn add(&mut self, code: Code, at: u32, path: &Path<'_>, message: fmt::Arguments<'_>) {
         self.add_hinted(code, at, path, message, None);
     }
 
+    /// The same, with what might be meant instead.
     pub fn add_hinted(
         &mut self,
         code: Code,

@@ -15,19 +15,24 @@ pub(super) struct Slot<'t, 'p> {
 
 /// What a number may be.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub struct Limits {
+    /// Whether it may be zero.
     pub zero: bool,
+    /// The largest.
     pub max: f64,
+    /// As messages write it behind a number, with the space before it.
     pub unit: &'static str,
 }
 
 /// Above zero, up to `max`.
-pub(super) fn positive(max: f64, unit: &'static str) -> Limits {
+#[must_use]
+pub fn positive(max: f64, unit: &'static str) -> Limits {
     Limits { zero: false, max, unit }
 }
 
 /// Zero or above, up to `max`.
-pub(super) fn not_negative(max: f64, unit: &'static str) -> Limits {
+#[must_use]
+pub fn not_negative(max: f64, unit: &'static str) -> Limits {
     Limits { zero: true, max, unit }
 }
 
@@ -82,7 +87,8 @@ pub(super) fn duplicate_key(key: Item<'_>, path: &Path<'_>, faults: &mut Faults)
     faults.add(Code::Duplicate, key.at(), &path, format_args!("key `{}` is given twice", Shown(key.text())));
 }
 
-pub(super) fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults: &mut Faults) {
+/// Reports that something else was expected here.
+pub fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults: &mut Faults) {
     let found = item.described();
     let hint = (expected == "a number" && item.kind() == Kind::Quoted && number(item.text()).is_some())
         .then(|| format!("write it without quotes: {}", Shown(item.text())));
@@ -96,7 +102,7 @@ pub(super) fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults
 }
 
 /// An id or a name. A number is taken as it is written: people number their requests.
-pub(super) fn text<'t>(item: Item<'t>, path: &Path<'_>, faults: &mut Faults) -> Option<&'t str> {
+pub fn text<'t>(item: Item<'t>, path: &Path<'_>, faults: &mut Faults) -> Option<&'t str> {
     match item.scalar() {
         Some(Scalar::Text | Scalar::Number(_)) => Some(item.text()),
         _ => {
@@ -233,7 +239,7 @@ pub(super) fn finite(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Op
 }
 
 /// A number within `limits`.
-pub(super) fn quantity(item: Item<'_>, path: &Path<'_>, limits: Limits, faults: &mut Faults) -> Option<f64> {
+pub fn quantity(item: Item<'_>, path: &Path<'_>, limits: Limits, faults: &mut Faults) -> Option<f64> {
     let value = finite(item, path, faults)?;
     let (shown, at) = (Shown(item.text()), item.at());
     if value < 0.0 && limits.zero {
@@ -265,7 +271,7 @@ fn in_unit(value: f64, limits: Limits) -> String {
 }
 
 /// A value as it is, for what is only passed on. Keys given twice are refused here too.
-pub(super) fn keep(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Value {
+pub fn keep(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Value {
     match item.kind() {
         Kind::Map => {
             let mut map = Map::new();

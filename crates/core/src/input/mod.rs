@@ -9,6 +9,7 @@ mod code;
 mod config;
 mod cycle;
 mod diagnostic;
+pub mod document;
 mod faults;
 mod fields;
 mod json;

@@ -17,7 +17,7 @@ pub(super) enum Clock {
 pub(super) const MAX_STAMP: f64 = 253_402_300_799.0;
 
 /// Microseconds since 1970; what gives no offset is taken as UTC.
-pub(super) fn calendar(text: &str) -> Result<i64, String> {
+pub fn calendar(text: &str) -> Result<i64, String> {
     // An offset or `Z` can only stand after the date; a bare date and time cannot have one.
     let time = text.find(['T', 't', ' ']).map_or("", |at| &text[at + 1..]);
     if let Some(sign) = time.find(['Z', 'z', '+', '-']) {

@@ -5,7 +5,7 @@
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A scalar without quotes: its text decides what it is.
     Plain,
     /// A scalar that is text whatever it looks like.
@@ -132,7 +132,7 @@ impl<'a> Tree<'a> {
 
 /// A node of a tree.
 #[derive(Clone, Copy)]
-pub(super) struct Item<'t> {
+pub struct Item<'t> {
     tree: &'t Tree<'t>,
     index: usize,
 }
@@ -142,10 +142,14 @@ impl<'t> Item<'t> {
         &self.tree.nodes[self.index]
     }
 
+    /// Its number in the tree.
+    #[must_use]
     pub fn index(self) -> usize {
         self.index
     }
 
+    /// What it is.
+    #[must_use]
     pub fn kind(self) -> Kind {
         self.node().kind
     }
@@ -176,6 +180,7 @@ impl<'t> Item<'t> {
         }
     }
 
+    /// Whether it is written as nothing.
     pub fn is_null(self) -> bool {
         self.kind() == Kind::Plain && is_null(self.text())
     }
@@ -206,6 +211,13 @@ impl<'t> Item<'t> {
         std::iter::from_fn(move || Some((items.next()?, items.next()?)))
     }
 
+    /// The value of the first entry with this key; nothing where it is null, or this is no mapping.
+    pub fn get(self, name: &str) -> Option<Item<'t>> {
+        let maps = self.kind() == Kind::Map;
+        let found = maps.then(|| self.entries().find(|(key, _)| key.text() == name)).flatten();
+        found.map(|(_, value)| value).filter(|value| !value.is_null())
+    }
+
     /// What the node is, in words.
     pub fn described(self) -> &'static str {
         match (self.kind(), self.scalar()) {
@@ -221,10 +233,14 @@ impl<'t> Item<'t> {
 
 /// What a scalar means under the core schema of YAML, of which JSON's rules are a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scalar {
+pub enum Scalar {
+    /// Nothing.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// Any number, also an infinite one.
     Number(f64),
+    /// Everything else.
     Text,
 }
 

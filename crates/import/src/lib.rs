@@ -1,0 +1,156 @@
+//! Workloads that people already have, as gswarm's configurations and requests.
+//!
+//! Text goes in; a [`Scenario`] and a list of what was assumed come out. Nothing is left out in silence: what has no
+//! counterpart is refused by name, and what takes no GPU time is listed.
+
+mod comfyui;
+mod dify;
+mod draft;
+mod graph;
+mod gswarm_log;
+mod guess;
+mod options;
+pub mod trace;
+mod wfcommons;
+
+pub use options::{Moment, Options, Target, sizes};
+
+use draft::Draft;
+use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::input::document::{Faults, without_mark};
+use gswarm_core::input::{Code, Diagnostic, Scenario, Severity, Source, read_scenario};
+use gswarm_core::instance::Mode;
+
+macro_rules! kinds {
+    ($($kind:ident $name:literal $what:literal)*) => {
+        /// What sort of file is imported.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = concat!($what, ".")] $kind,)*
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
+
+            /// As the command line spells it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)* }
+            }
+
+            /// What it is, in a few words.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Kind::$kind => $what,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Comfyui "comfyui" "ComfyUI workflows, as the editor saves them or as the API takes them"
+    Dify "dify" "Dify apps (DSL, YAML)"
+    Wfcommons "wfcommons" "WfCommons instances, WfFormat 1.4 and 1.5"
+    Azure "azure" "Azure LLM inference traces (CSV)"
+    Mooncake "mooncake" "Mooncake traces (JSON lines)"
+    Burstgpt "burstgpt" "BurstGPT traces (CSV)"
+    Gentd26 "gentd26" "GenTD26: requests, and load times of checkpoints (CSV)"
+    OpenaiLog "openai-log" "access logs of OpenAI-compatible servers (JSON lines)"
+    GswarmLog "gswarm-log" "execution logs, of gswarm or of the published programs"
+}
+
+impl Kind {
+    /// Whether rows with a moment each are read, which can be cut, thinned out and joined with a workflow.
+    #[must_use]
+    pub fn is_trace(self) -> bool {
+        matches!(self, Kind::Azure | Kind::Mooncake | Kind::Burstgpt | Kind::Gentd26 | Kind::OpenaiLog)
+    }
+}
+
+/// What was made of the files.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// Models, workflows and requests.
+    pub scenario: Scenario,
+    /// What the files do not say and was assumed, and what was left out; a sentence each.
+    pub assumptions: Vec<String>,
+}
+
+/// A file, and what is wrong with it.
+struct File<'a> {
+    source: Source<'a>,
+    faults: Faults,
+}
+
+/// Reads `files`, which are of this `kind`.
+///
+/// # Errors
+/// All that is wrong with the files, and with the flags for them.
+pub fn import(kind: Kind, files: &[Source<'_>], options: &Options) -> Result<Imported, Vec<Diagnostic>> {
+    let mut draft = Draft::default();
+    let mut read: Vec<File<'_>> =
+        files.iter().map(|&source| File { source, faults: Faults::default() }).collect();
+    match kind {
+        Kind::Comfyui => each(&mut read, |file| comfyui::read(file, options, &mut draft)),
+        Kind::Dify => dify::read_all(&mut read, options, &mut draft),
+        Kind::Wfcommons => each(&mut read, |file| wfcommons::read(file, options, &mut draft)),
+        Kind::GswarmLog => gswarm_log::read(&mut read, options, &mut draft),
+        Kind::Azure | Kind::Mooncake | Kind::Burstgpt | Kind::OpenaiLog => {
+            trace::read(kind, &mut read, options, &mut draft);
+        }
+        Kind::Gentd26 => trace::gentd26::read(&mut read, options, &mut draft),
+    }
+    let mut found = Vec::new();
+    for file in read {
+        file.faults.locate(file.source.name, without_mark(file.source.bytes), &mut found);
+    }
+    if found.iter().all(|finding| finding.severity == Severity::Warning) && draft.scenario.requests.is_empty()
+    {
+        found.push(whole(
+            files.first().map_or("", |file| file.name),
+            Code::Nothing,
+            "there is nothing to import",
+        ));
+    }
+    if found.iter().any(|finding| finding.severity == Severity::Error) {
+        return Err(found);
+    }
+    readable(&draft.scenario)?;
+    Ok(Imported { scenario: draft.scenario, assumptions: draft.notes.finish() })
+}
+
+fn each<'a>(files: &mut [File<'a>], mut read: impl FnMut(&mut File<'a>)) {
+    files.iter_mut().for_each(&mut read);
+}
+
+/// A finding about a file as a whole.
+fn whole(file: &str, code: Code, message: impl Into<String>) -> Diagnostic {
+    Diagnostic {
+        code,
+        severity: code.severity(),
+        file: file.to_owned(),
+        line: None,
+        column: None,
+        path: String::new(),
+        message: message.into(),
+        hint: None,
+    }
+}
+
+/// What is written can be read: numbers that only become too large on the way are found here.
+fn readable(scenario: &Scenario) -> Result<(), Vec<Diagnostic>> {
+    let (mut config, mut requests) = (Vec::new(), Vec::new());
+    let written = write_scenario_config(scenario, Format::Json, &mut config)
+        .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests));
+    if let Err(error) = written {
+        return Err(vec![whole("config.json", Code::Inexpressible, error.to_string())]);
+    }
+    let config = Source { name: "the configuration made of it", bytes: &config };
+    let requests = Source { name: "the requests made of it", bytes: &requests };
+    let reading = read_scenario(config, requests, Mode::Online);
+    match reading.scenario {
+        Some(_) => Ok(()),
+        None => Err(reading.diagnostics),
+    }
+}
