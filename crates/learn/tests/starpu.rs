@@ -51,7 +51,7 @@ fn earliest_finish_is_what_dmda_does() {
         task.memory_bytes = 0;
     }
     let machine = Machine { link_latency_us: 0, ..Machine::of(&profile, GPUS) };
-    let known = Estimates { means: workload.tasks.iter().filter_map(|task| task.truth).collect() };
+    let known = Estimates::certain(workload.tasks.iter().filter_map(|task| task.truth).collect());
     let ours =
         schedule(&workload, &machine, &known, PolicyKind::EarliestFinish, Settings::default()).unwrap();
 

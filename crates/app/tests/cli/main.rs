@@ -5,6 +5,7 @@ mod check;
 mod examples;
 mod explain;
 mod front;
+mod full_disk;
 mod generate;
 mod kills;
 mod live;

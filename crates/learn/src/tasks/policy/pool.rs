@@ -100,6 +100,12 @@ impl Pool {
         }
     }
 
+    /// All that waited; nothing waits any more.
+    pub fn drain(&mut self) -> Vec<Entry> {
+        (self.cpu, self.gpu) = (Side::default(), Side::default());
+        self.entries.iter_mut().filter_map(Option::take).collect()
+    }
+
     /// Moves the cut to where both sides would end together, given what their devices have already.
     pub fn balance(&mut self, cpu_backlog: u64, gpu_backlog: u64, gpus: u64) {
         while let Some(entry) = self.gpu.by_gain.first().and_then(|&(_, task)| self.entry(task)) {
