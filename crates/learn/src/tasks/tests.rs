@@ -156,24 +156,3 @@ fn a_price_on_energy_saves_energy() {
     };
     assert!(joules(0.01) < joules(0.0), "{} {}", joules(0.01), joules(0.0));
 }
-
-#[test]
-fn what_tasks_take_is_learned_while_they_run() {
-    let profile = described();
-    let (mut learning, mut blind) = (0.0, 0.0);
-    for seed in 70..76 {
-        // The profile knows nothing of the place where tasks run: it is off by up to 60%, kind by kind.
-        let options = Options { tasks: 600, arrivals: Arrivals::Load(0.95), seed, ..Options::default() };
-        let workload = generate(&options, &profile).unwrap().workload;
-        let bare = Estimates::of_profile(&workload, &profile).unwrap();
-        let believed = Estimates::certain(bare.means.clone());
-        let machine = Machine::of(&profile, options.gpus);
-        let flow = |estimates: &Estimates| {
-            let run = schedule(&workload, &machine, estimates, PolicyKind::Learned, Settings::default());
-            run.unwrap().metrics.mean_flow.seconds()
-        };
-        learning += flow(&bare);
-        blind += flow(&believed);
-    }
-    assert!(learning < 0.98 * blind, "{learning} s with learning, {blind} s without");
-}
