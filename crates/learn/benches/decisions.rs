@@ -40,7 +40,10 @@ const REQUESTS: usize = 1_000;
 fn problem() -> (Scenario, Instance) {
     let (mut config, mut requests) = (String::from("models:\n"), String::from("requests:\n"));
     for model in 0..MODELS {
-        let _ = writeln!(config, "  m{model}: {{memory_gb: 14, gpus_required: 1, inference_time_mean: 8}}");
+        let _ = writeln!(
+            config,
+            "  m{model}: {{memory_gb: 14, gpus_required: 1, load_time_seconds: 30, inference_time_mean: 8}}"
+        );
     }
     config.push_str("workflows:\n");
     for model in 0..MODELS {
@@ -52,7 +55,7 @@ fn problem() -> (Scenario, Instance) {
     let source = |name, text: &'static str| Source { name, bytes: text.as_bytes() };
     let (config, requests) = (config.leak(), requests.leak());
     let reading = read_scenario(source("config", config), source("requests", requests), Mode::Offline);
-    let scenario = reading.scenario.expect("a scenario");
+    let scenario = reading.scenario.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
     let mut spec = scenario.cluster.clone();
     spec.gpus = Some(GPUS);
     let cluster = Cluster::from_spec(&spec).expect("a cluster");

@@ -91,7 +91,7 @@ fn nodes_without_any_time_take_what_the_predictor_says() {
         }
         place.run(&format!("check b/{policy}_execution_log.json {bare} --predictor n.model --quiet")).code(0);
     }
-    place.run(&format!("plan {bare} --gpus 4 --predictor n.model --budget 1 --quiet --out c")).code(0);
+    place.run(&format!("plan {bare} --gpus 4 --predictor n.model --rounds 2 --quiet --out c")).code(0);
     place.run(&format!("check c/planned_execution_log.json {bare} --predictor n.model")).code(0);
 }
 

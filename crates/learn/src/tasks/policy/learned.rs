@@ -22,6 +22,9 @@ pub struct Learned {
     pool: Pool,
     ranks: Vec<u64>,
     beliefs: Beliefs,
+    /// Whether beliefs have changed since those that wait were put in order, and the parts that have ended since.
+    outdated: bool,
+    ended: usize,
     settings: Settings,
     tuning: Tuning,
 }
@@ -57,7 +60,7 @@ impl Learned {
     ) -> Learned {
         let ranks = upward_ranks(workload, estimates, machine.gpus);
         let beliefs = Beliefs::new(workload, estimates.doubt.clone());
-        Learned { pool: Pool::default(), ranks, beliefs, settings, tuning }
+        Learned { pool: Pool::default(), ranks, beliefs, outdated: false, ended: 0, settings, tuning }
     }
 
     /// The GPU that is free first.
@@ -186,8 +189,12 @@ impl Policy for Learned {
     }
 
     fn part_done(&mut self, task: u32, device: Device, took: Span, view: &View<'_>) {
-        if self.beliefs.part_done(task, device, took, view) {
-            // Those that wait were put in order by what was believed before.
+        self.outdated |= self.beliefs.part_done(task, device, took, view);
+        self.ended += 1;
+        // Those that wait were put in order by what was believed before. So many parts have ended since that doing it
+        // again costs little for each of them.
+        if self.outdated && self.ended * 4 >= self.pool.len() {
+            (self.outdated, self.ended) = (false, 0);
             for entry in self.pool.drain() {
                 self.pool.insert(self.entry_of(entry.task, entry.turn, view));
             }
@@ -195,7 +202,9 @@ impl Policy for Learned {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Placement> {
-        if self.pool.len() == 0 {
+        let has_room =
+            |device: Device| view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth };
+        if self.pool.len() == 0 || !(0..view.devices()).any(has_room) {
             return None;
         }
         self.beliefs.look(view);

@@ -102,8 +102,9 @@ impl Pool {
 
     /// All that waited; nothing waits any more.
     pub fn drain(&mut self) -> Vec<Entry> {
-        (self.cpu, self.gpu) = (Side::default(), Side::default());
-        self.entries.iter_mut().filter_map(Option::take).collect()
+        let sides = [std::mem::take(&mut self.cpu), std::mem::take(&mut self.gpu)];
+        let waiting = sides.iter().flat_map(Side::urgent);
+        waiting.filter_map(|(_, task)| self.entries[task as usize].take()).collect()
     }
 
     /// Moves the cut to where both sides would end together, given what their devices have already.
