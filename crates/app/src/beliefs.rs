@@ -5,10 +5,10 @@ use crate::output::files;
 use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::belief::{Learner, Recent};
-use gswarm_core::input::{Scenario, render};
+use gswarm_core::input::{Diagnostic, Scenario, render};
 use gswarm_core::truth::{Drift, Noise, TrueTimes, Truth, TruthSpec};
 use gswarm_learn::Predictor;
-use gswarm_learn::beliefs::{Corrections, Predicted};
+use gswarm_learn::beliefs::{Corrections, OneByOne, Predicted};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -58,12 +58,14 @@ pub struct Source {
     predicted: Arc<Predicted>,
 }
 
+/// Why a file is no predictor that will do, for people.
+fn faulty(faults: Vec<Diagnostic>) -> Failure {
+    Failure::input(render(&faults)).hint("`gswarm train` makes predictors; docs/learning.md says how")
+}
+
 impl Source {
     /// A predictor from the content of its file.
     pub fn read(name: String, bytes: Vec<u8>, scenario: &Scenario) -> Result<Source, Failure> {
-        let faulty = |faults: Vec<_>| {
-            Failure::input(render(&faults)).hint("`gswarm train` makes predictors; docs/learning.md says how")
-        };
         let predictor = Predictor::from_bytes(&name, &bytes).map_err(faulty)?;
         let predicted = Predicted::of(&name, &predictor, scenario).map_err(faulty)?;
         Ok(Source { name, bytes, predictor, predicted: Arc::new(predicted) })
@@ -88,6 +90,19 @@ impl Source {
 }
 
 impl PredictorArgs {
+    /// Whether one was named.
+    pub fn given(&self) -> bool {
+        self.predictor.is_some()
+    }
+
+    /// The predictor, where one was named, for requests that are yet to come.
+    pub fn one_by_one(&self) -> Result<Option<OneByOne>, Failure> {
+        let Some(file) = &self.predictor else { return Ok(None) };
+        let name = file.display().to_string();
+        let predictor = Predictor::from_bytes(&name, &files::read(file)?).map_err(faulty)?;
+        OneByOne::new(&name, predictor).map(Some).map_err(faulty)
+    }
+
     /// The predictor, where one was named.
     pub fn source(&self, scenario: &Scenario) -> Result<Option<Source>, Failure> {
         let Some(file) = &self.predictor else { return Ok(None) };
@@ -118,6 +133,11 @@ impl BeliefArgs {
             ("--truth", self.truth.is_some()),
         ];
         flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
+    }
+
+    /// Whether nodes may be without a time: a predictor gives them one, and nothing else is asked what is true.
+    pub fn times_all(&self) -> bool {
+        self.estimates.given() && self.truth != Some(TrueTimes::Requests)
     }
 
     /// Whether to learn.

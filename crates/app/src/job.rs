@@ -9,7 +9,9 @@ use crate::output::{self, count};
 use gswarm_core::belief::Learner;
 use gswarm_core::bound::best_bound;
 use gswarm_core::check::{check_run, report as render_violations};
-use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_scenario, render, too_slow};
+use gswarm_core::input::{
+    ClusterSpec, Reading, Scenario, Source, read_predicted, read_scenario, render, too_slow,
+};
 use gswarm_core::instance::{Cluster, Infeasible, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::{Summary, shown, write_json, write_jsonl};
@@ -28,6 +30,17 @@ const LONG_LOG: usize = 100_000;
 pub fn load(input: &InputArgs, mode: Mode, quiet: bool, show_progress: bool) -> Result<Scenario, Failure> {
     let _phase = Phase::new("reading the inputs", show_progress);
     Inputs::read(input)?.scenario(mode, quiet)
+}
+
+/// The same where a predictor will say how long nodes take that the files give no time for.
+pub fn load_predicted(
+    input: &InputArgs,
+    mode: Mode,
+    quiet: bool,
+    show_progress: bool,
+) -> Result<Scenario, Failure> {
+    let _phase = Phase::new("reading the inputs", show_progress);
+    Inputs::read(input)?.predicted_scenario(mode, quiet)
 }
 
 /// The two input files, read once: what is scheduled and what a journal keeps are the same bytes.
@@ -56,6 +69,12 @@ impl Inputs {
     pub fn scenario(&self, mode: Mode, quiet: bool) -> Result<Scenario, Failure> {
         let [config, requests] = [&self.config, &self.requests].map(|(name, bytes)| Source { name, bytes });
         accept(read_scenario(config, requests, mode), quiet)
+    }
+
+    /// The same where a predictor will say how long nodes take that they give no time for.
+    pub fn predicted_scenario(&self, mode: Mode, quiet: bool) -> Result<Scenario, Failure> {
+        let [config, requests] = [&self.config, &self.requests].map(|(name, bytes)| Source { name, bytes });
+        accept(read_predicted(config, requests, mode), quiet)
     }
 }
 

@@ -276,7 +276,7 @@ impl Instance {
             for (node, &model) in instance.workflows[spec.workflow].models.iter().enumerate() {
                 let given = spec.times.get(node).copied().flatten();
                 instance.tasks.push(Task {
-                    // The input's checks saw to it that one of the two is there.
+                    // The input's checks saw to it that one of the two is there, unless a predictor is yet to speak.
                     execution: given.or(defaults[model]).unwrap_or(Span(1)),
                     request: RequestId::from(id),
                     model,

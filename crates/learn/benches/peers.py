@@ -1,7 +1,7 @@
 """Run times predicted by scikit-learn, xgboost and lightgbm, on splits that the Rust side reads from the same files.
 
-peers.py FOLDER SHARED [--only SET]: writes one CSV a data set into FOLDER (with a column for each split: 1 in the test part), fits each
-peer on one thread, and prints a JSON line for each data set, split and peer.
+peers.py FOLDER SHARED SEED SPLITS: writes one CSV a data set into FOLDER (with a column for each split that SEED draws: 1 in the test
+part), fits each peer on one thread, and prints a JSON line for each data set, split and peer.
 """
 
 import json
@@ -18,38 +18,15 @@ import xgboost
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import mean_absolute_error, r2_score
 
-SPLITS = 5
 BATCH = 1_000
 
 
-def tasks() -> pandas.DataFrame:
-    """The described workload: 10,000 tasks, and what each takes on a GPU or the CPU, with noise and interference."""
-    random = numpy.random.default_rng(42)
-    rows = 10_000
-    frame = pandas.DataFrame(
-        {
-            "operation": random.choice(["gemm", "conv", "sort", "sparse"], rows, p=[0.55, 0.2, 0.15, 0.1]),
-            "device": random.choice(["cpu", "gpu0", "gpu1", "gpu2", "gpu3"], rows, p=[0.2, 0.2, 0.2, 0.2, 0.2]),
-            "size": random.integers(100, 5_001, rows),
-            "compute_intensity": random.uniform(0.1, 1.0, rows),
-            "memory_required": random.uniform(10, 500, rows),
-        }
-    )
-    on_gpu = frame.device != "cpu"
-    flops = frame.operation.map({"gemm": 2.0, "conv": 1.2, "sort": 0.05, "sparse": 0.1}) * frame["size"] ** 2.2
-    rate = numpy.where(on_gpu, 4e9, 2.5e8) * (0.3 + 0.7 * frame.compute_intensity)
-    launch = numpy.where(on_gpu, 0.002 + frame.memory_required / 12_000, 0.0002)
-    noise = numpy.exp(random.normal(0, 0.15, rows))
-    # Now and then another job is on the device; nothing known before the run says so.
-    interference = numpy.where(random.uniform(size=rows) < 0.05, random.uniform(1.2, 2.0, rows), 1.0)
-    frame["run_seconds"] = (flops / rate + launch) * noise * interference
-    return frame
-
-
-def sets(shared: str):
-    """Name, table, target, features."""
-    frame = tasks()
-    yield "tasks", frame, "run_seconds", [name for name in frame if name != "run_seconds"]
+def sets(folder: str, shared: str):
+    """Name, table, target, features. The workload's table was written by the Rust side: it is that of `gswarm generate tasks`."""
+    tasks = pandas.read_csv(f"{folder}/workload.csv")
+    targets = {"tasks_cpu": "true_cpu_seconds", "tasks_gpu": "true_gpu_seconds"}
+    for name, target in targets.items():
+        yield name, tasks, target, [column for column in tasks if column not in targets.values()]
     silicon = pandas.read_csv(f"{shared}/data/aiconfigurator/silicon_sample.csv")
     left_out = {"id", "silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms"}
     for name, target in (("ttft", "silicon_ttft_ms"), ("tpot", "silicon_tpot_ms")):
@@ -66,6 +43,7 @@ def peers(trees: int):
     boosted = dict(n_estimators=trees, max_depth=7, learning_rate=0.1)
     quiet = dict(verbose=-1, num_threads=1)
     yield "sklearn forest", RandomForestRegressor(n_estimators=100, max_depth=15, n_jobs=1, random_state=0), False
+    yield "sklearn forest, defaults", RandomForestRegressor(n_jobs=1, random_state=0), False
     for label, categories in (("", True), (", codes", False)):
         yield f"xgboost{label}", xgboost.XGBRegressor(**boosted, n_jobs=1, enable_categorical=categories), categories
         yield f"lightgbm{label}", lightgbm.LGBMRegressor(**boosted, num_leaves=128, **quiet), categories
@@ -96,21 +74,19 @@ def seconds_a_row(model, table: pandas.DataFrame) -> float:
     return best / BATCH
 
 
-def main(folder: str, shared: str, only: str | None) -> None:
-    for name, frame, target, features in sets(shared):
-        random = numpy.random.default_rng(7)
+def main(folder: str, shared: str, seed: int, splits: int) -> None:
+    for name, frame, target, features in sets(folder, shared):
+        random = numpy.random.default_rng(seed)
         written = frame[[*features, target]].copy()
-        for split in range(SPLITS):
+        for split in range(splits):
             test = numpy.zeros(len(frame), dtype=bool)
             test[random.permutation(len(frame))[: len(frame) // 5]] = True
             written[f"split{split}"] = test.astype(int)
         written.to_csv(f"{folder}/{name}.csv", index=False)
-        if only not in (None, name):
-            continue
         print(json.dumps({"set": name, "target": target, "features": features, "rows": len(frame)}), flush=True)
         truth = frame[target].to_numpy()
         for trees in (100, 300):
-            for split in range(SPLITS):
+            for split in range(splits):
                 test = written[f"split{split}"].to_numpy() == 1
                 for peer, model, categories in peers(trees):
                     if trees == 300 and ("defaults" in peer or "forest" in peer):
@@ -134,4 +110,4 @@ def main(folder: str, shared: str, only: str | None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[4] if len(sys.argv) > 4 else None)
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -3,8 +3,11 @@
 //! `cargo bench -p gswarm-learn --bench peers`. The peers are found in `target/peers/learn`:
 //! `python3 -m venv target/peers/learn && target/peers/learn/bin/pip install pandas scikit-learn xgboost-cpu lightgbm`.
 //! Everything runs on one thread, and times are those of the processor, so that other work on the machine counts little.
+//! `SEED` draws other splits and another workload, `SPLITS` more or fewer of them.
 
 use gswarm_learn::model::TargetScale;
+use gswarm_learn::profile::described;
+use gswarm_learn::tasks::{self, Estimates, Options, generate};
 use gswarm_learn::train::{coverage, mean_absolute_error, r2};
 use gswarm_learn::{Column, GroupId, Kind, Online, Predictor, Rows, Settings, Table, Values, encode, fit};
 use serde_json::Value;
@@ -12,13 +15,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-const SPLITS: usize = 5;
+/// Splits of seeds from 1000 on are those that settings may be chosen by.
+const SEED: u64 = 2026;
+const SPLITS: usize = 10;
 const BATCH: usize = 1_000;
 
 /// The figures of one model on one data set, summed over the splits.
 #[derive(Default)]
 struct Line {
-    r2: f64,
+    /// Of each split.
+    r2: Vec<f64>,
     mae: f64,
     fit: f64,
     splits: f64,
@@ -42,7 +48,12 @@ fn main() {
     }
     std::fs::create_dir_all(&folder).expect("a folder for the tables");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers.py");
-    let answer = Command::new(python).arg(script).args([&folder, &shared]).output().expect("the peers run");
+    let seed = number("SEED").unwrap_or(SEED);
+    let splits = number("SPLITS").map_or(SPLITS, |splits| splits as usize);
+    write_workload(&folder.join("workload.csv"), seed);
+    let mut peers = Command::new(python);
+    peers.arg(script).args([&folder, &shared]).args([seed.to_string(), splits.to_string()]);
+    let answer = peers.output().expect("the peers run");
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     // One thread for us too.
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("no pool yet");
@@ -57,23 +68,45 @@ fn main() {
             let target = found["target"].as_str().expect("a target");
             let table = Table::read_file(&folder.join(format!("{set}.csv"))).expect("a table");
             println!("{set}: {} rows, {} features, predicting {target}", table.rows(), features.len());
-            ours(&set, &table, target, &features, &mut lines);
+            ours(&set, &table, target, &features, splits, &mut lines);
             order.push(set);
             continue;
         }
         let name = format!("{} ({} trees)", found["peer"].as_str().expect("a peer"), found["trees"]);
         let number = |field: &str| found[field].as_f64();
         let line = lines.entry((set, name)).or_default();
-        line.r2 += number("r2").unwrap_or(f64::NAN);
+        line.r2.push(number("r2").unwrap_or(f64::NAN));
         line.mae += number("mae").unwrap_or(f64::NAN);
         line.fit += number("fit_s").unwrap_or(f64::NAN);
         line.splits += 1.0;
         line.row_us = line.row_us.or(number("row_us"));
     }
-    for set in order {
-        print(&set, &lines);
+    for set in &order {
+        print(set, &lines);
     }
+    verdict(&order, &lines);
     one_by_one();
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The described workload: what is known of each task, and what it takes on each device.
+fn write_workload(path: &Path, seed: u64) {
+    let profile = described();
+    let options = Options { seed, ..Options::default() };
+    let workload = generate(&options, &profile).expect("a workload").workload;
+    let bare = Estimates::of_profile(&workload, &profile).expect("estimates");
+    let mut text = tasks::FEATURES.join(",") + ",true_cpu_seconds,true_gpu_seconds\n";
+    for (task, mean) in workload.tasks.iter().zip(&bare.means) {
+        let truth = task.truth.expect("a generated task has its times");
+        let numbers = [task.size, task.intensity, task.memory_bytes as f64 / 1e6, task.estimate.seconds()];
+        let times = [mean.cpu, mean.gpu, truth.cpu, truth.gpu].map(|span| span.seconds().to_string());
+        let numbers = numbers.map(|number| number.to_string()).join(",");
+        text += &format!("{numbers},{},{}\n", task.kind.name(), times.join(","));
+    }
+    std::fs::write(path, text).expect("a table");
 }
 
 /// What a single decision and a single observation cost.
@@ -112,6 +145,7 @@ fn ours(
     table: &Table,
     target: &str,
     features: &[String],
+    splits: usize,
     lines: &mut BTreeMap<(String, String), Line>,
 ) {
     let boosted = Settings::new(Kind::GradientBoosting);
@@ -124,7 +158,7 @@ fn ours(
     ];
     for (name, settings) in settings {
         let line = lines.entry((set.to_owned(), name.to_owned())).or_default();
-        for split in 0..SPLITS {
+        for split in 0..splits {
             let mark = numbers(table, &format!("split{split}"));
             let (test, train): (Vec<usize>, Vec<usize>) = (0..table.rows()).partition(|&row| mark[row] > 0.5);
             let (test, train) = (table.select(&test), table.select(&train));
@@ -143,7 +177,7 @@ fn ours(
             let between =
                 predictions.iter().map(|one| (predictor.quantile(one, 0.05), predictor.quantile(one, 0.95)));
             *line.coverage.get_or_insert(0.0) += coverage(truths, between);
-            line.r2 += r2(truths, &means);
+            line.r2.push(r2(truths, &means));
             line.mae += mean_absolute_error(truths, &means);
             line.splits += 1.0;
             if split == 0 {
@@ -187,18 +221,64 @@ fn print(set: &str, lines: &BTreeMap<(String, String), Line>) {
         .filter(|((of, _), _)| of == set)
         .map(|((_, name), line)| (name.as_str(), line))
         .collect();
-    found.sort_by(|one, other| (other.1.r2 / other.1.splits).total_cmp(&(one.1.r2 / one.1.splits)));
+    found.sort_by(|one, other| mean(&other.1.r2).total_cmp(&mean(&one.1.r2)));
     for (name, line) in found {
         let optional =
             |value: Option<f64>| value.map_or(String::new(), |value| format!("{:.3}", value / line.splits));
         let row = line.row_us.map_or(String::new(), |us| format!("{us:.2}"));
         println!(
             "| {name} | {:.4} | {:.4} | {:.3} | {} | {} | {row} |",
-            line.r2 / line.splits,
+            mean(&line.r2),
             line.mae / line.splits,
             line.fit / line.splits,
             optional(line.whole_fit),
             optional(line.coverage),
         );
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The best of the peers and the usual choice here, side by side; and both forests. Differences are those on the same
+/// splits, with the standard error of their mean.
+fn verdict(sets: &[String], lines: &BTreeMap<(String, String), Line>) {
+    println!(
+        "\n| set | best peer, R2 | gradient_boosting | ahead by | quickest peer, fit s | gradient_boosting | times as long | sklearn forest, R2 | random_forest | ahead by |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for set in sets {
+        let of = |name: &str| lines.get(&(set.clone(), format!("{name} (100 trees)")));
+        let (Some(ours), Some(our_forest), Some(forest)) =
+            (of("gswarm boosting"), of("gswarm forest"), of("sklearn forest"))
+        else {
+            continue;
+        };
+        let peers = || lines.iter().filter(|((of, name), _)| of == set && !name.starts_with("gswarm"));
+        let fit = |line: &Line| line.fit / line.splits;
+        let best = peers().max_by(|one, other| mean(&one.1.r2).total_cmp(&mean(&other.1.r2)));
+        let quickest = peers().min_by(|one, other| fit(one.1).total_cmp(&fit(other.1)));
+        let (Some(((_, best), peer)), Some(((_, quickest), quick))) = (best, quickest) else { continue };
+        println!(
+            "| {set} | {best} {:.4} | {:.4} | {} | {quickest} {:.3} | {:.3} | {:.2} | {:.4} | {:.4} | {} |",
+            mean(&peer.r2),
+            mean(&ours.r2),
+            ahead(ours, peer),
+            fit(quick),
+            fit(ours),
+            fit(ours) / fit(quick),
+            mean(&forest.r2),
+            mean(&our_forest.r2),
+            ahead(our_forest, forest),
+        );
+    }
+}
+
+fn ahead(one: &Line, other: &Line) -> String {
+    let differences: Vec<f64> = one.r2.iter().zip(&other.r2).map(|(one, other)| one - other).collect();
+    let middle = mean(&differences);
+    let squares: Vec<f64> = differences.iter().map(|one| (one - middle).powi(2)).collect();
+    let error = (mean(&squares) / (squares.len().max(2) - 1) as f64).sqrt();
+    format!("{middle:+.4} ±{error:.4}")
 }

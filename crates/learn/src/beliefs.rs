@@ -4,8 +4,8 @@ use crate::model::{GroupId, Online, Prediction, Predictor, Rows};
 use crate::nodes::{History, NodeEncoder};
 use gswarm_core::belief::{Belief, Estimate, Learner, Observation, TAIL};
 use gswarm_core::cost::execution_span;
-use gswarm_core::input::{Diagnostic, Scenario};
-use gswarm_core::{Gpus, Instance, ModelId};
+use gswarm_core::input::{Diagnostic, RequestSpec, Scenario};
+use gswarm_core::{Gpus, Instance, ModelId, Span};
 use std::sync::Arc;
 
 /// What a predictor says of all nodes of a scenario, by the number of the task.
@@ -44,6 +44,34 @@ impl Predicted {
     #[must_use]
     pub fn estimates(&self) -> &[Estimate] {
         &self.estimates
+    }
+}
+
+/// A predictor that is asked for nodes of requests as they come.
+pub struct OneByOne {
+    predictor: Predictor,
+    encoder: NodeEncoder,
+}
+
+impl OneByOne {
+    /// `file` names the predictor in messages.
+    ///
+    /// # Errors
+    /// Features that no node has.
+    pub fn new(file: &str, predictor: Predictor) -> Result<OneByOne, Vec<Diagnostic>> {
+        let encoder = NodeEncoder::new(file, &predictor)?;
+        Ok(OneByOne { predictor, encoder })
+    }
+
+    /// What a node is expected to take alone on its replica, nothing having been seen of it yet.
+    ///
+    /// # Panics
+    /// If the request or the node is none of the scenario's.
+    #[must_use]
+    pub fn expected(&self, scenario: &Scenario, request: &RequestSpec, node: usize) -> Span {
+        let mut row = Vec::new();
+        self.encoder.encode(scenario, request, node, 1, &History::default(), &mut row);
+        execution_span(self.predictor.predict_row(&row).mean.max(0.0)).max(Span(1))
     }
 }
 

@@ -3,7 +3,8 @@
 
 use gswarm_learn::profile::described;
 use gswarm_learn::tasks::{
-    CompareOptions, Estimates, Options, PolicyKind, Workload, compare, generate, predict, teach,
+    self, Arrivals, CompareOptions, Estimates, Machine, Options, PolicyKind, Workload, compare, generate,
+    predict, schedule, teach,
 };
 use gswarm_learn::{Kind, Settings};
 
@@ -49,9 +50,8 @@ fn learned_beats_all_that_do_not_know_the_times_and_comes_near_to_who_does() {
                 one.seeds
             );
             if !matches!(policy, PolicyKind::Learned | PolicyKind::Clairvoyant) {
-                // Below a load of 0.9 every good policy ends right after the last arrival, whose luck decides the rest.
-                let slack = if load < 0.9 { 1.001 } else { 1.0 };
-                if learned.makespan > slack * one.makespan {
+                // Below a load of 0.9 every good policy ends right after the last arrival; nobody may be ahead even there.
+                if learned.makespan > one.makespan {
                     behind.push(format!("load {load}: behind {}", policy.name()));
                 }
             }
@@ -60,4 +60,26 @@ fn learned_beats_all_that_do_not_know_the_times_and_comes_near_to_who_does() {
         assert!(learned.to_bound < 1.06, "load {load}: {}", learned.to_bound);
     }
     assert!(behind.is_empty(), "{behind:?}");
+}
+
+#[test]
+fn what_tasks_take_is_learned_while_they_run() {
+    let profile = described();
+    let (mut learning, mut blind) = (0.0, 0.0);
+    for seed in 70..76 {
+        // The profile knows nothing of the place where tasks run: it is off by up to 60%, kind by kind.
+        let options = Options { tasks: 600, arrivals: Arrivals::Load(0.95), seed, ..Options::default() };
+        let workload = generate(&options, &profile).unwrap().workload;
+        let bare = Estimates::of_profile(&workload, &profile).unwrap();
+        let believed = Estimates::certain(bare.means.clone());
+        let machine = Machine::of(&profile, options.gpus);
+        let flow = |estimates: &Estimates| {
+            let run =
+                schedule(&workload, &machine, estimates, PolicyKind::Learned, tasks::Settings::default());
+            run.unwrap().metrics.mean_flow.seconds()
+        };
+        learning += flow(&bare);
+        blind += flow(&believed);
+    }
+    assert!(learning < 0.98 * blind, "{learning} s with learning, {blind} s without");
 }

@@ -1,12 +1,13 @@
 //! `gswarm check`: an execution log against its inputs.
 
 use crate::args::{ClusterArgs, InputArgs};
+use crate::beliefs::PredictorArgs;
 use crate::failure::{Code, Failure};
 use crate::job;
 use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
 use clap::Args;
 use gswarm_core::check::{
-    Place, Violation, ViolationCode, check_bounds, check_log, report as render, to_json,
+    Place, Violation, ViolationCode, check_bounds, check_log, check_predicted, report as render, to_json,
 };
 use gswarm_core::input::{ClusterSpec, MAX_GB, Scenario, too_slow};
 use gswarm_core::instance::{Cluster, Mode};
@@ -15,6 +16,7 @@ use gswarm_core::plan;
 use gswarm_core::policy::follow;
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::time::MAX_SECONDS;
+use gswarm_core::truth::TrueTimes;
 use gswarm_core::{Instance, Time};
 use serde_json::json;
 use std::io::Write;
@@ -26,6 +28,7 @@ Examples:
   gswarm check other.jsonl --config config.yaml --requests requests.yaml --mode online --gpus 8
   gswarm check run.json --config config.yaml --requests requests.yaml --save-report report.txt
   gswarm check plan.json --config config.yaml --requests requests.yaml
+  gswarm check planned_execution_log.json --config config.yaml --requests requests.yaml --predictor nodes.model
 
 The rules of the run (mode, GPUs, switch cost) are read from the log's summary. Flags speak where it is silent.
 The lower bound of a log, of a plan and of `gswarm bound --out` is recomputed from its witness.
@@ -42,6 +45,8 @@ pub struct CheckArgs {
     /// How requests arrived, where the log does not say it
     #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
     mode: Option<Mode>,
+    #[command(flatten)]
+    predictor: PredictorArgs,
     /// Write the report to a file too
     #[arg(long, alias = "save_report", value_name = "FILE")]
     save_report: Option<PathBuf>,
@@ -74,14 +79,32 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     };
     drop(phase);
     let mode = log.mode().or(args.mode).unwrap_or(Mode::Offline);
-    let scenario = job::load(&args.input, mode, args.quiet, shown)?;
+    let load = if args.predictor.given() { job::load_predicted } else { job::load };
+    let scenario = load(&args.input, mode, args.quiet, shown)?;
+    let source = args.predictor.source(&scenario)?;
+    if source.is_some() && log.claims.predictor.is_none() {
+        return Err(Failure::input(format!(
+            "--predictor: {} does not say that a predictor gave its estimates",
+            args.log.display()
+        ))
+        .hint("leave the flag away: then its estimates are those of the inputs"));
+    }
     if !args.quiet {
         notes(args, &log, &scenario.cluster).iter().for_each(|note| output::note(&format!("note: {note}")));
     }
     let phase = Phase::new("checking", shown);
     let spec = args.cluster.over(&scenario.cluster);
     let violations = violations(&log, &scenario, &spec, mode, &|instance| match &bounds {
-        None => gswarm_core::check::check(instance, &log),
+        None => match &source {
+            None => gswarm_core::check::check(instance, &log),
+            Some(source) => {
+                let spec = log.claims.truth.as_ref();
+                let all = spec.is_some_and(|spec| spec.times == TrueTimes::Requests);
+                let mut believed = instance.clone();
+                source.tell(&scenario, &mut believed, all);
+                check_predicted(instance, &believed, &log)
+            }
+        },
         Some((file, bytes)) => of_bounds(instance, file, bytes),
     });
     drop(phase);

@@ -67,7 +67,8 @@ pub struct PlanArgs {
 /// Plans, runs the plan, and writes both.
 pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
-    let scenario = job::load(&args.input, Mode::Offline, args.quiet, shown)?;
+    let load = if args.predictor.given() { job::load_predicted } else { job::load };
+    let scenario = load(&args.input, Mode::Offline, args.quiet, shown)?;
     let spec = args.cluster.over(&scenario.cluster);
     let mut instance = job::build(&scenario, &spec, Mode::Offline, PolicyKind::Planned)?;
     let source = args.predictor.source(&scenario)?.map(Arc::new);

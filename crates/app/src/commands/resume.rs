@@ -62,7 +62,11 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     let plan = journal.meta("plan").map_err(failed)?;
     let policy = live::policy_of(&settings)?;
     let mode = live::mode(&settings);
-    let scenario = inputs.scenario(mode, true)?;
+    let scenario = if settings.predictor.is_some() {
+        inputs.predicted_scenario(mode, true)?
+    } else {
+        inputs.scenario(mode, true)?
+    };
     let mut instance = job::build(&scenario, &settings.cluster, mode, policy)?;
     let mut beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
     if let Some(name) = settings.predictor.clone() {

@@ -208,7 +208,11 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     let reading = Phase::new("reading the inputs", shown);
     let inputs = Inputs::read(&args.input)?;
-    let scenario = inputs.scenario(args.mode, args.quiet)?;
+    let scenario = if args.beliefs.times_all() {
+        inputs.predicted_scenario(args.mode, args.quiet)?
+    } else {
+        inputs.scenario(args.mode, args.quiet)?
+    };
     drop(reading);
     // Only a journal keeps the text.
     let inputs = args.simulate.then_some(inputs);

@@ -1,12 +1,14 @@
 //! `gswarm serve`: the front door to a cluster.
 
 use crate::args::{ClusterArgs, not_negative};
+use crate::beliefs::PredictorArgs;
 use crate::commands::model_server::{ListenArgs, bind, runtime};
 use crate::commands::run::objective_parser;
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files};
 use crate::{job, live};
 use clap::Args;
+use gswarm_core::belief::{Learner, Recent};
 use gswarm_core::input::{Source, read_config};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
@@ -17,7 +19,7 @@ use gswarm_exec::config::{self, BackendsFile};
 use gswarm_exec::drive::{LiveError, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
-use gswarm_exec::service::{Client, Limits, Service, with_direct_workflows};
+use gswarm_exec::service::{Beliefs, Client, Expect, Limits, Service, with_direct_workflows};
 use gswarm_serve::front;
 use gswarm_serve::guard::{self, Ended};
 use std::path::PathBuf;
@@ -75,6 +77,11 @@ pub struct ServeArgs {
     /// Every accepted request survives the loss of the machine too, not only of the process: each waits for the disk
     #[arg(long)]
     sync: bool,
+    #[command(flatten)]
+    predictor: PredictorArgs,
+    /// Learn from what executions take, model by model, and correct what is expected of the rest
+    #[arg(long, help_heading = "Run times (see docs/learning.md)")]
+    learn: bool,
     /// Say less on standard error
     #[arg(long, short)]
     quiet: bool,
@@ -98,6 +105,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         Some(file) => live::read_backends(file)?,
         None => live::embedded::backends(&args.models, &scenario)?,
     };
+    let beliefs = believed(args)?;
     // The first signal drains, the second ends the process.
     let _ = files::interrupted_once();
     runtime(args.quiet)?.block_on(async {
@@ -108,7 +116,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
         let fleet = connect(&backends, &instance, &clock)?;
         let bound = bind(settings).await?;
-        let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock)?;
+        let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
         output::line(&format!("Listening on {}", bound.url()))?;
         if !args.quiet {
             tell(args, &instance, &service.1);
@@ -144,6 +152,15 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     })
 }
 
+/// What is believed of run times beside what the configuration says.
+fn believed(args: &ServeArgs) -> Result<Beliefs, Failure> {
+    let expect = args.predictor.one_by_one()?.map(|predictor| -> Expect {
+        Box::new(move |scenario, request, node| Some(predictor.expected(scenario, request, node)))
+    });
+    let learner = args.learn.then(|| -> Box<dyn Learner> { Box::new(Recent::new()) });
+    Ok(Beliefs { expect, learner })
+}
+
 fn connect(backends: &BackendsFile, instance: &Instance, clock: &Clock) -> Result<Fleet, Failure> {
     let names: Vec<String> = instance.models.iter().map(|model| model.name.clone()).collect();
     let record: Record = Arc::new(move |timed| {
@@ -162,6 +179,7 @@ fn begin(
     instance: &Instance,
     fleet: Fleet,
     clock: Clock,
+    beliefs: Beliefs,
 ) -> Result<(Service, Client), Failure> {
     let durability = if args.sync { Durability::Machine } else { Durability::Process };
     let patience = Patience { max_attempts: args.max_attempts, ..Patience::default() };
@@ -171,7 +189,8 @@ fn begin(
         keep: (args.keep > 0.0).then(|| Span::from_seconds(args.keep * 86_400.0)),
     };
     let settings = (durability, patience, limits);
-    Service::begin(scenario, instance.clone(), fleet, clock, &args.state, settings).map_err(|error| {
+    let begun = Service::begin_with(scenario, instance.clone(), fleet, clock, &args.state, settings, beliefs);
+    begun.map_err(|error| {
         let failure = Failure::input(format!("{}: {error}", args.state.display()));
         match error {
             JournalError::InUse => {

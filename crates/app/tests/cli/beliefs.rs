@@ -41,3 +41,91 @@ fn flags_that_say_nothing_are_refused() {
     place.run(&line("baseline", "--truth requests")).code(2).says("--predictor");
     place.run(&line("baseline", "--predictor nowhere.model")).code(2).says("nowhere.model");
 }
+
+/// A folder with a log, a predictor that was trained on it, and the same work with no time given anywhere.
+fn untimed() -> Place {
+    let place = Place::with_work("simple", 40);
+    place.run(&line("baseline", "--out a")).code(0);
+    let log = "a/baseline_execution_log.json";
+    place.run(&format!("train --data {log} {} --trees 20 --out n.model --quiet", inputs("work"))).code(0);
+    let without = |text: String, drop: &dyn Fn(&str) -> bool| {
+        text.lines().filter(|line| !drop(line)).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    std::fs::create_dir(place.path("bare")).unwrap();
+    let config = place.read("work/config.yaml");
+    let timed = ["tokens_per_second", "token_mean", "token_std", "inference_time"];
+    let config = without(config, &|line| timed.iter().any(|field| line.trim().starts_with(field)));
+    place.write("bare/config.yaml", &config);
+    let mut inside = false;
+    let mut requests = String::new();
+    for line in place.read("work/requests.yaml").lines() {
+        let depth = line.len() - line.trim_start().len();
+        inside = line.trim() == "node_execution_times:" || (inside && depth > 4);
+        if !inside {
+            requests.push_str(&format!("{line}\n"));
+        }
+    }
+    place.write("bare/requests.yaml", &requests);
+    place
+}
+
+#[test]
+fn nodes_without_any_time_take_what_the_predictor_says() {
+    let place = untimed();
+    let bare = inputs("bare");
+    place.run(&format!("run --policy baseline {bare} --gpus 4 --out b")).code(2).says("E111");
+    // What is true cannot come from requests that say nothing.
+    let truthful =
+        format!("run --policy baseline {bare} --gpus 4 --predictor n.model --truth requests --out b");
+    place.run(&truthful).code(2).says("E111");
+    for policy in ["baseline", "planned", "adaptive"] {
+        let run =
+            format!("run --policy {policy} {bare} --gpus 4 --predictor n.model --learn --quiet --out b");
+        place.run(&run).code(0);
+        let log: Value =
+            serde_json::from_str(&place.read(&format!("b/{policy}_execution_log.json"))).unwrap();
+        for one in log["executions"].as_array().unwrap() {
+            let [low, mean, high] = ["predicted_low", "estimated_time", "predicted_high"]
+                .map(|field| one[field].as_f64().unwrap());
+            assert!(low <= high && low < 2.0 * mean && mean > 0.1, "{one}");
+        }
+        place.run(&format!("check b/{policy}_execution_log.json {bare} --predictor n.model --quiet")).code(0);
+    }
+    place.run(&format!("plan {bare} --gpus 4 --predictor n.model --rounds 2 --quiet --out c")).code(0);
+    place.run(&format!("check c/planned_execution_log.json {bare} --predictor n.model")).code(0);
+}
+
+#[test]
+fn estimates_of_a_predictor_are_made_again_by_the_check() {
+    let place = untimed();
+    let bare = inputs("bare");
+    let run = format!("run --policy baseline {bare} --gpus 4 --predictor n.model --quiet --out b");
+    place.run(&run).code(0);
+    let file = "b/baseline_execution_log.json";
+    let log = place.read(file);
+    for field in ["estimated_time", "predicted_low", "predicted_high"] {
+        let (before, after) = log.split_once(&format!("\"{field}\": ")).unwrap();
+        let (value, after) = after.split_once(',').unwrap();
+        let other: f64 = value.trim_end_matches('}').parse::<f64>().unwrap() + 0.5;
+        place.write("other.json", &format!("{before}\"{field}\": {other},{after}"));
+        let found = place.run(&format!("check other.json {bare} --predictor n.model")).code(1);
+        assert!(found.out.contains(field), "{}", found.out);
+    }
+    // Another predictor would have said other things.
+    let log_of_training = "a/baseline_execution_log.json";
+    place.run(&format!("train --data {log_of_training} {} --trees 3 --out o.model", inputs("work"))).code(0);
+    place.run(&format!("check {file} {bare} --predictor o.model")).code(1);
+    place
+        .run(&format!("check {log_of_training} {} --predictor n.model", inputs("work")))
+        .code(2)
+        .says("does not say that a predictor");
+}
+
+#[test]
+fn a_predictor_is_tried_out_on_the_times_of_requests_and_checked() {
+    let place = untimed();
+    let flags = "--predictor n.model --truth requests --learn --out t";
+    place.run(&line("adaptive", flags)).code(0);
+    let check = format!("check t/adaptive_execution_log.json {} --predictor n.model", inputs("work"));
+    place.run(&check).code(0);
+}

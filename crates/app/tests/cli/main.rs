@@ -6,6 +6,7 @@ mod compare;
 mod examples;
 mod explain;
 mod front;
+mod full_disk;
 mod generate;
 mod import;
 mod kills;

@@ -68,6 +68,15 @@ pub(super) fn execution(
             format!("the interval from predicted_low {} to predicted_high {} is none", s(low), s(high));
         report(Code::Estimate, message);
     }
+    if let Some((least, most)) = instance.interval(task).filter(|_| estimates_are_given) {
+        for (field, said, expected) in [("predicted_low", low, least), ("predicted_high", high, most)] {
+            if said.is_none_or(|said| differ(said.0, expected.0)) {
+                let said = said.map_or("is not given".to_owned(), s);
+                let message = format!("{field} {said}, and the predictor says {}", seconds(expected.0));
+                report(Code::Estimate, message);
+            }
+        }
+    }
     let (start, end, switch) = (start?, end?, switch?);
     if end < start {
         report(Code::TimeSum, format!("it ends at {}, before it starts at {}", s(end), s(start)));

@@ -31,12 +31,23 @@ use context::Context;
 /// Checks a log that was read from a file. No violation means that the log is a valid run of the instance.
 #[must_use]
 pub fn check(instance: &Instance, file: &LogFile) -> Vec<Violation> {
+    check_against(instance, None, file)
+}
+
+/// The same for a log whose estimates a predictor gave: `believed` is the instance that has been told what it says, and the
+/// log's estimates and intervals are held against those.
+#[must_use]
+pub fn check_predicted(instance: &Instance, believed: &Instance, file: &LogFile) -> Vec<Violation> {
+    check_against(instance, Some(believed), file)
+}
+
+fn check_against(instance: &Instance, believed: Option<&Instance>, file: &LogFile) -> Vec<Violation> {
     // Of a file that cannot be read at all there is nothing more to say.
     let unread = file.executions.is_empty() && file.loads.is_empty();
     if unread && file.faults.iter().any(|fault| fault.code == ViolationCode::File) {
         return file.faults.clone();
     }
-    let resolved = resolve::resolve(instance, file);
+    let resolved = resolve::resolve(instance, believed, file);
     let mut context = Context::new(instance, &resolved.log, file.claims.measured());
     context.schema = file.schema.is_some();
     context.sources = Some(&resolved.sources);
@@ -75,7 +86,7 @@ pub fn check_run(
 /// The log of a file in terms of the instance, for reports; with what did not fit.
 #[must_use]
 pub fn read_back(instance: &Instance, file: &LogFile) -> (ExecutionLog, Vec<Violation>) {
-    let resolved = resolve::resolve(instance, file);
+    let resolved = resolve::resolve(instance, None, file);
     (resolved.log, file.faults.iter().cloned().chain(resolved.violations).collect())
 }
 

@@ -38,6 +38,8 @@ enum List {
 
 struct Resolver<'a> {
     instance: &'a Instance,
+    /// The instance with what the log's predictor says of it, where that is known.
+    believed: Option<&'a Instance>,
     file: &'a LogFile,
     /// By number of the name in the file.
     requests: Vec<Option<RequestId>>,
@@ -47,8 +49,8 @@ struct Resolver<'a> {
     out: Vec<Violation>,
 }
 
-pub(super) fn resolve(instance: &Instance, file: &LogFile) -> Resolved {
-    let mut resolver = Resolver::new(instance, file);
+pub(super) fn resolve(instance: &Instance, believed: Option<&Instance>, file: &LogFile) -> Resolved {
+    let mut resolver = Resolver { believed, ..Resolver::new(instance, file) };
     let (mut log, mut sources, mut sound) = (ExecutionLog::default(), Sources::default(), Sound::default());
     let (mut unknown_ready, mut estimates) = (Vec::new(), Vec::new());
     for (index, record) in file.executions.iter().enumerate() {
@@ -118,6 +120,7 @@ impl<'a> Resolver<'a> {
         });
         Resolver {
             instance,
+            believed: None,
             file,
             requests: names.clone().map(|name| named.get(file.name(name)).copied()).collect(),
             models: names.map(|name| models.get(file.name(name)).copied()).collect(),
@@ -164,9 +167,10 @@ impl<'a> Resolver<'a> {
         let task = self.task(at)?;
         let model = self.instance.model_of(task);
         self.names(at, task);
-        // Estimates of a predictor are not in the inputs: they are held against nothing here.
+        // Estimates of a predictor are not in the inputs: unless it is asked again, they are held against nothing here.
         let claims = &self.file.claims;
-        let (instance, given) = (self.instance, self.file.schema.is_some() && claims.predictor.is_none());
+        let given = self.file.schema.is_some() && (claims.predictor.is_none() || self.believed.is_some());
+        let instance = self.believed.unwrap_or(self.instance);
         let report = &mut |code, message| self.report(code, at, message);
         let times = arithmetic::execution(instance, given, task, record, report);
         let gpus = self.gpus(at, model);

@@ -57,6 +57,16 @@ pub struct Reading {
 /// Reads a configuration and the requests made of it. Either may be JSON or YAML, and the requests JSON Lines.
 #[must_use]
 pub fn read_scenario(config: Source<'_>, requests: Source<'_>, mode: Mode) -> Reading {
+    read_both(config, requests, mode, true)
+}
+
+/// The same where a predictor will say how long nodes take that neither file gives a time for.
+#[must_use]
+pub fn read_predicted(config: Source<'_>, requests: Source<'_>, mode: Mode) -> Reading {
+    read_both(config, requests, mode, false)
+}
+
+fn read_both(config: Source<'_>, requests: Source<'_>, mode: Mode, all_timed: bool) -> Reading {
     let (mut config_faults, mut request_faults) = (Faults::default(), Faults::default());
     let config_tree = text::parse(config.bytes, Form::Single, &mut config_faults);
     let request_tree = text::parse(requests.bytes, Form::SingleOrLines, &mut request_faults);
@@ -64,7 +74,7 @@ pub fn read_scenario(config: Source<'_>, requests: Source<'_>, mode: Mode) -> Re
     let parsed_requests = request_tree
         .as_ref()
         .map(|tree| requests::read(tree.root(), parsed_config.as_ref(), mode, &mut request_faults));
-    if let (Some(config), Some(requests)) = (&parsed_config, &parsed_requests) {
+    if let (Some(config), Some(requests), true) = (&parsed_config, &parsed_requests, all_timed) {
         report_untimed(config, requests, &mut config_faults);
     }
     let errors = config_faults.errors() + request_faults.errors();

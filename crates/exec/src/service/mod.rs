@@ -19,6 +19,7 @@ use crate::journal::{Durability, JournalError};
 use crate::work::{Direct, Forward};
 use client::Command;
 use desk::{Desk, Open, Whose, is_complete, unix_micros};
+use gswarm_core::belief::Learner;
 use gswarm_core::cost::default_execution;
 use gswarm_core::engine::{Engine, Event, TaskState};
 use gswarm_core::input::{ModelSpec, NodeSpec, RequestSpec, Scenario, Source, WorkflowSpec, read_requests};
@@ -57,11 +58,24 @@ pub struct Service {
     /// Numbers of requests that have ended, by workflow, to be used again.
     free: Vec<Vec<RequestId>>,
     tickets: u64,
+    expect: Option<Expect>,
     events: Vec<Event>,
     replies: Vec<Box<dyn FnOnce() + Send>>,
     stops_at: Option<Time>,
     pruned_at: Time,
 }
+
+/// What a service believes of run times, beside what its configuration says.
+#[derive(Default)]
+pub struct Beliefs {
+    /// Asked for nodes whose requests give no time.
+    pub expect: Option<Expect>,
+    /// Watches what executions take.
+    pub learner: Option<Box<dyn Learner>>,
+}
+
+/// What a node of a request is expected to take, where the request does not say.
+pub type Expect = Box<dyn Fn(&Scenario, &RequestSpec, usize) -> Option<Span> + Send>;
 
 /// The problem of a service: the configuration's models and workflows, and for each model a workflow of one node, so that a
 /// direct call is a request like any other.
@@ -99,6 +113,19 @@ impl Service {
         folder: &Path,
         settings: (Durability, Patience, Limits),
     ) -> Result<(Service, Client), JournalError> {
+        Service::begin_with(scenario, instance, fleet, clock, folder, settings, Beliefs::default())
+    }
+
+    /// The same with what is believed of run times.
+    pub fn begin_with(
+        scenario: Arc<Scenario>,
+        instance: Instance,
+        fleet: Fleet,
+        clock: Clock,
+        folder: &Path,
+        settings: (Durability, Patience, Limits),
+        beliefs: Beliefs,
+    ) -> Result<(Service, Client), JournalError> {
         let (durability, patience, limits) = settings;
         let ledger = Ledger::open(folder, durability)?;
         let left = ledger.left()?;
@@ -108,7 +135,10 @@ impl Service {
         let (sender, commands) = mpsc::unbounded_channel();
         let client = Client::new(Arc::clone(&scenario), instance.clone(), sender, told.clone(), folder);
         let desk = Desk::new(scenario, ledger, told);
-        let engine = Engine::for_stream(instance, patience.max_attempts);
+        let mut engine = Engine::for_stream(instance, patience.max_attempts);
+        if let Some(learner) = beliefs.learner {
+            engine.learn_with(learner);
+        }
         let mut service = Service {
             machine: Machine::new(engine, desk, fleet, clock, patience),
             commands,
@@ -116,6 +146,7 @@ impl Service {
             direct: (workflows - models..workflows).map(WorkflowId::from).collect(),
             free: vec![Vec::new(); workflows],
             tickets: 0,
+            expect: beliefs.expect,
             events: Vec::new(),
             replies: Vec::new(),
             stops_at: None,
@@ -295,7 +326,8 @@ impl Service {
         let nodes = scenario.workflows[usize::from(spec.workflow)].nodes.iter().enumerate();
         let takes = |(at, node): (usize, &NodeSpec)| {
             let given = spec.times.get(at).copied().flatten();
-            given.unwrap_or_else(|| usual(&scenario.models[usize::from(node.model)]))
+            let expected = || self.expect.as_ref().and_then(|expect| expect(scenario, spec, at));
+            given.or_else(expected).unwrap_or_else(|| usual(&scenario.models[usize::from(node.model)]))
         };
         NewRequest {
             name: spec.id.clone(),

@@ -1,17 +1,18 @@
 //! A service: requests that keep coming, are taken back, fail, and outlive the process.
 
 use crate::support::{emulated, scenario};
+use gswarm_core::belief::{Belief, Learner, Observation};
 use gswarm_core::input::{ClusterSpec, Source, read_requests};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::policy::{PolicyKind, PolicyParams};
-use gswarm_core::{ModelId, Span};
+use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{Backend, BackendError, Replica};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::drive::Patience;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
-use gswarm_exec::service::{Client, Limits, Refusal, Service, with_direct_workflows};
+use gswarm_exec::service::{Beliefs, Client, Limits, Refusal, Service, with_direct_workflows};
 use gswarm_exec::work::{Forward, Piece};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -26,6 +27,15 @@ struct Running {
 }
 
 fn begin(folder: &Path, fleet: impl FnOnce(&Instance, &Clock) -> Fleet, limits: Limits) -> Running {
+    begin_with(folder, fleet, limits, Beliefs::default())
+}
+
+fn begin_with(
+    folder: &Path,
+    fleet: impl FnOnce(&Instance, &Clock) -> Fleet,
+    limits: Limits,
+    beliefs: Beliefs,
+) -> Running {
     let scenario = Arc::new(with_direct_workflows(scenario(1, true)));
     let cluster = Cluster::from_spec(&ClusterSpec { gpus: Some(4), ..ClusterSpec::default() }).unwrap();
     let instance = Instance::build(&scenario, cluster, Mode::Online).unwrap();
@@ -33,7 +43,7 @@ fn begin(folder: &Path, fleet: impl FnOnce(&Instance, &Clock) -> Fleet, limits: 
     let patience = Patience { backoff: Span(1_000_000), ..Patience::default() };
     let fleet = fleet(&instance, &clock);
     let settings = (Durability::Process, patience, limits);
-    let begun = Service::begin(scenario, instance.clone(), fleet, clock, folder, settings);
+    let begun = Service::begin_with(scenario, instance.clone(), fleet, clock, folder, settings, beliefs);
     let (service, client) = begun.unwrap();
     let instance: &'static Instance = Box::leak(Box::new(instance));
     let service = tokio::spawn(async move {
@@ -132,6 +142,45 @@ async fn workflows_and_calls_share_the_gpus_and_all_end() {
     }
     assert_eq!(running.client.ask(|standing| standing.open()).await, Some(0));
     running.stop().await;
+}
+
+/// Writes down what it sees.
+struct Witness(Arc<Mutex<Vec<(Span, Span)>>>);
+
+impl Learner for Witness {
+    fn observe(&mut self, _: &Instance, seen: &Observation) {
+        self.0.lock().unwrap().push((seen.estimated, seen.took));
+    }
+
+    fn belief(&self, _: ModelId, _: Option<Gpus>) -> Belief {
+        Belief::NONE
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nodes_take_is_predicted_and_what_they_took_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen: Arc<Mutex<Vec<(Span, Span)>>> = Arc::default();
+    let beliefs = Beliefs {
+        expect: Some(Box::new(|_, request, node| {
+            Some(Span(request.id.len() as u64 * 1_000_000 + node as u64))
+        })),
+        learner: Some(Box::new(Witness(Arc::clone(&seen)))),
+    };
+    let running = begin_with(folder.path(), emulated, Limits::default(), beliefs);
+    running.submit("four", "picture").await.unwrap();
+    assert_eq!(running.result("four").await["status"], "completed");
+    running.stop().await;
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    let estimated: Vec<u64> = seen.iter().map(|(estimated, _)| estimated.0).collect();
+    assert_eq!(
+        estimated,
+        [4_000_000, 4_000_001, 4_000_002, 4_000_003],
+        "a name of four letters, node by node"
+    );
+    // What is emulated takes what it is expected to take, or a little longer where the machine is busy.
+    assert!(seen.iter().all(|(_, took)| took.0 >= 3_900_000), "{seen:?}");
 }
 
 /// All of them at once.

@@ -123,6 +123,12 @@ impl Online {
         Online { mean_score, deviation, last_two, groups: Vec::new() }
     }
 
+    /// For predictions that nothing was trained for, whose scale is their standard deviation.
+    #[must_use]
+    pub fn standard() -> Online {
+        Online { mean_score: 0.0, deviation: 1.0, last_two: false, groups: Vec::new() }
+    }
+
     /// The prediction with what was learned of its group since.
     #[must_use]
     pub fn correct(&self, group: GroupId, prediction: Prediction) -> Prediction {

@@ -43,10 +43,16 @@ enum Event {
 struct Lane {
     /// Tasks in order; for GPUs, those whose data is there come first.
     queue: VecDeque<u32>,
-    running: Option<u32>,
     free_bytes: u64,
     /// GPUs: tasks whose transfer has not begun.
     untransferred: VecDeque<(u64, u32)>,
+}
+
+/// What ended at this moment: parts with where they ran and for how long, and tasks.
+#[derive(Default)]
+struct Finished {
+    parts: Vec<(u32, Device, Span)>,
+    tasks: Vec<u32>,
 }
 
 /// One run.
@@ -64,6 +70,7 @@ pub struct Engine<'a> {
     records: Vec<TaskRecord>,
     lanes: Vec<Lane>,
     placed: Vec<u32>,
+    running: Vec<Option<(u32, Time)>>,
     running_until: Vec<Time>,
     queued: Vec<Span>,
     link: Option<(Device, u32, Time)>,
@@ -85,7 +92,6 @@ impl<'a> Engine<'a> {
     ) -> Engine<'a> {
         let lane = |device| Lane {
             queue: VecDeque::new(),
-            running: None,
             free_bytes: if device == CPU { machine.cpu_memory_bytes } else { machine.gpu_memory_bytes },
             untransferred: VecDeque::new(),
         };
@@ -104,6 +110,7 @@ impl<'a> Engine<'a> {
             records: vec![TaskRecord::default(); count],
             lanes: (0..devices).map(lane).collect(),
             placed: vec![0; devices],
+            running: vec![None; devices],
             running_until: vec![Time::ZERO; devices],
             queued: vec![Span::ZERO; devices],
             link: None,
@@ -120,7 +127,7 @@ impl<'a> Engine<'a> {
     /// Runs to the end, and says what happened to each task.
     pub fn run(mut self, policy: &mut dyn Policy) -> Result<Vec<TaskRecord>, EngineError> {
         let mut ready = Vec::new();
-        let mut finished = Vec::new();
+        let mut finished = Finished::default();
         while let Some(&Reverse((now, _))) = self.events.peek() {
             self.now = now;
             while let Some(&Reverse((at, event))) = self.events.peek() {
@@ -135,7 +142,10 @@ impl<'a> Engine<'a> {
                 }
             }
             // The moment is settled: only now is the policy asked.
-            finished.drain(..).for_each(|task| policy.done(task, &self.view()));
+            for (task, device, took) in finished.parts.drain(..) {
+                policy.part_done(task, device, took, &self.view());
+            }
+            finished.tasks.drain(..).for_each(|task| policy.done(task, &self.view()));
             ready.sort_unstable();
             for task in ready.drain(..) {
                 self.records[task as usize].ready = now;
@@ -163,6 +173,7 @@ impl<'a> Engine<'a> {
             estimates: self.estimates,
             memory: &self.memory,
             placed: &self.placed,
+            running: &self.running,
             running_until: &self.running_until,
             queued: &self.queued,
             link_free_at: link_busy_until + self.link_queued,
@@ -203,7 +214,7 @@ impl<'a> Engine<'a> {
         if let Some(gpu) = gpu {
             let device = gpu as usize + 1;
             let transfer = self.machine.transfer(memory, share);
-            let idle = self.lanes[device].running.is_none() && self.lanes[device].queue.is_empty();
+            let idle = self.running[device].is_none() && self.lanes[device].queue.is_empty();
             self.records[at].gpu = Some(GpuPart { gpu, ..GpuPart::default() });
             self.lanes[device].queue.push_back(task);
             self.lanes[device].untransferred.push_back((self.placements, task));
@@ -273,7 +284,7 @@ impl<'a> Engine<'a> {
         let (share, now) = (self.records[at].share, self.now);
         let in_transfer = self.link.is_some_and(|(to, carried, _)| to == device && carried == task);
         let untransferred = self.lanes[device].untransferred.front().is_some_and(|&(_, first)| first == task);
-        if self.lanes[device].running.is_some() || in_transfer || untransferred {
+        if self.running[device].is_some() || in_transfer || untransferred {
             return;
         }
         let (span, record) = (self.span(task, device), &mut self.records[at]);
@@ -285,7 +296,7 @@ impl<'a> Engine<'a> {
         }
         let expected = self.expected(task, device);
         self.lanes[device].queue.pop_front();
-        self.lanes[device].running = Some(task);
+        self.running[device] = Some((task, now));
         self.queued[device] = Span(self.queued[device].0 - expected.0);
         self.running_until[device] = now + expected;
         self.events.push(Reverse((now + span, Event::PartDone(device))));
@@ -297,8 +308,9 @@ impl<'a> Engine<'a> {
         if device == CPU { Machine::part(truth.cpu, SHARE - share) } else { Machine::part(truth.gpu, share) }
     }
 
-    fn part_done(&mut self, device: Device, finished: &mut Vec<u32>, ready: &mut Vec<u32>) {
-        let Some(task) = self.lanes[device].running.take() else { return };
+    fn part_done(&mut self, device: Device, finished: &mut Finished, ready: &mut Vec<u32>) {
+        let Some((task, since)) = self.running[device].take() else { return };
+        finished.parts.push((task, device, self.now.since(since)));
         let at = task as usize;
         let share = self.records[at].share;
         let held = if device == CPU { SHARE - share } else { share };
@@ -312,7 +324,7 @@ impl<'a> Engine<'a> {
             self.parts_left[at] = ALL_DONE;
             self.records[at].finish = self.now;
             self.done += 1;
-            finished.push(task);
+            finished.tasks.push(task);
             for index in 0..self.dependents[at].len() {
                 self.release(self.dependents[at][index], ready);
             }

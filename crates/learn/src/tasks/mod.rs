@@ -40,6 +40,6 @@ pub use results::write_results;
 pub use run::{Outcome, schedule};
 pub use stats::describe;
 pub use teach::teach;
-pub use view::Estimates;
+pub use view::{Doubt, Estimates};
 pub use workload::{Kind, Task, Truth, Workload};
 pub use write::{COLUMNS, write_csv, write_parquet};

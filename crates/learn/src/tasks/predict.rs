@@ -1,10 +1,11 @@
 //! Predicted run times from trained predictors.
 
-use super::view::Estimates;
+use super::view::{Doubt, Estimates};
 use super::workload::{Truth, Workload};
-use crate::model::{Predictor, encode};
+use crate::model::{Online, Prediction, Predictor, encode};
 use crate::table::{Column, Table, Values};
 use gswarm_core::Span;
+use gswarm_core::belief::{TAIL, spread_of};
 
 /// The columns that are known before a run and that predictors may be trained on.
 pub const FEATURES: [&str; 7] = [
@@ -60,7 +61,7 @@ pub fn predict(
     predictors: &[Predictor],
 ) -> Result<Estimates, NoPrediction> {
     let table = feature_table(workload, profile);
-    let of = |device: &'static str| -> Result<Vec<f64>, NoPrediction> {
+    let of = |device: &'static str| -> Result<(Vec<Prediction>, &Predictor), NoPrediction> {
         let speaks = |predictor: &&Predictor| {
             let of_both = predictor
                 .features()
@@ -76,10 +77,20 @@ pub fn predict(
             let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
             NoPrediction::Features(messages.join("; "))
         })?;
-        Ok(predictor.predict_means(&rows))
+        Ok((predictor.predict(&rows), predictor))
     };
-    let (cpu, gpu) = (of("cpu")?, of("gpu")?);
+    let ((cpu, of_cpu), (gpu, of_gpu)) = (of("cpu")?, of("gpu")?);
     let span = |seconds: f64| Span(Span::from_seconds(seconds).0.max(1));
-    let means = cpu.into_iter().zip(gpu).map(|(cpu, gpu)| Truth { cpu: span(cpu), gpu: span(gpu) });
-    Ok(Estimates { means: means.collect() })
+    let spread = |predictor: &Predictor, prediction: &Prediction| {
+        let end = |p: f64| span(predictor.quantile(prediction, p));
+        spread_of(end(TAIL), end(1.0 - TAIL))
+    };
+    let both = || cpu.iter().zip(&gpu);
+    let means = both().map(|(cpu, gpu)| Truth { cpu: span(cpu.mean), gpu: span(gpu.mean) });
+    let doubt = Doubt {
+        spreads: both().map(|(cpu, gpu)| [spread(of_cpu, cpu), spread(of_gpu, gpu)]).collect(),
+        scales: both().map(|(cpu, gpu)| [cpu.scale, gpu.scale]).collect(),
+        online: [Online::new(of_cpu), Online::new(of_gpu)],
+    };
+    Ok(Estimates { means: means.collect(), doubt: Some(doubt) })
 }

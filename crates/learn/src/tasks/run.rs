@@ -78,12 +78,14 @@ impl Run<'_> {
             PolicyKind::EarliestFinish => push(Choice::EarliestFinish),
             PolicyKind::Heft => push(Choice::Heft(ranks())),
             PolicyKind::WorkStealing => self.simulate(&mut WorkStealing::default(), estimates),
-            PolicyKind::Learned => {
-                self.simulate(&mut Learned::new(ranks(), self.settings, Tuning::default()), estimates)
-            }
+            PolicyKind::Learned => self.simulate(&mut self.learned(estimates, Tuning::default()), estimates),
             PolicyKind::QLearning => self.q_learning(estimates),
             PolicyKind::Clairvoyant => self.clairvoyant(),
         }
+    }
+
+    fn learned(&self, estimates: &Estimates, tuning: Tuning) -> Learned {
+        Learned::new(self.workload, self.machine, estimates, self.settings, tuning)
     }
 
     fn simulate(
@@ -110,8 +112,7 @@ impl Run<'_> {
 
     /// Every rule that looks at run times, told the true ones; the best of the schedules is kept.
     fn clairvoyant(&self) -> Result<Vec<TaskRecord>, EngineError> {
-        let known = Estimates { means: self.truths.to_vec() };
-        let ranks = upward_ranks(self.workload, &known, self.machine.gpus);
+        let known = Estimates::certain(self.truths.to_vec());
         let mut best: Option<(f64, Vec<TaskRecord>)> = None;
         let mut keep = |records: Vec<TaskRecord>| {
             let cost = self.cost(&records);
@@ -121,7 +122,7 @@ impl Run<'_> {
         };
         for (many, urgency, depth) in CLAIRVOYANT {
             let tuning = Tuning { many, urgency, depth, ..Tuning::default() };
-            keep(self.simulate(&mut Learned::new(ranks.clone(), self.settings, tuning), &known)?);
+            keep(self.simulate(&mut self.learned(&known, tuning), &known)?);
         }
         for kind in [PolicyKind::Heft, PolicyKind::EarliestFinish, PolicyKind::WorkStealing] {
             keep(self.under(kind, &known)?);

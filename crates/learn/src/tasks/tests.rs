@@ -8,7 +8,7 @@ use gswarm_core::input::Code;
 use gswarm_core::{Span, Time};
 
 fn run(workload: &Workload, gpus: u32, policy: PolicyKind) -> Outcome {
-    let known = Estimates { means: workload.tasks.iter().filter_map(|task| task.truth).collect() };
+    let known = Estimates::certain(workload.tasks.iter().filter_map(|task| task.truth).collect());
     let outcome = schedule(workload, &machine(gpus), &known, policy, Settings::default()).unwrap();
     assert_eq!(check(workload, &known.means, &outcome.log), []);
     outcome

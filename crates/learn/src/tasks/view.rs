@@ -2,17 +2,52 @@
 
 use super::machine::Machine;
 use super::workload::{Kind, Truth, Workload};
+use crate::model::Online;
 use crate::profile::{DeviceKind, HardwareProfile, Law, NoLaw, Operation};
 use gswarm_core::{Span, Time};
 
 /// Predicted run times of every task on each device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Estimates {
     /// What is expected.
     pub means: Vec<Truth>,
+    /// How far off that may be; `None` where the times are known.
+    pub doubt: Option<Doubt>,
+}
+
+/// How far predicted times may be off, and what tells it anew as tasks end. The CPU comes first, then GPUs.
+#[derive(Clone, Debug)]
+pub struct Doubt {
+    /// Of each task, as the standard deviation of the logarithm of its time.
+    pub spreads: Vec<[f64; 2]>,
+    /// How far from its mean the truth is expected to be, in seconds.
+    pub scales: Vec<[f64; 2]>,
+    /// With nothing learned yet.
+    pub online: [Online; 2],
+}
+
+/// What a profile of bare operations is taken to be off by: it knows nothing of the place where tasks run.
+const PROFILE_SPREAD: f64 = 0.3;
+
+impl Doubt {
+    /// What is not known of times that nobody gave an interval for.
+    fn of_profile(means: &[Truth]) -> Doubt {
+        let scale = |mean: &Truth| [mean.cpu, mean.gpu].map(|span| PROFILE_SPREAD * span.seconds());
+        Doubt {
+            spreads: vec![[PROFILE_SPREAD; 2]; means.len()],
+            scales: means.iter().map(scale).collect(),
+            online: [Online::standard(), Online::standard()],
+        }
+    }
 }
 
 impl Estimates {
+    /// Times that are what they are.
+    #[must_use]
+    pub fn certain(means: Vec<Truth>) -> Estimates {
+        Estimates { means, doubt: None }
+    }
+
     /// What a profile of bare operations says: the operation at the task's size, as much of it as its intensity says, and
     /// one pass over its memory.
     pub fn of_profile(workload: &Workload, profile: &HardwareProfile) -> Result<Estimates, NoLaw> {
@@ -35,13 +70,15 @@ impl Estimates {
             };
             Truth { cpu: time(&cpu), gpu: time(&gpu) }
         });
-        Ok(Estimates { means: means.collect() })
+        let means: Vec<Truth> = means.collect();
+        let doubt = Some(Doubt::of_profile(&means));
+        Ok(Estimates { means, doubt })
     }
 
     /// The run times themselves, for the clairvoyant.
     #[must_use]
     pub fn of_truth(workload: &Workload, otherwise: &Estimates) -> Estimates {
-        Estimates { means: workload.truths(otherwise) }
+        Estimates::certain(workload.truths(otherwise))
     }
 }
 
@@ -63,6 +100,8 @@ pub struct View<'a> {
     pub memory: &'a [u64],
     /// Parts that were placed on each device and are not done.
     pub placed: &'a [u32],
+    /// What runs on each device, and since when.
+    pub running: &'a [Option<(u32, Time)>],
     /// When what runs on each device is expected to be done.
     pub running_until: &'a [Time],
     /// The expected run time of what waits there behind it.

@@ -4,12 +4,15 @@
 //! area of work ([`super::pool`]), and each device takes the most urgent of its side. While few wait, what counts is when
 //! each is done: the most urgent goes where it is expected to be done first, cut over a GPU and the CPU where that is sooner.
 
+use super::beliefs::Beliefs;
 use super::lanes::depth;
 use super::pool::{Entry, Pool};
 use super::push::energy_cost;
-use super::{Placement, Policy, Settings};
+use super::{Placement, Policy, Settings, upward_ranks};
 use crate::tasks::machine::{Machine, SHARE};
-use crate::tasks::view::{CPU, Device, View};
+use crate::tasks::view::{CPU, Device, Estimates, View};
+use crate::tasks::workload::Workload;
+use gswarm_core::Span;
 
 /// Smaller parts than this are not worth the trouble, in millionths.
 const LEAST_PART: u32 = 20_000;
@@ -18,6 +21,10 @@ const LEAST_PART: u32 = 20_000;
 pub struct Learned {
     pool: Pool,
     ranks: Vec<u64>,
+    beliefs: Beliefs,
+    /// Whether beliefs have changed since those that wait were put in order, and the parts that have ended since.
+    outdated: bool,
+    ended: usize,
     settings: Settings,
     tuning: Tuning,
 }
@@ -42,25 +49,45 @@ impl Default for Tuning {
 }
 
 impl Learned {
-    /// With upward ranks of predicted times.
+    /// For a workload of which times are predicted.
     #[must_use]
-    pub fn new(ranks: Vec<u64>, settings: Settings, tuning: Tuning) -> Learned {
-        Learned { pool: Pool::default(), ranks, settings, tuning }
+    pub fn new(
+        workload: &Workload,
+        machine: &Machine,
+        estimates: &Estimates,
+        settings: Settings,
+        tuning: Tuning,
+    ) -> Learned {
+        let ranks = upward_ranks(workload, estimates, machine.gpus);
+        let beliefs = Beliefs::new(workload, estimates.doubt.clone());
+        Learned { pool: Pool::default(), ranks, beliefs, outdated: false, ended: 0, settings, tuning }
     }
 
     /// The GPU that is free first.
-    fn first_gpu(view: &View<'_>) -> Option<Device> {
-        (1..view.devices()).min_by_key(|&gpu| (view.free_at(gpu), view.placed[gpu]))
+    fn first_gpu(&self, view: &View<'_>) -> Option<Device> {
+        (1..view.devices()).min_by_key(|&gpu| (self.beliefs.free_at(gpu), view.placed[gpu]))
     }
 
-    fn take(&mut self, placement: Placement) -> Option<Placement> {
+    fn take(&mut self, placement: Placement, view: &View<'_>) -> Option<Placement> {
         self.pool.remove(placement.task);
+        self.beliefs.place(&placement, view);
         Some(placement)
+    }
+
+    /// What a task that waits, or comes, is believed to be; `turn` is when it came, less what hangs on it.
+    fn entry_of(&self, task: u32, turn: i64, view: &View<'_>) -> Entry {
+        let weight = self.settings.seconds_per_joule;
+        // With a price on energy, what a device costs is its time and what it draws meanwhile.
+        let priced = |device: Device, span: u64| span + energy_cost(device, span as f64 / 1e6, view, weight);
+        let gpu_device = 1.min(view.devices() - 1);
+        let (cpu, gpu) = (self.beliefs.expected(task, CPU, view), self.beliefs.expected(task, 1, view));
+        let gain = priced(CPU, cpu).saturating_mul(1000) / priced(gpu_device, gpu).max(1);
+        Entry { task, gain, cpu, gpu, turn }
     }
 
     /// Many wait: each device takes the most urgent of its side.
     fn parted(&mut self, view: &View<'_>) -> Option<Placement> {
-        let wait = |device: Device| view.free_at(device).since(view.now).0;
+        let wait = |device: Device| self.beliefs.free_at(device).saturating_sub(view.now.0);
         let gpus = (view.devices() - 1).max(1) as u64;
         let on_gpus: u64 = (1..view.devices()).map(wait).sum();
         self.pool.balance(wait(CPU), on_gpus, gpus);
@@ -68,15 +95,15 @@ impl Learned {
             && let Some(task) = self.pool.cpu.first()
             && view.fits(task, CPU)
         {
-            return self.take(Placement::whole(task, CPU));
+            return self.take(Placement::whole(task, CPU), view);
         }
-        let gpu = Learned::first_gpu(view)?;
+        let gpu = self.first_gpu(view)?;
         if view.placed[gpu] >= self.tuning.depth {
             return None;
         }
         let task = self.pool.gpu.first()?;
         let device = if view.fits(task, gpu) { gpu } else { CPU };
-        self.take(Placement::whole(task, device))
+        self.take(Placement::whole(task, device), view)
     }
 
     /// Few wait: the most urgent that can start now goes where it is done first.
@@ -91,22 +118,23 @@ impl Learned {
             let gpu_open = placement.gpu.is_none_or(|gpu| open(gpu as usize + 1));
             (gpu_open && (placement.share == SHARE || open(CPU))).then_some(placement)
         });
-        self.take(placement?)
+        self.take(placement?, view)
     }
 
     /// Where this task is expected to be done first.
     fn best(&self, task: u32, view: &View<'_>) -> Option<Placement> {
         let entry = self.pool.entry(task)?;
         let memory = view.memory[task as usize];
-        let cpu_free = view.free_at(CPU).0;
+        let cpu_free = self.beliefs.free_at(CPU);
         let energy =
             |device, span: u64| energy_cost(device, span as f64 / 1e6, view, self.settings.seconds_per_joule);
         let cpu_end = (view.fits(task, CPU)).then(|| cpu_free + entry.cpu + energy(CPU, entry.cpu));
         let whole_cpu = cpu_end.map(|end| (end, Placement::whole(task, CPU)));
-        let Some(gpu) = Learned::first_gpu(view) else { return whole_cpu.map(|(_, placement)| placement) };
+        let Some(gpu) = self.first_gpu(view) else { return whole_cpu.map(|(_, placement)| placement) };
         // Its data can come while the GPU is at other work, but not before the link is free.
-        let gpu_start =
-            |share| view.free_at(gpu).0.max(view.link_free_at.0 + view.machine.transfer(memory, share).0);
+        let gpu_start = |share| {
+            self.beliefs.free_at(gpu).max(view.link_free_at.0 + view.machine.transfer(memory, share).0)
+        };
         let gpu_end = view.fits(task, gpu).then(|| gpu_start(SHARE) + entry.gpu + energy(gpu, entry.gpu));
         let whole_gpu = gpu_end.map(|end| (end, Placement::whole(task, gpu)));
         let whole = [whole_gpu, whole_cpu].into_iter().flatten().min_by_key(|&(end, _)| end);
@@ -156,17 +184,30 @@ impl Learned {
 
 impl Policy for Learned {
     fn ready(&mut self, task: u32, view: &View<'_>) {
-        let mean = view.estimates.means[task as usize];
-        let weight = self.settings.seconds_per_joule;
-        // With a price on energy, what a device costs is its time and what it draws meanwhile.
-        let priced = |device: Device, span: u64| span + energy_cost(device, span as f64 / 1e6, view, weight);
-        let (cpu, gpu) = (mean.cpu.0.max(1), mean.gpu.0.max(1));
-        let gain = priced(CPU, cpu).saturating_mul(1000) / priced(1.min(view.devices() - 1), gpu).max(1);
         let turn = view.now.0 as i64 - (self.ranks[task as usize] as f64 * self.tuning.urgency) as i64;
-        self.pool.insert(Entry { task, gain, cpu, gpu, turn });
+        self.pool.insert(self.entry_of(task, turn, view));
+    }
+
+    fn part_done(&mut self, task: u32, device: Device, took: Span, view: &View<'_>) {
+        self.outdated |= self.beliefs.part_done(task, device, took, view);
+        self.ended += 1;
+        // Those that wait were put in order by what was believed before. So many parts have ended since that doing it
+        // again costs little for each of them.
+        if self.outdated && self.ended * 4 >= self.pool.len() {
+            (self.outdated, self.ended) = (false, 0);
+            for entry in self.pool.drain() {
+                self.pool.insert(self.entry_of(entry.task, entry.turn, view));
+            }
+        }
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Placement> {
+        let has_room =
+            |device: Device| view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth };
+        if self.pool.len() == 0 || !(0..view.devices()).any(has_room) {
+            return None;
+        }
+        self.beliefs.look(view);
         if self.pool.len() > self.tuning.many * view.devices() {
             self.parted(view)
         } else {

@@ -1,5 +1,6 @@
 //! Who decides where a task runs. A policy sees predicted times and what it placed itself, never the truth.
 
+mod beliefs;
 mod lanes;
 mod learned;
 mod pool;
@@ -15,6 +16,7 @@ pub use ranks::upward_ranks;
 pub use stealing::WorkStealing;
 
 use super::view::View;
+use gswarm_core::Span;
 
 /// A task that goes somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub trait Policy {
     fn ready(&mut self, task: u32, view: &View<'_>);
     /// The next decision at this moment; asked until `None`. Each answer is carried out before the next question.
     fn decide(&mut self, view: &View<'_>) -> Option<Placement>;
+    /// A part of `task` is done on a device, and took so long.
+    fn part_done(&mut self, _task: u32, _device: super::view::Device, _took: Span, _view: &View<'_>) {}
     /// `task` is done.
     fn done(&mut self, _task: u32, _view: &View<'_>) {}
 }

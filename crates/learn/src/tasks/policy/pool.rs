@@ -100,6 +100,13 @@ impl Pool {
         }
     }
 
+    /// All that waited; nothing waits any more.
+    pub fn drain(&mut self) -> Vec<Entry> {
+        let sides = [std::mem::take(&mut self.cpu), std::mem::take(&mut self.gpu)];
+        let waiting = sides.iter().flat_map(Side::urgent);
+        waiting.filter_map(|(_, task)| self.entries[task as usize].take()).collect()
+    }
+
     /// Moves the cut to where both sides would end together, given what their devices have already.
     pub fn balance(&mut self, cpu_backlog: u64, gpu_backlog: u64, gpus: u64) {
         while let Some(entry) = self.gpu.by_gain.first().and_then(|&(_, task)| self.entry(task)) {

@@ -34,7 +34,7 @@ mod tests {
         let tasks =
             vec![task(0, 10, 10, &[]), task(0, 20, 20, &[0]), task(0, 50, 50, &[0]), task(0, 5, 5, &[1])];
         let workload = workload(tasks);
-        let estimates = Estimates { means: workload.tasks.iter().filter_map(|task| task.truth).collect() };
+        let estimates = Estimates::certain(workload.tasks.iter().filter_map(|task| task.truth).collect());
         assert_eq!(upward_ranks(&workload, &estimates, 4), [60, 25, 50, 5]);
     }
 }

@@ -1,0 +1,193 @@
+//! What `learned` believes of run times: the predictions, corrected for each kind of task on each sort of device by what
+//! parts really took, and what is left of those that run, given how long they have.
+
+use super::Placement;
+use crate::model::{GroupId, Prediction};
+use crate::tasks::machine::{Machine, SHARE};
+use crate::tasks::view::{CPU, Device, Doubt, View};
+use crate::tasks::workload::Workload;
+use gswarm_core::Span;
+use gswarm_core::belief::Uncertain;
+
+/// A correction that has moved by more than this since tasks were last looked at makes it worth looking again.
+const NEWS: f64 = 0.05;
+
+/// Beliefs, and what was placed by them.
+pub struct Beliefs {
+    /// The kind of each task, as a number.
+    kinds: Vec<u32>,
+    doubt: Option<Doubt>,
+    /// Corrections by device and kind that those who wait were last looked at with.
+    told: [Vec<f64>; 2],
+    /// What was expected of the parts of each task when it was placed, in microseconds.
+    parts: Vec<[u64; 2]>,
+    shares: Vec<u32>,
+    /// What was expected of all parts that are on each device.
+    backlog: Vec<u64>,
+    /// When each device is expected to be free, at the moment that was last looked at.
+    free_at: Vec<u64>,
+}
+
+/// The CPU's place in pairs, or the GPUs'.
+fn sort(device: Device) -> usize {
+    usize::from(device != CPU)
+}
+
+impl Beliefs {
+    /// Those that come with the estimates.
+    pub fn new(workload: &Workload, doubt: Option<Doubt>) -> Beliefs {
+        let tasks = workload.tasks.len();
+        let kinds = crate::tasks::workload::Kind::ALL.len();
+        Beliefs {
+            kinds: workload.tasks.iter().map(|task| task.kind as u32).collect(),
+            doubt,
+            told: [vec![1.0; kinds], vec![1.0; kinds]],
+            parts: vec![[0; 2]; tasks],
+            shares: vec![0; tasks],
+            backlog: Vec::new(),
+            free_at: Vec::new(),
+        }
+    }
+
+    /// What the whole task is expected to take on a device, in microseconds.
+    pub fn expected(&self, task: u32, device: Device, view: &View<'_>) -> u64 {
+        let mean = view.estimates.means[task as usize];
+        let mean = if device == CPU { mean.cpu } else { mean.gpu };
+        let Some(doubt) = &self.doubt else { return mean.0.max(1) };
+        let group = GroupId(self.kinds[task as usize]);
+        mean.times(doubt.online[sort(device)].correction(group)).0.max(1)
+    }
+
+    /// The standard deviation of the logarithm of its time there.
+    pub fn spread(&self, task: u32, device: Device) -> f64 {
+        self.doubt.as_ref().map_or(0.0, |doubt| doubt.spreads[task as usize][sort(device)])
+    }
+
+    /// Looks at all devices: what runs there is expected to take what such parts take that have run for as long.
+    pub fn look(&mut self, view: &View<'_>) {
+        self.backlog.resize(view.devices(), 0);
+        self.free_at.clear();
+        for device in 0..view.devices() {
+            let behind = self.backlog[device];
+            let free_at = match view.running[device] {
+                None => view.running_until[device].max(view.now).0 + behind,
+                Some((task, since)) => {
+                    let whole = self.parts[task as usize][sort(device)];
+                    let time = Uncertain { mean: Span(whole), spread: self.spread(task, device) };
+                    let left = time.left_after(view.now.since(since));
+                    view.now.0 + left.0 + behind.saturating_sub(whole)
+                }
+            };
+            self.free_at.push(free_at);
+        }
+    }
+
+    /// When a device was expected to be free, when it was last looked at.
+    pub fn free_at(&self, device: Device) -> u64 {
+        self.free_at[device]
+    }
+
+    /// Parts go where they were placed.
+    pub fn place(&mut self, placement: &Placement, view: &View<'_>) {
+        let Placement { task, gpu, share } = *placement;
+        self.shares[task as usize] = share;
+        let part = |device, share| Machine::part(Span(self.expected(task, device, view)), share).0;
+        let both = [part(CPU, SHARE - share), gpu.map_or(0, |gpu| part(gpu as usize + 1, share))];
+        self.parts[task as usize] = both;
+        self.backlog[CPU] += both[0];
+        if let Some(gpu) = gpu {
+            self.backlog[gpu as usize + 1] += both[1];
+        }
+    }
+
+    /// A part is done: whether that changes what is to be expected of those that wait.
+    pub fn part_done(&mut self, task: u32, device: Device, took: Span, view: &View<'_>) -> bool {
+        let at = task as usize;
+        let part = self.parts[at][sort(device)];
+        self.backlog[device] = self.backlog[device].saturating_sub(part);
+        let share = if device == CPU { SHARE - self.shares[at] } else { self.shares[at] };
+        let (Some(doubt), true) = (&mut self.doubt, share > 0) else { return false };
+        let mean = view.estimates.means[at];
+        let mean = if device == CPU { mean.cpu } else { mean.gpu };
+        let scale = doubt.scales[at][sort(device)];
+        let prediction = Prediction { mean: mean.seconds(), scale, correction: 1.0 };
+        let (online, group) = (&mut doubt.online[sort(device)], GroupId(self.kinds[at]));
+        let whole = took.seconds() * f64::from(SHARE) / f64::from(share);
+        online.observe(group, &prediction, whole);
+        let (now, told) = (online.correction(group), &mut self.told[sort(device)][group.0 as usize]);
+        let news = (now / *told).ln().abs() > NEWS;
+        if news {
+            *told = now;
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Online;
+    use crate::tasks::test_support::{machine, task, workload};
+    use crate::tasks::view::Estimates;
+    use gswarm_core::Time;
+
+    fn with_view(now: u64, running: Option<(u32, Time)>, estimates: &Estimates, see: impl FnOnce(&View<'_>)) {
+        let machine = machine(1);
+        see(&View {
+            now: Time(now),
+            machine: &machine,
+            estimates,
+            memory: &[10; 40],
+            placed: &[0, 1],
+            running: &[None, running],
+            running_until: &[Time::ZERO; 2],
+            queued: &[Span::ZERO; 2],
+            link_free_at: Time::ZERO,
+        });
+    }
+
+    fn believed() -> (Beliefs, Estimates) {
+        let tasks = workload((0..40).map(|_| task(0, 9_000_000, 1_000_000, &[])).collect());
+        let means = tasks.tasks.iter().filter_map(|task| task.truth).collect();
+        let online = [Online::standard(), Online::standard()];
+        let doubt = Doubt { spreads: vec![[0.3; 2]; 40], scales: vec![[2.7, 0.3]; 40], online };
+        let estimates = Estimates { means, doubt: Some(doubt.clone()) };
+        (Beliefs::new(&tasks, Some(doubt)), estimates)
+    }
+
+    #[test]
+    fn what_parts_take_corrects_what_is_expected_of_the_rest() {
+        let (mut beliefs, estimates) = believed();
+        with_view(0, None, &estimates, |view| {
+            beliefs.look(view);
+            let mut news = 0;
+            for number in 0..30 {
+                // Half of each, so that what a part takes stands for twice as much.
+                beliefs.place(&Placement { task: number, gpu: Some(0), share: SHARE / 2 }, view);
+                news += u32::from(beliefs.part_done(number, 1, Span(750_000), view));
+                beliefs.part_done(number, CPU, Span(4_500_000), view);
+            }
+            let expected = beliefs.expected(35, 1, view);
+            assert!((1_400_000..=1_550_000).contains(&expected), "{expected}");
+            assert_eq!(beliefs.expected(35, CPU, view), 9_000_000);
+            assert!((1..15).contains(&news), "told {news} times");
+            beliefs.look(view);
+            assert_eq!((beliefs.free_at(CPU), beliefs.free_at(1)), (0, 0), "nothing is left there");
+        });
+    }
+
+    #[test]
+    fn a_part_that_is_overdue_is_expected_to_take_longer_still() {
+        let (mut beliefs, estimates) = believed();
+        with_view(0, None, &estimates, |view| {
+            beliefs.look(view);
+            beliefs.place(&Placement::whole(0, 1), view);
+            beliefs.place(&Placement::whole(1, 1), view);
+        });
+        for (now, least) in [(100_000, 1_990_000), (900_000, 2_050_000), (1_500_000, 2_650_000)] {
+            with_view(now, Some((0, Time::ZERO)), &estimates, |view| beliefs.look(view));
+            assert!(beliefs.free_at(1) >= least, "at {now}: {}", beliefs.free_at(1));
+            assert!(beliefs.free_at(1) < now + 2_100_000, "at {now}: {}", beliefs.free_at(1));
+        }
+    }
+}
