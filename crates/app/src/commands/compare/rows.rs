@@ -23,22 +23,23 @@ impl Rows {
     /// Those of an earlier start in this folder, and the file that further ones go to.
     pub fn open(folder: &Path, fingerprint: &str) -> Result<Rows, Failure> {
         let path = folder.join(FILE);
-        let mut known = BTreeMap::new();
+        let (mut known, mut whole) = (BTreeMap::new(), Vec::new());
         if path.exists() {
             let bytes = files::read(&path)?;
             // A line that is not whole is what an interruption left.
             let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-            for row in lines.filter_map(|line| serde_json::from_slice::<Row>(line).ok()) {
+            for line in lines {
+                let Ok(row) = serde_json::from_slice::<Row>(line) else { continue };
                 if row.fingerprint != fingerprint {
                     let message = format!("{} is of other inputs or another cluster", path.display());
                     return Err(Failure::input(message).hint("give --out another folder, or remove this one"));
                 }
+                whole.extend([line, b"\n"].concat());
                 known.insert(row.key(), row);
             }
         }
-        let text: String = known.values().map(line).collect();
         let mut batch = files::Batch::new(folder)?;
-        batch.add(FILE, |out| out.write_all(text.as_bytes()))?;
+        batch.add(FILE, |out| out.write_all(&whole))?;
         batch.commit()?;
         let file = OpenOptions::new().append(true).open(&path);
         let file = file.map_err(|error| Failure::file("write to", &path, &error))?;
