@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bound, check, check_tasks, completions, explain, generate, model_server, models, pipeline, plan,
-    policies, profile, resume, run, sample, schedule_tasks, serve, size, train,
+    policies, profile, report, resume, run, sample, schedule_tasks, serve, size, trace, train,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -60,6 +60,10 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Say why a run went as it did: a node's wait, a request's time, a GPU's idle time
     Explain(Box<explain::ExplainArgs>),
+    /// Make a page of one or more runs: comparison, charts, and a Gantt chart to move about in
+    Report(Box<report::ReportArgs>),
+    /// Write an execution log for trace viewers (Chrome, Perfetto)
+    Trace(Box<trace::TraceArgs>),
     /// Find the fewest GPUs that keep a makespan or a latency
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed

@@ -45,7 +45,13 @@ struct Row {
 impl Gantt {
     /// Of a log, with at most so many bars; `bound` is drawn as a line.
     #[must_use]
-    pub fn of(instance: &Instance, log: &ExecutionLog, title: String, bound: Option<f64>, most: usize) -> Gantt {
+    pub fn of(
+        instance: &Instance,
+        log: &ExecutionLog,
+        title: String,
+        bound: Option<f64>,
+        most: usize,
+    ) -> Gantt {
         let mut rows = rows(log);
         let all = rows.len();
         let mut notes = Vec::new();
@@ -56,10 +62,16 @@ impl Gantt {
         let last = rows.iter().map(|row| row.begin + row.switch + row.length).max().unwrap_or(0);
         let tick = if all > EXACT { tick(last) } else { 1 };
         if tick > 1 {
-            notes.push(format!("Times on it are rounded to {} s; all other figures are exact.", tick as f64 / 1e6));
+            notes.push(format!(
+                "Times on it are rounded to {} s; all other figures are exact.",
+                tick as f64 / 1e6
+            ));
         }
         if notes.is_empty() {
-            notes.push(format!("All {} bars are there, exact to the microsecond.", crate::page::grouped(all as f64, 0)));
+            notes.push(format!(
+                "All {} bars are there, exact to the microsecond.",
+                crate::page::grouped(all as f64, 0)
+            ));
         } else if all <= most {
             notes.insert(0, format!("All {} bars are there.", crate::page::grouped(all as f64, 0)));
         }
@@ -270,9 +282,14 @@ mod tests {
         let most = loads + 5;
         let gantt = Gantt::of(&instance, &log, "t".into(), None, most);
         assert_eq!(gantt.data["count"], most);
-        let switched = unpacked(&gantt.data["columns"]["switch"]).iter().filter(|&&switch| switch > 0).count();
+        let switched =
+            unpacked(&gantt.data["columns"]["switch"]).iter().filter(|&&switch| switch > 0).count();
         assert_eq!(switched, loads);
-        assert!(gantt.note.contains(&format!("the {} shortest", log.executions.len() - most)), "{}", gantt.note);
+        assert!(
+            gantt.note.contains(&format!("the {} shortest", log.executions.len() - most)),
+            "{}",
+            gantt.note
+        );
     }
 
     #[test]

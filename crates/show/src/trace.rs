@@ -49,7 +49,8 @@ impl Events<'_> {
 /// For each execution, which track of its GPUs it is on: the first that is free.
 fn slots(log: &ExecutionLog) -> Vec<u32> {
     let mut order: Vec<usize> = (0..log.executions.len()).collect();
-    let begun = |at: usize| log.executions[at].start.0 - log.executions[at].switch.0.min(log.executions[at].start.0);
+    let begun =
+        |at: usize| log.executions[at].start.0 - log.executions[at].switch.0.min(log.executions[at].start.0);
     order.sort_by_key(|&at| (begun(at), at));
     let mut slots = vec![0; log.executions.len()];
     // Executions that overlap on a GPU are of one replica, so the first GPU speaks for all.
@@ -73,9 +74,7 @@ fn track(instance: &Instance, gpu: GpuId, slot: u32) -> (u32, u32) {
 }
 
 fn names(instance: &Instance, slots: &[u32], events: &mut Events<'_>) -> io::Result<()> {
-    let name = |what: &str, pid: u32, tid: u32, name: String| {
-        json!({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}})
-    };
+    let name = |what: &str, pid: u32, tid: u32, name: String| json!({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}});
     for server in 0..instance.cluster.servers() {
         events.add(&name("process_name", server, 0, format!("server {server}")))?;
     }
@@ -181,7 +180,8 @@ mod tests {
         let expected: u64 =
             log.executions.iter().map(|one| one.end.since(one.start).0 * u64::from(one.gpus.count)).sum();
         assert_eq!(busy, expected);
-        let loads = log.executions.iter().filter(|one| one.switch.0 > 0).map(|one| one.gpus.count).sum::<u32>();
+        let loads =
+            log.executions.iter().filter(|one| one.switch.0 > 0).map(|one| one.gpus.count).sum::<u32>();
         assert_eq!(of("X", Some("load")).len(), loads as usize);
         // Eight stories have two edges each; both ends of each arrow are there.
         assert_eq!((of("s", None).len(), of("f", None).len()), (16, 16));
@@ -195,7 +195,13 @@ mod tests {
         let mut pieces: Vec<(u64, u64, u64)> = trace(&instance, &log)
             .iter()
             .filter(|event| event["ph"] == "X")
-            .map(|event| (event["tid"].as_u64().unwrap(), event["ts"].as_u64().unwrap(), event["dur"].as_u64().unwrap()))
+            .map(|event| {
+                (
+                    event["tid"].as_u64().unwrap(),
+                    event["ts"].as_u64().unwrap(),
+                    event["dur"].as_u64().unwrap(),
+                )
+            })
             .collect();
         pieces.sort_unstable();
         for pair in pieces.windows(2).filter(|pair| pair[0].0 == pair[1].0) {

@@ -13,6 +13,7 @@ mod models;
 mod optimum;
 mod plan;
 mod readme;
+mod report;
 mod run;
 mod sample;
 mod size;

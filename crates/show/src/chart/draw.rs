@@ -107,8 +107,12 @@ fn scene(chart: &Chart, theme: Theme, ink: &str) -> kuva::render::render::Scene 
     layout = scaled(layout, chart);
     for mark in &chart.marks {
         layout = match mark {
-            Mark::Across { at, label } => layout.with_reference_line(line(ReferenceLine::horizontal(*at), label)),
-            Mark::Upright { at, label } => layout.with_reference_line(line(ReferenceLine::vertical(*at), label)),
+            Mark::Across { at, label } => {
+                layout.with_reference_line(line(ReferenceLine::horizontal(*at), label))
+            }
+            Mark::Upright { at, label } => {
+                layout.with_reference_line(line(ReferenceLine::vertical(*at), label))
+            }
             Mark::Range { from, to } => layout
                 .with_shaded_region(ShadedRegion::vertical(*from, *to).with_color(QUIET).with_opacity(0.25)),
         };
@@ -122,7 +126,9 @@ fn line(line: ReferenceLine, label: &str) -> ReferenceLine {
 
 fn scaled(mut layout: Layout, chart: &Chart) -> Layout {
     let format = |axis: &Axis| match axis {
-        Axis { percent: true, .. } => TickFormat::Custom(std::sync::Arc::new(|share| format!("{:.0}%", share * 100.0))),
+        Axis { percent: true, .. } => {
+            TickFormat::Custom(std::sync::Arc::new(|share| format!("{:.0}%", share * 100.0)))
+        }
         _ => TickFormat::Auto,
     };
     layout = layout.with_x_tick_format(format(&chart.x)).with_y_tick_format(format(&chart.y));
@@ -166,7 +172,8 @@ fn plots(series: &Series, ink: &str) -> Vec<Plot> {
             }
             let mut all: Vec<Plot> = vec![line.into()];
             if *dots {
-                let marks = ScatterPlot::new().with_data(points.iter().copied()).with_color(*colour).with_size(3.5);
+                let marks =
+                    ScatterPlot::new().with_data(points.iter().copied()).with_color(*colour).with_size(3.5);
                 all.push(marks.into());
             }
             all
@@ -214,9 +221,15 @@ mod tests {
     fn ink_follows_the_page_and_nothing_of_the_text_becomes_markup() {
         for drawn in [inline_svg(&chart()), svg(&chart())] {
             assert!(drawn.starts_with("<svg") && drawn.contains("currentColor"), "{drawn}");
-            assert!(!drawn.contains(INK) && !drawn.contains(GRID) && !drawn.contains("<title>A <"), "{drawn}");
+            assert!(
+                !drawn.contains(INK) && !drawn.contains(GRID) && !drawn.contains("<title>A <"),
+                "{drawn}"
+            );
             assert!(drawn.contains("one &amp; two") && drawn.contains("bound"), "{drawn}");
-            assert!(!drawn.contains("http") || drawn.matches("http").count() == 1, "only the namespace is an address");
+            assert!(
+                !drawn.contains("http") || drawn.matches("http").count() == 1,
+                "only the namespace is an address"
+            );
         }
         assert!(inline_svg(&chart()).contains("viewBox=\"0 0 640 400\""));
     }

@@ -64,7 +64,9 @@ fn view(id: usize, block: &Block) -> Option<BlockView<'_>> {
     Some(match block {
         Block::Text(text) => BlockView::Text(text),
         Block::Chart(chart) if chart.is_empty() => return None,
-        Block::Chart(chart) => BlockView::Chart { name: &chart.name, svg: inline_svg(chart), about: &chart.about },
+        Block::Chart(chart) => {
+            BlockView::Chart { name: &chart.name, svg: inline_svg(chart), about: &chart.about }
+        }
         Block::Table(table) => BlockView::Table(table),
         Block::Gantt(gantt) => {
             BlockView::Gantt { id, title: &gantt.title, note: &gantt.note, data: gantt.json() }
@@ -80,11 +82,7 @@ mod tests {
     #[test]
     fn names_from_files_stay_text_and_nothing_is_fetched() {
         let evil = "<script>alert(1)</script>";
-        let table = Table {
-            head: vec![evil.into()],
-            rows: vec![vec![Cell::text(evil)]],
-            ..Table::default()
-        };
+        let table = Table { head: vec![evil.into()], rows: vec![vec![Cell::text(evil)]], ..Table::default() };
         let page = Page {
             title: evil.into(),
             lead: evil.into(),

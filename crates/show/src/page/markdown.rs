@@ -45,7 +45,8 @@ fn add_table(text: &mut String, table: &Table) {
     let numbers = |column: usize| {
         table.rows.iter().any(|row| row.get(column).is_some_and(|cell| cell.number.is_some()))
     };
-    let rule: Vec<&str> = (0..head.len()).map(|column| if numbers(column) { "---:" } else { "---" }).collect();
+    let rule: Vec<&str> =
+        (0..head.len()).map(|column| if numbers(column) { "---:" } else { "---" }).collect();
     let _ = writeln!(text, "\n| {} |\n|{}|", head.join(" | "), rule.join("|"));
     for row in &table.rows {
         let cells: Vec<String> = row

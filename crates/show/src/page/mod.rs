@@ -48,7 +48,11 @@ impl Cell {
     #[must_use]
     pub fn number(value: Option<f64>, decimals: usize) -> Cell {
         let shown = value.filter(|value| value.is_finite());
-        Cell { text: shown.map_or("-".to_owned(), |value| grouped(value, decimals)), number: shown, best: false }
+        Cell {
+            text: shown.map_or("-".to_owned(), |value| grouped(value, decimals)),
+            number: shown,
+            best: false,
+        }
     }
 
     /// What a table of the page is sorted by.
@@ -78,7 +82,8 @@ impl Table {
         if numbers().count() < 2 {
             return;
         }
-        let best = numbers().fold(f64::NAN, |best: f64, value| if least { best.min(value) } else { best.max(value) });
+        let best = numbers()
+            .fold(f64::NAN, |best: f64, value| if least { best.min(value) } else { best.max(value) });
         for cell in self.rows.iter_mut().filter_map(|row| row.get_mut(column)) {
             cell.best = cell.number == Some(best);
         }
@@ -135,7 +140,9 @@ impl Page {
 #[must_use]
 pub fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
-    let (whole, rest) = text.split_once('.').map_or((text.as_str(), String::new()), |(whole, rest)| (whole, format!(".{rest}")));
+    let (whole, rest) = text
+        .split_once('.')
+        .map_or((text.as_str(), String::new()), |(whole, rest)| (whole, format!(".{rest}")));
     let mut grouped = String::new();
     for (at, digit) in whole.chars().enumerate() {
         if at > 0 && (whole.len() - at).is_multiple_of(3) {

@@ -182,7 +182,8 @@ impl Comparison {
     /// One policy at one load.
     #[must_use]
     pub fn summary(&self, load: f64, policy: &str) -> Option<Summary> {
-        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.load == load && row.policy == policy).collect();
+        let rows: Vec<&Row> =
+            self.rows.iter().filter(|row| row.load == load && row.policy == policy).collect();
         if rows.is_empty() {
             return None;
         }

@@ -28,7 +28,10 @@ pub mod expected {
 #[must_use]
 pub fn page(files: &Files) -> Page {
     let sections = vec![
-        Section { title: "Beside the published description".to_owned(), blocks: vec![Block::Table(beside(files))] },
+        Section {
+            title: "Beside the published description".to_owned(),
+            blocks: vec![Block::Table(beside(files))],
+        },
         profile::section(files),
         workload::section(files),
         model::section(files),
@@ -71,7 +74,11 @@ fn cards(files: &Files) -> Vec<Card> {
     }
     if let Some(one) = comparison.summary(load, "learned") {
         let above = (one.to_bound - 1.0) * 100.0;
-        cards.push(Card::new("Above the bound", format!("{above:.1}%"), format!("`learned` at a load of {load}")));
+        cards.push(Card::new(
+            "Above the bound",
+            format!("{above:.1}%"),
+            format!("`learned` at a load of {load}"),
+        ));
     }
     cards
 }
@@ -98,7 +105,12 @@ fn beside(files: &Files) -> Table {
         ]);
     };
     for model in &files.models {
-        row(format!("test R2, {}", model.device()), expected::R2, Some(model.test.r2), "run times, not shares of work");
+        row(
+            format!("test R2, {}", model.device()),
+            expected::R2,
+            Some(model.test.r2),
+            "run times, not shares of work",
+        );
     }
     for model in &files.models {
         let how = "in seconds; the description's is of a share of work";
@@ -110,12 +122,22 @@ fn beside(files: &Files) -> Table {
             ("greedy", "greedy", expected::OVER_GREEDY),
         ] {
             let speedup = files.comparison.speedup(load, "learned", other);
-            row(format!("speedup over {name}, load {load}"), range, speedup, "mean makespans of the seeds, `learned`");
+            row(
+                format!("speedup over {name}, load {load}"),
+                range,
+                speedup,
+                "mean makespans of the seeds, `learned`",
+            );
         }
     }
     if let Some(load) = headline(files) {
         let balance = files.comparison.summary(load, "learned").map(|one| one.balance);
-        row(format!("load balance of the GPUs, load {load}"), expected::BALANCE, balance, "mean over largest time at work, `learned`");
+        row(
+            format!("load balance of the GPUs, load {load}"),
+            expected::BALANCE,
+            balance,
+            "mean over largest time at work, `learned`",
+        );
     }
     table
 }

@@ -29,8 +29,17 @@ fn quality(models: &[ModelReport]) -> Table {
     let mut table = Table {
         caption: "How well the models do; MAE and pinball loss in seconds".to_owned(),
         head: [
-            "device", "model", "training R2", "cross-validated R2", "+-", "test R2", "test MAE", "pinball", "within 50%",
-            "within 90%", "fit s",
+            "device",
+            "model",
+            "training R2",
+            "cross-validated R2",
+            "+-",
+            "test R2",
+            "test MAE",
+            "pinball",
+            "within 50%",
+            "within 90%",
+            "fit s",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -68,13 +77,18 @@ fn predicted(files: &Files, device: &str) -> Chart {
     );
     let said = numbers(&files.results, &format!("predicted_{device}_seconds")).unwrap_or_default();
     let was = numbers(&files.scheduled, &format!("true_{device}_seconds")).unwrap_or_default();
-    let pairs: Vec<(f64, f64)> =
-        said.iter().zip(was).map(|(said, was)| (*said, *was)).filter(|pair| pair.0 > 0.0 && pair.1 > 0.0).collect();
+    let pairs: Vec<(f64, f64)> = said
+        .iter()
+        .zip(was)
+        .map(|(said, was)| (*said, *was))
+        .filter(|pair| pair.0 > 0.0 && pair.1 > 0.0)
+        .collect();
     let step = pairs.len().div_ceil(MOST_POINTS).max(1);
     let points: Vec<(f64, f64)> = pairs.iter().step_by(step).copied().collect();
-    let (low, high) = points.iter().flat_map(|point| [point.0, point.1]).fold((f64::MAX, f64::MIN), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
+    let (low, high) = points
+        .iter()
+        .flat_map(|point| [point.0, point.1])
+        .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     if points.is_empty() {
         return chart;
     }
@@ -129,7 +143,10 @@ fn coverage(models: &[ModelReport]) -> Chart {
         .iter()
         .flat_map(|model| {
             let number = usize::from(model.device() == "CPU");
-            [bar(model, "50%", model.intervals.coverage_50, number), bar(model, "90%", model.intervals.coverage_90, number)]
+            [
+                bar(model, "50%", model.intervals.coverage_50, number),
+                bar(model, "90%", model.intervals.coverage_90, number),
+            ]
         })
         .collect();
     chart.height = 110.0 + 30.0 * bars.len() as f64;

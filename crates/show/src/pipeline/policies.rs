@@ -54,12 +54,22 @@ fn first_tasks(files: &Files) -> Table {
 }
 
 fn at_load(found: &Comparison, load: f64) -> Table {
-    let seeds = found.policies().first().and_then(|policy| found.summary(load, policy)).map_or(0, |one| one.seeds);
+    let seeds =
+        found.policies().first().and_then(|policy| found.summary(load, policy)).map_or(0, |one| one.seeds);
     let mut table = Table {
         caption: format!("Load {load}, {seeds} seeds: means, and the standard deviation of the makespan"),
         head: [
-            "policy", "makespan s", "+-", "/ clairvoyant", "/ bound", "speedup over round_robin", "over greedy",
-            "mean flow s", "GPU balance", "kJ", "best on",
+            "policy",
+            "makespan s",
+            "+-",
+            "/ clairvoyant",
+            "/ bound",
+            "speedup over round_robin",
+            "over greedy",
+            "mean flow s",
+            "GPU balance",
+            "kJ",
+            "best on",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -170,8 +180,11 @@ fn flows(found: &Comparison) -> Chart {
     )
     .about("How long a task takes on average, waiting included.");
     for policy in ["learned", "earliest_finish", "greedy", "gpu_only", "work_stealing", "clairvoyant"] {
-        let points: Vec<(f64, f64)> =
-            found.loads().into_iter().filter_map(|load| Some((load, found.summary(load, policy)?.flow))).collect();
+        let points: Vec<(f64, f64)> = found
+            .loads()
+            .into_iter()
+            .filter_map(|load| Some((load, found.summary(load, policy)?.flow)))
+            .collect();
         if !points.is_empty() {
             chart.line(policy, points);
         }

@@ -14,7 +14,11 @@ pub fn section(files: &Files) -> Section {
     ))];
     blocks.push(Block::Chart(Box::new(rates("profile_used", "What later phases use", &files.used))));
     if files.used != files.measured {
-        blocks.push(Block::Chart(Box::new(rates("profile_measured", "Measured on this machine", &files.measured))));
+        blocks.push(Block::Chart(Box::new(rates(
+            "profile_measured",
+            "Measured on this machine",
+            &files.measured,
+        ))));
     }
     blocks.push(Block::Chart(Box::new(crossover(&files.used))));
     blocks.push(Block::Table(crossover_table(&files.used)));
@@ -27,8 +31,13 @@ fn devices(profile: &HardwareProfile) -> String {
 }
 
 fn rates(name: &str, title: &str, profile: &HardwareProfile) -> Chart {
-    let mut chart = Chart::new(name, title, Axis::new("size (edge of the square)").log(), Axis::new("GFLOP/s").log())
-        .about("Median of the repetitions. The colour is the operation's; GPUs are drawn solid, the CPU dashed.");
+    let mut chart = Chart::new(
+        name,
+        title,
+        Axis::new("size (edge of the square)").log(),
+        Axis::new("GFLOP/s").log(),
+    )
+    .about("Median of the repetitions. The colour is the operation's; GPUs are drawn solid, the CPU dashed.");
     let counted = Operation::ALL.into_iter().filter(|operation| operation.flops(1024) > 0.0);
     for (number, operation) in counted.enumerate() {
         for device in &profile.devices {
@@ -67,7 +76,8 @@ fn crossover(profile: &HardwareProfile) -> Chart {
     let all = ratios(profile);
     for operation in Operation::ALL {
         let its = all.iter().filter(|ratio| ratio.operation == operation);
-        let mut points: Vec<(f64, f64)> = its.map(|ratio| (f64::from(ratio.size), ratio.with_transfer)).collect();
+        let mut points: Vec<(f64, f64)> =
+            its.map(|ratio| (f64::from(ratio.size), ratio.with_transfer)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         if !points.is_empty() {
             chart.line(operation.name(), points);
@@ -80,7 +90,8 @@ fn crossover(profile: &HardwareProfile) -> Chart {
 }
 
 fn crossover_table(profile: &HardwareProfile) -> Table {
-    let size = |size: Option<u32>| size.map_or(Cell::text("never"), |size| Cell::number(Some(f64::from(size)), 0));
+    let size =
+        |size: Option<u32>| size.map_or(Cell::text("never"), |size| Cell::number(Some(f64::from(size)), 0));
     Table {
         caption: "The smallest measured size from which on the GPU is faster".to_owned(),
         head: ["operation", "data already there", "data sent first"].map(str::to_owned).to_vec(),

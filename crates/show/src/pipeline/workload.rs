@@ -52,7 +52,12 @@ fn statistics(files: &Files) -> Table {
         ..Table::default()
     };
     for name in [
-        "size", "compute_intensity", "memory_required", "duration_estimate", "true_cpu_seconds", "true_gpu_seconds",
+        "size",
+        "compute_intensity",
+        "memory_required",
+        "duration_estimate",
+        "true_cpu_seconds",
+        "true_gpu_seconds",
     ] {
         let mut values: Vec<f64> = numbers(&files.workload, name).unwrap_or_default().to_vec();
         values.retain(|value| value.is_finite());
@@ -60,7 +65,9 @@ fn statistics(files: &Files) -> Table {
         let (Some(&least), Some(&largest)) = (values.first(), values.last()) else { continue };
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let mut row = vec![Cell::text(name)];
-        row.extend([least, values[values.len() / 2], mean, largest].map(|value| Cell::number(Some(value), 4)));
+        row.extend(
+            [least, values[values.len() / 2], mean, largest].map(|value| Cell::number(Some(value), 4)),
+        );
         table.rows.push(row);
     }
     table

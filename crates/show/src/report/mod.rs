@@ -18,11 +18,14 @@ pub const MOST_GANTTS: usize = 8;
 #[must_use]
 pub fn page(runs: &mut Vec<Run>) -> Page {
     runs.sort_by(|a, b| {
-        let key = |run: &Run| (run.configuration.clone(), run.mode, run.gpus, run.metrics.makespan, run.policy.clone());
+        let key = |run: &Run| {
+            (run.configuration.clone(), run.mode, run.gpus, run.metrics.makespan, run.policy.clone())
+        };
         key(a).cmp(&key(b))
     });
     let runs: &[Run] = runs;
-    let mut sections = vec![Section { title: "Comparison".to_owned(), blocks: vec![Block::Table(comparison(runs))] }];
+    let mut sections =
+        vec![Section { title: "Comparison".to_owned(), blocks: vec![Block::Table(comparison(runs))] }];
     sections[0].blocks.extend(faults(runs).map(Block::Text));
     for panel in panels::panels(runs) {
         sections.push(panel);
@@ -109,7 +112,8 @@ fn cards(runs: &[Run]) -> Vec<Card> {
     let latency = &metrics.request_latency;
     let middle = format!("half within {} s", grouped(latency.median, 1));
     cards.push(Card::new("P99 latency", format!("{} s", grouped(latency.p99, 1)), middle));
-    let spread = format!("from {:.1}% to {:.1}%", metrics.utilisation.min * 100.0, metrics.utilisation.max * 100.0);
+    let spread =
+        format!("from {:.1}% to {:.1}%", metrics.utilisation.min * 100.0, metrics.utilisation.max * 100.0);
     cards.push(Card::new("GPUs busy", format!("{:.1}%", metrics.utilisation.mean * 100.0), spread));
     let overhead = format!("loading took {:.1}% of the GPU time", metrics.switch_overhead * 100.0);
     cards.push(Card::new("Model switches", grouped(metrics.model_switches as f64, 0), overhead));
@@ -165,7 +169,10 @@ mod tests {
         let mut all = runs(&["baseline"]);
         all[0].violations = vec!["C-TIME: no".to_owned(); 5];
         let text = markdown(&page(&mut all), None);
-        assert!(text.contains("Not a valid run: baseline.json (C-TIME: no") && text.contains("and 2 more"), "{text}");
+        assert!(
+            text.contains("Not a valid run: baseline.json (C-TIME: no") && text.contains("and 2 more"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -16,8 +16,16 @@ pub fn panels(runs: &[Run]) -> Vec<Section> {
             vec![makespans(&group), speedups(&group)]
         };
         charts.push(utilisation(&group));
-        charts.push(curves(&group, "loads", "Model loads over time", "loads that have ended", |run| &run.loads));
-        charts.push(curves(&group, "queue", "Executions that wait for GPUs", "ready and without GPUs", |run| &run.queue));
+        charts.push(curves(&group, "loads", "Model loads over time", "loads that have ended", |run| {
+            &run.loads
+        }));
+        charts.push(curves(
+            &group,
+            "queue",
+            "Executions that wait for GPUs",
+            "ready and without GPUs",
+            |run| &run.queue,
+        ));
         charts.push(latency(&group));
         charts.push(predictions(&group));
         let blocks = charts.into_iter().filter(|chart| !chart.is_empty()).map(|mut chart| {
@@ -37,13 +45,19 @@ pub fn panels(runs: &[Run]) -> Vec<Section> {
 }
 
 fn makespan_by_gpus(group: &Group<'_>) -> Chart {
-    let mut chart = Chart::new("makespan", "Makespan by number of GPUs", Axis::new("GPUs"), Axis::new("seconds").from_zero())
-        .about("The shortest run of each policy. No schedule goes below the bound, which is drawn in grey.");
+    let mut chart = Chart::new(
+        "makespan",
+        "Makespan by number of GPUs",
+        Axis::new("GPUs"),
+        Axis::new("seconds").from_zero(),
+    )
+    .about("The shortest run of each policy. No schedule goes below the bound, which is drawn in grey.");
     for policy in group.policies().into_iter().take(MOST_CURVES) {
         let point = |gpus: &u32| Some((f64::from(*gpus), group.best(policy, *gpus)?.makespan()));
         chart.line(policy, group.gpu_counts().iter().filter_map(point).collect());
     }
-    let bounds = group.gpu_counts().into_iter().filter_map(|gpus| Some((f64::from(gpus), group.bound(gpus)?)));
+    let bounds =
+        group.gpu_counts().into_iter().filter_map(|gpus| Some((f64::from(gpus), group.bound(gpus)?)));
     let points: Vec<(f64, f64)> = bounds.collect();
     if !points.is_empty() {
         chart.series.push(Series::Line {
@@ -59,8 +73,9 @@ fn makespan_by_gpus(group: &Group<'_>) -> Chart {
 }
 
 fn speedup_by_gpus(group: &Group<'_>) -> Chart {
-    let mut chart = Chart::new("speedup", "Speedup over baseline", Axis::new("GPUs"), Axis::new("times as fast"))
-        .about("The makespan of `baseline` over that of each policy, on the same GPUs.");
+    let mut chart =
+        Chart::new("speedup", "Speedup over baseline", Axis::new("GPUs"), Axis::new("times as fast"))
+            .about("The makespan of `baseline` over that of each policy, on the same GPUs.");
     for policy in group.policies().into_iter().filter(|policy| *policy != "baseline").take(MOST_CURVES) {
         let point = |gpus: &u32| {
             let base = group.best("baseline", *gpus)?;
@@ -107,8 +122,9 @@ fn speedups(group: &Group<'_>) -> Chart {
     let gpus = group.gpu_counts().first().copied().unwrap_or(0);
     let base = group.best("baseline", gpus).filter(|_| group.policies().len() > 1).map(Run::makespan);
     let bars = bars(group, |run| Some(base? / run.makespan()));
-    let chart = Chart::new("speedup", "Speedup over baseline", Axis::new("times as fast").from_zero(), Axis::new(""))
-        .about("The makespan of `baseline` over that of each policy.");
+    let chart =
+        Chart::new("speedup", "Speedup over baseline", Axis::new("times as fast").from_zero(), Axis::new(""))
+            .about("The makespan of `baseline` over that of each policy.");
     let mut chart = fitted(chart, bars);
     chart.marks.push(Mark::Upright { at: 1.0, label: "baseline".to_owned() });
     chart
@@ -129,7 +145,13 @@ fn utilisation(group: &Group<'_>) -> Chart {
     chart
 }
 
-fn curves(group: &Group<'_>, name_: &str, title: &str, label: &str, curve: fn(&Run) -> &Vec<(f64, f64)>) -> Chart {
+fn curves(
+    group: &Group<'_>,
+    name_: &str,
+    title: &str,
+    label: &str,
+    curve: fn(&Run) -> &Vec<(f64, f64)>,
+) -> Chart {
     let mut chart = Chart::new(name_, title, Axis::new("seconds").from_zero(), Axis::new(label).from_zero());
     for run in group.few(MOST_CURVES) {
         chart.stairs(name(group, run), curve(run).clone());
@@ -158,9 +180,11 @@ fn predictions(group: &Group<'_>) -> Chart {
         Axis::new("estimated seconds").log(),
         Axis::new("actual seconds").log(),
     );
-    let with: Vec<&Run> = group.runs.iter().copied().filter(|run| !run.predictions.is_empty()).take(3).collect();
+    let with: Vec<&Run> =
+        group.runs.iter().copied().filter(|run| !run.predictions.is_empty()).take(3).collect();
     let all = || with.iter().flat_map(|run| &run.predictions).flat_map(|point| [point.0, point.1]);
-    let (low, high) = all().fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) =
+        all().fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     for (number, run) in with.iter().enumerate() {
         chart.series.push(Series::Points {
             name: name(group, run),

@@ -15,11 +15,24 @@ pub fn comparison(runs: &[Run]) -> Table {
     }
     let first = head.len();
     head.extend([
-        "GPUs", "makespan s", "speedup", "bound s", "gap %", "switches", "switch overhead %", "P50 s", "P99 s",
-        "busy %", "spread points", "server efficiency %", "done", "log",
+        "GPUs",
+        "makespan s",
+        "speedup",
+        "bound s",
+        "gap %",
+        "switches",
+        "switch overhead %",
+        "P50 s",
+        "P99 s",
+        "busy %",
+        "spread points",
+        "server efficiency %",
+        "done",
+        "log",
     ]);
     let mut table = Table {
-        caption: "A row a run; a click on a heading sorts. Speedup: over `baseline` on the same GPUs.".to_owned(),
+        caption: "A row a run; a click on a heading sorts. Speedup: over `baseline` on the same GPUs."
+            .to_owned(),
         head: head.into_iter().map(str::to_owned).collect(),
         rows: Vec::new(),
         id: "comparison".to_owned(),
@@ -57,7 +70,9 @@ pub fn comparison(runs: &[Run]) -> Table {
         }
     }
     if !several && groups.first().is_some_and(|group| group.gpu_counts().len() == 1) {
-        for (offset, least) in [(1, true), (2, false), (5, true), (6, true), (7, true), (8, true), (9, false), (10, true)] {
+        for (offset, least) in
+            [(1, true), (2, false), (5, true), (6, true), (7, true), (8, true), (9, false), (10, true)]
+        {
             table.mark_best(first + offset, least);
         }
     }

@@ -54,7 +54,8 @@ pub fn latencies(instance: &Instance, log: &ExecutionLog) -> Curve {
         ends[one.task.index()] = Some(one.end);
     }
     let latency = |(id, request): (_, &gswarm_core::instance::Request)| {
-        let last = instance.tasks_of(id).try_fold(Time::ZERO, |last, task| Some(last.max(ends[task.index()]?)));
+        let last =
+            instance.tasks_of(id).try_fold(Time::ZERO, |last, task| Some(last.max(ends[task.index()]?)));
         last.map(|last| last.since(request.arrival).seconds())
     };
     let mut all: Vec<f64> = instance.requests.iter_enumerated().filter_map(latency).collect();
@@ -102,14 +103,18 @@ mod tests {
         assert_eq!(queue.last().unwrap().1, 0.0, "in the end nobody waits");
         // The area below the queue is the time that all waited, loads not counted.
         let area: f64 = queue.windows(2).map(|pair| (pair[1].0 - pair[0].0) * pair[0].1).sum();
-        let waited: f64 =
-            log.executions.iter().map(|one| one.start.since(one.ready).seconds() - one.switch.seconds()).sum();
+        let waited: f64 = log
+            .executions
+            .iter()
+            .map(|one| one.start.since(one.ready).seconds() - one.switch.seconds())
+            .sum();
         assert!((area - waited).abs() < 1e-3, "{area} {waited}");
     }
 
     #[test]
     fn thinning_keeps_the_peaks_and_the_ends() {
-        let curve: Curve = (0..10_000).map(|at| (f64::from(at), if at == 5_001 { 99.0 } else { 1.0 })).collect();
+        let curve: Curve =
+            (0..10_000).map(|at| (f64::from(at), if at == 5_001 { 99.0 } else { 1.0 })).collect();
         let thinned = by_largest(&curve);
         assert!(thinned.len() <= MOST_POINTS + 1 && thinned.iter().any(|point| point.1 == 99.0));
         assert_eq!(thinned.last(), curve.last());

@@ -51,7 +51,13 @@ pub struct Run {
 impl Run {
     /// Measures a log. `name` is the log's, `configuration` that of its inputs; the bound is the log's own claim.
     #[must_use]
-    pub fn of(name: &str, configuration: &str, instance: &Instance, log: &ExecutionLog, file: &LogFile) -> Run {
+    pub fn of(
+        name: &str,
+        configuration: &str,
+        instance: &Instance,
+        log: &ExecutionLog,
+        file: &LogFile,
+    ) -> Run {
         let metrics = metrics(instance, log);
         let (predictions, predicted) = predictions(file);
         Run {
@@ -136,7 +142,8 @@ mod tests {
         let head = "{\"kind\":\"header\",\"schema\":1,\"summary\":{}}\n".to_owned();
         let text = head + &line(1, "completed", 2.5) + &line(2, "completed", 4.0) + &line(1, "failed", 1.0);
         assert_eq!(predictions(&LogFile::read(&text)), (vec![(2.0, 2.5)], 1));
-        let right = "{\"kind\":\"header\",\"schema\":1,\"summary\":{}}\n".to_owned() + &line(1, "completed", 2.0);
+        let right =
+            "{\"kind\":\"header\",\"schema\":1,\"summary\":{}}\n".to_owned() + &line(1, "completed", 2.0);
         assert!(predictions(&LogFile::read(&right)).0.is_empty());
     }
 }
