@@ -46,6 +46,7 @@ pub fn run(policy: &str, requests: u32) -> (Instance, ExecutionLog) {
     let kind = PolicyKind::ALL.into_iter().find(|kind| kind.name() == policy).unwrap();
     let mut policy = kind.build(&instance, &PolicyParams::default());
     let log = simulate(&instance, policy.as_mut(), &SimOptions::default(), &mut |_| {}).unwrap();
+    drop(policy);
     assert!(gswarm_core::check::check_log(&instance, &log, None).is_empty());
     (instance, log)
 }

@@ -9,13 +9,14 @@ use crate::output::files::Batch;
 use crate::output::progress::Bar;
 use crate::output::{self};
 use clap::Args;
+use gswarm_core::check::check;
 use gswarm_core::instance::Mode;
 use gswarm_show::chart;
 use gswarm_show::gantt::{Gantt, MOST_BARS};
 use gswarm_show::page::{Page, html, markdown};
 use gswarm_show::report::{MOST_GANTTS, drawn, page};
 use gswarm_show::run::Run;
-use inputs::{Given, Known, load, logs};
+use inputs::{Given, Known, Loaded, load, logs};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -105,26 +106,32 @@ fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
         mode: args.mode,
         cluster: &args.cluster,
     };
-    let mut known: Known = None;
+    let mut known = Known::default();
     let mut bar = Bar::new("reading logs", !args.quiet);
     let (mut runs, mut gantts): (Vec<Run>, Vec<Option<Gantt>>) = (Vec::new(), Vec::new());
     let most = MOST_BARS / paths.len().clamp(1, MOST_GANTTS);
     for (number, path) in paths.iter().enumerate() {
         let read = load(path, &given, &mut known)?;
-        let mut run =
-            Run::of(&path.display().to_string(), &read.configuration, &read.instance, &read.log, &read.file);
-        run.violations = read.violations;
-        let title = format!("{}, {} ({})", run.label(), run.mode, run.log);
+        let Loaded { instance, log, file, configuration } = &read;
+        let (violations, (mut run, gantt)) = rayon::join(
+            || check(instance, file),
+            || {
+                let run = Run::of(&path.display().to_string(), configuration, instance, log, file);
+                let title = format!("{}, {} ({})", run.label(), run.mode, run.log);
+                let bound = run.bound;
+                (run, Gantt::of(instance, log, title, bound, most))
+            },
+        );
+        run.violations = violations.iter().map(ToString::to_string).collect();
         runs.push(run);
-        // The bars are made while the log is at hand; those of runs that others outdo go again.
+        gantts.push(Some(gantt));
+        // Bars of runs that others outdo go again.
         let keep = drawn(&runs, MOST_GANTTS);
         gantts
             .iter_mut()
             .enumerate()
             .filter(|(at, _)| !keep.contains(at))
             .for_each(|(_, gantt)| *gantt = None);
-        let bound = runs[number].bound;
-        gantts.push(keep.contains(&number).then(|| Gantt::of(&read.instance, &read.log, title, bound, most)));
         bar.update(number + 1, paths.len());
     }
     drop(bar);

@@ -1,7 +1,7 @@
 //! `gswarm trace`: an execution log for trace viewers.
 
 use crate::args::ClusterArgs;
-use crate::commands::report::inputs::{Given, load};
+use crate::commands::report::inputs::{Given, Known, load};
 use crate::failure::Failure;
 use crate::output::{self, files::Batch, progress::Phase};
 use clap::Args;
@@ -48,7 +48,7 @@ pub fn trace(args: &TraceArgs) -> Result<(), Failure> {
         cluster: &args.cluster,
     };
     let _phase = Phase::new("writing the trace", true);
-    let run = load(&args.log, &given, &mut None)?;
+    let run = load(&args.log, &given, &mut Known::default())?;
     batch.add(&name, |out| write_trace(&run.instance, &run.log, out))?;
     batch.commit()?;
     output::line(&format!("Wrote {}", args.out.display()))

@@ -3,10 +3,12 @@
 //! SVGs take their ink from the page that they are on (`currentColor`), so that one drawing serves light and dark.
 
 use super::{Axis, Chart, Mark, QUIET, Series, Stroke};
+use crate::page::grouped;
 use kuva::prelude::{
     BarPlot, Histogram, Layout, LegendPosition, LinePlot, LineStyle, Plot, PngBackend, ReferenceLine,
     ScatterPlot, ShadedRegion, SvgBackend, Theme, TickFormat, render_multiple,
 };
+use std::sync::Arc;
 
 /// Why a chart could not be drawn.
 #[derive(Debug, thiserror::Error)]
@@ -29,14 +31,20 @@ const FONT: &str = "system-ui, 'DejaVu Sans', Arial, sans-serif";
 #[must_use]
 pub fn inline_svg(chart: &Chart) -> String {
     let drawn = recoloured(chart);
-    let size = format!("width=\"{}\" height=\"{}\"", chart.width, chart.height);
-    let fitted = format!(
-        "viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\"",
-        chart.width,
-        chart.height,
-        attribute(&chart.title)
+    let (head, rest) = drawn.split_once('>').unwrap_or(("<svg", ""));
+    // The drawing may be higher than asked for: its legend takes what it needs.
+    let size = |name: &str, usual: f64| {
+        let said = head.split_once(&format!(" {name}=\"")).and_then(|(_, after)| after.split_once('"'));
+        said.map_or_else(|| usual.to_string(), |(value, _)| value.to_owned())
+    };
+    let (width, height) = (size("width", chart.width), size("height", chart.height));
+    let others = head.replacen(&format!(" width=\"{width}\""), "", 1).replacen(
+        &format!(" height=\"{height}\""),
+        "",
+        1,
     );
-    drawn.replacen(&size, &fitted, 1)
+    let title = attribute(&chart.title);
+    format!("{others} viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\">{rest}")
 }
 
 /// For a file: black on nothing, and light on nothing where the reader prefers dark.
@@ -125,11 +133,11 @@ fn line(line: ReferenceLine, label: &str) -> ReferenceLine {
 }
 
 fn scaled(mut layout: Layout, chart: &Chart) -> Layout {
-    let format = |axis: &Axis| match axis {
-        Axis { percent: true, .. } => {
-            TickFormat::Custom(std::sync::Arc::new(|share| format!("{:.0}%", share * 100.0)))
-        }
-        _ => TickFormat::Auto,
+    let format = |axis: &Axis| {
+        let percent = axis.percent;
+        TickFormat::Custom(Arc::new(
+            move |value| if percent { tick(value * 100.0) + "%" } else { tick(value) },
+        ))
     };
     layout = layout.with_x_tick_format(format(&chart.x)).with_y_tick_format(format(&chart.y));
     if chart.x.log {
@@ -149,6 +157,20 @@ fn scaled(mut layout: Layout, chart: &Chart) -> Layout {
         layout = layout.with_y_axis_max(most);
     }
     layout
+}
+
+/// A number beside an axis: no more digits than it needs, thousands parted by commas.
+fn tick(value: f64) -> String {
+    let decimals = match value.abs() {
+        small if small >= 100.0 => 0,
+        small if small >= 0.1 || small == 0.0 => 2,
+        small => (2.0 - small.log10().floor()).clamp(2.0, 9.0) as usize,
+    };
+    let text = grouped(value, decimals);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 fn plots(series: &Series, ink: &str) -> Vec<Plot> {
@@ -231,7 +253,15 @@ mod tests {
                 "only the namespace is an address"
             );
         }
-        assert!(inline_svg(&chart()).contains("viewBox=\"0 0 640 400\""));
+        let inline = inline_svg(&chart());
+        let head = inline.split('>').next().unwrap();
+        assert!(head.contains("viewBox=\"0 0 640 ") && !head.contains(" width="), "{head}");
+    }
+
+    #[test]
+    fn ticks_have_no_more_digits_than_they_need() {
+        let shown = [0.0, 0.1, 0.25, 5.0, 1500.0, 0.002, 100_000.0].map(tick);
+        assert_eq!(shown, ["0", "0.1", "0.25", "5", "1,500", "0.002", "100,000"]);
     }
 
     #[test]

@@ -55,6 +55,12 @@ impl Cell {
         }
     }
 
+    /// Whether it stands in a column of numbers.
+    #[must_use]
+    pub fn numeric(&self) -> bool {
+        self.number.is_some() || self.text == "-"
+    }
+
     /// What a table of the page is sorted by.
     #[must_use]
     pub fn key(&self) -> String {

@@ -149,7 +149,7 @@ fn coverage(models: &[ModelReport]) -> Chart {
             ]
         })
         .collect();
-    chart.height = 110.0 + 30.0 * bars.len() as f64;
+    chart.height = 130.0 + 30.0 * bars.len() as f64;
     chart.series.push(Series::Bars(bars));
     for at in [0.5, 0.9] {
         chart.marks.push(Mark::Upright { at, label: format!("{:.0}%", at * 100.0) });
@@ -172,7 +172,7 @@ fn importances(model: &ModelReport) -> Chart {
         spread: 0.0,
         colour: colour(number),
     };
-    chart.height = 110.0 + 26.0 * model.importances.len() as f64;
+    chart.height = 130.0 + 26.0 * model.importances.len() as f64;
     chart.series.push(Series::Bars(model.importances.iter().map(bar).collect()));
     chart
 }

@@ -123,7 +123,7 @@ fn bars(found: &Comparison, load: f64, value: impl Fn(&str) -> Option<(f64, f64)
 }
 
 fn fitted(mut chart: Chart, bars: Vec<Bar>) -> Chart {
-    chart.height = 110.0 + 26.0 * bars.len() as f64;
+    chart.height = 130.0 + 26.0 * bars.len() as f64;
     chart.series.push(Series::Bars(bars));
     chart
 }

@@ -101,7 +101,7 @@ fn bars(group: &Group<'_>, value: impl Fn(&Run) -> Option<f64>) -> Vec<Bar> {
 }
 
 fn fitted(mut chart: Chart, bars: Vec<Bar>) -> Chart {
-    chart.height = 110.0 + 26.0 * bars.len() as f64;
+    chart.height = 130.0 + 26.0 * bars.len() as f64;
     chart.series.push(Series::Bars(bars));
     chart
 }
@@ -211,7 +211,13 @@ fn predictions(group: &Group<'_>) -> Chart {
     chart
 }
 
-/// A run's name on a chart: its policy, and its GPUs where they differ.
+/// A run's name on a chart: its policy, and its GPUs where they differ. One alone needs none.
 fn name(group: &Group<'_>, run: &Run) -> String {
-    if group.gpu_counts().len() > 1 { run.label() } else { run.policy.clone() }
+    if group.runs.len() == 1 {
+        String::new()
+    } else if group.gpu_counts().len() > 1 {
+        run.label()
+    } else {
+        run.policy.clone()
+    }
 }

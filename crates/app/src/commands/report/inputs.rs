@@ -3,10 +3,11 @@
 use crate::args::{ClusterArgs, InputArgs};
 use crate::commands::check::build;
 use crate::failure::Failure;
-use crate::job::Inputs;
+use crate::job;
 use crate::output::files::read_log;
 use gswarm_core::Instance;
-use gswarm_core::check::{check, read_back};
+use gswarm_core::check::read_back;
+use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::LogFile;
@@ -32,43 +33,67 @@ pub struct Loaded {
     pub log: ExecutionLog,
     /// The file as it was read.
     pub file: LogFile,
-    /// What the independent check finds.
-    pub violations: Vec<String>,
     /// The configuration's name, for people.
     pub configuration: String,
 }
 
-/// Inputs that were read, by their paths: many logs have the same.
-pub type Known = Option<(PathBuf, PathBuf, Inputs)>;
+/// Inputs that were read last: many logs have the same.
+#[derive(Default)]
+pub struct Known(Option<(PathBuf, PathBuf, Mode, Scenario)>);
+
+impl Known {
+    fn fetch(&mut self, config: &Path, requests: &Path, mode: Mode) -> Result<&Scenario, Failure> {
+        let same = |known: &(PathBuf, PathBuf, Mode, Scenario)| {
+            (known.0.as_path(), known.1.as_path(), known.2) == (config, requests, mode)
+        };
+        let kept = self.0.take().filter(same);
+        let known = match kept {
+            Some(known) => known,
+            None => {
+                let input = InputArgs { config: config.to_path_buf(), requests: requests.to_path_buf() };
+                let scenario = job::load(&input, mode, true, false)?;
+                (input.config, input.requests, mode, scenario)
+            }
+        };
+        Ok(&self.0.insert(known).3)
+    }
+}
 
 /// How far above a log its inputs are looked for.
 const LEVELS: usize = 3;
 
-/// Reads a log and its inputs.
+/// Reads a log and its inputs, both at once: of a million executions, either takes seconds.
 pub fn load(path: &Path, given: &Given<'_>, known: &mut Known) -> Result<Loaded, Failure> {
-    let file = LogFile::read_bytes(&read_log(path)?);
+    let bytes = read_log(path)?;
     let config = found(path, given.config, "config", "--config")?;
     let requests = found(path, given.requests, "requests", "--requests")?;
-    if known.as_ref().is_none_or(|(a, b, _)| (a, b) != (&config, &requests)) {
-        let read = Inputs::read(&InputArgs { config: config.clone(), requests: requests.clone() })?;
-        *known = Some((config.clone(), requests, read));
-    }
-    let Some((_, _, inputs)) = known else { return Err(Failure::input("no inputs were read")) };
+    let guess = likely_mode(&bytes).or(given.mode).unwrap_or(Mode::Offline);
+    let (file, read) =
+        rayon::join(|| LogFile::read_bytes(&bytes), || known.fetch(&config, &requests, guess).map(drop));
+    read?;
+    drop(bytes);
     let mode = file.mode().or(given.mode).unwrap_or(Mode::Offline);
-    let scenario = inputs.scenario(mode, true)?;
+    let scenario = known.fetch(&config, &requests, mode)?;
     let (cluster, _) = file.cluster(&given.cluster.over(&scenario.cluster));
-    let instance = build(&scenario, cluster, mode).map_err(|reason| {
+    let instance = build(scenario, cluster, mode).map_err(|reason| {
         Failure::input(format!("{}: not a run of these inputs: {reason}", path.display()))
             .hint("`gswarm check` says what does not fit; --config and --requests name other inputs")
     })?;
-    let violations = check(&instance, &file).iter().map(ToString::to_string).collect();
     let (log, faults) = read_back(&instance, &file);
     if log.executions.is_empty() {
         let first = faults.first().map_or_else(String::new, |fault| format!(": {fault}"));
         return Err(Failure::input(format!("{} has no execution of these inputs{first}", path.display()))
             .hint("`gswarm check` says all that does not fit; --config and --requests name other inputs"));
     }
-    Ok(Loaded { instance, log, file, violations, configuration: named(&config) })
+    Ok(Loaded { instance, log, file, configuration: named(&config) })
+}
+
+/// What the head of a log says of the mode, before all of it is read; what it says in the end counts.
+fn likely_mode(bytes: &[u8]) -> Option<Mode> {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+    let (_, after) = head.split_once("\"mode\"")?;
+    let value = after.trim_start_matches([':', ' ']);
+    [Mode::Offline, Mode::Online].into_iter().find(|mode| value.starts_with(&format!("\"{}\"", mode.name())))
 }
 
 /// A configuration's name: its file's, or its folder's where the file is called as all are.
@@ -139,4 +164,24 @@ fn collect(folder: &Path, levels: usize, all: &mut Vec<PathBuf>) -> std::io::Res
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_log_tells_the_mode() {
+        let of = |text: &str| likely_mode(text.as_bytes());
+        assert_eq!(of("{\"summary\": {\"mode\": \"online\""), Some(Mode::Online));
+        assert_eq!(of("{\"mode\":\"offline\"}"), Some(Mode::Offline));
+        assert_eq!((of("{}"), of("\"mode\": 3"), of("")), (None, None, None));
+    }
+
+    #[test]
+    fn a_configuration_is_called_as_its_folder_where_its_file_says_nothing() {
+        assert_eq!(named(Path::new("work/config.yaml")), "work");
+        assert_eq!(named(Path::new("work/simple_config.json")), "simple_config");
+        assert_eq!(named(Path::new("config.yaml")), "config");
+    }
 }
