@@ -106,7 +106,8 @@ fn predictions(file: &LogFile) -> (Vec<(f64, f64)>, usize) {
         .filter(|record| record.batch_size.unwrap_or(1) == 1)
         .filter(|record| record.status.is_none_or(|status| file.name(status) == "completed"))
         .filter_map(|record| {
-            let took = record.execution_time.or(Some(record.end_time? - record.start_time?))?;
+            let between = || Some(record.end_time? - record.start_time?);
+            let took = record.execution_time.or_else(between)?;
             Some((record.estimated_time?, took))
         })
         .filter(|(estimate, took)| *estimate > 0.0 && *took > 0.0)
