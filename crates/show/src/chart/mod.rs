@@ -255,7 +255,7 @@ impl Chart {
     }
 }
 
-/// Equal bins over what the values span; `None` where there are no values.
+/// Equal bins over what the values span, about so many, with round edges; `None` where there are no values.
 #[must_use]
 pub fn histogram(values: impl Iterator<Item = f64> + Clone, bins: usize) -> Option<(Vec<f64>, Vec<f64>)> {
     let finite = || values.clone().filter(|value| value.is_finite());
@@ -264,10 +264,20 @@ pub fn histogram(values: impl Iterator<Item = f64> + Clone, bins: usize) -> Opti
     if low > high {
         return None;
     }
-    let width = if high > low { (high - low) / bins as f64 } else { 1.0 };
-    let mut counts = vec![0.0; bins];
-    finite().for_each(|value| counts[(((value - low) / width) as usize).min(bins - 1)] += 1.0);
-    Some(((0..=bins).map(|edge| low + width * edge as f64).collect(), counts))
+    let width = round_up(if high > low { (high - low) / bins as f64 } else { 1.0 });
+    let first = (low / width).floor();
+    // A value on the last edge would have a bin of its own; it goes into the one before.
+    let count = ((high / width - first).ceil() as usize).max(1);
+    let mut counts = vec![0.0; count];
+    finite().for_each(|value| counts[((value / width - first) as usize).min(count - 1)] += 1.0);
+    Some(((0..=count).map(|edge| (first + edge as f64) * width).collect(), counts))
+}
+
+/// The next of 1, 2, 2.5 and 5 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    let power = 10f64.powf(value.log10().floor());
+    let factor = [1.0, 2.0, 2.5, 5.0].into_iter().find(|factor| factor * power >= value * (1.0 - 1e-9));
+    factor.unwrap_or(10.0) * power
 }
 
 #[cfg(test)]
@@ -277,9 +287,11 @@ mod tests {
     #[test]
     fn every_value_falls_into_one_bin() {
         let (edges, counts) = histogram([1.0, 1.0, 2.0, 5.0, f64::NAN].into_iter(), 4).unwrap();
-        assert_eq!((edges.first(), edges.last()), (Some(&1.0), Some(&5.0)));
-        assert_eq!(counts, [2.0, 1.0, 0.0, 1.0]);
+        assert_eq!((edges, counts), (vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![2.0, 1.0, 0.0, 1.0]));
         assert!(histogram([f64::NAN].into_iter(), 4).is_none());
-        assert_eq!(histogram([3.0].into_iter(), 2).unwrap().1, [1.0, 0.0]);
+        assert_eq!(histogram([3.0].into_iter(), 2).unwrap(), (vec![3.0, 4.0], vec![1.0]));
+        let (edges, counts) = histogram((100..=5000).map(f64::from), 40).unwrap();
+        assert_eq!((edges[0], edges[1], *edges.last().unwrap()), (0.0, 200.0, 5000.0));
+        assert_eq!(counts.iter().sum::<f64>(), 4901.0);
     }
 }

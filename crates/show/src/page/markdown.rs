@@ -42,11 +42,8 @@ fn add_table(text: &mut String, table: &Table) {
         let _ = writeln!(text, "\n{}", plain(&table.caption));
     }
     let head: Vec<String> = table.head.iter().map(|name| cell(name)).collect();
-    let numbers = |column: usize| {
-        table.rows.iter().any(|row| row.get(column).is_some_and(|cell| cell.number.is_some()))
-    };
     let rule: Vec<&str> =
-        (0..head.len()).map(|column| if numbers(column) { "---:" } else { "---" }).collect();
+        (0..head.len()).map(|column| if table.numeric(&column) { "---:" } else { "---" }).collect();
     let _ = writeln!(text, "\n| {} |\n|{}|", head.join(" | "), rule.join("|"));
     for row in &table.rows {
         let cells: Vec<String> = row

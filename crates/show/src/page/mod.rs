@@ -82,6 +82,12 @@ pub struct Table {
 }
 
 impl Table {
+    /// Whether a column holds numbers.
+    #[must_use]
+    pub fn numeric(&self, column: &usize) -> bool {
+        self.rows.iter().any(|row| row.get(*column).is_some_and(|cell| cell.number.is_some()))
+    }
+
     /// Marks the least or the largest of a column, where there are at least two numbers to compare.
     pub fn mark_best(&mut self, column: usize, least: bool) {
         let numbers = || self.rows.iter().filter_map(|row| row.get(column)?.number);

@@ -52,8 +52,10 @@ fn rates(name: &str, title: &str, profile: &HardwareProfile) -> Chart {
                 continue;
             }
             let gpu = device.kind == DeviceKind::Gpu;
+            // The stroke says which device it is: an operation is named once.
+            let named = gpu || profile.device(DeviceKind::Gpu).is_none();
             chart.series.push(Series::Line {
-                name: format!("{} on {}", operation.name(), device.name),
+                name: if named { operation.name().to_owned() } else { String::new() },
                 points,
                 colour: colour(number),
                 stroke: if gpu { Stroke::Solid } else { Stroke::Dashed },

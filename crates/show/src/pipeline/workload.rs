@@ -17,9 +17,7 @@ pub fn section(files: &Files) -> Section {
         chart
     };
     let arrivals = column("arrival_time");
-    let last = arrivals.iter().copied().fold(0.0, f64::max);
-    let arrived = chart("workload_arrivals", "Arrivals", "seconds", arrivals, 50, 2)
-        .about(format!("Tasks in each of fifty stretches of {:.2} s.", last / 50.0));
+    let arrived = chart("workload_arrivals", "Arrivals", "seconds", arrivals, 50, 2);
     let mut blocks: Vec<Block> = vec![
         Block::Table(statistics(files)),
         Block::Chart(Box::new(chart("workload_sizes", "Sizes", "size", column("size"), 40, 0))),
