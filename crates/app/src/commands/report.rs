@@ -5,9 +5,9 @@ pub mod inputs;
 
 use crate::args::ClusterArgs;
 use crate::failure::{Code, Failure};
+use crate::output;
 use crate::output::files::Batch;
 use crate::output::progress::Bar;
-use crate::output::{self};
 use clap::Args;
 use gswarm_core::check::check;
 use gswarm_core::instance::Mode;

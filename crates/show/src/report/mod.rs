@@ -16,7 +16,7 @@ pub const MOST_GANTTS: usize = 8;
 
 /// The page about these runs, in the order of the comparison: by configuration, GPUs and makespan.
 #[must_use]
-pub fn page(runs: &mut Vec<Run>) -> Page {
+pub fn page(runs: &mut [Run]) -> Page {
     runs.sort_by(|a, b| {
         let key = |run: &Run| {
             (run.configuration.clone(), run.mode, run.gpus, run.metrics.makespan, run.policy.clone())
