@@ -40,7 +40,7 @@ fn losses(found: &Comparison) -> impl Iterator<Item = String> + '_ {
         let (mine, other) = (found.summary(load, policy)?.makespan, found.summary(load, constant)?.makespan);
         (other < mine).then(|| {
             format!(
-                "At a load of {load} `{policy}` loses to the constant `{constant}`: {mine:.3} s against {other:.3} s, by {:.2}%.",
+                "At a load of {load} `{policy}` loses to the constant `{constant}`: {mine:.6} s against {other:.6} s, by {:.4}%.",
                 (mine / other - 1.0) * 100.0
             )
         })
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(said.len(), 1);
         assert!(
             said[0].contains(
-                "`q_learning` loses to the constant `gpu_only`: 4.000 s against 3.000 s, by 33.33%"
+                "`q_learning` loses to the constant `gpu_only`: 4.000000 s against 3.000000 s, by 33.3333%"
             ),
             "{said:?}"
         );
