@@ -2,7 +2,8 @@
 
 use crate::commands::{
     bound, check, check_tasks, compare, completions, explain, generate, import, model_server, models,
-    pipeline, plan, policies, profile, resume, run, sample, schedule_tasks, serve, size, train,
+    pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks, serve, size, trace,
+    train,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -63,6 +64,10 @@ pub enum Command {
     Explain(Box<explain::ExplainArgs>),
     /// Run policies side by side, over numbers of GPUs, modes and seeds, and compare them
     Compare(Box<compare::CompareArgs>),
+    /// Make a page of one or more runs: comparison, charts, and a Gantt chart to move about in
+    Report(Box<report::ReportArgs>),
+    /// Write an execution log for trace viewers (Chrome, Perfetto)
+    Trace(Box<trace::TraceArgs>),
     /// Find the fewest GPUs that keep a makespan or a latency
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed

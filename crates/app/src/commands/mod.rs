@@ -15,12 +15,14 @@ pub mod pipeline;
 pub mod plan;
 pub mod policies;
 pub mod profile;
+pub mod report;
 pub mod resume;
 pub mod run;
 pub mod sample;
 pub mod schedule_tasks;
 pub mod serve;
 pub mod size;
+pub mod trace;
 pub mod train;
 
 use crate::args::{Cli, Command};
@@ -41,6 +43,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Explain(args)) => explain::explain(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
+        Some(Command::Report(args)) => report::report(&args),
+        Some(Command::Trace(args)) => trace::trace(&args),
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Import(args)) => import::import(&args),

@@ -19,6 +19,7 @@ Examples:
   gswarm pipeline --out run                       all five phases with the described settings
   gswarm pipeline --init > pipeline.yaml          every setting, explained
   gswarm pipeline --config pipeline.yaml --out run
+  gswarm pipeline --out run --results-to docs/results.md
 
 Phases that are done are kept: they are done again when their settings, or a phase before them, have changed.";
 
@@ -38,6 +39,9 @@ pub struct PipelineArgs {
     /// Do every phase again
     #[arg(long)]
     force: bool,
+    /// Write the results into this Markdown file too, with charts in a folder of its name beside it
+    #[arg(long, alias = "results_to", value_name = "FILE", requires = "out")]
+    results_to: Option<PathBuf>,
 }
 
 /// The file that says which phases are done.
@@ -55,6 +59,8 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
     };
     let mut state = if args.force { BTreeMap::new() } else { read_state(folder) };
     let mut before = String::new();
+    // A report that is there speaks of these files unless a phase is done anew.
+    let mut current = report::FILES.iter().all(|name| folder.join(name).is_file()) && !args.force;
     for phase in Phase::ALL {
         // What a phase depends on: its own settings, and everything that the phases before it depend on.
         before = format!("{before}\n{}: {}", phase.name(), settings.of(phase));
@@ -63,6 +69,7 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
             output::line(&format!("{:<9} kept", phase.name()))?;
             continue;
         }
+        current = false;
         let since = Instant::now();
         let Done { summary, batch } = {
             let _shown = output::progress::Phase::new(phase.name(), true);
@@ -73,7 +80,19 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
         write_state(folder, &state)?;
         output::line(&format!("{:<9} {:.1} s: {summary}", phase.name(), since.elapsed().as_secs_f64()))?;
     }
-    output::line(&format!("Report: {}", folder.join("results.md").display()))
+    if !current {
+        let since = Instant::now();
+        report::write(folder)?;
+        output::line(&format!(
+            "{:<9} {:.1} s: report.html, results.md and charts",
+            "report",
+            since.elapsed().as_secs_f64()
+        ))?;
+    }
+    if let Some(text) = &args.results_to {
+        report::write_to(folder, text)?;
+    }
+    output::line(&format!("Report: {}", folder.join("report.html").display()))
 }
 
 fn in_phase(phase: Phase, failure: Failure) -> Failure {

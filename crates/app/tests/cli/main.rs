@@ -16,6 +16,7 @@ mod models;
 mod optimum;
 mod plan;
 mod readme;
+mod report;
 mod run;
 mod sample;
 mod size;

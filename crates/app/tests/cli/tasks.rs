@@ -83,9 +83,20 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     place.write("p.yaml", settings);
     place.run("pipeline --config p.yaml --out run").code(0);
     assert!(place.read("run/results.md").contains("| learned |"));
+    let page = place.read("run/report.html");
+    // What the page says of the models is what the file says.
+    let models: serde_json::Value = serde_json::from_str(&place.read("run/model_report.json")).unwrap();
+    for model in models.as_array().unwrap() {
+        let r2 = model["test"]["r2"].as_f64().unwrap();
+        assert!(page.contains(&format!("{r2:.3}")), "{r2}");
+    }
+    assert!(place.read("run/charts/model_learning_curve.svg").starts_with("<svg"));
     place.run("check-tasks run/task_execution_log.jsonl --tasks run/scheduled_tasks.csv").code(0);
     let again = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(again.out.matches(" kept").count(), 5, "{}", again.out);
+    place.run("pipeline --config p.yaml --out run --results-to results.md").code(0);
+    assert!(place.read("results.md").contains("](results/policies_flow.svg)"));
+    assert!(place.path("results/policies_flow.svg").is_file());
     place.write("p.yaml", &settings.replace("loads: [0.9]", "loads: [1.2]"));
     let changed = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(changed.out.matches(" kept").count(), 4, "{}", changed.out);

@@ -1,6 +1,5 @@
 //! The five phases. Each reads the files of those before it, and leaves its own.
 
-use super::report;
 use super::settings::{Settings, Source};
 use crate::commands::generate_tasks::{load_profile, refused};
 use crate::commands::profile::{Wanted, take, write as write_profile};
@@ -9,10 +8,11 @@ use crate::failure::Failure;
 use crate::output::files::{self, Batch};
 use gswarm_learn::profile::{DeviceKind, Effort, HardwareProfile, described};
 use gswarm_learn::tasks::{
-    Arrivals, CompareOptions, Estimates, Machine, Options, PolicyKind, Settings as PolicySettings, Workload,
-    bound, compare, generate, predict, read, teach, write_csv, write_results,
+    Arrivals, CompareOptions, Estimates, FEATURES, Machine, Options, PolicyKind, Settings as PolicySettings,
+    Task, Workload, bound, compare, feature_table, generate, predict, read, write_csv, write_results,
 };
-use gswarm_learn::{Kind, Predictor, Settings as ModelSettings};
+use gswarm_learn::train::{Options as TrainOptions, train as learn};
+use gswarm_learn::{Column, Kind, Predictor, Settings as ModelSettings, Table, Values};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -54,14 +54,14 @@ impl Phase {
         match self {
             Phase::Profile => &["hardware_profile.json", "measured_profile.json"],
             Phase::Workload => &["workload.csv"],
-            Phase::Train => &["cpu.model", "gpu.model"],
+            Phase::Train => &["cpu.model", "gpu.model", "model_report.json"],
             Phase::Schedule => &[
                 "scheduled_tasks.csv",
                 "scheduling_results.csv",
                 "task_execution_log.jsonl",
                 "schedule_summary.csv",
             ],
-            Phase::Evaluate => &["policy_comparison.csv", "results.md"],
+            Phase::Evaluate => &["policy_comparison.csv"],
         }
     }
 }
@@ -147,12 +147,39 @@ fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String
     history.tasks.drain(..kept);
     bare.means.drain(..kept);
     let model = ModelSettings { seed: settings.train.seed, ..ModelSettings::new(kind) };
-    let predictors = teach(&history, &bare, &model).map_err(|faults| refused(&faults))?;
-    for (name, predictor) in ["cpu.model", "gpu.model"].iter().zip(&predictors) {
-        let bytes = predictor.to_bytes().map_err(|error| Failure::file("write", name.as_ref(), &error))?;
-        batch.add(name, |out| out.write_all(&bytes))?;
+    let mut reports = Vec::new();
+    for (device, truth) in [("cpu", cpu_seconds as fn(&Task) -> f64), ("gpu", gpu_seconds)] {
+        let target = format!("true_{device}_seconds");
+        let mut columns = feature_table(&history, &bare).columns().to_vec();
+        let values = Values::Numbers(history.tasks.iter().map(truth).collect());
+        columns.push(Column { name: target.clone(), values });
+        let options = TrainOptions {
+            features: Some(FEATURES.iter().map(ToString::to_string).collect()),
+            ..TrainOptions::new(&target, model)
+        };
+        let trained = learn(&Table::new("workload.csv", columns), &options, &mut |_| {})
+            .map_err(|faults| refused(&faults))?;
+        let name = format!("{device}.model");
+        let bytes =
+            trained.predictor.to_bytes().map_err(|error| Failure::file("write", name.as_ref(), &error))?;
+        batch.add(&name, |out| out.write_all(&bytes))?;
+        reports.push(trained.report);
     }
-    Ok(format!("{} on {} tasks", kind.name(), history.tasks.len()))
+    batch.add("model_report.json", |out| {
+        serde_json::to_writer_pretty(&mut *out, &reports)?;
+        out.write_all(b"\n")
+    })?;
+    let r2: Vec<String> = reports.iter().map(|report| format!("{:.3}", report.test.r2)).collect();
+    Ok(format!("{} on {} tasks; test R2 {} (CPU, GPU)", kind.name(), history.tasks.len(), r2.join(", ")))
+}
+
+/// A task without a true time is a row without a target, which training refuses by name.
+fn cpu_seconds(task: &Task) -> f64 {
+    task.truth.map_or(f64::NAN, |truth| truth.cpu.seconds())
+}
+
+fn gpu_seconds(task: &Task) -> f64 {
+    task.truth.map_or(f64::NAN, |truth| truth.gpu.seconds())
 }
 
 fn predictors(folder: &Path) -> Result<Vec<Predictor>, Failure> {
@@ -235,12 +262,6 @@ fn evaluate(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
         predict(workload, &bare, &predictors).map_err(|error| error.to_string())
     };
     let found = compare(&options, &profile, &estimate).map_err(input)?;
-    let text = report::results(
-        settings,
-        &found,
-        &std::fs::read_to_string(folder.join("schedule_summary.csv")).unwrap_or_default(),
-    );
     batch.add("policy_comparison.csv", |out| write_comparison(&found, out))?;
-    batch.add("results.md", |out| out.write_all(text.as_bytes()))?;
     Ok(format!("{} runs, all checked", found.rows.len()))
 }

@@ -1,52 +1,42 @@
-//! `results.md`, from what the phases left.
+//! What a pipeline found, as a page, as text and as charts: from the files that the phases left, and from nothing else.
 
-use super::settings::Settings;
-use gswarm_learn::tasks::{Comparison, PolicyKind};
-use std::fmt::Write;
+use crate::commands::report::charts;
+use crate::failure::Failure;
+use crate::output::files::Batch;
+use gswarm_show::page::{html, markdown};
+use gswarm_show::pipeline;
+use std::io::Write;
+use std::path::Path;
 
-/// The report. Every figure is computed from the rows of `policy_comparison.csv` and `schedule_summary.csv`.
-pub fn results(settings: &Settings, found: &Comparison, schedule: &str) -> String {
-    let mut text = String::from("# Results\n\nWritten by `gswarm pipeline` from the files beside it.\n");
-    let _ = writeln!(
-        text,
-        "\n## The workload's first {} tasks on {} GPUs and the CPU\n",
-        settings.schedule.tasks, settings.schedule.gpus
-    );
-    for (at, line) in schedule.lines().enumerate() {
-        let _ = writeln!(text, "| {} |", line.replace(',', " | "));
-        if at == 0 {
-            let _ = writeln!(text, "|{}", "---|".repeat(line.split(',').count()));
-        }
-    }
-    for load in found.loads() {
-        let _ = writeln!(
-            text,
-            "\n## Load {load}: {} seeds of {} tasks\n",
-            settings.evaluate.seeds, settings.evaluate.tasks
-        );
-        text += "| policy | makespan s | +- | / clairvoyant | / bound | speedup over round_robin | over greedy | mean flow s | kJ | best on |\n";
-        text += "|---|---|---|---|---|---|---|---|---|---|\n";
-        let of = |policy| found.summary(load, policy).map_or(f64::NAN, |one| one.makespan);
-        for policy in found.policies() {
-            let Some(one) = found.summary(load, policy) else { continue };
-            let _ = writeln!(
-                text,
-                "| {} | {:.3} | {:.3} | {:.4} | {:.4} | {:.2} | {:.3} | {:.4} | {:.1} | {}/{} |",
-                policy.name(),
-                one.makespan,
-                one.deviation,
-                one.to_clairvoyant,
-                one.to_bound,
-                of(PolicyKind::RoundRobin) / one.makespan,
-                of(PolicyKind::Greedy) / one.makespan,
-                one.flow,
-                one.joules / 1e3,
-                one.best_on,
-                one.seeds
-            );
-        }
-    }
-    text += "\nThe description expects a speedup of 1.2 to 1.4 over round_robin and of 1.05 to 1.15 over greedy. Below a load of 1\n\
-             the makespan is little more than the last arrival, whoever decides; the mean flow time tells more there.\n";
-    text
+/// What it leaves in the folder.
+pub const FILES: [&str; 2] = ["report.html", "results.md"];
+/// Where the charts are, beside the text.
+const CHARTS: &str = "charts";
+
+/// Writes `report.html`, `results.md` and the charts into the folder.
+pub fn write(folder: &Path) -> Result<(), Failure> {
+    let page = page(folder)?;
+    charts(&page, Some(&folder.join(CHARTS)), None)?;
+    let mut batch = Batch::new(folder)?;
+    batch.add(FILES[0], |out| out.write_all(html(&page).as_bytes()))?;
+    batch.add(FILES[1], |out| out.write_all(markdown(&page, Some(CHARTS)).as_bytes()))?;
+    batch.commit().map(drop)
+}
+
+/// Writes the text into another place, with the charts in a folder of its name beside it.
+pub fn write_to(folder: &Path, text: &Path) -> Result<(), Failure> {
+    let page = page(folder)?;
+    let (mut batch, name) = Batch::beside(text, "--results-to")?;
+    let stem = text.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    charts(&page, Some(&text.with_file_name(&stem)), None)?;
+    batch.add(&name, |out| out.write_all(markdown(&page, Some(&stem)).as_bytes()))?;
+    batch.commit().map(drop)
+}
+
+fn page(folder: &Path) -> Result<gswarm_show::page::Page, Failure> {
+    let files = pipeline::read(folder).map_err(|reason| {
+        Failure::input(format!("{}: {reason}", folder.display()))
+            .hint("`gswarm pipeline --out` makes what is missing; --force does every phase again")
+    })?;
+    Ok(pipeline::page(&files))
 }

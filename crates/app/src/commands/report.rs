@@ -1,0 +1,163 @@
+//! `gswarm report`: runs as one page, with charts for papers.
+
+mod browser;
+pub mod inputs;
+
+use crate::args::ClusterArgs;
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::output::files::Batch;
+use crate::output::progress::Bar;
+use clap::Args;
+use gswarm_core::check::check;
+use gswarm_core::instance::Mode;
+use gswarm_show::chart;
+use gswarm_show::gantt::{Gantt, MOST_BARS};
+use gswarm_show::page::{Page, html, markdown};
+use gswarm_show::report::{MOST_GANTTS, drawn, page};
+use gswarm_show::run::Run;
+use inputs::{Given, Known, Loaded, load, logs};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm report results --config work/config.yaml --requests work/requests.yaml
+  gswarm report results/planned_execution_log.json results/baseline_execution_log.json --out compared.html
+  gswarm report results --pdf --png figures --svg figures --markdown summary.md
+
+Where --config and --requests are not given, the files config.* and requests.* nearest to each log are taken: beside it, or
+in one of the two folders above. The page works offline and asks nobody for anything. docs/report.md describes it.";
+
+/// Pixels of a PNG for each of the chart's own.
+const PNG_SCALE: f32 = 3.0;
+
+/// Arguments of `gswarm report`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReportArgs {
+    /// Execution logs, or folders of them
+    #[arg(required = true, value_name = "DIR|LOG")]
+    logs: Vec<PathBuf>,
+    /// Page to write
+    #[arg(long, short, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// Print the page to PDF too, beside it; needs chromium
+    #[arg(long)]
+    pdf: bool,
+    /// Write every chart as PNG into this folder
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
+    /// Write every chart as SVG into this folder
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Write a summary in Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// System configuration, JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Requests, JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
+    /// How requests arrived, where a log does not say it
+    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
+    mode: Option<Mode>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten, next_help_heading = "Cluster (where a log's summary does not say it)")]
+    cluster: ClusterArgs,
+}
+
+/// Makes the report.
+pub fn report(args: &ReportArgs) -> Result<(), Failure> {
+    // What cannot be done is known before minutes are spent on reading.
+    let (mut batch, name) = Batch::beside(&args.out, "--out")?;
+    let summary = args.markdown.as_ref().map(|path| Batch::beside(path, "--markdown")).transpose()?;
+    let browser = args.pdf.then(|| browser::browser().ok_or_else(browser::missing)).transpose()?;
+    let page = assembled(args)?;
+    batch.add(&name, |out| out.write_all(html(&page).as_bytes()))?;
+    let mut written = batch.commit()?;
+    if let Some((mut batch, name)) = summary {
+        // Pictures are where the Markdown can find them, if they were asked for.
+        let charts = args.svg.as_deref().map(|folder| folder.display().to_string());
+        batch.add(&name, |out| out.write_all(markdown(&page, charts.as_deref()).as_bytes()))?;
+        written.extend(batch.commit()?);
+    }
+    written.extend(charts(&page, args.svg.as_deref(), args.png.as_deref())?);
+    if let Some(browser) = browser {
+        let pdf = args.out.with_extension("pdf");
+        browser::print(&browser, &args.out, &pdf)?;
+        written.push(pdf);
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    written.iter().try_for_each(|path| output::line(&format!("Wrote {}", path.display())))
+}
+
+/// Reads every log and makes the page. Only what charts need is kept of each, but bars of those that get a Gantt chart.
+fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
+    let paths = logs(&args.logs)?;
+    let given = Given {
+        config: args.config.as_deref(),
+        requests: args.requests.as_deref(),
+        mode: args.mode,
+        cluster: &args.cluster,
+    };
+    let mut known = Known::default();
+    let mut bar = Bar::new("reading logs", !args.quiet);
+    let (mut runs, mut gantts): (Vec<Run>, Vec<Option<Gantt>>) = (Vec::new(), Vec::new());
+    let most = MOST_BARS / paths.len().clamp(1, MOST_GANTTS);
+    for (number, path) in paths.iter().enumerate() {
+        let read = load(path, &given, &mut known)?;
+        let Loaded { instance, log, file, configuration } = &read;
+        let (violations, (mut run, gantt)) = rayon::join(
+            || check(instance, file),
+            || {
+                let run = Run::of(&path.display().to_string(), configuration, instance, log, file);
+                let title = format!("{}, {} ({})", run.label(), run.mode, run.log);
+                let bound = run.bound;
+                (run, Gantt::of(instance, log, title, bound, most))
+            },
+        );
+        run.violations = violations.iter().map(ToString::to_string).collect();
+        runs.push(run);
+        gantts.push(Some(gantt));
+        // Bars of runs that others outdo go again.
+        let keep = drawn(&runs, MOST_GANTTS);
+        gantts
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, _)| !keep.contains(at))
+            .for_each(|(_, gantt)| *gantt = None);
+        bar.update(number + 1, paths.len());
+    }
+    drop(bar);
+    runs.iter_mut().zip(gantts).for_each(|(run, gantt)| run.gantt = gantt);
+    Ok(page(&mut runs))
+}
+
+/// Writes the charts of a page into folders.
+pub fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+    let mut written = Vec::new();
+    let shown = || page.charts().filter(|chart| !chart.is_empty());
+    if let Some(folder) = svg {
+        let mut batch = Batch::new_for(folder, "--svg")?;
+        for one in shown() {
+            batch.add(&format!("{}.svg", one.name), |out| out.write_all(chart::svg(one).as_bytes()))?;
+        }
+        written.extend(batch.commit()?);
+    }
+    if let Some(folder) = png {
+        let mut batch = Batch::new_for(folder, "--png")?;
+        for one in shown() {
+            let bytes = chart::png(one, PNG_SCALE)
+                .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
+            batch.add(&format!("{}.png", one.name), |out| out.write_all(&bytes))?;
+        }
+        written.extend(batch.commit()?);
+    }
+    Ok(written)
+}

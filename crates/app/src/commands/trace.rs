@@ -1,0 +1,55 @@
+//! `gswarm trace`: an execution log for trace viewers.
+
+use crate::args::ClusterArgs;
+use crate::commands::report::inputs::{Given, Known, load};
+use crate::failure::Failure;
+use crate::output::{self, files::Batch, progress::Phase};
+use clap::Args;
+use gswarm_core::instance::Mode;
+use gswarm_show::trace::write_trace;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm trace results/planned_execution_log.json --out trace.json --config config.yaml --requests requests.yaml
+
+Open the file at chrome://tracing or in Perfetto: a track for each GPU, loads and executions on it, arrows from each node
+to those that wait for it, and the queue as a counter.";
+
+/// Arguments of `gswarm trace`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TraceArgs {
+    /// Execution log, JSON or JSON lines
+    log: PathBuf,
+    /// File to write
+    #[arg(long, short, value_name = "FILE", default_value = "trace.json")]
+    out: PathBuf,
+    /// System configuration; by default the file `config.*` beside the log or above it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Requests; by default the file `requests.*` beside the log or above it
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
+    /// How requests arrived, where the log does not say it
+    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
+    mode: Option<Mode>,
+    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
+    cluster: ClusterArgs,
+}
+
+/// Writes the trace.
+pub fn trace(args: &TraceArgs) -> Result<(), Failure> {
+    let (mut batch, name) = Batch::beside(&args.out, "--out")?;
+    let given = Given {
+        config: args.config.as_deref(),
+        requests: args.requests.as_deref(),
+        mode: args.mode,
+        cluster: &args.cluster,
+    };
+    let _phase = Phase::new("writing the trace", true);
+    let run = load(&args.log, &given, &mut Known::default())?;
+    batch.add(&name, |out| write_trace(&run.instance, &run.log, out))?;
+    batch.commit()?;
+    output::line(&format!("Wrote {}", args.out.display()))
+}

@@ -1,0 +1,276 @@
+//! The policies: makespans with their spread, speedups, load balance, and how long tasks take.
+
+use super::files::{Comparison, numbers, words};
+use super::{Files, expected};
+use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, colour};
+use crate::page::{Block, Cell, Section, Table};
+
+/// Bars of policies that take so many times the bound are left out of the close view.
+const CLOSE: f64 = 1.3;
+
+pub fn section(files: &Files) -> Section {
+    let found = &files.comparison;
+    let mut blocks = vec![Block::Table(first_tasks(files))];
+    for load in found.loads() {
+        blocks.push(Block::Table(at_load(found, load)));
+    }
+    blocks.push(Block::Text(
+        "Below a load of 1 the makespan is little more than the last arrival, whoever decides; the flow time, from a task's \
+         arrival to its end, tells more there."
+            .to_owned(),
+    ));
+    blocks.extend(losses(found).map(Block::Text));
+    for load in found.loads() {
+        blocks.push(Block::Chart(Box::new(makespans(found, load))));
+        blocks.push(Block::Chart(Box::new(close_view(found, load))));
+    }
+    blocks.push(Block::Chart(Box::new(flows(found))));
+    for (other, range) in [("round_robin", expected::OVER_ROUND_ROBIN), ("greedy", expected::OVER_GREEDY)] {
+        blocks.push(Block::Chart(Box::new(speedups(found, other, range))));
+    }
+    if let Some(load) = super::headline(files) {
+        blocks.push(Block::Chart(Box::new(balance(found, load))));
+    }
+    Section { title: "Policies".to_owned(), blocks }
+}
+
+/// Where what was learned loses to a rule that knows nothing.
+fn losses(found: &Comparison) -> impl Iterator<Item = String> + '_ {
+    let told = |load: f64, policy: &'static str, constant: &'static str| {
+        let (mine, other) = (found.summary(load, policy)?.makespan, found.summary(load, constant)?.makespan);
+        (other < mine).then(|| {
+            format!(
+                "At a load of {load} `{policy}` loses to the constant `{constant}`: {mine:.6} s against {other:.6} s, by {:.4}%.",
+                (mine / other - 1.0) * 100.0
+            )
+        })
+    };
+    let pairs = ["learned", "q_learning"]
+        .into_iter()
+        .flat_map(|policy| ["gpu_only", "cpu_only"].map(|constant| (policy, constant)));
+    let all = found.loads().into_iter().flat_map(move |load| pairs.clone().map(move |pair| (load, pair)));
+    all.filter_map(move |(load, (policy, constant))| told(load, policy, constant))
+}
+
+fn first_tasks(files: &Files) -> Table {
+    let table = &files.summary;
+    let head = table.columns().iter().map(|column| column.name.replace('_', " "));
+    let policies = words(table, "policy");
+    let rows = policies.iter().enumerate().map(|(at, policy)| {
+        let mut row = vec![Cell::text(policy)];
+        for column in table.columns().iter().skip(1) {
+            let value = numbers(table, &column.name).ok().and_then(|values| values.get(at)).copied();
+            row.push(Cell::number(value, 3));
+        }
+        row
+    });
+    Table {
+        caption: format!("The first {} tasks of the workload", files.scheduled.rows()),
+        head: head.collect(),
+        rows: rows.collect(),
+        id: "schedule".to_owned(),
+    }
+}
+
+fn at_load(found: &Comparison, load: f64) -> Table {
+    let seeds =
+        found.policies().first().and_then(|policy| found.summary(load, policy)).map_or(0, |one| one.seeds);
+    let mut table = Table {
+        caption: format!("Load {load}, {seeds} seeds: means, and the standard deviation of the makespan"),
+        head: [
+            "policy",
+            "makespan s",
+            "+-",
+            "/ clairvoyant",
+            "/ bound",
+            "speedup over round_robin",
+            "over greedy",
+            "mean flow s",
+            "GPU balance",
+            "kJ",
+            "best on",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        ..Table::default()
+    };
+    for policy in found.policies() {
+        let Some(one) = found.summary(load, policy) else { continue };
+        let mut row = vec![Cell::text(policy)];
+        for (value, decimals) in [
+            (Some(one.makespan), 3),
+            (Some(one.deviation), 3),
+            (found.speedup(load, "clairvoyant", policy), 4),
+            (Some(one.to_bound), 4),
+            (found.speedup(load, policy, "round_robin"), 2),
+            (found.speedup(load, policy, "greedy"), 3),
+            (Some(one.flow), 4),
+            (Some(one.balance), 3),
+            (Some(one.joules / 1e3), 1),
+        ] {
+            row.push(Cell::number(value, decimals));
+        }
+        let wins = found.best_on(load, policy);
+        row.push(Cell { text: format!("{wins}/{seeds}"), number: Some(wins as f64), best: false });
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Which of the six colours a policy has: what is learned stands out, what knows everything is grey.
+fn shade(policy: &str) -> &'static str {
+    match policy {
+        "learned" => colour(0),
+        "q_learning" => colour(5),
+        "clairvoyant" => QUIET,
+        _ => colour(4),
+    }
+}
+
+fn bars(found: &Comparison, load: f64, value: impl Fn(&str) -> Option<(f64, f64)>) -> Vec<Bar> {
+    let mut all: Vec<Bar> = found
+        .policies()
+        .into_iter()
+        .filter(|policy| found.summary(load, policy).is_some())
+        .filter_map(|policy| {
+            let (value, spread) = value(policy)?;
+            Some(Bar { name: policy.to_owned(), value, spread, colour: shade(policy) })
+        })
+        .collect();
+    all.sort_by(|a, b| a.value.total_cmp(&b.value));
+    all
+}
+
+fn fitted(mut chart: Chart, bars: Vec<Bar>) -> Chart {
+    chart.height = 130.0 + 26.0 * bars.len() as f64;
+    chart.series.push(Series::Bars(bars));
+    chart
+}
+
+/// A load as part of a file's name.
+fn stem(load: f64) -> String {
+    load.to_string().replace('.', "_")
+}
+
+fn makespans(found: &Comparison, load: f64) -> Chart {
+    let chart = Chart::new(
+        format!("policies_makespan_{}", stem(load)),
+        format!("Makespan at a load of {load}"),
+        Axis::new("seconds").from_zero(),
+        Axis::new(""),
+    )
+    .about("Means over the seeds, with the standard deviation. No schedule ends left of the bound.");
+    let all = bars(found, load, |policy| {
+        let one = found.summary(load, policy)?;
+        Some((one.makespan, one.deviation))
+    });
+    let mut chart = fitted(chart, all);
+    if let Some(at) = found.bound(load) {
+        chart.marks.push(Mark::Upright { at, label: "bound".to_owned() });
+    }
+    chart
+}
+
+fn close_view(found: &Comparison, load: f64) -> Chart {
+    let chart = Chart::new(
+        format!("policies_above_bound_{}", stem(load)),
+        format!("How far above the bound, at a load of {load}"),
+        Axis::new("makespan above the bound").percent().from_zero(),
+        Axis::new(""),
+    );
+    let all = bars(found, load, |policy| {
+        let one = found.summary(load, policy)?;
+        (one.to_bound <= CLOSE).then_some((one.to_bound - 1.0, 0.0))
+    });
+    let left_out = found.policies().len() - all.len();
+    let mut chart = fitted(chart, all);
+    chart.about = format!(
+        "Mean over the seeds of makespan over bound, less one. {left_out} policies that take more than {CLOSE} times the bound are not shown."
+    );
+    chart
+}
+
+fn flows(found: &Comparison) -> Chart {
+    let mut chart = Chart::new(
+        "policies_flow",
+        "Mean flow time by load",
+        Axis::new("load"),
+        Axis::new("seconds from arrival to end").log(),
+    )
+    .about("How long a task takes on average, waiting included.");
+    for policy in ["learned", "earliest_finish", "greedy", "gpu_only", "work_stealing", "clairvoyant"] {
+        let points: Vec<(f64, f64)> = found
+            .loads()
+            .into_iter()
+            .filter_map(|load| Some((load, found.summary(load, policy)?.flow)))
+            .collect();
+        if !points.is_empty() {
+            chart.line(policy, points);
+        }
+    }
+    chart
+}
+
+fn speedups(found: &Comparison, other: &str, (low, high): (f64, f64)) -> Chart {
+    let chart = Chart::new(
+        format!("policies_speedup_{other}"),
+        format!("Speedup of `learned` over {other}"),
+        Axis::new("times as fast").from_zero(),
+        Axis::new(""),
+    )
+    .about(format!("By mean makespans. Shaded: what the description expects, {low} to {high}."));
+    let bar = |load: &f64| {
+        let value = found.speedup(*load, "learned", other)?;
+        Some(Bar { name: format!("load {load}"), value, spread: 0.0, colour: colour(0) })
+    };
+    let mut chart = fitted(chart, found.loads().iter().filter_map(bar).collect());
+    chart.marks.push(Mark::Range { from: low, to: high });
+    chart.marks.push(Mark::Upright { at: 1.0, label: "as fast".to_owned() });
+    chart
+}
+
+fn balance(found: &Comparison, load: f64) -> Chart {
+    let (low, high) = expected::BALANCE;
+    let chart = Chart::new(
+        "policies_balance",
+        format!("Load balance of the GPUs at a load of {load}"),
+        Axis::new("mean over largest time at work").from_zero().up_to(1.0),
+        Axis::new(""),
+    )
+    .about(format!("1 where all GPUs did the same. Shaded: what the description expects, {low} to {high}."));
+    let mut all = bars(found, load, |policy| Some((found.summary(load, policy)?.balance, 0.0)));
+    all.reverse();
+    let mut chart = fitted(chart, all);
+    chart.marks.push(Mark::Range { from: low, to: high });
+    chart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::files::Row;
+
+    #[test]
+    fn who_loses_to_a_constant_is_said() {
+        let row = |policy: &str, makespan: f64| Row {
+            load: 0.5,
+            policy: policy.to_owned(),
+            makespan,
+            bound: 1.0,
+            flow: 1.0,
+            balance: 1.0,
+            joules: 1.0,
+            seed: 1.0,
+        };
+        let rows =
+            vec![row("learned", 2.0), row("q_learning", 4.0), row("gpu_only", 3.0), row("cpu_only", 9.0)];
+        let said: Vec<String> = losses(&Comparison { rows }).collect();
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].contains(
+                "`q_learning` loses to the constant `gpu_only`: 4.000000 s against 3.000000 s, by 33.3333%"
+            ),
+            "{said:?}"
+        );
+    }
+}

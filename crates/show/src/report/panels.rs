@@ -1,0 +1,223 @@
+//! The charts of each configuration.
+
+use super::MOST_CURVES;
+use super::shape::{Group, groups};
+use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, Stroke, colour};
+use crate::page::{Block, Section};
+use crate::run::Run;
+
+/// A section for each configuration.
+pub fn panels(runs: &[Run]) -> Vec<Section> {
+    let of = |(number, group): (usize, Group<'_>)| {
+        let several = group.gpu_counts().len() > 1;
+        let mut charts = if several {
+            vec![makespan_by_gpus(&group), speedup_by_gpus(&group)]
+        } else {
+            vec![makespans(&group), speedups(&group)]
+        };
+        charts.push(utilisation(&group));
+        charts.push(curves(&group, "loads", "Model loads over time", "loads that have ended", |run| {
+            &run.loads
+        }));
+        charts.push(curves(
+            &group,
+            "queue",
+            "Executions that wait for GPUs",
+            "ready and without GPUs",
+            |run| &run.queue,
+        ));
+        charts.push(latency(&group));
+        charts.push(predictions(&group));
+        let blocks = charts.into_iter().filter(|chart| !chart.is_empty()).map(|mut chart| {
+            chart.name = format!("{}-{}", chart.name, number + 1);
+            Block::Chart(Box::new(chart))
+        });
+        let mut all: Vec<Block> = blocks.collect();
+        if group.runs.len() > MOST_CURVES {
+            all.push(Block::Text(format!(
+                "Curves are those of the {MOST_CURVES} shortest runs on the most GPUs; the table has all {}.",
+                group.runs.len()
+            )));
+        }
+        Section { title: group.name, blocks: all }
+    };
+    groups(runs).into_iter().enumerate().map(of).collect()
+}
+
+fn makespan_by_gpus(group: &Group<'_>) -> Chart {
+    let mut chart = Chart::new(
+        "makespan",
+        "Makespan by number of GPUs",
+        Axis::new("GPUs"),
+        Axis::new("seconds").from_zero(),
+    )
+    .about("The shortest run of each policy. No schedule goes below the bound, which is drawn in grey.");
+    for policy in group.policies().into_iter().take(MOST_CURVES) {
+        let point = |gpus: &u32| Some((f64::from(*gpus), group.best(policy, *gpus)?.makespan()));
+        chart.line(policy, group.gpu_counts().iter().filter_map(point).collect());
+    }
+    let bounds =
+        group.gpu_counts().into_iter().filter_map(|gpus| Some((f64::from(gpus), group.bound(gpus)?)));
+    let points: Vec<(f64, f64)> = bounds.collect();
+    if !points.is_empty() {
+        chart.series.push(Series::Line {
+            name: "lower bound".to_owned(),
+            points,
+            colour: QUIET,
+            stroke: Stroke::Dashed,
+            stairs: false,
+            dots: false,
+        });
+    }
+    chart
+}
+
+fn speedup_by_gpus(group: &Group<'_>) -> Chart {
+    let mut chart =
+        Chart::new("speedup", "Speedup over baseline", Axis::new("GPUs"), Axis::new("times as fast"))
+            .about("The makespan of `baseline` over that of each policy, on the same GPUs.");
+    for policy in group.policies().into_iter().filter(|policy| *policy != "baseline").take(MOST_CURVES) {
+        let point = |gpus: &u32| {
+            let base = group.best("baseline", *gpus)?;
+            Some((f64::from(*gpus), base.makespan() / group.best(policy, *gpus)?.makespan()))
+        };
+        chart.line(policy, group.gpu_counts().iter().filter_map(point).collect());
+    }
+    if !chart.is_empty() {
+        chart.marks.push(Mark::Across { at: 1.0, label: "baseline".to_owned() });
+    }
+    chart
+}
+
+/// A bar for each policy, shortest first.
+fn bars(group: &Group<'_>, value: impl Fn(&Run) -> Option<f64>) -> Vec<Bar> {
+    let gpus = group.gpu_counts().first().copied().unwrap_or(0);
+    let run = |(number, policy): (usize, &str)| {
+        let value = value(group.best(policy, gpus)?)?;
+        let colour = if number == 0 { colour(0) } else { colour(5) };
+        Some(Bar { name: policy.to_owned(), value, spread: 0.0, colour })
+    };
+    group.policies().into_iter().enumerate().filter_map(run).collect()
+}
+
+fn fitted(mut chart: Chart, bars: Vec<Bar>) -> Chart {
+    chart.height = 130.0 + 26.0 * bars.len() as f64;
+    chart.series.push(Series::Bars(bars));
+    chart
+}
+
+fn makespans(group: &Group<'_>) -> Chart {
+    let bars = bars(group, |run| Some(run.makespan()));
+    let chart = Chart::new("makespan", "Makespan", Axis::new("seconds").from_zero(), Axis::new(""))
+        .about("The shortest run of each policy; no schedule ends left of the line.");
+    let mut chart = fitted(chart, bars);
+    let gpus = group.gpu_counts().first().copied().unwrap_or(0);
+    if let Some(at) = group.bound(gpus) {
+        chart.marks.push(Mark::Upright { at, label: "bound".to_owned() });
+    }
+    chart
+}
+
+fn speedups(group: &Group<'_>) -> Chart {
+    let gpus = group.gpu_counts().first().copied().unwrap_or(0);
+    let base = group.best("baseline", gpus).filter(|_| group.policies().len() > 1).map(Run::makespan);
+    let bars = bars(group, |run| Some(base? / run.makespan()));
+    let chart =
+        Chart::new("speedup", "Speedup over baseline", Axis::new("times as fast").from_zero(), Axis::new(""))
+            .about("The makespan of `baseline` over that of each policy.");
+    let mut chart = fitted(chart, bars);
+    chart.marks.push(Mark::Upright { at: 1.0, label: "baseline".to_owned() });
+    chart
+}
+
+fn utilisation(group: &Group<'_>) -> Chart {
+    let mut chart = Chart::new(
+        "utilisation",
+        "How busy each GPU was",
+        Axis::new("GPU"),
+        Axis::new("executing or loading").percent().from_zero().up_to(1.0),
+    )
+    .about("The share of the makespan in which a GPU executed or loaded.");
+    for run in group.few(MOST_CURVES) {
+        let points = run.metrics.gpus.iter().map(|gpu| (f64::from(gpu.gpu), gpu.utilisation));
+        chart.line(name(group, run), points.collect());
+    }
+    chart
+}
+
+fn curves(
+    group: &Group<'_>,
+    name_: &str,
+    title: &str,
+    label: &str,
+    curve: fn(&Run) -> &Vec<(f64, f64)>,
+) -> Chart {
+    let mut chart = Chart::new(name_, title, Axis::new("seconds").from_zero(), Axis::new(label).from_zero());
+    for run in group.few(MOST_CURVES) {
+        chart.stairs(name(group, run), curve(run).clone());
+    }
+    chart
+}
+
+fn latency(group: &Group<'_>) -> Chart {
+    let mut chart = Chart::new(
+        "latency",
+        "Request latency",
+        Axis::new("seconds from arrival to the last result").from_zero(),
+        Axis::new("requests").percent().from_zero().up_to(1.0),
+    )
+    .about("The share of the completed requests that took no longer.");
+    for run in group.few(MOST_CURVES) {
+        chart.stairs(name(group, run), run.latency.clone());
+    }
+    chart
+}
+
+fn predictions(group: &Group<'_>) -> Chart {
+    let mut chart = Chart::new(
+        "predicted",
+        "Predicted and actual execution times",
+        Axis::new("estimated seconds").log(),
+        Axis::new("actual seconds").log(),
+    );
+    let with: Vec<&Run> =
+        group.runs.iter().copied().filter(|run| !run.predictions.is_empty()).take(3).collect();
+    let all = || with.iter().flat_map(|run| &run.predictions).flat_map(|point| [point.0, point.1]);
+    let (low, high) =
+        all().fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    for (number, run) in with.iter().enumerate() {
+        chart.series.push(Series::Points {
+            name: name(group, run),
+            points: run.predictions.clone(),
+            colour: colour(number),
+        });
+    }
+    if let Some(first) = with.first() {
+        chart.series.push(Series::Line {
+            name: "as estimated".to_owned(),
+            points: vec![(low, low), (high, high)],
+            colour: QUIET,
+            stroke: Stroke::Dashed,
+            stairs: false,
+            dots: false,
+        });
+        chart.about = format!(
+            "Completed executions that ran alone, at batch 1: {} of the {} of {}. On the line, the estimate was right.",
+            first.predictions.len(),
+            first.predicted,
+            first.log
+        );
+    }
+    chart
+}
+
+/// A run's name on a chart: its policy, and its GPUs where they differ. One alone needs none.
+fn name(group: &Group<'_>, run: &Run) -> String {
+    if group.runs.len() == 1 {
+        String::new()
+    } else if group.gpu_counts().len() > 1 {
+        run.label()
+    } else {
+        run.policy.clone()
+    }
+}
