@@ -43,7 +43,7 @@ pub fn instance(requests: u32) -> Instance {
 /// The same, run under a policy.
 pub fn run(policy: &str, requests: u32) -> (Instance, ExecutionLog) {
     let instance = instance(requests);
-    let kind = PolicyKind::ALL.into_iter().find(|kind| kind.name() == policy).unwrap();
+    let kind = PolicyKind::ALL.iter().find(|kind| kind.name() == policy).unwrap();
     let mut policy = kind.build(&instance, &PolicyParams::default());
     let log = simulate(&instance, policy.as_mut(), &SimOptions::default(), &mut |_| {}).unwrap();
     drop(policy);
