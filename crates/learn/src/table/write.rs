@@ -80,6 +80,7 @@ mod tests {
             "number,text\n1.5,\"a, b\"\n,\n-0.000000003,\"a \"\"b\"\"\"\n"
         );
         let read = Table::read("t", parquet).unwrap();
-        assert_eq!(read.columns(), table.columns());
+        // What is missing is no number, and equals nothing.
+        assert_eq!(format!("{:?}", read.columns()), format!("{:?}", table.columns()));
     }
 }
