@@ -36,6 +36,23 @@ pub struct Http {
     limits: Limits,
 }
 
+/// What came of a request that was passed on.
+pub enum Passed {
+    /// It was answered, and the answer has gone back.
+    Answered,
+    /// Something is wrong with it, or not there: what was asked for, or the model. Nothing has gone back yet.
+    Refused {
+        /// As HTTP numbers it.
+        status: u16,
+        /// The sort of the answer.
+        kind: String,
+        /// The answer.
+        text: String,
+        /// The same as a reason.
+        why: String,
+    },
+}
+
 impl Http {
     /// The server at `base`, which is asked with a token where there is one.
     pub fn new(base: &str, token: Option<&str>, limits: Limits) -> Result<Http, String> {
@@ -94,13 +111,13 @@ impl Http {
     }
 
     /// Passes somebody's request on, and its answer back as it comes. An answer that says that the request is at fault is
-    /// theirs; one that says that the server is, is not.
+    /// theirs; one that says that the server is, is not. One that may speak of the model is not passed back yet.
     pub async fn pass_on(
         &self,
         forward: &Forward,
         model: &str,
         relay: &mut Relay,
-    ) -> Result<(), BackendError> {
+    ) -> Result<Passed, BackendError> {
         let mut body = forward.body.clone();
         body.insert("model".to_owned(), Value::from(model));
         let request = self.client.post(format!("{}{}", self.base, forward.path)).json(&body);
@@ -112,11 +129,17 @@ impl Http {
             return Err(self.refused(status, &self.text(response).await?));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        relay.head(status.as_u16(), kind.unwrap_or("application/json"));
+        let kind = kind.unwrap_or("application/json").to_owned();
+        if let StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND = status {
+            let text = self.text(response).await?;
+            let why = self.refused(status, &text).to_string();
+            return Ok(Passed::Refused { status: status.as_u16(), kind, text, why });
+        }
+        relay.head(status.as_u16(), &kind);
         while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
             relay.piece(chunk).await;
         }
-        Ok(())
+        Ok(Passed::Answered)
     }
 
     /// Whether an address answers with success, whatever it says.

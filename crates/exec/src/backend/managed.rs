@@ -12,7 +12,7 @@
 
 use super::api::{Api, Record, Served, State, Timed};
 use super::attempt::{Attempt, Sweeping};
-use super::http::Limits;
+use super::http::{Limits, Passed};
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
 use crate::work::{Forward, Relay};
@@ -377,7 +377,10 @@ impl<A: Api + 'static> Managed<A> {
     async fn still_has(&self, handle: &str) -> Result<(), BackendError> {
         match self.api.look(handle).await {
             Ok(State::There) => Ok(()),
-            Ok(other) => Err(BackendError::Gone(format!("it no longer has `{handle}`: {other:?}"))),
+            Ok(State::Broken(why) | State::Failed(why)) => {
+                Err(BackendError::Gone(format!("it no longer has `{handle}`: {why}")))
+            }
+            Ok(_) => Err(BackendError::Gone(format!("it no longer has `{handle}`"))),
             Err(error @ BackendError::Gone(_)) => Err(error),
             // A server that stumbles over a question still has what it has.
             Err(_) => Ok(()),
@@ -454,7 +457,24 @@ impl<A: Api + 'static> Backend for Managed<A> {
             return Ok(());
         };
         let result = self.watched(&handle, Box::pin(http.pass_on(forward, &name, relay))).await;
-        self.blamed(replica, &handle, result).await
+        match result {
+            Ok(Passed::Answered) => Ok(()),
+            // The server may have been started anew, and have lost the model: then this is nothing for whoever asked.
+            Ok(Passed::Refused { status, kind, text, why }) => {
+                let lost = self.blamed(replica, &handle, Err::<(), _>(BackendError::Refused(why))).await;
+                if let Err(BackendError::Refused(_)) = lost {
+                    relay.head(status, &kind);
+                    relay.piece(text).await;
+                    return Ok(());
+                }
+                lost
+            }
+            Err(error) => self.blamed(replica, &handle, Err(error)).await,
+        }
+    }
+
+    async fn answers(&self) -> bool {
+        self.api.held().await.is_ok()
     }
 
     async fn reset(&self) -> Result<(), BackendError> {

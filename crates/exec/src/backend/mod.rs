@@ -107,6 +107,11 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
+    /// Whether it answers, asked by somebody who wants to know.
+    async fn answers(&self) -> bool {
+        true
+    }
+
     /// Whether the server answers at all. Once it does, after it did not, nothing is loaded on it.
     async fn reset(&self) -> Result<(), BackendError>;
 }

@@ -4,7 +4,7 @@
 use super::acts::{Acts, Message};
 use super::unfit::Unfit;
 use super::{LiveError, Patience};
-use crate::backend::{BackendError, Replica};
+use crate::backend::{Backend, BackendError, Replica};
 use crate::clock::Clock;
 use crate::fleet::Fleet;
 use crate::journal::JournalError;
@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// What a machine knows nothing of: what the tasks ask for, and where all that happens is written down.
@@ -115,6 +116,15 @@ impl<'i, B: Book> Machine<'i, B> {
     pub fn backends(&self) -> impl Iterator<Item = (&str, Gpus, Option<Time>)> {
         let members = self.acts.fleet().members().iter().enumerate();
         members.map(|(at, member)| (member.name.as_str(), member.gpus, self.down.get(&at).copied()))
+    }
+
+    /// Those that are not known to be out.
+    pub fn up(&self) -> Vec<Arc<dyn Backend>> {
+        let members = self.acts.fleet().members().iter().enumerate();
+        members
+            .filter(|(at, _)| !self.down.contains_key(at))
+            .map(|(_, one)| Arc::clone(&one.backend))
+            .collect()
     }
 
     /// Waits until something happens, or until a moment. It may be broken off at any time: nothing is lost.

@@ -8,7 +8,7 @@ mod resume;
 mod unfit;
 
 pub use batch::{Finished, Live, Problem};
-pub(crate) use machine::{Book, Machine, Trouble};
+pub(crate) use machine::{Book, Happening, Machine, Trouble};
 
 use crate::journal::JournalError;
 use gswarm_core::engine::Rejected;

@@ -13,7 +13,7 @@ pub use status::Standing;
 pub use told::Told;
 
 use crate::clock::Clock;
-use crate::drive::{LiveError, Machine, Patience};
+use crate::drive::{Happening, LiveError, Machine, Patience};
 use crate::fleet::Fleet;
 use crate::journal::{Durability, JournalError};
 use crate::work::{Direct, Forward};
@@ -25,7 +25,7 @@ use gswarm_core::engine::{Engine, Event, TaskState};
 use gswarm_core::input::{ModelSpec, NodeSpec, RequestSpec, Scenario, Source, WorkflowSpec, read_requests};
 use gswarm_core::instance::{Mode, NewRequest};
 use gswarm_core::policy::Policy;
-use gswarm_core::{Instance, ModelId, RequestId, Span, Time, WorkflowId};
+use gswarm_core::{Instance, ModelId, RequestId, Span, TaskId, Time, WorkflowId};
 use ledger::{Ledger, Left};
 use std::path::Path;
 use std::sync::Arc;
@@ -191,6 +191,9 @@ impl Service {
     fn step(&mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
         let mut happened = self.machine.happened();
         happened.extend(self.events.drain(..).map(Into::into));
+        if self.stops_at.is_some() {
+            happened.extend(self.put_off_after(&happened));
+        }
         self.machine.step(happened, policy)?;
         self.close_what_ended()?;
         self.machine.book.ledger.commit()?;
@@ -451,6 +454,36 @@ impl Service {
             self.events.push(Event::Withdrawn(request));
             self.machine.book.touched.push(request);
         }
+    }
+
+    /// Requests of which nothing runs any more after what has happened: before the policy is asked, so that none of their
+    /// nodes is started.
+    fn put_off_after(&mut self, happened: &[Happening]) -> Vec<Happening> {
+        let view = self.machine.engine.view();
+        let instance = view.instance();
+        let has_ended = |task: TaskId| {
+            happened
+                .iter()
+                .any(|one| matches!(one.event, Event::Finished(of) | Event::Failed(of) if of == task))
+        };
+        let is_done = |task: TaskId| {
+            view.state(task) == TaskState::Done
+                || happened.iter().any(|one| one.event == Event::Finished(task))
+        };
+        let mut put_off = Vec::new();
+        for one in happened {
+            let (Event::Finished(task) | Event::Failed(task)) = one.event else { continue };
+            let request = instance.request_of(task);
+            let runs = |task: TaskId| view.state(task) == TaskState::Running && !has_ended(task);
+            let Some(open) = self.machine.book.open.get_mut(&request) else { continue };
+            let is_left = matches!(open.whose, Whose::Submitted(_)) && !open.cancelled && !open.put_off;
+            if is_left && !instance.tasks_of(request).any(runs) && !instance.tasks_of(request).all(is_done) {
+                open.put_off = true;
+                self.machine.book.touched.push(request);
+                put_off.push(Event::Withdrawn(request).into());
+            }
+        }
+        put_off
     }
 
     fn prune(&mut self) -> Result<(), JournalError> {

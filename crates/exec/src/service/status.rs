@@ -1,11 +1,13 @@
 //! How things stand: who waits for what, and why; what is on the GPUs.
 
 use super::desk::{Desk, Open, Whose, numbers};
+use crate::backend::Backend;
 use crate::drive::Machine;
 use gswarm_core::engine::{TaskState, View};
 use gswarm_core::{GpuId, ModelId, RequestId, TaskId, Time};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// A node's place among those that wait for the same model.
 type Rank = (Reverse<i32>, Time, TaskId);
@@ -25,6 +27,12 @@ impl Standing<'_> {
             Some(_) => Some("no backend answers; GET /v1/cluster says since when"),
             None => None,
         }
+    }
+
+    /// The backends that are not known to be out: whether they are is found out by asking.
+    #[must_use]
+    pub fn up(&self) -> Vec<Arc<dyn Backend>> {
+        self.machine.up()
     }
 
     /// Requests that have not ended.

@@ -392,6 +392,59 @@ async fn a_service_that_stops_ends_its_calls_and_leaves_the_rest_to_the_next() {
     next.stop().await;
 }
 
+/// Counts the calls that were begun; each waits until it may end.
+struct Counting(Arc<AtomicU32>, Arc<tokio::sync::Semaphore>);
+
+#[async_trait::async_trait]
+impl Backend for Counting {
+    async fn load(&self, _: Replica, _: Span) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn unload(&self, _: Replica) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn call(&self, _: Replica, _: &Call) -> Result<Value, BackendError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        self.1.acquire().await.unwrap().forget();
+        Ok(json!({"text": "x"}))
+    }
+
+    async fn reset(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+/// A node that runs when the service stops ends; the one after it is left to the next service.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_started_once_a_service_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, go) = (Arc::new(AtomicU32::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
+    let counting = || {
+        let counting = Arc::new(Counting(Arc::clone(&begun), Arc::clone(&go)));
+        move |instance: &Instance, _: &Clock| Fleet::of(counting, instance.cluster.gpus)
+    };
+    let limits = || Limits { drain: Span(3_600_000_000), ..Limits::default() };
+    let running = begin(folder.path(), counting(), limits());
+    running.submit("r", "picture").await.unwrap();
+    let since = std::time::Instant::now();
+    while begun.load(Ordering::SeqCst) == 0 {
+        assert!(since.elapsed().as_secs() < 20, "nothing begins");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    running.client.stop();
+    // Commands are obeyed in their order.
+    assert!(running.client.ask(|standing| standing.not_ready()).await.unwrap().is_some());
+    go.add_permits(100);
+    running.service.await.unwrap();
+    assert_eq!(begun.load(Ordering::SeqCst), 1, "only what ran was ended");
+    let next = begin(folder.path(), counting(), limits());
+    assert_eq!(next.result("r").await["status"], "completed");
+    assert_eq!(begun.load(Ordering::SeqCst), 4, "what had ended is not done again");
+    next.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_says_who_waits_and_why() {
     let folder = tempfile::tempdir().unwrap();

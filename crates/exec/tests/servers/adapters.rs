@@ -5,6 +5,7 @@ use crate::support::{call, connected, replica, servers};
 use gswarm_core::input::{BackendKind, Calls};
 use gswarm_core::{Gpus, Span};
 use gswarm_exec::backend::{BackendError, Replica, Tier};
+use gswarm_exec::work::{Direct, Forward, Work};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -339,5 +340,34 @@ async fn a_sleeper_that_dies_leaves_its_neighbours_alone() {
         mocks.iter_mut().for_each(crate::mock::Mock::die);
         let gone = backend.call(replica(0), &call("llm", "x")).await;
         assert!(matches!(gone, Err(BackendError::Gone(_))), "{kind:?}: {gone:?}");
+    }
+}
+
+/// A server that was started anew has lost its models: what it says of that is nothing for whoever asked. What it says of a
+/// bad request is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_model_is_not_the_fault_of_whoever_asks() {
+    for kind in [BackendKind::Gswarm, BackendKind::Ollama, BackendKind::LlamaCpp] {
+        let manners = Manners { poison: Some("poison"), ..Manners::default() };
+        let (mocks, spec) = servers(kind, 0, &manners);
+        let (backend, _) = connected(&spec);
+        backend.load(replica(0), EXPECTED).await.unwrap();
+        let ask = |prompt: &str| {
+            let body =
+                serde_json::json!({"model": "writer", "messages": [{"role": "user", "content": prompt}]});
+            let body = body.as_object().unwrap().clone();
+            let kind = Some("llm".to_owned());
+            Direct::new(Forward { path: "/v1/chat/completions", body, kind, estimate: EXPECTED })
+        };
+        let (direct, answering) = ask("poison");
+        Work::Direct(direct).carry_out(backend.as_ref(), replica(0)).await.unwrap();
+        // The stand-in for gswarm's own server has no such route at all.
+        let expected = if kind == BackendKind::Gswarm { 404 } else { 400 };
+        assert_eq!(answering.head.await.unwrap().unwrap().status, expected, "{kind:?}");
+        mocks[0].world.held().clear();
+        let (direct, mut answering) = ask("x");
+        let lost = Work::Direct(direct).carry_out(backend.as_ref(), replica(0)).await;
+        assert!(matches!(lost, Err(BackendError::Gone(_))), "{kind:?}: {lost:?}");
+        assert!(answering.head.try_recv().is_err(), "{kind:?}: nothing was answered");
     }
 }

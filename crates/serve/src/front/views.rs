@@ -8,11 +8,14 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use futures_util::future::join_all;
 use futures_util::stream::{Stream, unfold};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::timeout;
 use utoipa::IntoParams;
 
 /// Which part of the queue.
@@ -79,12 +82,25 @@ pub(super) async fn health() -> Json<Value> {
     Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
 }
 
+/// How long a backend has to answer whoever asks whether the service is ready.
+const ASKED: Duration = Duration::from_secs(2);
+
 /// Whether requests are taken on and some backend answers.
 #[utoipa::path(get, path = "/ready", responses((status = 200, body = Object), (status = 503)))]
 pub(super) async fn ready(State(front): State<Shared>) -> Response {
-    match front.client.ask(|standing| standing.not_ready()).await {
-        Some(None) => Json(json!({"status": "ready"})).into_response(),
-        Some(Some(why)) => Fault::unavailable("not_ready", why).openai(),
+    let not_ready = |why| Fault::unavailable("not_ready", why).openai();
+    match front.client.ask(|standing| standing.not_ready().ok_or_else(|| standing.up())).await {
+        Some(Ok(why)) => not_ready(why),
+        // A server that has died while nobody wanted anything of it is not known to be out yet.
+        Some(Err(backends)) => {
+            let asked = backends.iter().map(|backend| timeout(ASKED, backend.answers()));
+            let answers = join_all(asked).await.into_iter().any(|answers| answers.unwrap_or(false));
+            if answers {
+                Json(json!({"status": "ready"})).into_response()
+            } else {
+                not_ready("no backend answers")
+            }
+        }
         None => stopping(),
     }
 }
