@@ -81,7 +81,7 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     let mut written = batch.commit()?;
     if let Some((mut batch, name)) = summary {
         // Pictures are where the Markdown can find them, if they were asked for.
-        let charts = args.svg.as_deref().map(|folder| folder.display().to_string());
+        let charts = args.svg.as_deref().map(|folder| seen_from(args.markdown.as_deref(), folder));
         batch.add(&name, |out| out.write_all(markdown(&page, charts.as_deref()).as_bytes()))?;
         written.extend(batch.commit()?);
     }
@@ -95,6 +95,19 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
         return Ok(());
     }
     written.iter().try_for_each(|path| output::line(&format!("Wrote {}", path.display())))
+}
+
+/// A folder as links in a file name it: from where the file is.
+fn seen_from(file: Option<&Path>, folder: &Path) -> String {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let (file, folder) = (file.map(whole).unwrap_or_default(), whole(folder));
+    let from: Vec<_> = file.parent().into_iter().flat_map(Path::components).collect();
+    let to: Vec<_> = folder.components().collect();
+    let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+    let mut path = PathBuf::new();
+    from[shared..].iter().for_each(|_| path.push(".."));
+    to[shared..].iter().for_each(|part| path.push(part));
+    if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
 }
 
 /// Reads every log and makes the page. Only what charts need is kept of each, but bars of those that get a Gantt chart.
@@ -160,4 +173,23 @@ pub fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec
         written.extend(batch.commit()?);
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seen_from;
+    use std::path::Path;
+
+    #[test]
+    fn pictures_are_named_from_where_the_page_is() {
+        let cases = [
+            ("new/rep.md", "new/svg", "svg"),
+            ("rep.md", "figures", "figures"),
+            ("a/b/rep.md", "c", "../../c"),
+            ("a/rep.md", "a", "."),
+        ];
+        for (file, folder, expected) in cases {
+            assert_eq!(seen_from(Some(Path::new(file)), Path::new(folder)), expected);
+        }
+    }
 }
