@@ -222,6 +222,30 @@ fn seconds(text: &str) -> Result<f64, String> {
     if value <= MAX_SECONDS { Ok(value) } else { Err(format!("give {MAX_SECONDS} seconds at most")) }
 }
 
+/// Numbers, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(pub Vec<u64>);
+
+/// `1..5` or `1,2,3`.
+pub fn seeds(text: &str) -> Result<Seeds, String> {
+    let usage =
+        || format!("give them as in 1..5 or 1,2,3, ten thousand at most; `{text}` is not of that form");
+    let number = |text: &str| text.trim().trim_start_matches('=').parse::<u64>().map_err(|_| usage());
+    let mut seeds: Vec<u64> = match text.split_once("..") {
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first || last - first >= 10_000 {
+                return Err(usage());
+            }
+            (first..=last).collect()
+        }
+        None => text.split(',').map(number).collect::<Result<_, _>>()?,
+    };
+    seeds.sort_unstable();
+    seeds.dedup();
+    Ok(Seeds(seeds))
+}
+
 /// A number of zero or more.
 pub fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -273,5 +297,15 @@ mod tests {
         }
         assert!(gigabytes("1e9").is_ok() && seconds("1e300").is_err() && seconds("0").is_ok());
         assert!(not_negative("-1").is_err() && not_negative("0").is_ok());
+    }
+
+    #[test]
+    fn seeds_are_a_range_or_a_list() {
+        for (text, expected) in [("1..3", vec![1, 2, 3]), ("7", vec![7]), ("5, 2,5", vec![2, 5])] {
+            assert_eq!(seeds(text), Ok(Seeds(expected)));
+        }
+        for bad in ["", "3..1", "0..10000", "a", "1,,2", "-1"] {
+            assert!(seeds(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 mod rows;
 mod sweep;
 
-use crate::args::MachineArgs;
+use crate::args::{MachineArgs, Seeds, seeds};
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files, table};
 use clap::Args;
@@ -68,10 +68,6 @@ enum Policies {
     All,
     One(PolicyKind),
 }
-
-/// Numbers, each once.
-#[derive(Clone, Debug)]
-struct Seeds(Vec<u64>);
 
 impl CompareArgs {
     fn kinds(&self) -> Vec<PolicyKind> {
@@ -175,27 +171,4 @@ fn policies(text: &str) -> Result<Policies, String> {
     let names: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
     let message = || format!("there is no such policy; there are all, {}", names.join(", "));
     found.map(|&kind| Policies::One(kind)).ok_or_else(message)
-}
-
-fn seeds(text: &str) -> Result<Seeds, String> {
-    let usage =
-        || format!("give them as in 1..5 or 1,2,3, ten thousand at most; `{text}` is not of that form");
-    let number = |text: &str| text.trim().trim_start_matches('=').parse::<u64>().map_err(|_| usage());
-    let seeds: Vec<u64> = match text.split_once("..") {
-        Some((first, last)) => {
-            let (first, last) = (number(first)?, number(last)?);
-            if last < first || last - first >= 10_000 {
-                return Err(usage());
-            }
-            (first..=last).collect()
-        }
-        None => text.split(',').map(number).collect::<Result<_, _>>()?,
-    };
-    let mut once = Vec::new();
-    seeds.into_iter().for_each(|seed| {
-        if !once.contains(&seed) {
-            once.push(seed);
-        }
-    });
-    Ok(Seeds(once))
 }

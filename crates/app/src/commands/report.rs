@@ -3,14 +3,12 @@
 mod browser;
 pub mod inputs;
 
-use crate::args::ClusterArgs;
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::output::files::Batch;
 use crate::output::progress::Bar;
 use clap::Args;
 use gswarm_core::check::check;
-use gswarm_core::instance::Mode;
 use gswarm_show::chart;
 use gswarm_show::gantt::{Gantt, MOST_BARS};
 use gswarm_show::page::{Page, html, markdown};
@@ -54,20 +52,11 @@ pub struct ReportArgs {
     /// Write a summary in Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// System configuration, JSON or YAML
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Requests, JSON or YAML
-    #[arg(long, value_name = "FILE")]
-    requests: Option<PathBuf>,
-    /// How requests arrived, where a log does not say it
-    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
-    mode: Option<Mode>,
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
-    #[command(flatten, next_help_heading = "Cluster (where a log's summary does not say it)")]
-    cluster: ClusterArgs,
+    #[command(flatten)]
+    given: Given,
 }
 
 /// Makes the report.
@@ -113,18 +102,12 @@ fn seen_from(file: Option<&Path>, folder: &Path) -> String {
 /// Reads every log and makes the page. Only what charts need is kept of each, but bars of those that get a Gantt chart.
 fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
     let paths = logs(&args.logs)?;
-    let given = Given {
-        config: args.config.as_deref(),
-        requests: args.requests.as_deref(),
-        mode: args.mode,
-        cluster: &args.cluster,
-    };
     let mut known = Known::default();
     let mut bar = Bar::new("reading logs", !args.quiet);
     let (mut runs, mut gantts): (Vec<Run>, Vec<Option<Gantt>>) = (Vec::new(), Vec::new());
     let most = MOST_BARS / paths.len().clamp(1, MOST_GANTTS);
     for (number, path) in paths.iter().enumerate() {
-        let read = load(path, &given, &mut known)?;
+        let read = load(path, &args.given, &mut known)?;
         let Loaded { instance, log, file, configuration } = &read;
         let (violations, (mut run, gantt)) = rayon::join(
             || check(instance, file),

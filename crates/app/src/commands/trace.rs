@@ -1,11 +1,9 @@
 //! `gswarm trace`: an execution log for trace viewers.
 
-use crate::args::ClusterArgs;
 use crate::commands::report::inputs::{Given, Known, load};
 use crate::failure::Failure;
 use crate::output::{self, files::Batch, progress::Phase};
 use clap::Args;
-use gswarm_core::instance::Mode;
 use gswarm_show::trace::write_trace;
 use std::path::PathBuf;
 
@@ -25,30 +23,15 @@ pub struct TraceArgs {
     /// File to write
     #[arg(long, short, value_name = "FILE", default_value = "trace.json")]
     out: PathBuf,
-    /// System configuration; by default the file `config.*` beside the log or above it
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Requests; by default the file `requests.*` beside the log or above it
-    #[arg(long, value_name = "FILE")]
-    requests: Option<PathBuf>,
-    /// How requests arrived, where the log does not say it
-    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
-    mode: Option<Mode>,
-    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
-    cluster: ClusterArgs,
+    #[command(flatten)]
+    given: Given,
 }
 
 /// Writes the trace.
 pub fn trace(args: &TraceArgs) -> Result<(), Failure> {
     let (mut batch, name) = Batch::beside(&args.out, "--out")?;
-    let given = Given {
-        config: args.config.as_deref(),
-        requests: args.requests.as_deref(),
-        mode: args.mode,
-        cluster: &args.cluster,
-    };
     let _phase = Phase::new("writing the trace", true);
-    let run = load(&args.log, &given, &mut Known::default())?;
+    let run = load(&args.log, &args.given, &mut Known::default())?;
     batch.add(&name, |out| write_trace(&run.instance, &run.log, out))?;
     batch.commit()?;
     output::line(&format!("Wrote {}", args.out.display()))

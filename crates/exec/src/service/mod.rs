@@ -3,6 +3,7 @@
 
 mod client;
 mod desk;
+mod ending;
 mod ledger;
 mod status;
 mod told;
@@ -13,7 +14,7 @@ pub use status::Standing;
 pub use told::Told;
 
 use crate::clock::Clock;
-use crate::drive::{Happening, LiveError, Machine, Patience};
+use crate::drive::{LiveError, Machine, Patience};
 use crate::fleet::Fleet;
 use crate::journal::{Durability, JournalError};
 use crate::work::{Direct, Forward};
@@ -21,11 +22,11 @@ use client::Command;
 use desk::{Desk, Open, Whose, is_complete, unix_micros};
 use gswarm_core::belief::Learner;
 use gswarm_core::cost::default_execution;
-use gswarm_core::engine::{Engine, Event, TaskState};
+use gswarm_core::engine::{Engine, Event};
 use gswarm_core::input::{ModelSpec, NodeSpec, RequestSpec, Scenario, Source, WorkflowSpec, read_requests};
 use gswarm_core::instance::{Mode, NewRequest};
 use gswarm_core::policy::Policy;
-use gswarm_core::{Instance, ModelId, RequestId, Span, TaskId, Time, WorkflowId};
+use gswarm_core::{Instance, ModelId, RequestId, Span, Time, WorkflowId};
 use ledger::{Ledger, Left};
 use std::path::Path;
 use std::sync::Arc;
@@ -192,7 +193,8 @@ impl Service {
         let mut happened = self.machine.happened();
         happened.extend(self.events.drain(..).map(Into::into));
         if self.stops_at.is_some() {
-            happened.extend(self.put_off_after(&happened));
+            // Before the policy is asked, so that it starts nothing of them.
+            happened.extend(self.put_off(&happened).into_iter().map(Into::into));
         }
         self.machine.step(happened, policy)?;
         self.close_what_ended()?;
@@ -204,7 +206,8 @@ impl Service {
         }
         self.note_executions();
         if self.stops_at.is_some() {
-            self.put_off();
+            let put_off = self.put_off(&[]);
+            self.events.extend(put_off);
         }
         Ok(())
     }
@@ -425,65 +428,6 @@ impl Service {
             self.free[workflow.index()].push(request);
         }
         Ok(())
-    }
-
-    fn stop(&mut self) {
-        if self.stops_at.is_none() {
-            let clock = &self.machine.clock;
-            self.stops_at = Some(clock.now() + clock.of_wall(self.limits.drain));
-            self.machine.book.told.end();
-            self.put_off();
-        }
-    }
-
-    /// What has been accepted and is not under way is left to the next service.
-    fn put_off(&mut self) {
-        let view = self.machine.engine.view();
-        let instance = view.instance();
-        let runs = |&request: &RequestId| {
-            instance.tasks_of(request).any(|task| view.state(task) == TaskState::Running)
-        };
-        let submitted =
-            |open: &Open| matches!(open.whose, Whose::Submitted(_)) && !open.cancelled && !open.put_off;
-        let waiting = self.machine.book.open.iter().filter(|(_, open)| submitted(open)).map(|(&id, _)| id);
-        let waiting: Vec<RequestId> = waiting.filter(|id| !runs(id)).collect();
-        for request in waiting {
-            if let Some(open) = self.machine.book.open.get_mut(&request) {
-                open.put_off = true;
-            }
-            self.events.push(Event::Withdrawn(request));
-            self.machine.book.touched.push(request);
-        }
-    }
-
-    /// Requests of which nothing runs any more after what has happened: before the policy is asked, so that none of their
-    /// nodes is started.
-    fn put_off_after(&mut self, happened: &[Happening]) -> Vec<Happening> {
-        let view = self.machine.engine.view();
-        let instance = view.instance();
-        let has_ended = |task: TaskId| {
-            happened
-                .iter()
-                .any(|one| matches!(one.event, Event::Finished(of) | Event::Failed(of) if of == task))
-        };
-        let is_done = |task: TaskId| {
-            view.state(task) == TaskState::Done
-                || happened.iter().any(|one| one.event == Event::Finished(task))
-        };
-        let mut put_off = Vec::new();
-        for one in happened {
-            let (Event::Finished(task) | Event::Failed(task)) = one.event else { continue };
-            let request = instance.request_of(task);
-            let runs = |task: TaskId| view.state(task) == TaskState::Running && !has_ended(task);
-            let Some(open) = self.machine.book.open.get_mut(&request) else { continue };
-            let is_left = matches!(open.whose, Whose::Submitted(_)) && !open.cancelled && !open.put_off;
-            if is_left && !instance.tasks_of(request).any(runs) && !instance.tasks_of(request).all(is_done) {
-                open.put_off = true;
-                self.machine.book.touched.push(request);
-                put_off.push(Event::Withdrawn(request).into());
-            }
-        }
-        put_off
     }
 
     fn prune(&mut self) -> Result<(), JournalError> {

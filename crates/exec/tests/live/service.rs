@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
 /// A service in a task of its own, as fast as everything emulated can go.
-struct Running {
-    client: Client,
-    service: JoinHandle<()>,
+pub struct Running {
+    pub client: Client,
+    pub service: JoinHandle<()>,
 }
 
-fn begin(folder: &Path, fleet: impl FnOnce(&Instance, &Clock) -> Fleet, limits: Limits) -> Running {
+pub fn begin(folder: &Path, fleet: impl FnOnce(&Instance, &Clock) -> Fleet, limits: Limits) -> Running {
     begin_with(folder, fleet, limits, Beliefs::default())
 }
 
@@ -54,7 +54,7 @@ fn begin_with(
 }
 
 impl Running {
-    async fn submit(&self, id: &str, workflow: &str) -> Result<(), Refusal> {
+    pub async fn submit(&self, id: &str, workflow: &str) -> Result<(), Refusal> {
         let body = json!({"request_id": id, "workflow_id": workflow, "input_data": {"wish": id}}).to_string();
         let source = Source { name: id, bytes: body.as_bytes() };
         let reading = read_requests(&self.client.scenario, source, Mode::Offline);
@@ -62,18 +62,18 @@ impl Running {
         self.client.submit(Arc::new(spec), body).await.map(drop)
     }
 
-    async fn result(&self, id: &str) -> Value {
+    pub async fn result(&self, id: &str) -> Value {
         self.client.wait(id.to_owned()).await;
         self.client.records.request(id).unwrap().unwrap()
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.client.stop();
         self.service.await.unwrap();
     }
 }
 
-fn chat(model: &str, stream: bool) -> Forward {
+pub fn chat(model: &str, stream: bool) -> Forward {
     let body = json!({"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": stream});
     let Value::Object(body) = body else { unreachable!() };
     Forward { path: "/v1/chat/completions", body, kind: Some("llm".to_owned()), estimate: Span(2_000_000) }
@@ -369,80 +369,6 @@ async fn calls_that_fail_are_tried_again_and_poison_fails_alone() {
     let broken = ask(&running.client, chat("writer", true)).await;
     assert_eq!(broken, Err("broke off after half".to_owned()), "half an answer is not asked for anew");
     running.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_stops_ends_its_calls_and_leaves_the_rest_to_the_next() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits { drain: Span(3_600_000_000), ..Limits::default() });
-    for at in 0..20 {
-        running.submit(&format!("r{at}"), "picture").await.unwrap();
-    }
-    let client = running.client.clone();
-    let model = client.model("painter").unwrap();
-    let ticket = client.call(model, chat("painter", false), 0).await.unwrap();
-    client.stop();
-    assert_eq!(running.submit("late", "text").await, Err(Refusal::Stopping));
-    assert_eq!(ticket.answering.head.await.unwrap().unwrap().status, 200);
-    running.service.await.unwrap();
-    let next = begin(folder.path(), emulated, Limits::default());
-    for at in 0..20 {
-        assert_eq!(next.result(&format!("r{at}")).await["status"], "completed");
-    }
-    next.stop().await;
-}
-
-/// Counts the calls that were begun; each waits until it may end.
-struct Counting(Arc<AtomicU32>, Arc<tokio::sync::Semaphore>);
-
-#[async_trait::async_trait]
-impl Backend for Counting {
-    async fn load(&self, _: Replica, _: Span) -> Result<(), BackendError> {
-        Ok(())
-    }
-
-    async fn unload(&self, _: Replica) -> Result<(), BackendError> {
-        Ok(())
-    }
-
-    async fn call(&self, _: Replica, _: &Call) -> Result<Value, BackendError> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        self.1.acquire().await.unwrap().forget();
-        Ok(json!({"text": "x"}))
-    }
-
-    async fn reset(&self) -> Result<(), BackendError> {
-        Ok(())
-    }
-}
-
-/// A node that runs when the service stops ends; the one after it is left to the next service.
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_started_once_a_service_stops() {
-    let folder = tempfile::tempdir().unwrap();
-    let (begun, go) = (Arc::new(AtomicU32::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
-    let counting = || {
-        let counting = Arc::new(Counting(Arc::clone(&begun), Arc::clone(&go)));
-        move |instance: &Instance, _: &Clock| Fleet::of(counting, instance.cluster.gpus)
-    };
-    let limits = || Limits { drain: Span(3_600_000_000), ..Limits::default() };
-    let running = begin(folder.path(), counting(), limits());
-    running.submit("r", "picture").await.unwrap();
-    let since = std::time::Instant::now();
-    while begun.load(Ordering::SeqCst) == 0 {
-        assert!(since.elapsed().as_secs() < 20, "nothing begins");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    running.client.stop();
-    // Commands are obeyed in their order.
-    assert!(running.client.ask(|standing| standing.not_ready()).await.unwrap().is_some());
-    go.add_permits(100);
-    running.service.await.unwrap();
-    assert_eq!(begun.load(Ordering::SeqCst), 1, "only what ran was ended");
-    let next = begin(folder.path(), counting(), limits());
-    assert_eq!(next.result("r").await["status"], "completed");
-    assert_eq!(begun.load(Ordering::SeqCst), 4, "what had ended is not done again");
-    next.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

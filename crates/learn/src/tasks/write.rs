@@ -2,13 +2,8 @@
 
 use super::view::Estimates;
 use super::workload::{Task, Truth, Workload};
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
+use crate::table::{Column, Table, Values};
 use std::io::{self, Write};
-use std::sync::Arc;
 
 /// The columns of the description, then ours. What begins with `profile_` is what the hardware profile says. What begins with `true_` is known after the run alone: it is what a
 /// predictor is trained to tell, and never a feature.
@@ -61,28 +56,35 @@ fn cells(task: &Task, mean: Truth, workload: &Workload, watts: [f64; 2]) -> [Cel
     ]
 }
 
-/// Writes CSV. Dependencies are names with semicolons between them.
+/// The workload as a table. Dependencies are names with semicolons between them.
+fn table(workload: &Workload, profile: &Estimates, watts: [f64; 2]) -> Table {
+    let pairs = workload.tasks.iter().zip(&profile.means);
+    let rows: Vec<[Cell; 14]> = pairs.map(|(task, &mean)| cells(task, mean, workload, watts)).collect();
+    let column = |(at, name): (usize, &&str)| {
+        let values = match rows.first().map(|row| &row[at]) {
+            Some(Cell::Text(_)) => rows
+                .iter()
+                .map(|row| if let Cell::Text(text) = &row[at] { text.as_str() } else { "" })
+                .collect(),
+            _ => Values::Numbers(
+                rows.iter()
+                    .map(|row| if let Cell::Number(number) = row[at] { number } else { f64::NAN })
+                    .collect(),
+            ),
+        };
+        Column { name: (*name).to_owned(), values }
+    };
+    Table::new("workload", COLUMNS.iter().enumerate().map(column).collect())
+}
+
+/// Writes CSV.
 pub fn write_csv(
     workload: &Workload,
     profile: &Estimates,
     watts: [f64; 2],
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut table = csv::Writer::from_writer(out);
-    table.write_record(COLUMNS)?;
-    for (task, &mean) in workload.tasks.iter().zip(&profile.means) {
-        table.write_record(cells(task, mean, workload, watts).map(|cell| match cell {
-            Cell::Text(text) => text,
-            Cell::Number(number) => number.to_string(),
-            Cell::Nothing => String::new(),
-        }))?;
-    }
-    table.flush()
-}
-
-/// Whether a column of Parquet holds text.
-fn is_text(column: &str) -> bool {
-    matches!(column, "task_id" | "dependencies" | "task_type")
+    table(workload, profile, watts).write_csv(out)
 }
 
 /// Writes Parquet, with the same columns.
@@ -92,48 +94,5 @@ pub fn write_parquet(
     watts: [f64; 2],
     out: &mut (dyn Write + Send),
 ) -> io::Result<()> {
-    let fields: Vec<String> = COLUMNS
-        .iter()
-        .map(|&name| match (is_text(name), name.starts_with("true_")) {
-            (true, _) => format!("required binary {name} (STRING);"),
-            (false, true) => format!("optional double {name};"),
-            (false, false) => format!("required double {name};"),
-        })
-        .collect();
-    let schema = parse_message_type(&format!("message workload {{ {} }}", fields.join(" ")))?;
-    let properties =
-        WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-    let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
-    let rows: Vec<[Cell; 14]> = workload
-        .tasks
-        .iter()
-        .zip(&profile.means)
-        .map(|(task, &mean)| cells(task, mean, workload, watts))
-        .collect();
-    let mut group = file.next_row_group()?;
-    for (at, name) in COLUMNS.iter().enumerate() {
-        let Some(mut column) = group.next_column()? else { break };
-        let present: Vec<i16> = rows.iter().map(|row| i16::from(!matches!(row[at], Cell::Nothing))).collect();
-        let levels = name.starts_with("true_").then_some(present.as_slice());
-        if is_text(name) {
-            let values: Vec<ByteArray> = rows
-                .iter()
-                .map(|row| match &row[at] {
-                    Cell::Text(text) => ByteArray::from(text.as_str()),
-                    _ => ByteArray::from(""),
-                })
-                .collect();
-            column.typed::<ByteArrayType>().write_batch(&values, levels, None)?;
-        } else {
-            let numbers = rows.iter().filter_map(|row| match row[at] {
-                Cell::Number(number) => Some(number),
-                _ => None,
-            });
-            column.typed::<DoubleType>().write_batch(&numbers.collect::<Vec<f64>>(), levels, None)?;
-        }
-        column.close()?;
-    }
-    group.close()?;
-    file.close()?;
-    Ok(())
+    table(workload, profile, watts).write_parquet(out)
 }

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn inputs_are_called_by_their_files_or_folders() {
-        let paths = ["data/simple_config.json", "work/config.yaml", "other/work/config.yaml", "config.yaml"];
-        assert_eq!(names(&paths.map(Into::into)), ["simple", "work", "work-2", "input"]);
+        let paths = ["data/simple_config.json", "jobs/config.yaml", "other/jobs/config.yaml", "config.yaml"];
+        assert_eq!(names(&paths.map(Into::into)), ["simple", "jobs", "jobs-2", "input"]);
     }
 }

@@ -5,6 +5,7 @@ use crate::commands::check::build;
 use crate::failure::Failure;
 use crate::job;
 use crate::output::files::read_log;
+use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::check::read_back;
 use gswarm_core::input::Scenario;
@@ -14,15 +15,19 @@ use gswarm_core::log_file::LogFile;
 use std::path::{Path, PathBuf};
 
 /// What the command line says of the inputs.
-pub struct Given<'a> {
-    /// `--config`.
-    pub config: Option<&'a Path>,
-    /// `--requests`.
-    pub requests: Option<&'a Path>,
-    /// `--mode`.
-    pub mode: Option<Mode>,
-    /// Flags of the cluster.
-    pub cluster: &'a ClusterArgs,
+#[derive(Debug, Args)]
+pub struct Given {
+    /// System configuration; by default the file `config.*` beside a log or above it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Requests; by default the file `requests.*` beside a log or above it
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
+    /// How requests arrived, where a log does not say it
+    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
+    mode: Option<Mode>,
+    #[command(flatten, next_help_heading = "Cluster (where a log's summary does not say it)")]
+    cluster: ClusterArgs,
 }
 
 /// A log in terms of its inputs.
@@ -63,10 +68,10 @@ impl Known {
 const LEVELS: usize = 3;
 
 /// Reads a log and its inputs, both at once: of a million executions, either takes seconds.
-pub fn load(path: &Path, given: &Given<'_>, known: &mut Known) -> Result<Loaded, Failure> {
+pub fn load(path: &Path, given: &Given, known: &mut Known) -> Result<Loaded, Failure> {
     let bytes = read_log(path)?;
-    let config = found(path, given.config, "config", "--config")?;
-    let requests = found(path, given.requests, "requests", "--requests")?;
+    let config = found(path, given.config.as_deref(), "config", "--config")?;
+    let requests = found(path, given.requests.as_deref(), "requests", "--requests")?;
     let guess = likely_mode(&bytes).or(given.mode).unwrap_or(Mode::Offline);
     let (file, read) =
         rayon::join(|| LogFile::read_bytes(&bytes), || known.fetch(&config, &requests, guess).map(drop));

@@ -2,6 +2,7 @@
 
 use super::super::generate_tasks::refused;
 use super::ScheduleTasksArgs;
+use crate::args::{Seeds, seeds};
 use crate::failure::{Code, Failure};
 use crate::output::{self, files, table};
 use clap::Args;
@@ -21,7 +22,7 @@ pub struct CompareArgs {
     compare: bool,
     /// Seeds of the workloads
     #[arg(long, value_name = "FIRST..LAST", default_value = "1..10", value_parser = seeds)]
-    seeds: (u64, u64),
+    seeds: Seeds,
     /// Loads, as shares of what the machine can do at best
     #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.7,0.8,0.9,0.95,1.5", value_delimiter = ',', value_parser = crate::args::not_negative)]
     loads: Vec<f64>,
@@ -49,6 +50,9 @@ pub fn run(
     profile: &HardwareProfile,
     given: Vec<Predictor>,
 ) -> Result<(), Failure> {
+    if args.compare.seeds.0.last().is_some_and(|&seed| seed >= HISTORY) {
+        return Err(Failure::input(format!("seeds are below {HISTORY}")).hint("as in --seeds 1..10"));
+    }
     let workload = Options { tasks: args.compare.count, gpus: args.gpus, ..Options::default() };
     let predictors = if args.compare.bare || !given.is_empty() { given } else { train(&workload, profile)? };
     let bare =
@@ -60,11 +64,10 @@ pub fn run(
         }
         predict(workload, &bare, &predictors).map_err(|error| error.to_string())
     };
-    let (first, last) = args.compare.seeds;
     let options = CompareOptions {
         workload,
         loads: args.compare.loads.clone(),
-        seeds: (first..=last).collect(),
+        seeds: args.compare.seeds.0.clone(),
         policies: PolicyKind::ALL.to_vec(),
         seconds_per_joule: args.energy_weight,
     };
@@ -172,12 +175,4 @@ pub fn write(found: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-fn seeds(text: &str) -> Result<(u64, u64), String> {
-    let usage = || format!("give the first and the last, as in 1..10; `{text}` is not of that form");
-    let (first, last) = text.split_once("..").unwrap_or((text, text));
-    let number = |text: &str| text.trim_start_matches('=').parse::<u64>().map_err(|_| usage());
-    let (first, last) = (number(first)?, number(last)?);
-    if first <= last && last - first < 10_000 && last < HISTORY { Ok((first, last)) } else { Err(usage()) }
 }
