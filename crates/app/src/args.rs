@@ -1,7 +1,7 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, check_tasks, compare, completions, explain, generate, import, model_server, models,
+    bound, check, check_tasks, compare, completions, diff, explain, generate, import, model_server, models,
     pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks, serve, size, trace,
     train,
 };
@@ -64,6 +64,8 @@ pub enum Command {
     Explain(Box<explain::ExplainArgs>),
     /// Run policies side by side, over numbers of GPUs, modes and seeds, and compare them
     Compare(Box<compare::CompareArgs>),
+    /// Put two runs side by side: what moved, and what it cost
+    Diff(Box<diff::DiffArgs>),
     /// Make a page of one or more runs: comparison, charts, and a Gantt chart to move about in
     Report(Box<report::ReportArgs>),
     /// Write an execution log for trace viewers (Chrome, Perfetto)

@@ -9,6 +9,7 @@ pub mod check;
 pub mod cluster;
 pub mod compare;
 pub mod cost;
+pub mod diff;
 pub mod engine;
 pub mod explain;
 pub mod generate;

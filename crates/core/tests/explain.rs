@@ -1,5 +1,7 @@
 //! Explanations and sizing, on logs made by hand whose right answers follow by hand, and on runs of policies.
 
+#[path = "explain/differences.rs"]
+mod differences;
 #[path = "explain/idle.rs"]
 mod idle;
 #[path = "explain/nodes.rs"]

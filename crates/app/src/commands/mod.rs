@@ -5,6 +5,7 @@ pub mod check;
 pub mod check_tasks;
 pub mod compare;
 pub mod completions;
+pub mod diff;
 pub mod explain;
 pub mod generate;
 pub mod generate_tasks;
@@ -43,6 +44,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Explain(args)) => explain::explain(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
+        Some(Command::Diff(args)) => diff::diff(&args),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Trace(args)) => trace::trace(&args),
         Some(Command::Size(args)) => size::size(&args),

@@ -1,6 +1,7 @@
 //! What people see, and the files that a run leaves.
 
 pub mod curve;
+pub mod diff;
 pub mod explain;
 pub mod files;
 pub mod progress;

@@ -192,3 +192,34 @@ fn a_trace_is_valid_and_whole() {
         assert!(event["ts"].is_u64() && event["dur"].is_u64() && event["tid"].is_u64(), "{event}");
     }
 }
+
+#[test]
+fn two_runs_are_put_side_by_side_and_all_figures_are_those_of_the_logs() {
+    let place = two_runs();
+    let (one, other) = ("results/baseline_execution_log.json", "results/planned_execution_log.json");
+    let done = place.run(&format!("diff {one} {other} {}", inputs("work"))).code(0);
+    for expected in
+        ["first: baseline, 8 GPUs; second: planned, 8 GPUs", "What moved", "They part at", "Gained most"]
+    {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+    assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
+    let done = place.run(&format!("diff {one} {other} --json --top 2 {}", inputs("work"))).code(0);
+    let found: Value = serde_json::from_str(&done.out).unwrap();
+    let logs = [log(&place, "baseline"), log(&place, "planned")];
+    let makespan = &found["figures"][0];
+    for (side, log) in ["first", "second"].iter().zip(&logs) {
+        let difference = makespan[side].as_f64().unwrap() - log["summary"]["makespan"].as_f64().unwrap();
+        assert!(difference.abs() < 1e-6, "{makespan}");
+    }
+    assert_eq!(found["requests"]["gained"].as_array().unwrap().len(), 2);
+    assert_eq!(found["nodes"]["in_both"], logs[0]["executions"].as_array().unwrap().len());
+    let same = place.run(&format!("diff {one} {one} {}", inputs("work"))).code(0);
+    assert!(same.out.contains("The two runs are the same"), "{}", same.out);
+    let other = Place::with_work("complex", 4);
+    other.run(&format!("run --policy lru --gpus 8 --mode offline {} --out results", inputs("work"))).code(0);
+    let lru = other.path("results/lru_execution_log.json");
+    let refused = place.run(&format!("diff {one} {} {}", lru.display(), inputs("work"))).code(2);
+    assert!(refused.err.contains("hint"), "{}", refused.err);
+    place.run(&format!("diff {one} missing.json {}", inputs("work"))).code(2);
+}

@@ -28,7 +28,7 @@ pub(super) struct Piece {
 
 /// A log, ready for questions.
 pub struct Timeline<'a> {
-    pub(super) instance: &'a Instance,
+    pub(crate) instance: &'a Instance,
     pub(super) log: &'a ExecutionLog,
     /// By start.
     pub(super) pieces: Vec<Piece>,
@@ -40,7 +40,7 @@ pub struct Timeline<'a> {
     results: Vec<u32>,
     lost_at: Vec<Time>,
     /// First arrival.
-    pub(super) first: Time,
+    pub(crate) first: Time,
     /// Last end.
     pub(super) last: Time,
 }
@@ -88,7 +88,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// The execution that gave a task's result, else its last attempt.
-    pub(super) fn result(&self, task: TaskId) -> Option<&'a Execution> {
+    pub(crate) fn result(&self, task: TaskId) -> Option<&'a Execution> {
         let number = self.results[task.index()];
         (number != NONE).then(|| &self.log.executions[number as usize])
     }

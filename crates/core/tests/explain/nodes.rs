@@ -11,7 +11,7 @@ fn span(seconds: f64) -> Span {
 
 /// Three one-node requests of two models on two GPUs. Model a (14 GB, 30 s to load), model b (10 GB, 20 s): a switch takes
 /// 24 / 16 + 2 = 3.5 s.
-fn three(executions: Vec<gswarm_core::log::Execution>) -> (Instance, ExecutionLog) {
+pub fn three(executions: Vec<gswarm_core::log::Execution>) -> (Instance, ExecutionLog) {
     let scenario = Scenario {
         models: vec![model("a", 14.0, 1, 30.0), model("b", 10.0, 1, 20.0)],
         workflows: vec![workflow("of_a", &[("x", 0)], &[]), workflow("of_b", &[("y", 1)], &[])],

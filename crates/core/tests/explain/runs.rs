@@ -12,7 +12,7 @@ use gswarm_core::sim::{Faults, SimOptions, simulate};
 use gswarm_core::{GpuId, Time};
 use std::time::Instant;
 
-fn scenario(preset: Preset, count: u32, mode: Mode) -> Scenario {
+pub fn scenario(preset: Preset, count: u32, mode: Mode) -> Scenario {
     let (mut config, mut drawn) = (Vec::new(), Vec::new());
     write_config(&preset.config(), Format::Json, &mut config).unwrap();
     let bare = read_config(Source { name: "config", bytes: &config }).scenario.unwrap();
@@ -23,7 +23,12 @@ fn scenario(preset: Preset, count: u32, mode: Mode) -> Scenario {
         .unwrap()
 }
 
-fn run(scenario: &Scenario, kind: PolicyKind, mode: Mode, options: &SimOptions) -> (Instance, ExecutionLog) {
+pub fn run(
+    scenario: &Scenario,
+    kind: PolicyKind,
+    mode: Mode,
+    options: &SimOptions,
+) -> (Instance, ExecutionLog) {
     let mut cluster = Cluster::from_spec(&scenario.cluster).unwrap();
     cluster.residency = kind.residency(cluster.residency);
     let instance = Instance::build(scenario, cluster, mode).unwrap();

@@ -1,0 +1,99 @@
+//! `gswarm diff`: two logs side by side.
+
+use crate::commands::report::inputs::{Given, Known, Loaded, load};
+use crate::failure::{Code, Failure};
+use crate::output::{self, diff as text, progress::Phase};
+use clap::Args;
+use gswarm_core::check::check;
+use gswarm_core::diff::{Diff, Side, diff as differences};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm diff results/baseline_execution_log.json results/planned_execution_log.json \\
+      --config work/config.yaml --requests work/requests.yaml
+  gswarm diff monday/run.jsonl tuesday/run.jsonl --top 20
+  gswarm diff a.json b.json --json
+
+Requests and nodes are matched by their ids, so that runs of other policies, on other GPUs, simulated or real, can be put
+side by side. Where --config and --requests are not given, the files config.* and requests.* nearest to each log are taken.";
+
+/// Arguments of `gswarm diff`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DiffArgs {
+    /// The run to compare with: an execution log, JSON or JSON lines
+    first: PathBuf,
+    /// The run to be compared
+    second: PathBuf,
+    /// Most requests that are listed as gaining, and as losing
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    given: Given,
+}
+
+/// Compares two logs.
+pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
+    let phase = Phase::new("reading the logs", !args.json);
+    let mut known = Known::default();
+    let first = load(&args.first, &args.given, &mut known)?;
+    let second = load(&args.second, &args.given, &mut known)?;
+    drop(phase);
+    let phase = Phase::new("comparing", !args.json);
+    let found = differences(side(&first), side(&second), args.top).ok_or_else(|| {
+        Failure::input("the two logs have no request in common")
+            .hint("--config and --requests must be those of both; runs of other requests cannot be compared one by one")
+    })?;
+    let names = [label(&args.first, &first), label(&args.second, &second)];
+    let faults = [&first, &second].map(|run| check(&run.instance, &run.file).len());
+    drop(phase);
+    for (path, faults) in [&args.first, &args.second].into_iter().zip(faults) {
+        if faults > 0 {
+            let found = output::count(faults as u64, "violation");
+            output::note(&format!("note: {} has {found}: `gswarm check` lists them", path.display()));
+        }
+    }
+    if !args.json {
+        return output::line(text::diff(&found, &names).trim_end());
+    }
+    output::line(&as_json(args, &found, &names, faults)?)
+}
+
+fn as_json(
+    args: &DiffArgs,
+    found: &Diff,
+    names: &[String; 2],
+    faults: [usize; 2],
+) -> Result<String, Failure> {
+    let internal =
+        |error: serde_json::Error| Failure::new(Code::Internal, format!("internal error: {error}"));
+    let mut whole = json!({
+        "first": {"log": args.first, "label": names[0], "violations": faults[0]},
+        "second": {"log": args.second, "label": names[1], "violations": faults[1]},
+    });
+    let (Some(fields), serde_json::Value::Object(rest)) =
+        (whole.as_object_mut(), serde_json::to_value(found).map_err(internal)?)
+    else {
+        return Err(Failure::new(Code::Internal, "internal error: a comparison is not an object"));
+    };
+    fields.extend(rest);
+    serde_json::to_string(&whole).map_err(internal)
+}
+
+fn side(run: &Loaded) -> Side<'_> {
+    Side { instance: &run.instance, log: &run.log }
+}
+
+/// What a run is called: its policy and GPUs, or its file where the log does not say.
+fn label(path: &Path, run: &Loaded) -> String {
+    let gpus = output::count(u64::from(run.instance.cluster.gpus), "GPU");
+    match &run.file.claims.policy {
+        Some(policy) => format!("{policy}, {gpus}"),
+        None => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    }
+}
