@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bound, check, check_tasks, compare, completions, diff, explain, generate, import, model_server, models,
-    pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks, serve, size, trace,
+    pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks, serve, size, top, trace,
     train,
 };
 use anstream::ColorChoice;
@@ -92,6 +92,8 @@ pub enum Command {
     ModelServer(Box<model_server::ModelServerArgs>),
     /// The front door to a cluster: all models and workflows of a configuration over HTTP, scheduled
     Serve(Box<serve::ServeArgs>),
+    /// Show GPUs, queue and rates of a service in the terminal
+    Top(top::TopArgs),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
     /// Print a completion script for a shell

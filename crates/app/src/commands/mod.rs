@@ -23,6 +23,7 @@ pub mod sample;
 pub mod schedule_tasks;
 pub mod serve;
 pub mod size;
+pub mod top;
 pub mod trace;
 pub mod train;
 
@@ -58,6 +59,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Models(args)) => models::models(&args),
         Some(Command::ModelServer(args)) => model_server::model_server(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
+        Some(Command::Top(args)) => top::top(&args),
         Some(Command::Policies(args)) => policies::policies(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
     }

@@ -102,7 +102,7 @@ pub struct ListenArgs {
 impl ListenArgs {
     /// What they say, with the token read.
     pub fn settings(&self) -> Result<Settings, Failure> {
-        let token = self.token_file.as_deref().map(token).transpose()?;
+        let token = self.token_file.as_deref().map(token).transpose()?.map(|text| Secret::new(&text));
         let tls = self.tls_cert.clone().zip(self.tls_key.clone());
         let limits = Limits {
             body_bytes: self.max_body_mb.saturating_mul(1 << 20),
@@ -221,12 +221,11 @@ fn emulated(path: &Path, quiet: bool) -> Result<Scenario, Failure> {
     job::accept(read_config(Source { name: &name, bytes: &bytes }), quiet)
 }
 
-fn token(path: &Path) -> Result<Secret, Failure> {
+/// The token in a file.
+pub fn token(path: &Path) -> Result<String, Failure> {
     let made = format!("`openssl rand -hex 32 > {}` makes one", path.display());
     let bytes = files::read(path).map_err(|failure| failure.hint(made))?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is no text", path.display())))?;
-    Ok(Secret::new(&text))
+    String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is no text", path.display())))
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

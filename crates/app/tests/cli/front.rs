@@ -17,7 +17,7 @@ workflows:
 cluster: {gpus: 2}
 ";
 
-fn place(speed: u32) -> Place {
+pub fn place(speed: u32) -> Place {
     let place = Place::new();
     place.write("config.yaml", CONFIG);
     place.write(
@@ -29,7 +29,7 @@ fn place(speed: u32) -> Place {
     place
 }
 
-fn serve(place: &Place) -> Running {
+pub fn serve(place: &Place) -> Running {
     Running::of(place, "serve --config config.yaml --backends servers.yaml --port 0 --state state")
 }
 

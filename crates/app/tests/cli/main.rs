@@ -22,5 +22,6 @@ mod sample;
 mod size;
 mod support;
 mod tasks;
+mod top;
 mod train;
 mod usage;

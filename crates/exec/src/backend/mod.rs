@@ -20,7 +20,7 @@ pub use api::{Record, Tier, Timed};
 pub use company::Company;
 pub use connect::connect;
 pub use emulated::Emulated;
-pub use http::escaped;
+pub use http::{Http, Limits as HttpLimits, escaped};
 
 use crate::call::Call;
 use crate::work::{Forward, Relay};

@@ -1,0 +1,124 @@
+//! `gswarm top`: GPUs, queue and rates of a service or run, in a terminal.
+
+mod ask;
+mod screen;
+mod snapshot;
+mod words;
+
+use crate::failure::{Code, Failure};
+use crate::output;
+use ask::{Asked, Server, ask_again_and_again};
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use screen::{Panel, Screen};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm top                                   the service on this machine, at port 8080
+  gswarm top http://10.0.0.7:8080 --token-file token
+  gswarm top --once                            one look, as text; also what a pipe gets
+
+Keys: q or Ctrl-C ends it, Tab goes to the next part, arrows, Page Up and Page Down move in it, p pauses, ? helps.
+`gswarm serve` shows the same, and more, in a browser.";
+
+/// Arguments of `gswarm top`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TopArgs {
+    /// Address of a `gswarm serve` or `gswarm view`
+    #[arg(value_name = "ADDRESS", default_value = "http://127.0.0.1:8080")]
+    address: String,
+    /// File with the token that the service wants
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    every: f64,
+    /// Look once, print text and end
+    #[arg(long)]
+    once: bool,
+}
+
+/// How long a key may wait to be seen.
+const KEYS: Duration = Duration::from_millis(50);
+
+/// Shows how things stand until somebody has seen enough.
+pub fn top(args: &TopArgs) -> Result<(), Failure> {
+    let mut asked = Server::at(&args.address, args.token_file.as_deref())?;
+    if args.once || !std::io::stdout().is_terminal() {
+        let told = asked.ask().map_err(|why| unreachable(&why))?;
+        return output::line(&words::text(&told.overview, &told.happenings));
+    }
+    // Whoever cannot be reached at all is said so at once; later, the screen says it and goes on asking.
+    let first = asked.ask().map_err(|why| unreachable(&why))?;
+    let news = ask_again_and_again(asked, Duration::from_secs_f64(args.every));
+    let mut screen = Screen::new(first);
+    let mut terminal = ratatui::try_init().map_err(|error| no_terminal(&error))?;
+    let ended = loop {
+        if let Err(error) = terminal.draw(|frame| screen.draw(frame)) {
+            break Err(no_terminal(&error));
+        }
+        match wait(&mut screen) {
+            Ok(true) => break Ok(()),
+            Ok(false) => {}
+            Err(error) => break Err(no_terminal(&error)),
+        }
+        while let Ok(told) = news.try_recv() {
+            screen.take(told);
+        }
+    };
+    ratatui::restore();
+    ended
+}
+
+/// Waits for a key, a moment at most; whether it says that it is enough.
+fn wait(screen: &mut Screen) -> std::io::Result<bool> {
+    if !event::poll(KEYS)? {
+        return Ok(false);
+    }
+    let Event::Key(key) = event::read()? else { return Ok(false) };
+    if key.kind == KeyEventKind::Release {
+        return Ok(false);
+    }
+    let page = screen.page();
+    match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(true),
+        KeyCode::Char('q') => return Ok(true),
+        KeyCode::Esc if !screen.help => return Ok(true),
+        KeyCode::Char('?' | 'h') | KeyCode::Esc => screen.help = !screen.help,
+        KeyCode::Char('p' | ' ') => screen.paused = !screen.paused,
+        KeyCode::Tab | KeyCode::Right => screen.panel = screen.panel.next(),
+        KeyCode::BackTab | KeyCode::Left => screen.panel = screen.panel.before(),
+        KeyCode::Char('1') => screen.panel = Panel::Gpus,
+        KeyCode::Char('2') => screen.panel = Panel::Queue,
+        KeyCode::Char('3') => screen.panel = Panel::Happenings,
+        KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),
+        KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
+        KeyCode::PageDown => screen.scroll(page),
+        KeyCode::PageUp => screen.scroll(-page),
+        KeyCode::Home | KeyCode::Char('g') => screen.scroll(isize::MIN / 2),
+        KeyCode::End | KeyCode::Char('G') => screen.scroll(isize::MAX / 2),
+        _ => {}
+    }
+    Ok(false)
+}
+
+fn unreachable(why: &str) -> Failure {
+    Failure::input(why.to_owned())
+        .hint("name the address that `gswarm serve` prints, and --token-file if it wants a token")
+}
+
+fn no_terminal(error: &std::io::Error) -> Failure {
+    Failure::new(Code::Input, format!("the terminal cannot be used: {error}"))
+        .hint("`gswarm top --once` prints the same as text")
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give seconds, from 0.1 to 3600".to_owned()),
+    }
+}

@@ -1,0 +1,78 @@
+//! Asking how things stand, over HTTP, once or again and again.
+
+use super::snapshot::{Happening, History, Overview};
+use crate::commands::model_server::token;
+use crate::failure::Failure;
+use gswarm_exec::backend::{Http, HttpLimits};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How things stand, and what happened since it was last asked.
+pub struct Told {
+    /// How things stand.
+    pub overview: Overview,
+    /// New ones, oldest first.
+    pub happenings: Vec<Happening>,
+}
+
+/// Whoever can be asked.
+pub trait Asked: Send + 'static {
+    /// How things stand; or why nobody said.
+    fn ask(&mut self) -> Result<Told, String>;
+}
+
+/// A service, or whatever `gswarm view` shows, at its address.
+pub struct Server {
+    http: Http,
+    runtime: tokio::runtime::Runtime,
+    /// What happened up to here is known.
+    known: u64,
+}
+
+impl Server {
+    /// The one at an address.
+    pub fn at(address: &str, token_file: Option<&Path>) -> Result<Server, Failure> {
+        let base = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        let token = token_file.map(token).transpose()?;
+        let second = Duration::from_secs(1);
+        let limits =
+            HttpLimits { connect: 3 * second, answer: 5 * second, load: 5 * second, unload: 5 * second };
+        let base = base.trim_end_matches('/');
+        let http = Http::new(base, token.as_deref().map(str::trim), limits).map_err(Failure::input)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::input(format!("cannot start: {error}")))?;
+        Ok(Server { http, runtime, known: 0 })
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let answer = self.runtime.block_on(self.http.get(path)).map_err(|error| error.to_string())?;
+        serde_json::from_value(answer)
+            .map_err(|error| format!("{path} answers something else than gswarm does: {error}"))
+    }
+}
+
+impl Asked for Server {
+    fn ask(&mut self) -> Result<Told, String> {
+        let overview = self.get("/v1/overview")?;
+        let history: History = self.get(&format!("/v1/history?after={}", self.known))?;
+        // A service that was started again counts from the beginning.
+        self.known = history.last;
+        Ok(Told { overview, happenings: history.happenings })
+    }
+}
+
+/// Asks every so often, in a thread of its own, for as long as anybody listens.
+pub fn ask_again_and_again(mut asked: impl Asked, every: Duration) -> Receiver<Result<Told, String>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(every);
+            if sender.send(asked.ask()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

@@ -1,0 +1,279 @@
+//! The screen: what it shows of how things stand, and where somebody has scrolled to.
+
+use super::ask::Told;
+use super::snapshot::{Happening, Overview};
+use super::words;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
+use std::collections::VecDeque;
+
+/// Happenings that are kept to scroll back to.
+const KEPT: usize = 1000;
+
+/// The parts that can be moved in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panel {
+    Gpus,
+    Queue,
+    Happenings,
+}
+
+impl Panel {
+    const ALL: [Panel; 3] = [Panel::Gpus, Panel::Queue, Panel::Happenings];
+
+    pub fn next(self) -> Panel {
+        Panel::ALL[(self as usize + 1) % Panel::ALL.len()]
+    }
+
+    pub fn before(self) -> Panel {
+        Panel::ALL[(self as usize + Panel::ALL.len() - 1) % Panel::ALL.len()]
+    }
+}
+
+/// What is seen.
+pub struct Screen {
+    overview: Overview,
+    happenings: VecDeque<Happening>,
+    /// Why the last look brought nothing.
+    trouble: Option<String>,
+    /// Nothing changes until somebody goes on.
+    pub paused: bool,
+    /// Whether the keys are explained.
+    pub help: bool,
+    /// The part that the keys move in.
+    pub panel: Panel,
+    /// Lines that are passed over at the top of each part; of what happened, at its end.
+    scrolled: [usize; 3],
+    /// Lines that each part has, and can show.
+    rows: [(usize, usize); 3],
+}
+
+impl Screen {
+    /// What was seen first.
+    pub fn new(told: Told) -> Screen {
+        Screen {
+            overview: told.overview,
+            happenings: told.happenings.into(),
+            trouble: None,
+            paused: false,
+            help: false,
+            panel: Panel::Gpus,
+            scrolled: [0; 3],
+            rows: [(0, 0); 3],
+        }
+    }
+
+    /// Takes in what was seen next.
+    pub fn take(&mut self, told: Result<Told, String>) {
+        match told {
+            Ok(told) => {
+                self.trouble = None;
+                self.happenings.extend(told.happenings);
+                let old = self.happenings.len().saturating_sub(KEPT);
+                self.happenings.drain(..old);
+                if !self.paused {
+                    self.overview = told.overview;
+                }
+            }
+            Err(why) => self.trouble = Some(why),
+        }
+    }
+
+    /// How far a page goes in the present part.
+    pub fn page(&self) -> isize {
+        self.rows[self.panel as usize].1.max(1) as isize
+    }
+
+    /// Moves in the present part.
+    pub fn scroll(&mut self, by: isize) {
+        let (all, shown) = self.rows[self.panel as usize];
+        let most = all.saturating_sub(shown);
+        let place = &mut self.scrolled[self.panel as usize];
+        *place = place.saturating_add_signed(by).min(most);
+    }
+
+    /// Draws everything.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        let (gpus, models) = (self.overview.gpus.len() as u16, self.overview.models.len() as u16);
+        // What is left is shared by GPUs, queue and happenings, none of which takes more than it needs.
+        let rest = area.height.saturating_sub(HEAD + RATES + 1);
+        let for_gpus = (gpus + 3).min((rest / 2).max(4));
+        let for_queue = (models + 3).min((rest.saturating_sub(for_gpus) / 2).max(4));
+        let [head, rates, gpus, queue, happenings, foot] = Layout::vertical([
+            Constraint::Length(HEAD),
+            Constraint::Length(RATES),
+            Constraint::Length(for_gpus),
+            Constraint::Length(for_queue),
+            Constraint::Min(3),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        frame.render_widget(self.head(), head);
+        self.rates(frame, rates);
+        self.gpus(frame, gpus);
+        self.queue(frame, queue);
+        self.happened(frame, happenings);
+        frame.render_widget(self.foot(), foot);
+        if self.help {
+            help(frame, area);
+        }
+    }
+
+    fn head(&self) -> Paragraph<'_> {
+        let of = &self.overview;
+        let mut lines = vec![
+            Line::from(format!("{}: {}", of.title, words::state(of))).bold(),
+            Line::from(words::counts(of)),
+        ];
+        if let Some(trouble) = words::trouble(of) {
+            lines.push(Line::from(trouble).fg(Color::Yellow));
+        }
+        Paragraph::new(Text::from(lines)).wrap(Wrap { trim: true })
+    }
+
+    fn rates(&self, frame: &mut Frame<'_>, area: Rect) {
+        let minutes = &self.overview.minutes;
+        let [words, lines] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+        frame.render_widget(Paragraph::new(words::rates(minutes)), words);
+        let [executed, waiting] =
+            Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(lines);
+        for (title, counts, area) in [
+            ("nodes executed", &minutes.executions, executed),
+            ("nodes that wait", &minutes.waiting, waiting),
+        ] {
+            let wide = usize::from(area.width.saturating_sub(2));
+            let latest = &counts[counts.len().saturating_sub(wide)..];
+            let most = latest.iter().max().copied().unwrap_or(0);
+            let title = format!("{title} ({:.0} s each, most {most})", minutes.bucket_seconds);
+            let chart = Sparkline::default().data(latest).style(Style::default().fg(Color::Cyan));
+            frame.render_widget(chart.block(Block::bordered().title(title)), area);
+        }
+    }
+
+    fn gpus(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let rows = self.overview.gpus.iter().map(|one| {
+            let colour = match one.state.as_str() {
+                "running" => Color::Green,
+                "loading" => Color::Yellow,
+                "lost" => Color::Red,
+                _ => Color::Reset,
+            };
+            (words::gpu(one), Style::default().fg(colour))
+        });
+        let rows: Vec<_> = rows.collect();
+        let widths = [4, 6, 8, 0, 14, 5, 10];
+        self.table(frame, area, Panel::Gpus, "1 GPUs", &words::GPU_HEADS, &widths, rows);
+    }
+
+    fn queue(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let mut models: Vec<_> = self.overview.models.iter().collect();
+        models.sort_by_key(|model| std::cmp::Reverse(model.waiting));
+        let rows = models.into_iter().map(|one| (words::model(one), Style::default())).collect();
+        let widths = [20, 8, 12, 10, 0];
+        self.table(frame, area, Panel::Queue, "2 Queue", &words::QUEUE_HEADS, &widths, rows);
+    }
+
+    /// A table, in which a column of no width takes what is left.
+    #[allow(clippy::too_many_arguments)]
+    fn table(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        panel: Panel,
+        title: &str,
+        heads: &[&'static str],
+        widths: &[u16],
+        rows: Vec<(Vec<String>, Style)>,
+    ) {
+        let shown = usize::from(area.height.saturating_sub(3));
+        self.rows[panel as usize] = (rows.len(), shown);
+        self.scroll_within(panel);
+        let from = self.scrolled[panel as usize];
+        let title = self.titled(panel, title);
+        let widths = widths.iter().map(|&width| match width {
+            0 => Constraint::Min(10),
+            width => Constraint::Length(width),
+        });
+        let rows = rows.into_iter().skip(from).take(shown).map(|(cells, style)| Row::new(cells).style(style));
+        let heads = Row::new(heads.to_vec()).style(Style::default().add_modifier(Modifier::BOLD));
+        frame.render_widget(Table::new(rows, widths).header(heads).block(self.framed(panel, title)), area);
+    }
+
+    fn happened(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let shown = usize::from(area.height.saturating_sub(2));
+        self.rows[Panel::Happenings as usize] = (self.happenings.len(), shown);
+        self.scroll_within(Panel::Happenings);
+        let latest = self.happenings.iter().rev().skip(self.scrolled[Panel::Happenings as usize]).take(shown);
+        let lines: Vec<Line<'_>> = latest
+            .map(|one| {
+                let line = Line::from(words::happening(one));
+                if matches!(one.kind.as_str(), "failed" | "lost" | "given_up") {
+                    line.fg(Color::Red)
+                } else {
+                    line
+                }
+            })
+            .collect();
+        let title = self.titled(Panel::Happenings, "3 What happened, latest first");
+        frame.render_widget(Paragraph::new(lines).block(self.framed(Panel::Happenings, title)), area);
+    }
+
+    fn scroll_within(&mut self, panel: Panel) {
+        let (all, shown) = self.rows[panel as usize];
+        let place = &mut self.scrolled[panel as usize];
+        *place = (*place).min(all.saturating_sub(shown));
+    }
+
+    /// A title with how much of a part is seen, where that is not all.
+    fn titled(&self, panel: Panel, title: &str) -> String {
+        let (all, shown) = self.rows[panel as usize];
+        if all <= shown {
+            return title.to_owned();
+        }
+        let from = self.scrolled[panel as usize];
+        format!("{title} ({}-{} of {all})", from + 1, (from + shown).min(all))
+    }
+
+    fn framed(&self, panel: Panel, title: String) -> Block<'static> {
+        let style = if panel == self.panel { Style::default().fg(Color::Cyan) } else { Style::default() };
+        Block::bordered().title(title).border_style(style)
+    }
+
+    fn foot(&self) -> Paragraph<'_> {
+        let keys = "q ends  Tab next part  arrows move  p pauses  ? helps";
+        match (&self.trouble, self.paused) {
+            (Some(why), _) => Paragraph::new(format!("not reachable, trying again: {why}")).fg(Color::Red),
+            (None, true) => Paragraph::new(format!("paused: p goes on  {keys}")).fg(Color::Yellow),
+            (None, false) => Paragraph::new(keys).dim(),
+        }
+    }
+}
+
+/// Lines of the head and of the rates.
+const HEAD: u16 = 4;
+const RATES: u16 = 6;
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let lines = [
+        "q, Esc, Ctrl-C   end",
+        "Tab, left, right the next part, the one before",
+        "1 2 3            GPUs, queue, what happened",
+        "up, down, j, k   move a line in the part",
+        "Page Up, Down    move a page",
+        "g, G             to the beginning, to the end",
+        "p, space         pause, go on",
+        "? h Esc          close this",
+    ];
+    let (width, height) = (area.width.min(56), area.height.min(lines.len() as u16 + 2));
+    let place =
+        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, place);
+    frame.render_widget(
+        Paragraph::new(lines.map(Line::from).to_vec()).block(Block::bordered().title("Keys")),
+        place,
+    );
+}

@@ -1,0 +1,129 @@
+//! How things stand, as text: the cells and lines that screen and plain text share.
+
+use super::snapshot::{Gpu, Happening, Minutes, Model, Overview};
+use crate::output::table::table;
+use gswarm_core::log_file::shown;
+
+/// Heads of the GPUs' columns.
+pub const GPU_HEADS: [&str; 7] = ["GPU", "server", "state", "models", "memory", "batch", "free in"];
+/// Heads of the queue's columns.
+pub const QUEUE_HEADS: [&str; 5] = ["model", "waiting", "longest", "on GPUs", "why"];
+
+/// A GPU's cells.
+pub fn gpu(one: &Gpu) -> Vec<String> {
+    let models = match &one.loading {
+        Some(model) => format!("loading {}", shown(model)),
+        None if one.models.is_empty() => "-".to_owned(),
+        None => shown(&one.models.join(", ")).into_owned(),
+    };
+    let memory = match one.memory_total_gb {
+        Some(total) => format!("{:.1}/{total:.1} GB", one.memory_gb),
+        None => format!("{:.1} GB", one.memory_gb),
+    };
+    let batch = if one.batch > 0 { one.batch.to_string() } else { String::new() };
+    let free = if one.free_in > 0.0 { seconds(one.free_in) } else { String::new() };
+    vec![one.gpu.to_string(), one.server.to_string(), one.state.clone(), models, memory, batch, free]
+}
+
+/// A model's cells.
+pub fn model(one: &Model) -> Vec<String> {
+    let on: Vec<String> = one.resident_on.iter().take(8).map(u32::to_string).collect();
+    let more = if one.resident_on.len() > 8 { ".." } else { "" };
+    vec![
+        shown(&one.name).into_owned(),
+        one.waiting.to_string(),
+        if one.waiting > 0 { seconds(one.longest_wait) } else { String::new() },
+        if on.is_empty() { "-".to_owned() } else { on.join(",") + more },
+        one.why.as_deref().map(shown).unwrap_or_default().into_owned(),
+    ]
+}
+
+/// `3.2 s`, `5 min 10 s`, `2 h 5 min`.
+pub fn seconds(value: f64) -> String {
+    let whole = value.round() as u64;
+    match whole {
+        0..100 => format!("{value:.1} s"),
+        100..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// What state it is in, and for how long it has been up.
+pub fn state(of: &Overview) -> String {
+    let why = of.why.as_deref().map_or_else(String::new, |why| format!(" ({})", shown(why)));
+    format!("{}{why}, {} after its start, policy {}", of.state, seconds(of.now), of.policy)
+}
+
+/// Everything that is counted, in a line.
+pub fn counts(of: &Overview) -> String {
+    let counts = &of.counts;
+    format!(
+        "requests: {} open, {} completed, {} failed, {} cancelled | nodes: {} waiting, {} running, {} executed, {} retries | {} loads, {} evictions",
+        counts.open,
+        counts.completed,
+        counts.failed,
+        counts.cancelled,
+        counts.waiting_nodes,
+        counts.running_nodes,
+        counts.executions,
+        counts.retries,
+        counts.loads,
+        counts.evictions
+    )
+}
+
+/// How fast it goes, of late.
+pub fn rates(of: &Minutes) -> String {
+    let latency = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), seconds);
+    format!(
+        "last minute: {:.2} requests/s, {:.2} nodes/s, {:.1} loads/min, latency P50 {} P99 {}",
+        of.rate(&of.completed),
+        of.rate(&of.executions),
+        60.0 * of.rate(&of.loads),
+        latency(of.newest(&of.p50)),
+        latency(of.newest(&of.p99))
+    )
+}
+
+/// The backends that do not answer, if there are any.
+pub fn trouble(of: &Overview) -> Option<String> {
+    let down = of.backends.iter().filter(|one| !one.up);
+    let down: Vec<String> = down
+        .map(|one| format!("{} (for {})", shown(&one.name), seconds(one.down_seconds.unwrap_or(0.0))))
+        .collect();
+    (!down.is_empty()).then(|| format!("not answering: {}", down.join(", ")))
+}
+
+/// One thing that happened.
+pub fn happening(one: &Happening) -> String {
+    format!("{:>9.1} s  {:<9} {}", one.t, one.kind, shown(&one.text))
+}
+
+/// All of it as plain text.
+pub fn text(of: &Overview, happenings: &[Happening]) -> String {
+    const LATEST: usize = 10;
+    let mut lines = vec![format!("{}: {}", shown(&of.title), state(of)), counts(of), rates(&of.minutes)];
+    lines.extend(trouble(of));
+    lines.push(String::new());
+    lines.push(table(&GPU_HEADS, 4, of.gpus.iter().map(gpu)));
+    lines.push(String::new());
+    lines.push(table(&QUEUE_HEADS, 1, of.models.iter().map(model)));
+    if !happenings.is_empty() {
+        lines.push(String::new());
+        lines.extend(happenings[happenings.len().saturating_sub(LATEST)..].iter().map(happening));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn lengths_of_time_are_easy_to_read() {
+        let cases = [(0.04, "0.0 s"), (99.4, "99.4 s"), (310.0, "5 min 10 s"), (7500.0, "2 h 5 min")];
+        for (value, expected) in cases {
+            assert_eq!(seconds(value), expected);
+        }
+    }
+}

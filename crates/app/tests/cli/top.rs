@@ -1,0 +1,140 @@
+//! The terminal view, in a terminal: what is on its screen is what the service says.
+
+use crate::front::{place, serve};
+use crate::model_server::{client, post};
+use crate::support::Place;
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A terminal with a command in it.
+struct Terminal {
+    screen: Arc<Mutex<vt100::Parser>>,
+    keys: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+}
+
+impl Terminal {
+    fn of(line: &str, rows: u16, cols: u16) -> Terminal {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_gswarm"));
+        command.args(line.split_whitespace());
+        command.env("TERM", "xterm-256color");
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, cols, 0)));
+        let (mut said, shown) = (pair.master.try_clone_reader().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = said.read(&mut bytes) {
+                shown.lock().unwrap().process(&bytes[..count]);
+            }
+        });
+        let keys = pair.master.take_writer().unwrap();
+        Terminal { screen, keys, child, master: pair.master }
+    }
+
+    fn text(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    /// The screen, once it is as wanted.
+    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let text = self.text();
+            if wanted(&text) {
+                return text;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "never saw {what}:\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    fn end(mut self) -> u32 {
+        self.child.wait().unwrap().exit_code()
+    }
+}
+
+async fn overview(url: &str) -> Value {
+    client().get(format!("{url}/v1/overview")).send().await.unwrap().json().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() {
+    let place = place(500);
+    let server = serve(&place);
+    let url = server.url.clone();
+    for at in 0..3 {
+        let request = json!({"request_id": format!("r{at}"), "input_data": {"wish": "a cat"}});
+        assert_eq!(post(&url, "/v1/workflows/picture/requests", request).await.0, 202);
+    }
+    for at in 0..3 {
+        let done = client().get(format!("{url}/v1/requests/r{at}/result?wait=60")).send().await.unwrap();
+        assert_eq!(done.status().as_u16(), 200);
+    }
+    let said = overview(&url).await;
+    let counts = &said["counts"];
+    assert_eq!((&counts["completed"], &counts["executions"]), (&json!(3), &json!(6)), "{said}");
+
+    let mut terminal = Terminal::of(&format!("top {url} --every 0.2"), 40, 120);
+    let text = terminal.until("the counts", |text| text.contains("3 completed"));
+    let loads = format!("{} loads", counts["loads"]);
+    for expected in ["0 open", "6 executed", &loads, "1 GPUs", "2 Queue", "3 What happened", "last minute:"] {
+        assert!(text.contains(expected), "{expected}:\n{text}");
+    }
+    for gpu in said["gpus"].as_array().unwrap() {
+        let models: Vec<&str> =
+            gpu["models"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+        let models = if models.is_empty() { "-".to_owned() } else { models.join(", ") };
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.split_whitespace().collect();
+            cells.get(1) == Some(&gpu["gpu"].to_string().as_str())
+                && line.contains(&models)
+                && line.contains("idle")
+        };
+        assert!(text.lines().any(row), "{gpu}:\n{text}");
+    }
+    assert!(text.contains("r2"), "what happened names the requests:\n{text}");
+
+    terminal.press("?");
+    terminal.until("the keys", |text| text.contains("close this"));
+    terminal.press("?");
+    terminal.press("p");
+    terminal.until("that it is paused", |text| text.contains("paused: p goes on"));
+    terminal.press("p");
+    // A smaller window is drawn anew.
+    terminal.master.resize(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
+    terminal.screen.lock().unwrap().screen_mut().set_size(24, 80);
+    terminal.until("a small window", |text| text.contains("? helps") && text.contains("1 GPUs"));
+
+    server.signal("-TERM");
+    assert_eq!(server.end().0, 0);
+    terminal.until("that nobody answers", |text| text.contains("not reachable, trying again"));
+    terminal.press("q");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_look_is_text_and_nobody_there_is_an_error() {
+    let place = place(500);
+    let server = serve(&place);
+    let done = place.run(&format!("top {} --once", server.url)).code(0);
+    for expected in ["0 open", "| GPU", "| model", "writer", "last minute: 0.00 requests/s"] {
+        assert!(done.out.contains(expected), "{expected}:\n{}", done.out);
+    }
+    let url = server.url.clone();
+    server.signal("-TERM");
+    assert_eq!(server.end().0, 0);
+    let refused = Place::new().run(&format!("top {url}")).code(2);
+    assert!(refused.err.contains("hint"), "{}", refused.err);
+}
