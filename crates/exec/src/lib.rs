@@ -3,12 +3,14 @@
 
 pub mod backend;
 pub mod call;
+pub mod chronicle;
 pub mod clock;
 pub mod config;
 pub mod drive;
 pub mod fleet;
 pub mod journal;
 pub mod keeper;
+pub mod scene;
 pub mod service;
 pub mod work;
 mod writer;

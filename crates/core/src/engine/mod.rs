@@ -13,7 +13,7 @@ mod stream;
 mod view;
 
 pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
-pub use view::View;
+pub use view::{UnderWay, View};
 
 use crate::belief::{Belief, Learner};
 use crate::gpuset::GpuSet;

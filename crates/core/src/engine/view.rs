@@ -13,6 +13,17 @@ pub struct View<'a> {
     engine: &'a Engine<'a>,
 }
 
+/// A task that executes, or waits on its GPUs for its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnderWay {
+    /// The task.
+    pub task: TaskId,
+    /// Where.
+    pub gpus: Gpus,
+    /// Since when it executes; `None` while its model is being loaded.
+    pub began: Option<Time>,
+}
+
 impl<'a> View<'a> {
     pub(super) fn new(engine: &'a Engine<'a>) -> View<'a> {
         View { engine }
@@ -107,6 +118,19 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The models that would leave these GPUs, all or some of them, if `model` were loaded there now.
+    #[must_use]
+    pub fn evicted_by(&self, model: ModelId, gpus: Gpus) -> Vec<ModelId> {
+        let holds = |other: ModelId| gpus.iter().any(|gpu| self.engine.holding[other].contains(gpu));
+        match (self.engine.plan_load(model, gpus), self.instance().cluster.residency) {
+            (Err(_), _) => Vec::new(),
+            (Ok(plan), Residency::Memory) => plan.evicted,
+            (Ok(_), Residency::Single) => {
+                self.instance().models.keys().filter(|&other| other != model && holds(other)).collect()
+            }
+        }
+    }
+
     /// How long a task is expected to take at batch 1, by the estimates and by what was learned since.
     #[must_use]
     pub fn expected(&self, task: TaskId) -> Span {
@@ -174,6 +198,42 @@ impl<'a> View<'a> {
     pub fn being_loaded(&self, gpu: GpuId) -> Option<ModelId> {
         let lead = self.engine.gpus[gpu].load?;
         self.engine.loads[lead].as_ref().map(|load| load.model)
+    }
+
+    /// Everything that executes, or waits on its GPUs for its model.
+    pub fn under_way(&self) -> impl Iterator<Item = UnderWay> + 'a {
+        let engine = self.engine;
+        let active = engine.runs.iter().filter(|run| run.is_active());
+        active.flat_map(move |run| {
+            run.members.iter().map(move |member| UnderWay {
+                task: member.task,
+                gpus: run.gpus,
+                began: (!run.loading).then_some(member.start),
+            })
+        })
+    }
+
+    /// The loads that go on, each with when it began and when it is expected to end.
+    pub fn loads(&self) -> impl Iterator<Item = (ModelId, Gpus, Time, Time)> + 'a {
+        let engine = self.engine;
+        engine.loads.iter().flatten().map(move |load| {
+            (load.model, load.gpus, load.start, engine.runs[load.gpus.first].expected_load_end)
+        })
+    }
+
+    /// The load that covers a GPU: its model, its window and when it began.
+    #[must_use]
+    pub fn load_on(&self, gpu: GpuId) -> Option<(ModelId, Gpus, Time)> {
+        let load = self.engine.loads[self.engine.gpus[gpu].load?].as_ref()?;
+        Some((load.model, load.gpus, load.start))
+    }
+
+    /// The models on a GPU, those that were used last at the end.
+    #[must_use]
+    pub fn residents(&self, gpu: GpuId) -> Vec<ModelId> {
+        let mut residents = self.engine.gpus[gpu].residents.clone();
+        residents.sort_by_key(|resident| (resident.last_used, resident.model));
+        residents.into_iter().map(|resident| resident.model).collect()
     }
 
     /// Whether a replica executes there, or waits there for its load.

@@ -2,6 +2,7 @@
 
 use super::ledger::{Ending, Ledger};
 use super::told::Told;
+use crate::chronicle::{Chronicle, End, KEPT, USUAL};
 use crate::call::{Outputs, call_of, named};
 use crate::drive::{Book, Trouble};
 use crate::journal::JournalError;
@@ -29,6 +30,8 @@ pub(super) struct Open {
     pub whose: Whose,
     /// In microseconds since 1970.
     pub accepted: i64,
+    /// When this service took it on, by its own clock.
+    pub opened: Time,
     /// What each node has written.
     pub outputs: Vec<Option<Map<String, Value>>>,
     /// The last thing that went wrong.
@@ -54,6 +57,8 @@ pub(super) struct Desk {
     pub to_tell: Vec<oneshot::Sender<()>>,
     /// Since when a task that is ready waits.
     pub ready: FxHashMap<TaskId, Time>,
+    /// What happened of late.
+    pub chronicle: Chronicle,
 }
 
 impl Desk {
@@ -68,6 +73,7 @@ impl Desk {
             touched: Vec::new(),
             to_tell: Vec::new(),
             ready: FxHashMap::default(),
+            chronicle: Chronicle::new(KEPT, USUAL),
         }
     }
 
@@ -81,7 +87,7 @@ impl Desk {
     }
 
     /// A request has come to its end: it is written down. Where the service only puts it off, the ledger keeps it as open.
-    pub fn closes(&mut self, id: RequestId, completed: bool) -> Result<(), JournalError> {
+    pub fn closes(&mut self, now: Time, id: RequestId, completed: bool) -> Result<(), JournalError> {
         let Some(open) = self.open.remove(&id) else { return Ok(()) };
         let ending = match (completed, open.cancelled) {
             (true, _) => Ending::Completed,
@@ -102,6 +108,15 @@ impl Desk {
             }
         }
         if !open.put_off || completed {
+            let end = match ending {
+                Ending::Completed => End::Completed,
+                Ending::Failed => End::GivenUp,
+                Ending::Cancelled => End::Cancelled,
+            };
+            // Of calls only those that come to nothing are told one by one: there may be thousands in a second.
+            let is_told = matches!(open.whose, Whose::Submitted(_)) || ending == Ending::Failed;
+            let named = is_told.then(|| (Arc::clone(&open.name), open.trouble.as_deref()));
+            self.chronicle.ended(now, now.since(open.opened), end, named);
             let took = (unix_micros() - open.accepted) as f64 / 1e6;
             let ending = ending.name();
             metrics::counter!("gswarm_requests_ended_total", "status" => ending).increment(1);
@@ -202,10 +217,11 @@ impl Book for Desk {
     fn event(
         &mut self,
         view: &View<'_>,
-        _at: Time,
+        at: Time,
         event: Event,
         trouble: Option<Trouble<'_>>,
     ) -> Result<(), JournalError> {
+        self.chronicle.event(view, at, event, trouble.map(|trouble| trouble.why));
         self.tell_of_event(view, event, trouble.map(|trouble| trouble.why));
         let instance = view.instance();
         for &task in trouble.map_or(&[][..], |trouble| trouble.fails) {
@@ -233,7 +249,8 @@ impl Book for Desk {
         Ok(())
     }
 
-    fn decision(&mut self, view: &View<'_>, _at: Time, decision: Decision) -> Result<(), JournalError> {
+    fn decision(&mut self, view: &View<'_>, at: Time, decision: Decision) -> Result<(), JournalError> {
+        self.chronicle.decision(view, at, decision);
         if let Decision::Start { task, .. } = decision {
             self.ready.remove(&task);
         }

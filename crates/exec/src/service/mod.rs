@@ -13,6 +13,7 @@ pub use ledger::{Ending, Records};
 pub use status::Standing;
 pub use told::Told;
 
+use crate::chronicle::is_tried_again;
 use crate::clock::Clock;
 use crate::drive::{LiveError, Machine, Patience};
 use crate::fleet::Fleet;
@@ -197,6 +198,7 @@ impl Service {
             happened.extend(self.put_off(&happened).into_iter().map(Into::into));
         }
         self.machine.step(happened, policy)?;
+        self.note_executions();
         self.close_what_ended()?;
         self.machine.book.ledger.commit()?;
         self.replies.drain(..).for_each(|reply| reply());
@@ -204,7 +206,8 @@ impl Service {
             // Whoever waited may have gone.
             let _ = waiter.send(());
         }
-        self.note_executions();
+        metrics::gauge!("gswarm_open_requests").set(self.machine.book.open.len() as f64);
+        metrics::gauge!("gswarm_waiting_nodes").set(self.machine.book.ready.len() as f64);
         if self.stops_at.is_some() {
             let put_off = self.put_off(&[]);
             self.events.extend(put_off);
@@ -321,6 +324,8 @@ impl Service {
         self.machine.book.told.tell(
             || serde_json::json!({"type": "request.accepted", "request": &*name, "workflow": workflow}),
         );
+        let now = self.machine.clock.now();
+        self.machine.book.chronicle.accepted(now, Arc::clone(&name), spec.workflow);
         self.admit(new, Arc::clone(&name), Whose::Submitted(spec), accepted);
         // It is acknowledged once it is written.
         let answer = Accepted { id: name.to_string(), accepted };
@@ -352,8 +357,9 @@ impl Service {
         let id = self.machine.engine.admit(new, reuse);
         let outputs = vec![None; nodes];
         let (trouble, waiters) = (None, Vec::new());
-        let open =
-            Open { name, whose, accepted, outputs, trouble, cancelled: false, put_off: false, waiters };
+        let opened = self.machine.clock.now();
+        let (cancelled, put_off) = (false, false);
+        let open = Open { name, whose, accepted, opened, outputs, trouble, cancelled, put_off, waiters };
         self.machine.book.opens(id, open);
         self.events.push(Event::Arrived(id));
         id
@@ -423,7 +429,8 @@ impl Service {
             let completed = is_complete(&view, view.instance(), request);
             let workflow = view.instance().requests[request].workflow;
             let tasks: Vec<_> = view.instance().tasks_of(request).collect();
-            self.machine.book.closes(request, completed)?;
+            let now = view.now();
+            self.machine.book.closes(now, request, completed)?;
             tasks.into_iter().for_each(|task| self.machine.forget_task(task));
             self.free[workflow.index()].push(request);
         }
@@ -438,20 +445,21 @@ impl Service {
         Ok(())
     }
 
-    /// What was executed is measured and forgotten.
+    /// What was executed is measured and forgotten, but for what is kept of it to be shown.
     fn note_executions(&mut self) {
         let log = self.machine.engine.take_log();
-        let instance = self.machine.engine.view();
-        let instance = instance.instance();
+        let view = self.machine.engine.view();
+        let instance = view.instance();
+        let chronicle = &mut self.machine.book.chronicle;
         for execution in &log.executions {
             let model = instance.models[instance.model_of(execution.task)].name.clone();
             let took = (execution.end - execution.start).seconds();
             let waited = execution.start.since(execution.ready).seconds();
             metrics::histogram!("gswarm_execution_seconds", "model" => model.clone()).record(took);
             metrics::histogram!("gswarm_waiting_seconds", "model" => model).record(waited);
+            chronicle.executed(instance, execution, is_tried_again(&view, execution.task));
         }
-        metrics::gauge!("gswarm_open_requests").set(self.machine.book.open.len() as f64);
-        metrics::gauge!("gswarm_waiting_nodes").set(self.machine.book.ready.len() as f64);
+        chronicle.waiting(view.now(), self.machine.book.ready.len());
     }
 }
 

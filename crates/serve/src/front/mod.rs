@@ -2,10 +2,11 @@
 //! workflows, each request scheduled among all others.
 
 mod calls;
-mod extract;
+pub(crate) mod extract;
 mod views;
 mod workflows;
 
+use crate::dash::{self, Served};
 use crate::guard::{Bound, Ended};
 use axum::Router;
 use gswarm_core::policy::Policy;
@@ -18,8 +19,9 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Paths that need no token: for those who only ask whether it lives.
-pub const OPEN_PATHS: &[&str] = &["/health", "/ready"];
+/// Paths that need no token: for those who only ask whether it lives, and for the page, in which there is nothing of anybody.
+pub const OPEN_PATHS: &[&str] =
+    &["/health", "/ready", dash::PAGE_PATHS[0], dash::PAGE_PATHS[1], dash::PAGE_PATHS[2]];
 
 /// What every handler knows.
 pub(crate) struct Front {
@@ -40,7 +42,9 @@ struct Document;
 
 /// The front door to a service. `metrics` gives what `/metrics` answers.
 pub fn router(client: Client, metrics: Option<PrometheusHandle>) -> Router {
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started = since.as_secs();
+    let watched = Arc::new(Served::new(client.clone(), since.as_secs_f64()));
     let front: Shared = Arc::new(Front { client, started, metrics });
     let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(calls::models))
@@ -61,6 +65,7 @@ pub fn router(client: Client, metrics: Option<PrometheusHandle>) -> Router {
         .routes(routes!(views::ready))
         .routes(routes!(views::metrics))
         .with_state(front)
+        .merge(dash::routes(watched))
         .split_for_parts();
     let text = document.to_json().unwrap_or_default();
     let answer = ([(axum::http::header::CONTENT_TYPE, "application/json")], text);

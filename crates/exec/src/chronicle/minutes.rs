@@ -1,0 +1,170 @@
+//! What happened lately, counted in short stretches of time: so many of them are kept, and no more.
+
+use gswarm_core::{Span, Time};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+
+/// Stretches that are kept.
+const KEPT: usize = 180;
+/// Latencies that a stretch keeps; of more, these stand for all.
+const SAMPLES: usize = 512;
+
+/// The usual stretch: with 180 of them, a quarter of an hour is kept.
+pub const USUAL: Span = Span(5_000_000);
+
+/// Counts of the last while.
+#[derive(Clone)]
+pub struct Minutes {
+    each: Span,
+    /// The number of the first stretch that is kept, from the start of the run.
+    first: u64,
+    kept: VecDeque<Stretch>,
+    /// What waited when it was last looked at: a stretch in which nobody looked begins with it.
+    waiting: usize,
+    /// For choosing which latencies are kept where there are too many.
+    draw: u64,
+}
+
+#[derive(Clone, Default)]
+struct Stretch {
+    completed: u32,
+    executions: u32,
+    loads: u32,
+    /// The most that waited.
+    waiting: usize,
+    ended: u32,
+    latencies: Vec<f32>,
+}
+
+impl Minutes {
+    /// Nothing has happened.
+    #[must_use]
+    pub fn new(each: Span) -> Minutes {
+        let (first, waiting, draw) = (0, 0, 0x9e37_79b9_7f4a_7c15);
+        Minutes { each: each.max(Span(1)), first, kept: VecDeque::from([Stretch::default()]), waiting, draw }
+    }
+
+    /// An execution ended.
+    pub fn executed(&mut self, at: Time) {
+        self.at(at).executions += 1;
+    }
+
+    /// A load ended.
+    pub fn loaded(&mut self, at: Time) {
+        self.at(at).loads += 1;
+    }
+
+    /// A request ended after so long.
+    pub fn ended(&mut self, at: Time, completed: bool, took: Span) {
+        self.draw ^= self.draw << 13;
+        self.draw ^= self.draw >> 7;
+        self.draw ^= self.draw << 17;
+        let draw = self.draw;
+        let stretch = self.at(at);
+        stretch.completed += u32::from(completed);
+        stretch.ended += 1;
+        let took = took.seconds() as f32;
+        if stretch.latencies.len() < SAMPLES {
+            stretch.latencies.push(took);
+        } else if let Some(place) =
+            stretch.latencies.get_mut((draw % u64::from(stretch.ended)) as usize)
+        {
+            // Each of all that ended is among those that are kept with the same chance.
+            *place = took;
+        }
+    }
+
+    /// So many nodes wait.
+    pub fn waiting(&mut self, at: Time, count: usize) {
+        self.waiting = count;
+        let stretch = self.at(at);
+        stretch.waiting = stretch.waiting.max(count);
+    }
+
+    /// All that is kept, oldest first, with stretches in which nothing happened up to `now`.
+    #[must_use]
+    pub fn json(mut self, now: Time) -> Value {
+        self.at(now);
+        let from = self.first as f64 * self.each.seconds();
+        let list = |value: &dyn Fn(&Stretch) -> Value| -> Value { self.kept.iter().map(value).collect() };
+        json!({
+            "bucket_seconds": self.each.seconds(),
+            "from": from,
+            "completed": list(&|one| one.completed.into()),
+            "executions": list(&|one| one.executions.into()),
+            "loads": list(&|one| one.loads.into()),
+            "p50": list(&|one| quantile(&one.latencies, 0.5).into()),
+            "p99": list(&|one| quantile(&one.latencies, 0.99).into()),
+            "waiting": list(&|one| one.waiting.into()),
+        })
+    }
+
+    /// The stretch of a moment; of one before all that is kept, the oldest.
+    fn at(&mut self, at: Time) -> &mut Stretch {
+        let number = at.0 / self.each.0;
+        let behind = number.saturating_sub(self.first + self.kept.len() as u64 - 1);
+        if behind > KEPT as u64 {
+            self.kept.clear();
+            self.first = number + 1 - KEPT as u64;
+            let fresh = Stretch { waiting: self.waiting, ..Stretch::default() };
+            self.kept.resize(KEPT, fresh);
+        } else {
+            for _ in 0..behind {
+                self.kept.push_back(Stretch { waiting: self.waiting, ..Stretch::default() });
+            }
+            let over = self.kept.len().saturating_sub(KEPT);
+            self.kept.drain(..over);
+            self.first += over as u64;
+        }
+        let place = number.saturating_sub(self.first) as usize;
+        &mut self.kept[place]
+    }
+}
+
+fn quantile(values: &[f32], part: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f32::total_cmp);
+    let place = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).map(|&value| f64::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Time {
+        Time(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_quarter_of_an_hour_is_kept_and_no_more() {
+        let mut minutes = Minutes::new(USUAL);
+        for at in 0..3600 {
+            minutes.executed(seconds(at));
+        }
+        let shown = minutes.clone().json(seconds(3600));
+        assert_eq!(shown["from"], 3605.0 - 900.0);
+        let executions = shown["executions"].as_array().unwrap();
+        assert_eq!(executions.len(), 180);
+        assert!(executions[..179].iter().all(|count| *count == 5) && executions[179] == 0, "{executions:?}");
+        // After a long silence nothing of before is left.
+        let silent = minutes.clone().json(seconds(1_000_000));
+        assert!(silent["executions"].as_array().unwrap().iter().all(|count| *count == 0));
+        assert_eq!(silent["executions"].as_array().unwrap().len(), 180);
+    }
+
+    #[test]
+    fn latencies_are_those_of_the_stretch_in_which_requests_ended() {
+        let mut minutes = Minutes::new(USUAL);
+        (1..=100).for_each(|took| minutes.ended(seconds(1), true, Span(took * 1_000_000)));
+        minutes.ended(seconds(6), false, Span(7_000_000));
+        minutes.waiting(seconds(6), 4);
+        let shown = minutes.clone().json(seconds(12));
+        assert_eq!((&shown["p50"], &shown["p99"]), (&json!([50.0, 7.0, null]), &json!([99.0, 7.0, null])));
+        assert_eq!((&shown["completed"], &shown["waiting"]), (&json!([100, 0, 0]), &json!([0, 4, 4])));
+        // Far more than are kept: the middle of those that are is near the middle of all.
+        (0..100_000u64).for_each(|took| minutes.ended(seconds(14), true, Span(took * 1_000)));
+        let p50 = minutes.clone().json(seconds(14))["p50"][2].as_f64().unwrap();
+        assert!((40.0..60.0).contains(&p50), "{p50}");
+    }
+}

@@ -1,0 +1,156 @@
+//! One thing that happened, as it is kept and as it is shown.
+
+use gswarm_core::{Gpus, Instance, ModelId, Time, WorkflowId};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A node of a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Of which workflow.
+    pub workflow: WorkflowId,
+    /// Its place in it.
+    pub place: u32,
+}
+
+impl Node {
+    fn name(self, instance: &Instance) -> &str {
+        &instance.workflows[self.workflow].nodes[self.place as usize]
+    }
+}
+
+/// A node of somebody's request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whose {
+    /// What the request is called.
+    pub request: Arc<str>,
+    /// The node.
+    pub node: Node,
+}
+
+/// A stretch of time on GPUs, which has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Where.
+    pub gpus: Gpus,
+    /// The model that was loaded, or that executed.
+    pub model: ModelId,
+    /// What executed; `None` of a load.
+    pub whose: Option<Whose>,
+    /// From.
+    pub start: Time,
+    /// To.
+    pub end: Time,
+    /// Why it came to nothing, where it did.
+    pub why: Option<Box<str>>,
+}
+
+/// Something that happened at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Happening {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: What,
+}
+
+/// What may happen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A model left GPUs so that another could come.
+    Evicted(ModelId, Gpus, ModelId),
+    /// An attempt at a node failed.
+    Failed(Whose, ModelId, Gpus, Box<str>),
+    /// A load failed.
+    NotLoaded(ModelId, Gpus, Box<str>),
+    /// A node is to be tried again; which attempt failed.
+    Retried(Whose, ModelId, u32),
+    /// A GPU does not answer.
+    Lost(Gpus),
+    /// A GPU answers again.
+    Back(Gpus),
+    /// A request was accepted.
+    Accepted(Arc<str>, WorkflowId),
+    /// A request ended: all its nodes have finished.
+    Completed(Arc<str>, f64),
+    /// A request was taken back.
+    Cancelled(Arc<str>),
+    /// A request was given up: a node failed too often.
+    GivenUp(Arc<str>, Option<Box<str>>),
+}
+
+impl Bar {
+    /// For programs. `number` is its place among all that happened.
+    #[must_use]
+    pub fn json(&self, instance: &Instance, number: u64) -> Value {
+        let whose = self.whose.as_ref();
+        let kind = if whose.is_some() { "run" } else { "load" };
+        json!({
+            "seq": number, "kind": kind, "gpus": numbers(self.gpus),
+            "model": instance.models[self.model].name, "request": whose.map(|whose| &*whose.request),
+            "node": whose.map(|whose| whose.node.name(instance)), "start": self.start.seconds(),
+            "end": self.end.seconds(), "ok": self.why.is_none(), "why": self.why,
+        })
+    }
+}
+
+impl Happening {
+    /// For programs, with a sentence for people.
+    #[must_use]
+    pub fn json(&self, instance: &Instance, number: u64) -> Value {
+        let model = |model: ModelId| instance.models[model].name.as_str();
+        let named = |whose: &Whose| format!("{} of {}", whose.node.name(instance), whose.request);
+        let (kind, text, request, of, gpus) = match &self.what {
+            What::Evicted(left, gpus, came) => {
+                let text = format!("{} made way for {} on {}", model(*left), model(*came), in_words(*gpus));
+                ("evicted", text, None, Some(*left), Some(*gpus))
+            }
+            What::Failed(whose, of, gpus, why) => {
+                let text = format!("{} failed on {}: {why}", named(whose), in_words(*gpus));
+                ("failed", text, Some(&whose.request), Some(*of), Some(*gpus))
+            }
+            What::NotLoaded(of, gpus, why) => {
+                let text = format!("{} could not be loaded on {}: {why}", model(*of), in_words(*gpus));
+                ("failed", text, None, Some(*of), Some(*gpus))
+            }
+            What::Retried(whose, of, attempt) => {
+                let text = format!("{} is to be tried again after attempt {attempt}", named(whose));
+                ("retried", text, Some(&whose.request), Some(*of), None)
+            }
+            What::Lost(gpus) => ("lost", format!("{} does not answer", in_words(*gpus)), None, None, Some(*gpus)),
+            What::Back(gpus) => ("back", format!("{} answers again", in_words(*gpus)), None, None, Some(*gpus)),
+            What::Accepted(request, workflow) => {
+                let text = format!("{request} was accepted ({})", instance.workflows[*workflow].name);
+                ("accepted", text, Some(request), None, None)
+            }
+            What::Completed(request, seconds) => {
+                ("completed", format!("{request} was completed after {seconds:.1} s"), Some(request), None, None)
+            }
+            What::Cancelled(request) => {
+                ("cancelled", format!("{request} was cancelled"), Some(request), None, None)
+            }
+            What::GivenUp(request, why) => {
+                let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+                ("given_up", format!("{request} was given up{why}"), Some(request), None, None)
+            }
+        };
+        json!({
+            "seq": number, "t": self.at.seconds(), "kind": kind, "text": text, "request": request.map(|name| &**name),
+            "model": of.map(model), "gpus": gpus.map_or(Vec::new(), numbers),
+        })
+    }
+}
+
+/// GPUs by number, for programs.
+#[must_use]
+pub fn numbers(gpus: Gpus) -> Vec<u32> {
+    gpus.iter().map(|gpu| gpu.0).collect()
+}
+
+fn in_words(gpus: Gpus) -> String {
+    let last = gpus.first.0 + gpus.count.saturating_sub(1);
+    match gpus.count {
+        1 => format!("GPU {last}"),
+        _ => format!("GPUs {}-{last}", gpus.first.0),
+    }
+}

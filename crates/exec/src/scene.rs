@@ -1,0 +1,207 @@
+//! How a run stands between two of its steps: what is on the GPUs, who waits for what, and why.
+
+use crate::chronicle::{numbers, whose};
+use gswarm_core::engine::{TaskState, UnderWay, View};
+use gswarm_core::instance::Residency;
+use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+
+/// A node's place among those that wait for the same model.
+pub type Rank = (Reverse<i32>, Time, TaskId);
+
+/// A look at an engine, whoever drives it.
+#[derive(Clone, Copy)]
+pub struct Scene<'s> {
+    /// The engine.
+    pub view: View<'s>,
+    /// The time that it is, which may be later than that of the last thing that happened.
+    pub now: Time,
+    /// Since when each task that is ready waits.
+    pub ready: &'s FxHashMap<TaskId, Time>,
+}
+
+impl Scene<'_> {
+    /// What is on each GPU, and what it does.
+    #[must_use]
+    pub fn gpus(&self) -> Value {
+        let view = self.view;
+        let instance = view.instance();
+        let now = self.now;
+        let cluster = &instance.cluster;
+        // What is only usual says nothing of these GPUs.
+        let is_known = cluster.gpu_memory_given || cluster.residency == Residency::Memory;
+        let has = is_known.then_some(cluster.gpu_memory_gb);
+        let gpus = (0..cluster.gpus).map(GpuId).map(|gpu| {
+            let held = instance.models.keys().filter(|&model| view.holding(model).contains(gpu));
+            let held: Vec<&str> = held.map(|model| instance.models[model].name.as_str()).collect();
+            let state = match (view.alive().contains(gpu), view.is_loading(gpu), view.is_running(gpu)) {
+                (false, ..) => "lost",
+                (_, true, _) => "loading",
+                (_, _, true) => "running",
+                _ => "idle",
+            };
+            let used: u64 = instance
+                .models
+                .iter_enumerated()
+                .filter(|&(model, _)| view.holding(model).contains(gpu))
+                .map(|(_, model)| model.memory_per_gpu)
+                .sum();
+            let loading = view.being_loaded(gpu).map(|model| &instance.models[model].name);
+            json!({"gpu": gpu.0, "server": cluster.server_of(gpu.0), "state": state, "models": held,
+                   "loading": loading, "memory_gb": used as f64 / 1000.0, "memory_total_gb": has,
+                   "batch": view.batch_at(gpu), "free_in": view.free_at(gpu).since(now).seconds()})
+        });
+        gpus.collect()
+    }
+
+    /// For each model, the nodes that are ready and wait for it: the more urgent first, then in the order in which they became
+    /// ready.
+    #[must_use]
+    pub fn ranks(&self) -> Vec<Vec<Rank>> {
+        let view = self.view;
+        let instance = view.instance();
+        let mut ranks = vec![Vec::new(); instance.models.len()];
+        for (&task, &since) in self.ready {
+            ranks[instance.model_of(task).index()].push(self.rank(task, since));
+        }
+        ranks.iter_mut().for_each(|tasks| tasks.sort_unstable());
+        ranks
+    }
+
+    fn rank(&self, task: TaskId, since: Time) -> Rank {
+        let view = self.view;
+        (Reverse(view.instance().requests[view.instance().request_of(task)].priority), since, task)
+    }
+
+    /// The models that nodes wait for.
+    #[must_use]
+    pub fn by_model(&self) -> Value {
+        let view = self.view;
+        let instance = view.instance();
+        let now = self.now;
+        let models = self.ranks().into_iter().enumerate().filter(|(_, tasks)| !tasks.is_empty());
+        let models = models.map(|(model, tasks)| {
+            let model = ModelId::from(model);
+            let first = tasks.iter().map(|&(_, since, _)| since).min();
+            let longest = first.map_or(0.0, |since| now.since(since).seconds());
+            json!({"model": instance.models[model].name, "waiting": tasks.len(), "longest_wait": longest,
+                   "why": self.why(model)})
+        });
+        models.collect()
+    }
+
+    /// All models: where they are, and who waits for them.
+    #[must_use]
+    pub fn models(&self) -> Value {
+        let instance = self.view.instance();
+        let models = instance.models.iter_enumerated().zip(self.ranks()).map(|((model, spec), tasks)| {
+            let first = tasks.iter().map(|&(_, since, _)| since).min();
+            let on: Vec<u32> = self.view.holding(model).iter().map(|gpu| gpu.0).collect();
+            json!({"name": spec.name, "waiting": tasks.len(), "resident_on": on,
+                   "longest_wait": first.map_or(0.0, |since| self.now.since(since).seconds()),
+                   "why": first.map(|_| self.why(model))})
+        });
+        models.collect()
+    }
+
+    /// What executes or loads just now.
+    #[must_use]
+    pub fn ongoing(&self) -> Value {
+        let instance = self.view.instance();
+        let executing = self.view.under_way().filter_map(|one: UnderWay| {
+            let start = one.began?;
+            let whose = whose(instance, one.task);
+            let node = &instance.workflow_of(one.task).nodes[whose.node.place as usize];
+            let model = &instance.models[instance.model_of(one.task)].name;
+            Some(json!({"kind": "run", "gpus": numbers(one.gpus), "model": model, "request": &*whose.request,
+                        "node": node, "start": start.seconds(), "ok": true, "why": null,
+                        "expected_end": self.view.free_at(one.gpus.first).seconds()}))
+        });
+        let loading = self.view.loads().map(|(model, gpus, start, end): (ModelId, Gpus, Time, Time)| {
+            json!({"kind": "load", "gpus": numbers(gpus), "model": instance.models[model].name, "request": null,
+                   "node": null, "start": start.seconds(), "ok": true, "why": null, "expected_end": end.seconds()})
+        });
+        executing.chain(loading).collect()
+    }
+
+    /// Nodes that execute, or wait on their GPUs for their model.
+    #[must_use]
+    pub fn running_nodes(&self) -> usize {
+        self.view.under_way().count()
+    }
+
+    /// Where the nodes of a request stand.
+    #[must_use]
+    pub fn nodes(&self, id: RequestId, ranks: &[Vec<Rank>]) -> Vec<Value> {
+        let view = self.view;
+        let instance = view.instance();
+        let now = self.now;
+        let workflow = &instance.workflows[instance.requests[id].workflow];
+        let nodes = instance.tasks_of(id).map(|task| {
+            let model = instance.model_of(task);
+            let (name, model_name) =
+                (&workflow.nodes[instance.node_of(task) as usize], &instance.models[model].name);
+            match view.state(task) {
+                TaskState::Waiting => {
+                    let waits =
+                        instance.predecessors(task).filter(|&before| view.state(before) != TaskState::Done);
+                    let waits: Vec<&str> = waits
+                        .map(|before| workflow.nodes[instance.node_of(before) as usize].as_str())
+                        .collect();
+                    json!({"node": name, "model": model_name, "state": "waiting",
+                           "why": format!("it needs what {} will write", waits.join(", "))})
+                }
+                TaskState::Ready => {
+                    let since = self.ready.get(&task).copied().unwrap_or(now);
+                    let place = ranks[model.index()].binary_search(&self.rank(task, since)).unwrap_or(0);
+                    json!({"node": name, "model": model_name, "state": "ready", "position": place,
+                           "waited": now.since(since).seconds(), "why": self.why(model)})
+                }
+                TaskState::Running => json!({"node": name, "model": model_name, "state": "running"}),
+                TaskState::Done => json!({"node": name, "model": model_name, "state": "done"}),
+                TaskState::GivenUp => json!({"node": name, "model": model_name, "state": "given up"}),
+            }
+        });
+        nodes.collect()
+    }
+
+    /// Why nodes that are ready for a model wait.
+    #[must_use]
+    pub fn why(&self, model: ModelId) -> String {
+        let view = self.view;
+        let spec = &view.instance().models[model];
+        let now = self.now;
+        let windows = || spec.windows().filter(|gpus| gpus.iter().all(|gpu| view.alive().contains(gpu)));
+        if windows().next().is_none() {
+            return "every backend that could serve it is out".to_owned();
+        }
+        let free_at = |gpus: gswarm_core::Gpus| gpus.iter().map(|gpu| view.free_at(gpu)).max().unwrap_or(now);
+        let loaded: Vec<_> = windows().filter(|&gpus| view.holding(model).contains_all(gpus)).collect();
+        let soonest = |at: Option<Time>| at.map_or(0.0, |at| at.since(now).seconds());
+        if !loaded.is_empty() {
+            let next = soonest(loaded.iter().map(|&gpus| free_at(gpus)).min());
+            return match loaded.len() {
+                1 => format!("its one replica is busy, for another {next:.1} s or so"),
+                many => format!("all {many} replicas of it are busy; the first is free in {next:.1} s or so"),
+            };
+        }
+        if let Some(gpus) =
+            windows().find(|gpus| gpus.iter().any(|gpu| view.being_loaded(gpu) == Some(model)))
+        {
+            let left = soonest(Some(free_at(gpus)));
+            return format!("the model is being loaded on GPU {gpus}, for another {left:.1} s or so");
+        }
+        if windows().any(|gpus| gpus.iter().all(|gpu| view.idle().contains(gpu))) {
+            return "the model is not loaded; its turn comes when more wait for it, or within the limit on waiting"
+                .to_owned();
+        }
+        let next = windows().min_by_key(|&gpus| free_at(gpus));
+        let (gpus, left) =
+            next.map_or((String::new(), 0.0), |gpus| (gpus.to_string(), soonest(Some(free_at(gpus)))));
+        format!(
+            "the model is not loaded and all GPUs are busy; the first that could take it, GPU {gpus}, is free in {left:.1} s or so"
+        )
+    }
+}

@@ -1,0 +1,74 @@
+//! The dashboard: a page that is built into the program, and what it asks for. Where that comes from, a service or a run's
+//! folder, is behind a small trait.
+
+mod overview;
+mod page;
+mod service;
+
+pub use overview::{About, Present, workflows};
+pub use service::Served;
+
+use crate::fault::Fault;
+use crate::front::extract::Params;
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use gswarm_exec::chronicle::MOST_AT_ONCE;
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Paths of the page: they need no token, for there is nothing of anybody in them.
+pub const PAGE_PATHS: [&str; 3] = ["/", "/dashboard/app.js", "/dashboard/app.css"];
+
+/// An answer, or why there is none.
+pub type Answer<'s> = BoxFuture<'s, Result<Value, Fault>>;
+
+/// Where what the dashboard shows comes from.
+pub trait Source: Send + Sync + 'static {
+    /// How things stand.
+    fn overview(&self) -> Answer<'_>;
+
+    /// What happened after the thing of this number, `limit` things at most, and what goes on.
+    fn history(&self, after: u64, limit: usize) -> Answer<'_>;
+}
+
+/// Somebody who can be asked.
+pub type SharedSource = Arc<dyn Source>;
+
+/// The page and what it asks for.
+pub fn routes(source: SharedSource) -> OpenApiRouter {
+    let asked = OpenApiRouter::new().routes(routes!(overview)).routes(routes!(history)).with_state(source);
+    asked.merge(OpenApiRouter::from(page::routes()))
+}
+
+fn told(answer: Result<Value, Fault>) -> Response {
+    answer.map_or_else(Fault::openai, |value| Json(value).into_response())
+}
+
+/// How things stand, all at once: GPUs, models, counts, the last minutes, and what there is to submit.
+#[utoipa::path(get, path = "/v1/overview", responses((status = 200, body = Object), (status = 503)))]
+async fn overview(State(source): State<SharedSource>) -> Response {
+    told(source.overview().await)
+}
+
+/// Which part of what happened.
+#[derive(Deserialize, IntoParams)]
+struct Which {
+    /// The number of the last thing that is known already; 0, or nothing, for all that is kept.
+    after: Option<u64>,
+    /// Most things to be answered; 5000 at most.
+    limit: Option<usize>,
+}
+
+/// What happened: stretches on GPUs and happenings, numbered in one row, the oldest first; and what goes on.
+#[utoipa::path(get, path = "/v1/history", params(Which),
+    responses((status = 200, body = Object), (status = 400), (status = 503)))]
+async fn history(State(source): State<SharedSource>, Params(which): Params<Which>) -> Response {
+    let limit = which.limit.unwrap_or(MOST_AT_ONCE).clamp(1, MOST_AT_ONCE);
+    told(source.history(which.after.unwrap_or(0), limit).await)
+}

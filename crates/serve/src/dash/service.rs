@@ -1,0 +1,63 @@
+//! A service that is watched while it serves.
+
+use super::{About, Answer, Present, Source, workflows};
+use crate::fault::Fault;
+use gswarm_exec::service::Client;
+
+/// A running service.
+pub struct Served {
+    client: Client,
+    about: About,
+}
+
+impl Served {
+    /// Watches a service that began at `started_at`, in seconds since 1970.
+    #[must_use]
+    pub fn new(client: Client, started_at: f64) -> Served {
+        let about = About {
+            source: "serve",
+            title: "gswarm serve".to_owned(),
+            started_at: Some(started_at),
+            policy: "adaptive".to_owned(),
+            can_submit: true,
+            can_what_if: false,
+            workflows: workflows(&client.scenario.models, client.workflows()),
+        };
+        Served { client, about }
+    }
+}
+
+fn stopped() -> Fault {
+    Fault::unavailable("stopping", "the service is stopping")
+}
+
+impl Source for Served {
+    fn overview(&self) -> Answer<'_> {
+        Box::pin(async {
+            let present = self.client.ask(|standing| {
+                let mut present = Present::of(&standing.scene(), standing.chronicle(), standing.open());
+                present.backends = standing.backends();
+                present.state = match (standing.is_stopping(), standing.is_abandoned()) {
+                    (true, _) => "stopping",
+                    (_, true) => "waiting for servers",
+                    _ => "running",
+                };
+                present.why = standing.not_ready().map(str::to_owned);
+                present
+            });
+            Ok(present.await.ok_or_else(stopped)?.told(&self.about))
+        })
+    }
+
+    fn history(&self, after: u64, limit: usize) -> Answer<'_> {
+        Box::pin(async move {
+            let asked = self
+                .client
+                .ask(move |standing| (standing.chronicle().after(after, limit), standing.scene().ongoing()));
+            let (part, ongoing) = asked.await.ok_or_else(stopped)?;
+            let mut told = part.json(&self.client.instance);
+            told["ongoing"] = ongoing;
+            Ok(told)
+        })
+    }
+}

@@ -1,0 +1,45 @@
+// The numbers that say most.
+
+import type { Overview } from "../api/types";
+import { count, plural, span } from "../parts/format";
+
+/** The last value of a series that is known. */
+const latest = (values: (number | null)[]): number | null => values.findLast((value) => value !== null) ?? null;
+
+/** How many in a minute, over up to the last minute of buckets. */
+export function perMinute(values: number[], bucket: number): number {
+  // The bucket that is being filled would make every rate look lower than it is.
+  const whole = values.length > 1 ? values.slice(0, -1) : values;
+  const last = whole.slice(-Math.max(1, Math.round(60 / bucket)));
+  return last.length ? (last.reduce((sum, value) => sum + value, 0) / (last.length * bucket)) * 60 : 0;
+}
+
+const rate = (value: number): string => (value >= 10 ? count(Math.round(value)) : value.toFixed(1));
+
+export function Cards({ overview }: { overview: Overview }) {
+  const { counts, minutes, gpus } = overview;
+  const busy = gpus.filter((gpu) => gpu.state === "running").length;
+  const loading = gpus.filter((gpu) => gpu.state === "loading").length;
+  const lost = gpus.filter((gpu) => gpu.state === "lost").length;
+  const [p50, p99] = [latest(minutes.p50), latest(minutes.p99)];
+  const wait = Math.max(0, ...overview.models.map((model) => (model.waiting ? model.longest_wait : 0)));
+  const cards: [string, string, string, string][] = [
+    ["gpus-busy", "GPUs at work", `${busy}/${gpus.length}`, [loading && `${loading} loading`, lost && `${lost} lost`].filter(Boolean).join(", ") || (busy < gpus.length ? `${gpus.length - busy} idle` : "all of them")],
+    ["open", "Open requests", count(counts.open), `${plural(counts.running_nodes, "node")} running`],
+    ["waiting", "Nodes waiting", count(counts.waiting_nodes), counts.waiting_nodes ? `longest ${span(wait)}` : "nobody waits"],
+    ["latency", "Latency P50", p50 === null ? "–" : span(p50), p99 === null ? "none has ended lately" : `P99 ${span(p99)}`],
+    ["completed", "Completed", count(counts.completed), `${rate(perMinute(minutes.completed, minutes.bucket_seconds))} a minute`],
+    ["executions", "Executions", count(counts.executions), `${rate(perMinute(minutes.executions, minutes.bucket_seconds))} a minute`],
+    ["loads", "Loads", count(counts.loads), `${plural(counts.evictions, "eviction")}`],
+    ["failed", "Failed", count(counts.failed), `${plural(counts.retries, "retry", "retries")}, ${count(counts.cancelled)} cancelled`],
+  ];
+  return (
+    <dl class="cards" aria-label="Numbers">
+      {cards.map(([id, name, value, note]) => (
+        <div class={`card ${id === "failed" && counts.failed ? "bad" : ""}`} key={id} data-card={id}>
+          <dt>{name}</dt><dd class="value">{value}</dd><dd class="note">{note}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

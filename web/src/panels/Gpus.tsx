@@ -1,0 +1,56 @@
+// Each GPU: what it does, which models are on it, and how full it is.
+
+import type { Gpu, Overview } from "../api/types";
+import { gigabytes, gpuNames, percent, span } from "../parts/format";
+import { ModelName } from "../parts/Swatch";
+
+const doing = (gpu: Gpu): string => {
+  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)} left` : "";
+  switch (gpu.state) {
+    case "running": return `${gpu.batch > 1 ? `running ${gpu.batch} at once` : "running"}${left}`;
+    case "loading": return `loading ${gpu.loading ?? "a model"}${left}`;
+    case "lost": return "lost";
+    case "idle": return "idle";
+  }
+};
+
+export function Gpus({ overview }: { overview: Overview }) {
+  const servers = [...new Set(overview.gpus.map((gpu) => gpu.server))];
+  return (
+    <section id="gpus" aria-labelledby="gpus-title">
+      <h2 id="gpus-title">GPUs</h2>
+      {servers.map((server) => {
+        const own = overview.gpus.filter((gpu) => gpu.server === server);
+        const numbers = own.map((gpu) => gpu.gpu);
+        const down = overview.backends.filter((backend) => !backend.up && backend.gpus.some((gpu) => numbers.includes(gpu)));
+        return (
+          <div key={server} class="server">
+            {servers.length > 1 && (
+              <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
+                {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
+            )}
+            <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} />)}</ul>
+          </div>
+        );
+      })}
+    </section>
+  );
+}
+
+function Tile({ gpu }: { gpu: Gpu }) {
+  const { memory_gb: used, memory_total_gb: total } = gpu;
+  const share = total ? Math.min(used / total, 1) : null;
+  return (
+    <li class={`gpu ${gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
+      <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing">{doing(gpu)}</span></div>
+      <div class="on">
+        {gpu.models.map((model) => <ModelName key={model} model={model} />)}
+        {gpu.models.length === 0 && <span class="quiet">{gpu.state === "loading" ? "\u00a0" : "no model"}</span>}
+      </div>
+      <div class="memory">
+        {share !== null && <span class="meter" aria-hidden="true"><span style={{ width: percent(share).replace(" ", "") }} /></span>}
+        <span class="quiet">{gigabytes(used)}{total ? ` of ${gigabytes(total)}` : ""}</span>
+      </div>
+    </li>
+  );
+}

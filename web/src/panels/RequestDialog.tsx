@@ -1,0 +1,120 @@
+// All that is known of one request: how far it is and why, what its nodes wrote, what went wrong.
+
+import { Fault, get, requestPath, wordsOf } from "../api/client";
+import type { QueuedRequest, RequestRecord } from "../api/types";
+import { Dialog } from "../parts/Dialog";
+import { clock, day, span } from "../parts/format";
+import { useAsked } from "../parts/hooks";
+import { ModelName } from "../parts/Swatch";
+import type { Live } from "../state/live";
+import { StatusPill } from "./Requests";
+
+interface Known {
+  record: RequestRecord | null;
+  standing: QueuedRequest | null;
+}
+
+/** A direct call is in the queue, but in no book: then there is no result to ask for. */
+async function ask(id: string): Promise<Known> {
+  const standing = await get<QueuedRequest & RequestRecord>(requestPath(id));
+  const record = await get<RequestRecord>(`${requestPath(id)}/result`).catch((error: unknown) => {
+    if (error instanceof Fault && error.status === 404) return null;
+    throw error;
+  });
+  return { record, standing: standing.nodes ? standing : null };
+}
+
+interface Given {
+  id: string;
+  live: Live;
+  close: () => void;
+  cancel: (request: string) => void;
+}
+
+export function RequestDialog({ id, live, close, cancel }: Given) {
+  const bars = live.history.bars.filter((bar) => bar.request === id);
+  const { value, fault } = useAsked(`request ${id}`, () => ask(id), live.ticks, live.link.state === "up");
+  const record = value?.record ?? null;
+  const standing = value?.standing ?? null;
+  const ended = record?.ended_at != null;
+  const missing = fault instanceof Fault && fault.status === 404;
+  return (
+    <Dialog title={`Request ${id}`} close={close}>
+      {missing && !value && <p class="quiet">The server keeps no record of it{bars.length ? ", only what ran for it" : ""}. Direct calls are not written down.</p>}
+      {fault && !missing ? <p class="bad">{wordsOf(fault)}</p> : null}
+      {!value && !fault && <p class="quiet">Asking …</p>}
+      {record && <Facts record={record} />}
+      {standing && !ended && <Standing standing={standing} />}
+      {record?.failures && record.failures.length > 0 && (
+        <><h3>What went wrong</h3><ul>{record.failures.map((one, at) => <li key={at} class="bad">{clock(one.at)} {one.node}: {one.why}</li>)}</ul></>
+      )}
+      {record?.outputs && <Outputs outputs={record.outputs} />}
+      {bars.length > 0 && (
+        <p class="quiet">{bars.filter((bar) => bar.kind === "run").length} executions of it are in the timeline, {span(bars.reduce((sum, bar) => sum + bar.end - bar.start, 0))} of time on GPUs.</p>
+      )}
+      <div class="tools end">
+        {live.overview?.can.cancel && (record ? !ended : false) && <button type="button" class="danger" onClick={() => cancel(id)}>Cancel this request</button>}
+        <button type="button" onClick={close}>Close</button>
+      </div>
+    </Dialog>
+  );
+}
+
+function Facts({ record }: { record: RequestRecord }) {
+  return (
+    <dl class="facts-list">
+      <dt>Status</dt><dd><StatusPill status={record.status} /> {record.why ?? ""}</dd>
+      <dt>Workflow</dt><dd>{record.workflow_id}</dd>
+      <dt>Accepted</dt><dd>{day(record.accepted_at)}, {clock(record.accepted_at)}</dd>
+      {record.ended_at !== null && <><dt>Took</dt><dd>{span(record.ended_at - record.accepted_at)}</dd></>}
+      {record.priority !== undefined && <><dt>Priority</dt><dd>{record.priority}</dd></>}
+      {record.deadline_seconds !== undefined && (
+        <><dt>Deadline</dt><dd>{span(record.deadline_seconds)}{record.deadline_missed === undefined ? "" : record.deadline_missed ? <b class="bad"> missed</b> : " kept"}</dd></>
+      )}
+    </dl>
+  );
+}
+
+function Standing({ standing }: { standing: QueuedRequest }) {
+  return (
+    <>
+      <h3>Nodes</h3>
+      <ul class="nodes">
+        {standing.nodes.map((node) => (
+          <li key={node.node}>
+            <b>{node.node}</b> <ModelName model={node.model} /> <span class="quiet">{node.state}{node.waited ? ` for ${span(node.waited)}` : ""}</span>
+            {node.why && <div class="why">{node.why}</div>}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+function Outputs({ outputs }: { outputs: Record<string, unknown> }) {
+  const nodes = Object.entries(outputs);
+  if (nodes.length === 0) return null;
+  return (
+    <>
+      <h3>What its nodes wrote</h3>
+      {nodes.map(([node, value]) => (
+        <div key={node} class="output">
+          <h4>{node}</h4>
+          {typeof value === "object" && value !== null && !Array.isArray(value)
+            ? Object.entries(value).map(([name, part]) => <Part key={name} name={name} text={asText(part)} />)
+            : <Part name="" text={asText(value)} />}
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** Long texts, such as an embedding, would push everything else away. */
+const LONG = 4000;
+
+function Part({ name, text }: { name: string; text: string }) {
+  const shown = text.length > LONG ? `${text.slice(0, LONG)}\n… ${text.length - LONG} more characters` : text;
+  return <>{name && <div class="quiet">{name}</div>}<pre tabIndex={0} aria-label={name || "output"}>{shown}</pre></>;
+}

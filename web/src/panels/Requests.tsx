@@ -1,0 +1,66 @@
+// Requests that were submitted last, and the way to submit one.
+
+import { useEffect, useRef } from "preact/hooks";
+import { get, wordsOf } from "../api/client";
+import type { RequestRecord } from "../api/types";
+import { clock, span } from "../parts/format";
+import { useAsked, useInSight } from "../parts/hooks";
+import { RequestLink } from "../parts/RequestLink";
+import type { Live } from "../state/live";
+import { Submit } from "./Submit";
+
+const SHOWN = 15;
+
+interface Given {
+  live: Live;
+  open: (request: string) => void;
+  cancel: (request: string) => void;
+  submitted: (request: string) => void;
+  /** Grows when something was submitted or cancelled here. */
+  changed: number;
+}
+
+const LOOK: Record<string, string> = { completed: "good", failed: "bad", cancelled: "done", open: "warn", accepted: "warn" };
+
+export const StatusPill = ({ status }: { status: string }) => <span class={`pill ${LOOK[status] ?? "done"}`}>{status}</span>;
+
+export function Requests({ live, open, cancel, submitted, changed }: Given) {
+  const element = useRef<HTMLElement>(null);
+  const inSight = useInSight(element);
+  const can = live.overview?.can;
+  const ask = () => get<{ requests: RequestRecord[] }>(`/v1/requests?limit=${SHOWN}`);
+  const { value, fault, again } = useAsked("requests", ask, live.ticks, inSight && live.link.state === "up");
+  useEffect(again, [changed]);
+  return (
+    <section id="requests" aria-labelledby="requests-title" ref={element}>
+      <h2 id="requests-title">Requests</h2>
+      <div class="two">
+        {can?.submit && live.overview && <Submit workflows={live.overview.workflows} submitted={submitted} />}
+        <div>
+          <h3>Submitted last</h3>
+          {!can?.submit && <p class="quiet">This page only shows a run: nothing can be submitted or cancelled here.</p>}
+          {fault ? <p class="bad">{wordsOf(fault)}</p> : null}
+          {value && value.requests.length === 0 && <p class="quiet">None yet.</p>}
+          {value && value.requests.length > 0 && (
+            <table class="cardlike latest" aria-label="Requests that were submitted last">
+              <thead><tr><th scope="col">Request</th><th scope="col">Workflow</th><th scope="col">Status</th><th scope="col">Accepted</th><th scope="col" class="number">Took</th>
+                {can?.cancel && <th scope="col"><span class="unseen">Cancel</span></th>}</tr></thead>
+              <tbody>
+                {value.requests.map((request) => (
+                  <tr key={request.request_id} data-request={request.request_id} data-status={request.status}>
+                    <td><RequestLink id={request.request_id} open={open} /></td>
+                    <td data-name="Workflow">{request.workflow_id}</td>
+                    <td data-name="Status"><StatusPill status={request.status} /></td>
+                    <td data-name="Accepted">{clock(request.accepted_at)}</td>
+                    <td data-name="Took" class="number">{request.ended_at === null ? "–" : span(request.ended_at - request.accepted_at)}</td>
+                    {can?.cancel && <td>{request.ended_at === null && <button type="button" class="small" aria-label={`Cancel ${request.request_id}`} onClick={() => cancel(request.request_id)}>Cancel</button>}</td>}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          )}
+        </div>
+      </div>
+    </section>
+  );
+}

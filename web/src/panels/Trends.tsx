@@ -1,0 +1,27 @@
+// The last minutes: how long requests took, how many were done, how many waited.
+
+import type { Overview } from "../api/types";
+import { Chart } from "../parts/Chart";
+import { count, span } from "../parts/format";
+
+export function Trends({ overview }: { overview: Overview }) {
+  const { minutes } = overview;
+  const bucket = minutes.bucket_seconds;
+  const rate = (values: number[]): number[] => values.map((value) => (value * 60) / bucket);
+  const perMinute = (value: number): string => (value >= 10 || value === 0 ? count(Math.round(value)) : value.toFixed(1));
+  return (
+    <section id="trends" aria-labelledby="trends-title">
+      <h2 id="trends-title">The last minutes</h2>
+      <div class="charts">
+        <Chart title="Latency of requests" bucket={bucket} format={span} empty="No request has ended in the last minutes."
+          series={[{ name: "P50", values: minutes.p50, look: "one" }, { name: "P99", values: minutes.p99, look: "two" }]} />
+        <Chart title="Throughput, a minute" bucket={bucket} format={perMinute} empty="Nothing has run yet."
+          series={[{ name: "executions", values: rate(minutes.executions), look: "three", bars: true }, { name: "requests", values: rate(minutes.completed), look: "one" }]} />
+        <Chart title="Waiting nodes" bucket={bucket} format={(value) => count(Math.round(value))} empty="Nobody has waited yet."
+          series={[{ name: "waiting", values: minutes.waiting, look: "one" }]} />
+        <Chart title={`Loads of models, in ${span(bucket)}`} bucket={bucket} format={(value) => count(Math.round(value * 10) / 10)} empty="No model has been loaded yet."
+          series={[{ name: "loads", values: minutes.loads, look: "two", bars: true }]} />
+      </div>
+    </section>
+  );
+}

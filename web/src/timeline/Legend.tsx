@@ -1,0 +1,22 @@
+// What colours and patterns mean.
+
+import type { Overview } from "../api/types";
+import type { History } from "../state/history";
+import { Swatch } from "../parts/Swatch";
+
+/** Names that a legend can hold before it is in the way. */
+const MOST = 24;
+
+export function Legend({ overview, history }: { overview: Overview | null; history: History }) {
+  const known = overview?.models.map((model) => model.name) ?? [];
+  const names = known.length ? known : [...new Set(history.bars.map((bar) => bar.model))];
+  return (
+    <ul class="legend" aria-label="Colours of models">
+      {names.slice(0, MOST).map((name) => <li key={name}><Swatch model={name} /> {name}</li>)}
+      {names.length > MOST && <li class="quiet">and {names.length - MOST} more</li>}
+      <li class="quiet"><span class="patch hatched" aria-hidden="true" /> hatched: the model is loaded</li>
+      <li class="quiet"><span class="patch crossed" aria-hidden="true" /> crossed: it failed</li>
+      <li class="quiet"><span class="patch faint" aria-hidden="true" /> faint: still expected</li>
+    </ul>
+  );
+}

@@ -1,0 +1,217 @@
+// Draws bars on a canvas. Only what is seen is drawn, and bars that would share a pixel are drawn once.
+
+import type { Ongoing } from "../api/types";
+import type { Drawn, Lanes, Piece } from "./lanes";
+import type { Layout, Row } from "./layout";
+import { type Window, ticks } from "./window";
+
+export interface Theme {
+  ink: string;
+  quiet: string;
+  line: string;
+  paper: string;
+  stripe: string;
+  bad: string;
+}
+
+export interface Scene {
+  layout: Layout;
+  width: number;
+  window: Window;
+  lanes: Lanes;
+  ongoing: Ongoing[];
+  /** Where the line of the present is drawn, if it is. */
+  now: number | null;
+  theme: Theme;
+  colour: (model: string) => string;
+  label: (time: number, step: number) => string;
+  marked: Drawn | Ongoing | null;
+  /** A request whose bars stand out, and the others back. */
+  chosen: string | null;
+  lost: Set<number>;
+}
+
+export const xOf = (scene: Scene, time: number): number =>
+  scene.layout.gutter + ((time - scene.window.from) / (scene.window.to - scene.window.from)) * (scene.width - scene.layout.gutter);
+
+export const timeAt = (scene: Scene, x: number): number =>
+  scene.window.from + ((x - scene.layout.gutter) / (scene.width - scene.layout.gutter)) * (scene.window.to - scene.window.from);
+
+const FONT = "11px system-ui, 'DejaVu Sans', sans-serif";
+
+/** Draws everything; answers how many bars were in sight, each GPU's counted. */
+export function draw(c: CanvasRenderingContext2D, scene: Scene): number {
+  const { layout, width } = scene;
+  c.clearRect(0, 0, width, layout.height);
+  c.font = FONT;
+  c.textBaseline = "middle";
+  lanesBehind(c, scene);
+  axis(c, scene);
+  names(c, scene);
+  c.save();
+  c.beginPath();
+  c.rect(layout.gutter, layout.head - 4, width - layout.gutter, layout.height);
+  c.clip();
+  let drawn = 0;
+  for (const row of layout.rows) drawn += lane(c, scene, row);
+  present(c, scene);
+  c.restore();
+  return drawn;
+}
+
+function lanesBehind(c: CanvasRenderingContext2D, scene: Scene): void {
+  const { layout, width, theme } = scene;
+  c.fillStyle = theme.stripe;
+  for (const row of layout.rows) c.fillRect(layout.gutter, row.y, width - layout.gutter, row.height - 1);
+}
+
+function axis(c: CanvasRenderingContext2D, scene: Scene): void {
+  const { layout, width, theme, window } = scene;
+  const { step, at } = ticks(window.from, window.to, (width - layout.gutter) / 96);
+  c.textAlign = "center";
+  for (const time of at) {
+    const x = Math.round(xOf(scene, time)) + 0.5;
+    c.fillStyle = theme.line;
+    c.fillRect(x - 0.5, layout.head - 5, 1, layout.height - layout.head);
+    c.fillStyle = theme.quiet;
+    const text = scene.label(time, step);
+    const half = c.measureText(text).width / 2;
+    if (x - half >= layout.gutter - 4 && x + half <= width) c.fillText(text, x, 11);
+  }
+}
+
+function names(c: CanvasRenderingContext2D, scene: Scene): void {
+  const { layout, theme } = scene;
+  const every = Math.ceil(12 / (layout.rows[0]?.height ?? 12));
+  c.textAlign = "right";
+  layout.rows.forEach((row, at) => {
+    const first = layout.rows[at - 1]?.server !== row.server;
+    if (first && layout.servers > 1) {
+      // A bracket joins the GPUs of one server.
+      const last = layout.rows.findLast((other) => other.server === row.server) ?? row;
+      c.fillStyle = theme.quiet;
+      c.fillRect(2, row.y + 1, 2, last.y + last.height - row.y - 3);
+    }
+    if (at % every) return;
+    const lost = scene.lost.has(row.gpu);
+    c.fillStyle = lost ? theme.bad : theme.quiet;
+    c.fillText(`${lost ? "✕ " : ""}GPU ${row.gpu}`, layout.gutter - 7, row.y + Math.max(row.height, 11) / 2);
+  });
+}
+
+function lane(c: CanvasRenderingContext2D, scene: Scene, row: Row): number {
+  const { window } = scene;
+  const lane = scene.lanes.of(row.gpu);
+  const pieces: Piece[] = [];
+  lane.within(window.from, window.to, (piece) => void pieces.push(piece));
+  const going = scene.ongoing.filter((work) => work.gpus.includes(row.gpu));
+  const places = lane.slotsFor(going.map((work) => work.start));
+  const slots = Math.max(1, ...pieces.map((piece) => piece.slot + 1), ...places.map((slot) => slot + 1));
+  const strip = (row.height - 1) / slots;
+  const filled = new Array<number>(slots).fill(-Infinity);
+  for (const { bar, slot } of pieces) {
+    const [x, end] = [xOf(scene, bar.start), xOf(scene, bar.end)];
+    // Nothing of it would be seen: the pixel has been drawn. What failed is drawn all the same.
+    if (end - x < 1 && Math.floor(end) <= (filled[slot] as number) && bar.ok !== false) continue;
+    filled[slot] = Math.floor(end);
+    oneBar(c, scene, bar, x, end, row.y + slot * strip, strip);
+  }
+  going.forEach((work, at) => ongoingBar(c, scene, work, row.y + (places[at] ?? 0) * strip, strip));
+  return pieces.length + going.length;
+}
+
+function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number, end: number, y: number, height: number): void {
+  const aside = scene.chosen !== null && bar.request !== scene.chosen;
+  c.globalAlpha = aside ? 0.2 : 1;
+  const room = Math.max(end - x, 1);
+  const width = room > 3 ? room - 0.75 : room;
+  c.fillStyle = scene.colour(bar.model);
+  c.fillRect(x, y, width, height);
+  if (bar.kind === "load") hatched(c, scene, x, y, width, height);
+  else if (width > 60 && height > 11 && bar.request) caption(c, bar, x, y, width, height);
+  if (bar.ok === false) crossed(c, scene, x, y, Math.max(width, 3), height);
+  if (scene.marked === bar) outlined(c, scene, x, y, width, height);
+  c.globalAlpha = 1;
+}
+
+function ongoingBar(c: CanvasRenderingContext2D, scene: Scene, work: Ongoing, y: number, height: number): void {
+  const now = scene.now ?? work.start;
+  const [x, end] = [xOf(scene, work.start), xOf(scene, Math.max(now, work.start))];
+  const aside = scene.chosen !== null && work.request !== scene.chosen;
+  c.fillStyle = scene.colour(work.model);
+  if (work.expected_end !== null && work.expected_end > now) {
+    c.globalAlpha = aside ? 0.1 : 0.3;
+    c.fillRect(end, y, xOf(scene, work.expected_end) - end, height);
+  }
+  c.globalAlpha = aside ? 0.2 : 1;
+  const width = Math.max(end - x, 1);
+  c.fillRect(x, y, width, height);
+  if (work.kind === "load") hatched(c, scene, x, y, width, height);
+  else if (width > 60 && height > 11 && work.request) caption(c, work, x, y, width, height);
+  if (scene.marked === work) outlined(c, scene, x, y, width, height);
+  c.globalAlpha = 1;
+}
+
+/** Stripes in the colour of the paper: a load is seen without its colour. */
+function hatched(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
+  if (width < 2) return;
+  c.save();
+  c.beginPath();
+  const left = Math.max(x, scene.layout.gutter - 20);
+  const right = Math.min(x + width, scene.width + 20);
+  c.rect(left, y, right - left, height);
+  c.clip();
+  c.strokeStyle = scene.theme.paper;
+  c.lineWidth = 2;
+  c.beginPath();
+  for (let at = left - height - ((left - height) % 6); at < right; at += 6) {
+    c.moveTo(at, y + height);
+    c.lineTo(at + height, y);
+  }
+  c.stroke();
+  c.restore();
+}
+
+function crossed(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
+  c.strokeStyle = scene.theme.ink;
+  c.lineWidth = 1.5;
+  c.beginPath();
+  c.moveTo(x, y);
+  c.lineTo(x + width, y + height);
+  c.moveTo(x, y + height);
+  c.lineTo(x + width, y);
+  c.stroke();
+}
+
+function outlined(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
+  c.globalAlpha = 1;
+  c.lineWidth = 2;
+  c.strokeStyle = scene.theme.paper;
+  c.strokeRect(x - 1, y - 1, width + 2, height + 2);
+  c.strokeStyle = scene.theme.ink;
+  c.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
+}
+
+function caption(c: CanvasRenderingContext2D, bar: Drawn | Ongoing, x: number, y: number, width: number, height: number): void {
+  const from = Math.max(x, 0);
+  const text = `${bar.request}${bar.node ? ` · ${bar.node}` : ""}`;
+  c.textAlign = "left";
+  // Black reads on every colour of the palette but the blue, white on that.
+  c.fillStyle = c.fillStyle === "#0072b2" ? "#ffffff" : "#000000";
+  const room = width - (from - x) - 8;
+  const most = Math.floor(room / 6.2);
+  if (most >= 5) c.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, from + 4, y + height / 2 + 0.5, room);
+}
+
+function present(c: CanvasRenderingContext2D, scene: Scene): void {
+  if (scene.now === null) return;
+  const x = Math.round(xOf(scene, scene.now)) + 0.5;
+  c.strokeStyle = scene.theme.ink;
+  c.lineWidth = 1;
+  c.setLineDash([4, 3]);
+  c.beginPath();
+  c.moveTo(x, scene.layout.head - 4);
+  c.lineTo(x, scene.layout.height);
+  c.stroke();
+  c.setLineDash([]);
+}
