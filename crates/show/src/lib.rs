@@ -4,6 +4,7 @@
 //! schedules, and nothing here knows a figure that is not in those files.
 
 pub mod chart;
+pub mod comparison;
 pub mod gantt;
 pub mod page;
 pub mod pipeline;

@@ -1,6 +1,6 @@
 //! `gswarm compare`: policies side by side, over numbers of GPUs, modes and seeds.
 
-mod rows;
+pub mod rows;
 mod sweep;
 
 use crate::args::{MachineArgs, Seeds, seeds};

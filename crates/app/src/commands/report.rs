@@ -3,17 +3,18 @@
 mod browser;
 pub mod inputs;
 
+use crate::commands::compare::rows;
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::output::files::Batch;
 use crate::output::progress::Bar;
 use clap::Args;
 use gswarm_core::check::check;
-use gswarm_show::chart;
 use gswarm_show::gantt::{Gantt, MOST_BARS};
 use gswarm_show::page::{Page, html, markdown};
 use gswarm_show::report::{MOST_GANTTS, drawn, page};
 use gswarm_show::run::Run;
+use gswarm_show::{chart, comparison};
 use inputs::{Given, Known, Loaded, load, logs};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   gswarm report results --config work/config.yaml --requests work/requests.yaml
   gswarm report results/planned_execution_log.json results/baseline_execution_log.json --out compared.html
+  gswarm report comparison --out comparison.html            of what `gswarm compare` wrote
   gswarm report results --pdf --png figures --svg figures --markdown summary.md
 
 Where --config and --requests are not given, the files config.* and requests.* nearest to each log are taken: beside it, or
@@ -34,7 +36,7 @@ const PNG_SCALE: f32 = 3.0;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
-    /// Execution logs, or folders of them
+    /// Execution logs, folders of them, or the folder of a `gswarm compare`
     #[arg(required = true, value_name = "DIR|LOG")]
     logs: Vec<PathBuf>,
     /// Page to write
@@ -65,7 +67,10 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     let (mut batch, name) = Batch::beside(&args.out, "--out")?;
     let summary = args.markdown.as_ref().map(|path| Batch::beside(path, "--markdown")).transpose()?;
     let browser = args.pdf.then(|| browser::browser().ok_or_else(browser::missing)).transpose()?;
-    let page = assembled(args)?;
+    let page = match compared(args)? {
+        Some(page) => page,
+        None => assembled(args)?,
+    };
     batch.add(&name, |out| out.write_all(html(&page).as_bytes()))?;
     let mut written = batch.commit()?;
     if let Some((mut batch, name)) = summary {
@@ -84,6 +89,13 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
         return Ok(());
     }
     written.iter().try_for_each(|path| output::line(&format!("Wrote {}", path.display())))
+}
+
+/// The page about a comparison, where that is what was named.
+fn compared(args: &ReportArgs) -> Result<Option<Page>, Failure> {
+    let [folder] = args.logs.as_slice() else { return Ok(None) };
+    let rows = if folder.is_dir() { rows::read(folder)? } else { None };
+    Ok(rows.map(|rows| comparison::page(&rows)))
 }
 
 /// A folder as links in a file name it: from where the file is.

@@ -92,3 +92,30 @@ fn what_cannot_be_run_is_said_and_the_rest_is_compared() {
         .says("cannot read a")
         .says("cannot read d");
 }
+
+#[test]
+fn a_comparison_becomes_a_page_with_its_figures() {
+    let place = Place::with_work("simple", 20);
+    let line = format!("compare --policies baseline,offline,lru --gpus 4,8 --mode both {}", inputs("work"));
+    place.run(&line).code(0);
+    let rows = rows(&place, "comparison");
+    let done = place.run("report comparison --out page.html --markdown page.md --svg charts").code(0);
+    assert!(done.out.contains("Wrote page.html"), "{}", done.out);
+    let (page, text) = (place.read("page.html"), place.read("page.md"));
+    for row in &rows {
+        let makespan = row.makespan_seconds.unwrap();
+        assert!(
+            page.contains(&format!("data-key=\"{makespan}\"")),
+            "{} on {}: {makespan}",
+            row.policy,
+            row.gpus
+        );
+    }
+    assert!(text.contains(&format!("{} runs compared", rows.len())), "{text}");
+    for chart in ["makespan-1", "speedup-1", "p99-2", "overhead-2"] {
+        assert!(place.path("charts").join(format!("{chart}.svg")).is_file(), "{chart}");
+    }
+    place.write("comparison/rows.jsonl", "nothing\n");
+    let refused = place.run("report comparison").code(2);
+    assert!(refused.err.contains("R005") && refused.err.contains("hint"), "{}", refused.err);
+}

@@ -97,8 +97,8 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
             gpu["models"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
         let models = if models.is_empty() { "-".to_owned() } else { models.join(", ") };
         let row = |line: &str| {
-            let cells: Vec<&str> = line.split_whitespace().collect();
-            cells.get(1) == Some(&gpu["gpu"].to_string().as_str())
+            let cells: Vec<&str> = line.trim_matches('│').split_whitespace().collect();
+            cells.first() == Some(&gpu["gpu"].to_string().as_str())
                 && line.contains(&models)
                 && line.contains("idle")
         };

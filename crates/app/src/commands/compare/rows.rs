@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::files;
-use gswarm_core::compare::{Key, Row};
+use gswarm_core::compare::{Key, Row, fill_in_speedups};
 use gswarm_learn::{Column, Table, Values};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,10 +26,7 @@ impl Rows {
         let (mut known, mut whole) = (BTreeMap::new(), Vec::new());
         if path.exists() {
             let bytes = files::read(&path)?;
-            // A line that is not whole is what an interruption left.
-            let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-            for line in lines {
-                let Ok(row) = serde_json::from_slice::<Row>(line) else { continue };
+            for (line, row) in whole_rows(&bytes) {
                 if row.fingerprint != fingerprint {
                     let message = format!("{} is of other inputs or another cluster", path.display());
                     return Err(Failure::input(message).hint("give --out another folder, or remove this one"));
@@ -63,6 +60,33 @@ impl Rows {
     pub fn of(&self, keys: &[Key]) -> Vec<Row> {
         keys.iter().filter_map(|key| self.known.get(key)).cloned().collect()
     }
+}
+
+/// The rows of a file with their lines. A line that is not whole is what an interruption left.
+fn whole_rows(bytes: &[u8]) -> impl Iterator<Item = (&[u8], Row)> {
+    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    lines.filter_map(|line| Some((line, serde_json::from_slice::<Row>(line).ok()?)))
+}
+
+/// The rows of a comparison's folder, if it is one, with the speedups filled in. Problems stand together, in the order in
+/// which they came.
+pub fn read(folder: &Path) -> Result<Option<Vec<Row>>, Failure> {
+    let path = folder.join(FILE);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = files::read(&path)?;
+    let mut known: BTreeMap<Key, Row> = BTreeMap::new();
+    for (_, row) in whole_rows(&bytes) {
+        known.insert(row.key(), row);
+    }
+    if known.is_empty() {
+        let message = format!("{} has no row of a comparison in it (R005)", path.display());
+        return Err(Failure::input(message).hint("`gswarm compare` writes such a file"));
+    }
+    let mut rows: Vec<Row> = known.into_values().collect();
+    fill_in_speedups(&mut rows);
+    Ok(Some(rows))
 }
 
 fn line(row: &Row) -> String {
