@@ -5,10 +5,10 @@ import { gigabytes, gpuNames, percent, span } from "../parts/format";
 import { ModelName } from "../parts/Swatch";
 
 const doing = (gpu: Gpu): string => {
-  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)} left` : "";
+  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)}` : "";
   switch (gpu.state) {
-    case "running": return `${gpu.batch > 1 ? `running ${gpu.batch} at once` : "running"}${left}`;
-    case "loading": return `loading ${gpu.loading ?? "a model"}${left}`;
+    case "running": return `running${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}${left}`;
+    case "loading": return `loading${left}`;
     case "lost": return "lost";
     case "idle": return "idle";
   }
@@ -42,10 +42,11 @@ function Tile({ gpu }: { gpu: Gpu }) {
   const share = total ? Math.min(used / total, 1) : null;
   return (
     <li class={`gpu ${gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
-      <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing">{doing(gpu)}</span></div>
+      <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={doing(gpu)}>{doing(gpu)}</span></div>
       <div class="on">
         {gpu.models.map((model) => <ModelName key={model} model={model} />)}
-        {gpu.models.length === 0 && <span class="quiet">{gpu.state === "loading" ? "\u00a0" : "no model"}</span>}
+        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} /> <span class="quiet">comes</span></span>}
+        {gpu.models.length === 0 && !gpu.loading && <span class="quiet">no model</span>}
       </div>
       <div class="memory">
         {share !== null && <span class="meter" aria-hidden="true"><span style={{ width: percent(share).replace(" ", "") }} /></span>}

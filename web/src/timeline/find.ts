@@ -26,7 +26,7 @@ export function barAt(scene: Scene, x: number, y: number): Found | null {
   const row = rowAt(scene.layout, y);
   if (!row || x < scene.layout.gutter) return null;
   const seen = pieces(scene, row.gpu, scene.window.from, scene.window.to);
-  const strip = (row.height - 1) / Math.max(1, ...seen.map((piece) => piece.slot + 1));
+  const strip = (row.height - 1) / (1 + seen.reduce((most, piece) => Math.max(most, piece.slot), 0));
   const slot = Math.floor((y - row.y) / strip);
   // A bar of a pixel or less can still be hit: the nearest within three pixels is taken.
   let [best, least] = [null as Found | null, 3];
