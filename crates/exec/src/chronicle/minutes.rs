@@ -66,9 +66,7 @@ impl Minutes {
         let took = took.seconds() as f32;
         if stretch.latencies.len() < SAMPLES {
             stretch.latencies.push(took);
-        } else if let Some(place) =
-            stretch.latencies.get_mut((draw % u64::from(stretch.ended)) as usize)
-        {
+        } else if let Some(place) = stretch.latencies.get_mut((draw % u64::from(stretch.ended)) as usize) {
             // Each of all that ended is among those that are kept with the same chance.
             *place = took;
         }

@@ -117,15 +117,23 @@ impl Happening {
                 let text = format!("{} is to be tried again after attempt {attempt}", named(whose));
                 ("retried", text, Some(&whose.request), Some(*of), None)
             }
-            What::Lost(gpus) => ("lost", format!("{} does not answer", in_words(*gpus)), None, None, Some(*gpus)),
-            What::Back(gpus) => ("back", format!("{} answers again", in_words(*gpus)), None, None, Some(*gpus)),
+            What::Lost(gpus) => {
+                ("lost", format!("{} does not answer", in_words(*gpus)), None, None, Some(*gpus))
+            }
+            What::Back(gpus) => {
+                ("back", format!("{} answers again", in_words(*gpus)), None, None, Some(*gpus))
+            }
             What::Accepted(request, workflow) => {
                 let text = format!("{request} was accepted ({})", instance.workflows[*workflow].name);
                 ("accepted", text, Some(request), None, None)
             }
-            What::Completed(request, seconds) => {
-                ("completed", format!("{request} was completed after {seconds:.1} s"), Some(request), None, None)
-            }
+            What::Completed(request, seconds) => (
+                "completed",
+                format!("{request} was completed after {seconds:.1} s"),
+                Some(request),
+                None,
+                None,
+            ),
             What::Cancelled(request) => {
                 ("cancelled", format!("{request} was cancelled"), Some(request), None, None)
             }

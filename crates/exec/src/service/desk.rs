@@ -2,8 +2,8 @@
 
 use super::ledger::{Ending, Ledger};
 use super::told::Told;
-use crate::chronicle::{Chronicle, End, KEPT, USUAL};
 use crate::call::{Outputs, call_of, named};
+use crate::chronicle::{Chronicle, End, KEPT, USUAL};
 use crate::drive::{Book, Trouble};
 use crate::journal::JournalError;
 use crate::work::{Direct, Work};
