@@ -126,21 +126,16 @@ function lane(c: CanvasRenderingContext2D, scene: Scene, row: Row): number {
 function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number, end: number, y: number, height: number): void {
   const aside = scene.chosen !== null && bar.request !== scene.chosen;
   c.globalAlpha = aside ? 0.2 : 1;
-  const room = end - x;
-  const colour = scene.colour(bar.model);
-  c.fillStyle = colour;
-  if (room < 3 && bar.ok !== false && scene.marked !== bar) {
-    // Whole pixels: a bar as thin as this has no edges to show, and is filled faster.
-    c.fillRect(Math.floor(x), y, Math.max(Math.round(room), 1), height);
-    c.globalAlpha = 1;
-    return;
-  }
-  const width = Math.max(room > 3 ? room - 0.75 : room, 1);
-  c.fillRect(x, y, width, height);
-  if (bar.kind === "load") hatched(c, scene, x, y, width, height);
-  else if (width > 34 && height > 14 && bar.request) caption(c, bar, x, y, width, height);
-  if (bar.ok === false) crossed(c, scene, x, y, Math.max(width, 3), height);
-  if (scene.marked === bar) outlined(c, scene, x, y, width, height);
+  // Whole pixels, and one between two bars: edges that lie on pixels are sharp, and filled several times as fast.
+  const left = Math.round(x);
+  const room = Math.max(Math.round(end) - left, 1);
+  const width = room > 3 ? room - 1 : room;
+  c.fillStyle = scene.colour(bar.model);
+  c.fillRect(left, y, width, height);
+  if (bar.kind === "load") hatched(c, scene, left, y, width, height);
+  else if (width > 34 && height > 14 && bar.request) caption(c, bar, left, y, width, height);
+  if (bar.ok === false) crossed(c, scene, left, y, Math.max(width, 3), height);
+  if (scene.marked === bar) outlined(c, scene, left, y, width, height);
   c.globalAlpha = 1;
 }
 

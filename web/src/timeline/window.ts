@@ -76,6 +76,6 @@ export function ticks(from: number, to: number, room: number, origin = 0): { ste
   const small = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
   const step = rough <= 0.5 || rough > 86400 ? small : (units.find((unit) => unit >= rough) ?? small);
   const at: number[] = [];
-  for (let number = Math.ceil((from + origin) / step - 1e-9); number * step - origin <= to; number++) at.push(number * step - origin);
+  for (let number = Math.ceil((from + origin) / step - 1e-9); number * step - origin <= to; number++) at.push(0 + number * step - origin);
   return { step, at };
 }
