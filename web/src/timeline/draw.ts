@@ -1,7 +1,7 @@
 // Draws bars on a canvas. Only what is seen is drawn, and bars that would share a pixel are drawn once.
 
 import type { Ongoing } from "../api/types";
-import type { Drawn, Lanes, Piece } from "./lanes";
+import { type Drawn, type Lanes, type Piece, same } from "./lanes";
 import type { Layout, Row } from "./layout";
 import { inkOn } from "../parts/colours";
 import { type Window, ticks } from "./window";
@@ -153,7 +153,7 @@ function ongoingBar(c: CanvasRenderingContext2D, scene: Scene, work: Ongoing, y:
   c.fillRect(x, y, width, height);
   if (work.kind === "load") hatched(c, scene, x, y, width, height);
   else if (width > 34 && height > 14 && work.request) caption(c, work, x, y, width, height);
-  if (scene.marked === work) outlined(c, scene, x, y, width, height);
+  if (scene.marked && same(scene.marked, work)) outlined(c, scene, x, y, width, height);
   c.globalAlpha = 1;
 }
 
