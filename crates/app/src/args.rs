@@ -3,7 +3,7 @@
 use crate::commands::{
     bound, check, check_tasks, compare, completions, explain, generate, import, model_server, models,
     pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks, serve, size, trace,
-    train,
+    train, view,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -90,6 +90,8 @@ pub enum Command {
     ModelServer(Box<model_server::ModelServerArgs>),
     /// The front door to a cluster: all models and workflows of a configuration over HTTP, scheduled
     Serve(Box<serve::ServeArgs>),
+    /// Look at a run in progress, or at a finished one, in a browser
+    View(Box<view::ViewArgs>),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
     /// Print a completion script for a shell

@@ -24,6 +24,7 @@ pub mod serve;
 pub mod size;
 pub mod trace;
 pub mod train;
+pub mod view;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -56,6 +57,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Models(args)) => models::models(&args),
         Some(Command::ModelServer(args)) => model_server::model_server(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
+        Some(Command::View(args)) => view::view(&args),
         Some(Command::Policies(args)) => policies::policies(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
     }
