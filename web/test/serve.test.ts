@@ -213,11 +213,11 @@ real("the pictures of the documents", async (t) => {
   const sent = setInterval(() => {
     const name = names[Math.floor(Math.random() * 3)] as string;
     void server.post(`/v1/workflows/${name}/requests`, { input_data: { wish: "w", subject: "s", question: "q" }, priority: Math.random() < 0.1 ? 5 : 0 }).catch(() => undefined);
-  }, 330);
+  }, 400);
   t.after(() => clearInterval(sent));
   await until("there is something to see", async () => (await server.get<Overview>("/v1/overview")).now > 110, 140_000);
   for (const colorScheme of ["light", "dark"] as const) {
-    const { page, faults } = await visit(t, chrome, server.address, { colorScheme, viewport: { width: 1280, height: 900 } });
+    const { page, faults } = await visit(t, chrome, server.address, { colorScheme, viewport: { width: 1280, height: 1120 } });
     await until("bars are there", async () => Number(await page.locator("#timeline canvas").getAttribute("data-bars")) > 100);
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
     await picture(page, colorScheme === "dark" ? "dashboard-dark.png" : "dashboard.png");

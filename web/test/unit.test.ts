@@ -29,7 +29,7 @@ test("times and sizes read as people say them", () => {
   const times: [number, number, string][] = [[5, 1, "5 s"], [5.25, 0.05, "5.25 s"], [65, 1, "1:05"], [3725.5, 0.5, "1:02:05.5"], [-3, 1, "−3 s"], [59.9999, 1, "1:00"]];
   for (const [value, step, text] of times) assert.equal(elapsed(value, step), text);
   assert.equal(ranges([3, 1, 2, 7, 8]), "1–3, 7, 8");
-  assert.deepEqual([gigabytes(0.08), gigabytes(1.2), gigabytes(80)], ["0.08 GB", "1.2 GB", "80 GB"]);
+  assert.deepEqual([gigabytes(0.08), gigabytes(1.2), gigabytes(80), gigabytes(0)], ["0.08 GB", "1.2 GB", "80 GB", "0 GB"]);
   assert.deepEqual([roundUp(0), roundUp(0.3), roundUp(7), roundUp(21)], [1, 0.5, 10, 25]);
 });
 

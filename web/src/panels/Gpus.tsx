@@ -19,20 +19,22 @@ export function Gpus({ overview }: { overview: Overview }) {
   return (
     <section id="gpus" aria-labelledby="gpus-title">
       <h2 id="gpus-title">GPUs</h2>
-      {servers.map((server) => {
-        const own = overview.gpus.filter((gpu) => gpu.server === server);
-        const numbers = own.map((gpu) => gpu.gpu);
-        const down = overview.backends.filter((backend) => !backend.up && backend.gpus.some((gpu) => numbers.includes(gpu)));
-        return (
-          <div key={server} class="server">
-            {servers.length > 1 && (
-              <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
-                {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
-            )}
-            <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} />)}</ul>
-          </div>
-        );
-      })}
+      <div class="servers">
+        {servers.map((server) => {
+          const own = overview.gpus.filter((gpu) => gpu.server === server);
+          const numbers = own.map((gpu) => gpu.gpu);
+          const down = overview.backends.filter((backend) => !backend.up && backend.gpus.some((gpu) => numbers.includes(gpu)));
+          return (
+            <div key={server} class="server" style={{ flexBasis: `min(100%, ${Math.min(own.length, 8) * 9.9}rem)` }}>
+              {servers.length > 1 && (
+                <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
+                  {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
+              )}
+              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} />)}</ul>
+            </div>
+          );
+        })}
+      </div>
     </section>
   );
 }

@@ -133,7 +133,7 @@ function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number
   c.fillStyle = scene.colour(bar.model);
   c.fillRect(left, y, width, height);
   if (bar.kind === "load") hatched(c, scene, left, y, width, height);
-  else if (width > 34 && height > 14 && bar.request) caption(c, bar, left, y, width, height);
+  else if (width > 34 && height > 14 && bar.request) caption(c, scene, bar, left, y, width, height);
   if (bar.ok === false) crossed(c, scene, left, y, Math.max(width, 3), height);
   if (scene.marked === bar) outlined(c, scene, left, y, width, height);
   c.globalAlpha = 1;
@@ -152,7 +152,7 @@ function ongoingBar(c: CanvasRenderingContext2D, scene: Scene, work: Ongoing, y:
   const width = Math.max(end - x, 1);
   c.fillRect(x, y, width, height);
   if (work.kind === "load") hatched(c, scene, x, y, width, height);
-  else if (width > 34 && height > 14 && work.request) caption(c, work, x, y, width, height);
+  else if (width > 34 && height > 14 && work.request) caption(c, scene, work, x, y, width, height);
   if (scene.marked && same(scene.marked, work)) outlined(c, scene, x, y, width, height);
   c.globalAlpha = 1;
 }
@@ -206,8 +206,8 @@ function outlined(c: CanvasRenderingContext2D, scene: Scene, x: number, y: numbe
   c.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
 }
 
-function caption(c: CanvasRenderingContext2D, bar: Drawn | Ongoing, x: number, y: number, width: number, height: number): void {
-  const from = Math.max(x, 0);
+function caption(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn | Ongoing, x: number, y: number, width: number, height: number): void {
+  const from = Math.max(x, scene.layout.gutter);
   const room = width - (from - x) - 8;
   // Whole names or none: what makes one differ from the next is mostly at its end.
   const texts = [`${bar.request}${bar.node ? ` · ${bar.node}` : ""}`, bar.request ?? "", bar.node ?? ""];
