@@ -25,6 +25,8 @@ async function bundle() {
     jsxImportSource: "preact",
     define: { "process.env.NODE_ENV": '"production"' },
     legalComments: "none",
+    // The one library that is in it wants to be named.
+    banner: { js: "/* Contains Preact, The MIT License (MIT), Copyright (c) 2015-present Jason Miller */" },
     charset: "utf8",
     logLevel: "warning",
   });

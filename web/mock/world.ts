@@ -91,7 +91,7 @@ export class World {
     const model = MODELS[this.held[gpu] as number] as string;
     const length = this.options.length * (load ? 0.6 + this.dice() : 0.2 + this.dice() * 1.8);
     const request = load ? null : `req-${String(Math.floor(++this.requests / 3)).padStart(5, "0")}`;
-    const ok = this.dice() > 0.008;
+    const ok = load || this.dice() > 0.008;
     return {
       seq: 0, kind: load ? "load" : "run", gpus: [gpu], model, request, node: load ? null : (NODES[this.held[gpu] as number] as string), start, end: start + length,
       ok, why: ok ? null : "the server answered 500: CUDA out of memory",

@@ -51,8 +51,10 @@ export function App({ live }: { live: Live }) {
             <Timeline live={live} chosen={shown} open={open} />
             <Gpus overview={overview} />
             <Trends overview={overview} />
-            <Queue live={live} open={open} cancel={setDoomed} />
-            <Happenings live={live} real={real} open={open} />
+            <div class="beside">
+              <Queue live={live} open={open} cancel={setDoomed} />
+              <Happenings live={live} real={real} open={open} />
+            </div>
             <Requests live={live} open={open} cancel={setDoomed} changed={changed} submitted={(id) => { touched(`Request ${id} is accepted.`); }} />
             {overview.can.what_if && <WhatIf overview={overview} />}
           </>

@@ -3,7 +3,7 @@
 use crate::commands::{
     bound, check, check_tasks, compare, completions, diff, explain, generate, import, model_server, models,
     pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks, serve, size, top, trace,
-    train,
+    train, view,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -94,6 +94,8 @@ pub enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Show GPUs, queue and rates of a service in the terminal
     Top(top::TopArgs),
+    /// Look at a run in progress, or at a finished one, in a browser
+    View(Box<view::ViewArgs>),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
     /// Print a completion script for a shell

@@ -24,7 +24,10 @@ use std::sync::Arc;
 
 pub mod embedded;
 mod loads;
+mod recorded;
 mod watch;
+
+pub use recorded::{Recorded, recorded};
 
 /// The journal's name in the folder of a run.
 pub const JOURNAL: &str = "journal.db";

@@ -2,7 +2,9 @@
 
 mod estimates;
 mod incoming;
+mod onward;
 mod rest;
+mod start;
 
 pub use crate::cluster::{Cluster, DEFAULT_GPU_MEMORY_GB, Residency};
 use crate::cost;
@@ -11,6 +13,8 @@ use crate::id::{Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
 use crate::input::{ModelSpec, Scenario, WorkflowSpec};
 use crate::time::{Span, Time};
 pub use incoming::NewRequest;
+pub use onward::Onward;
+pub use start::Start;
 
 /// When requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +175,8 @@ pub struct Instance {
     pub cluster: Cluster,
     /// When requests arrive.
     pub mode: Mode,
+    /// What is on the GPUs when it begins.
+    pub start: Start,
     tasks: IdVec<TaskId, Task>,
     /// Where a predictor gave them, the 5% and 95% points of each task's time; apart, because few runs ask for them.
     intervals: IdVec<TaskId, (Span, Span)>,
@@ -257,6 +263,7 @@ impl Instance {
             requests: IdVec::with_capacity(scenario.requests.len()),
             cluster,
             mode,
+            start: Start::default(),
             tasks: IdVec::with_capacity(total as usize),
             intervals: IdVec::new(),
         };
@@ -288,7 +295,8 @@ impl Instance {
         Ok(instance)
     }
 
-    /// The part of the problem that some requests make on some GPUs, numbered from 0: a problem of its own.
+    /// The part of the problem that some requests make on some GPUs, numbered from 0: a problem of its own, which begins with
+    /// empty GPUs.
     #[must_use]
     pub fn restrict(&self, requests: &[RequestId], cell: Gpus) -> Instance {
         let models = self
@@ -301,6 +309,7 @@ impl Instance {
             requests: IdVec::with_capacity(requests.len()),
             cluster: Cluster { gpus: cell.count, ..self.cluster.clone() },
             mode: self.mode,
+            start: Start::default(),
             tasks: IdVec::new(),
             intervals: IdVec::new(),
         };

@@ -26,6 +26,7 @@ pub mod sim;
 pub mod size;
 pub mod time;
 pub mod truth;
+pub mod what_if;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
 pub use instance::Instance;

@@ -3,12 +3,17 @@
 //! One SQLite file. What the engine is told and what the policy decides is written in the order in which it happens, and
 //! reading it back into an engine gives the state at the moment of the kill.
 
+mod reader;
+
+pub use reader::{JournalReader, Written, is_written};
+
 use crate::writer::{Writer, level};
 use gswarm_core::engine::{Decision, Event};
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The version of the file's layout.
 const VERSION: i64 = 1;
@@ -81,6 +86,8 @@ pub enum Durability {
 /// A journal that is being written.
 pub struct Journal {
     db: Writer,
+    /// Held as long as the journal is.
+    _lock: std::fs::File,
 }
 
 impl Journal {
@@ -90,7 +97,7 @@ impl Journal {
         durability: Durability,
         meta: &[(&str, &[u8])],
     ) -> Result<Journal, JournalError> {
-        let journal = Journal { db: connect(path, durability)? };
+        let journal = connect(path, durability)?;
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version != 0 {
             return Err(JournalError::Taken);
@@ -107,7 +114,7 @@ impl Journal {
 
     /// Opens a journal to go on with it.
     pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
-        let journal = Journal { db: connect(path, durability)? };
+        let journal = connect(path, durability)?;
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
             VERSION => Ok(journal),
@@ -193,18 +200,37 @@ impl Journal {
     }
 }
 
-fn connect(path: &Path, durability: Durability) -> Result<Writer, JournalError> {
+fn connect(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
+    // One process at a time writes; others may read meanwhile, so that the lock is a file of its own.
+    let lock = std::fs::File::create(lock_of(path)).map_err(JournalError::Folder)?;
+    take(&lock)?;
     let db = Connection::open(path)?;
     let busy = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => JournalError::InUse,
         _ => JournalError::Sqlite(error),
     };
-    // One process at a time: the lock is taken with the first write and kept until the end.
-    db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(busy)?;
     db.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
     db.pragma_update(None, "synchronous", level(durability)).map_err(busy)?;
     db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(busy)?;
-    Ok(Writer::new(db))
+    Ok(Journal { db: Writer::new(db), _lock: lock })
+}
+
+/// The file that whoever writes a journal holds a lock on.
+fn lock_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+/// Takes a lock. Whoever only looks whether it is taken holds it for a moment, which is waited for.
+fn take(lock: &std::fs::File) -> Result<(), JournalError> {
+    for _ in 0..20 {
+        if lock.try_lock().is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(JournalError::InUse)
 }
 
 const NOBODY: u32 = u32::MAX;

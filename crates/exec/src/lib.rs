@@ -12,5 +12,6 @@ pub mod journal;
 pub mod keeper;
 pub mod scene;
 pub mod service;
+pub mod watched;
 pub mod work;
 mod writer;

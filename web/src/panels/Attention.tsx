@@ -25,7 +25,7 @@ export function troubles(overview: Overview, history: History): Trouble[] {
   if (overview.state === "stopping") light(`The service is stopping${why}. It takes nothing more on.`);
   if (overview.state === "finished") light(`The run is finished${why}. Nothing changes any more.`);
   for (const backend of overview.backends.filter((backend) => !backend.up)) {
-    const since = backend.down_seconds === null ? "" : ` since ${span(backend.down_seconds)}`;
+    const since = backend.down_seconds === null ? "" : ` for ${span(backend.down_seconds)}`;
     grave(`Server ${backend.name} (${gpuNames(backend.gpus)}) has not answered${since}.`);
   }
   const explained = new Set(overview.backends.filter((backend) => !backend.up).flatMap((backend) => backend.gpus));

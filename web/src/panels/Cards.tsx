@@ -31,7 +31,7 @@ export function Cards({ overview }: { overview: Overview }) {
     ["completed", "Completed", count(counts.completed), `${rate(perMinute(minutes.completed, minutes.bucket_seconds))} a minute`],
     ["executions", "Executions", count(counts.executions), `${rate(perMinute(minutes.executions, minutes.bucket_seconds))} a minute`],
     ["loads", "Loads", count(counts.loads), `${plural(counts.evictions, "eviction")}`],
-    ["failed", "Failed", count(counts.failed), `${plural(counts.retries, "retry", "retries")}, ${count(counts.cancelled)} cancelled`],
+    ["failed", "Failed", count(counts.failed), `${plural(counts.retries, "retry", "retries")}${counts.cancelled ? `, ${count(counts.cancelled)} cancelled` : ""}`],
   ];
   return (
     <dl class="cards" aria-label="Numbers">

@@ -5,10 +5,10 @@ import { gigabytes, gpuNames, percent, span } from "../parts/format";
 import { ModelName } from "../parts/Swatch";
 
 const doing = (gpu: Gpu): string => {
-  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)} left` : "";
+  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)}` : "";
   switch (gpu.state) {
-    case "running": return `${gpu.batch > 1 ? `running ${gpu.batch} at once` : "running"}${left}`;
-    case "loading": return `loading ${gpu.loading ?? "a model"}${left}`;
+    case "running": return `running${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}${left}`;
+    case "loading": return `loading${left}`;
     case "lost": return "lost";
     case "idle": return "idle";
   }
@@ -19,20 +19,22 @@ export function Gpus({ overview }: { overview: Overview }) {
   return (
     <section id="gpus" aria-labelledby="gpus-title">
       <h2 id="gpus-title">GPUs</h2>
-      {servers.map((server) => {
-        const own = overview.gpus.filter((gpu) => gpu.server === server);
-        const numbers = own.map((gpu) => gpu.gpu);
-        const down = overview.backends.filter((backend) => !backend.up && backend.gpus.some((gpu) => numbers.includes(gpu)));
-        return (
-          <div key={server} class="server">
-            {servers.length > 1 && (
-              <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
-                {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
-            )}
-            <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} />)}</ul>
-          </div>
-        );
-      })}
+      <div class="servers">
+        {servers.map((server) => {
+          const own = overview.gpus.filter((gpu) => gpu.server === server);
+          const numbers = own.map((gpu) => gpu.gpu);
+          const down = overview.backends.filter((backend) => !backend.up && backend.gpus.some((gpu) => numbers.includes(gpu)));
+          return (
+            <div key={server} class="server" style={{ flexBasis: `min(100%, ${Math.min(own.length, 8) * 9.9}rem)` }}>
+              {servers.length > 1 && (
+                <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
+                  {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
+              )}
+              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} />)}</ul>
+            </div>
+          );
+        })}
+      </div>
     </section>
   );
 }
@@ -42,10 +44,11 @@ function Tile({ gpu }: { gpu: Gpu }) {
   const share = total ? Math.min(used / total, 1) : null;
   return (
     <li class={`gpu ${gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
-      <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing">{doing(gpu)}</span></div>
+      <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={doing(gpu)}>{doing(gpu)}</span></div>
       <div class="on">
         {gpu.models.map((model) => <ModelName key={model} model={model} />)}
-        {gpu.models.length === 0 && <span class="quiet">{gpu.state === "loading" ? "\u00a0" : "no model"}</span>}
+        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} /> <span class="quiet">comes</span></span>}
+        {gpu.models.length === 0 && !gpu.loading && <span class="quiet">no model</span>}
       </div>
       <div class="memory">
         {share !== null && <span class="meter" aria-hidden="true"><span style={{ width: percent(share).replace(" ", "") }} /></span>}

@@ -13,7 +13,7 @@ const GROUPS: { name: string; kinds: HappeningKind[] }[] = [
   { name: "Evictions", kinds: ["evicted"] },
   { name: "Requests", kinds: ["accepted", "completed", "cancelled"] },
 ];
-const PAGE = 25;
+const PAGE = 15;
 const WORD: Record<HappeningKind, string> = {
   evicted: "evicted", failed: "failed", retried: "retried", lost: "lost", back: "back", accepted: "accepted", completed: "completed", cancelled: "cancelled", given_up: "given up",
 };
@@ -48,7 +48,7 @@ export function Happenings({ live, real, open }: { live: Live; real: boolean; op
         {GROUPS.map((group) => (
           <label key={group.name} class="check"><input type="checkbox" checked={!off.has(group.name)} onChange={() => toggle(group.name)} />{group.name}</label>
         ))}
-        <label class="seek">Filter <input type="search" value={text} placeholder="text, request or model" onInput={(event) => { setText(event.currentTarget.value); setFrom(0); }} /></label>
+        <label class="seek">Filter <input type="search" value={text} placeholder="by text" onInput={(event) => { setText(event.currentTarget.value); setFrom(0); }} /></label>
       </div>
       {found.length === 0 ? <p class="quiet">{happenings.length ? "Nothing of this kind." : "Nothing has happened yet."}</p> : (
         <ol class="happenings">
@@ -56,7 +56,7 @@ export function Happenings({ live, real, open }: { live: Live; real: boolean; op
             <li key={one.seq} class={one.kind} data-kind={one.kind}>
               <time>{real && began !== null ? clock(began + one.t) : elapsed(one.t, 0.1)}</time>
               <span class="kind">{WORD[one.kind] ?? one.kind}</span>
-              <span class="text">{one.text}{one.request && <> <RequestLink id={one.request} open={open} /></>}</span>
+              <span class="text"><Text one={one} open={open} /></span>
             </li>
           ))}
         </ol>
@@ -64,4 +64,13 @@ export function Happenings({ live, real, open }: { live: Live; real: boolean; op
       <Pager from={at} page={PAGE} total={found.length} go={setFrom} of="happenings" />
     </section>
   );
+}
+
+/** The sentence, with the request that it names as a link; the link behind it where it names none. */
+function Text({ one, open }: { one: Happening; open: (request: string) => void }) {
+  if (!one.request) return <>{one.text}</>;
+  const link = <RequestLink id={one.request} open={open} />;
+  const at = one.text.indexOf(one.request);
+  if (at < 0) return <>{one.text} {link}</>;
+  return <>{one.text.slice(0, at)}{link}{one.text.slice(at + one.request.length)}</>;
 }

@@ -18,7 +18,7 @@ export function Header({ live }: { live: Live }) {
   return (
     <header>
       <div class="line">
-        <h1><span class="brand">gswarm</span> <span class="title">{overview?.title ?? ""}</span></h1>
+        <h1><span class="brand">gswarm</span> <span class="title">{overview?.title.replace(/^gswarm /, "") ?? ""}</span></h1>
         {overview && (
           <p class="facts">
             <span id="state" class={`pill ${link.state === "down" ? "bad" : LOOK[overview.state]}`}>

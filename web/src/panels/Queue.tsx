@@ -11,7 +11,7 @@ import { RequestLink } from "../parts/RequestLink";
 import { ModelName } from "../parts/Swatch";
 import type { Live } from "../state/live";
 
-const PAGE = 20;
+const PAGE = 12;
 
 /** Why a request is not further: of the nodes that could run, what keeps them. */
 export function reason(request: QueuedRequest): string {

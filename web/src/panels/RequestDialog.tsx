@@ -91,7 +91,9 @@ function Standing({ standing }: { standing: QueuedRequest }) {
   );
 }
 
-const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+/** Text as it is; other things as JSON, lists of numbers on one line. */
+const asText = (value: unknown): string =>
+  typeof value === "string" ? value : JSON.stringify(value, null, 2).replace(/\[[\s\d.,eE+-]+\]/g, (list) => list.replace(/\s+/g, " "));
 
 function Outputs({ outputs }: { outputs: Record<string, unknown> }) {
   const nodes = Object.entries(outputs);

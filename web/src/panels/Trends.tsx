@@ -7,7 +7,10 @@ import { count, span } from "../parts/format";
 export function Trends({ overview }: { overview: Overview }) {
   const { minutes } = overview;
   const bucket = minutes.bucket_seconds;
-  const rate = (values: number[]): number[] => values.map((value) => (value * 60) / bucket);
+  const ended = overview.state === "finished" || overview.state === "interrupted";
+  // The bucket that is being filled looks like a fall that there is not.
+  const whole = (values: number[]): number[] => (ended || values.length < 3 ? values : values.slice(0, -1));
+  const rate = (values: number[]): number[] => whole(values).map((value) => (value * 60) / bucket);
   const perMinute = (value: number): string => (value >= 10 || value === 0 ? count(Math.round(value)) : value.toFixed(1));
   return (
     <section id="trends" aria-labelledby="trends-title">
@@ -20,7 +23,7 @@ export function Trends({ overview }: { overview: Overview }) {
         <Chart title="Waiting nodes" bucket={bucket} format={(value) => count(Math.round(value))} empty="Nobody has waited yet."
           series={[{ name: "waiting", values: minutes.waiting, look: "one" }]} />
         <Chart title={`Loads of models, in ${span(bucket)}`} bucket={bucket} format={(value) => count(Math.round(value * 10) / 10)} empty="No model has been loaded yet."
-          series={[{ name: "loads", values: minutes.loads, look: "two", bars: true }]} />
+          series={[{ name: "loads", values: whole(minutes.loads), look: "two", bars: true }]} />
       </div>
     </section>
   );

@@ -54,17 +54,20 @@ function Outcomes({ answer }: { answer: Answer }) {
   const longest = Math.max(now.ends_in, then.ends_in, 0.001);
   return (
     <>
-      <div class="scroll" role="region" aria-label="Outcomes" tabIndex={0}>
-        <table class="outcomes">
-          <thead><tr><th scope="col"><span class="unseen">Measure</span></th><th scope="col" class="number">As it is</th><th scope="col" class="number">What if</th><th scope="col">Difference</th></tr></thead>
-          <tbody>
-            <tr><th scope="row">GPUs</th><td class="number">{now.gpus}</td><td class="number">{then.gpus}</td><td>{then.gpus === now.gpus ? "the same" : `${Math.abs(then.gpus - now.gpus)} ${then.gpus > now.gpus ? "more" : "fewer"}`}</td></tr>
-            <tr><th scope="row">Policy</th><td class="number">{now.policy}</td><td class="number">{then.policy}</td><td>{then.policy === now.policy ? "the same" : "another"}</td></tr>
-            {compared(now, then).map((row) => (
-              <tr key={row.name} data-row={row.name}><th scope="row">{row.name}</th><td class="number">{row.now}</td><td class="number">{row.then}</td><td class={row.better === null ? "" : row.better ? "good" : "bad"}>{row.words}</td></tr>
-            ))}
-          </tbody>
-        </table>
+      <div class="two">
+        <div class="scroll" role="region" aria-label="Outcomes" tabIndex={0}>
+          <table class="outcomes">
+            <thead><tr><th scope="col"><span class="unseen">Measure</span></th><th scope="col" class="number">As it is</th><th scope="col" class="number">What if</th><th scope="col">Difference</th></tr></thead>
+            <tbody>
+              <tr><th scope="row">GPUs</th><td class="number">{now.gpus}</td><td class="number">{then.gpus}</td><td>{then.gpus === now.gpus ? "the same" : `${Math.abs(then.gpus - now.gpus)} ${then.gpus > now.gpus ? "more" : "fewer"}`}</td></tr>
+              <tr><th scope="row">Policy</th><td class="number">{now.policy}</td><td class="number">{then.policy}</td><td>{then.policy === now.policy ? "the same" : "another"}</td></tr>
+              {compared(now, then).map((row) => (
+                <tr key={row.name} data-row={row.name}><th scope="row">{row.name}</th><td class="number">{row.now}</td><td class="number">{row.then}</td><td class={row.better === null ? "" : row.better ? "good" : "bad"}>{row.words}</td></tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+        {answer.assumed.length > 0 && <div><h3>What was assumed</h3><ul class="assumed">{answer.assumed.map((text) => <li key={text}>{text}</li>)}</ul></div>}
       </div>
       <div class="two">
         {([["As it is", now], ["What if", then]] as [string, Outcome][]).map(([name, outcome]) => (
@@ -75,7 +78,6 @@ function Outcomes({ answer }: { answer: Answer }) {
           </figure>
         ))}
       </div>
-      {answer.assumed.length > 0 && <details open><summary>What was assumed</summary><ul>{answer.assumed.map((text) => <li key={text}>{text}</li>)}</ul></details>}
       <p class="quiet">{count(now.bars.length)} and {count(then.bars.length)} bars are drawn, on the same scale of time.</p>
     </>
   );

@@ -20,8 +20,8 @@ interface Given {
   empty: string;
 }
 
-const WIDTH = 420;
-const HEIGHT = 132;
+const WIDTH = 330;
+const HEIGHT = 140;
 const [LEFT, RIGHT, TOP, BOTTOM] = [46, 8, 8, 20];
 
 /** The least round number that is not below a value. */

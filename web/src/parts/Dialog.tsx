@@ -26,6 +26,7 @@ export function Dialog({ title, close, children, narrow, must }: Given) {
   return (
     <dialog ref={element} class={narrow ? "narrow" : ""} aria-label={title}
       onCancel={(event) => { event.preventDefault(); if (!must) close(); }}
+      onClose={() => { if (must && element.current?.isConnected) element.current.showModal(); }}
       onClick={(event) => { if (!must && event.target === element.current) close(); }}>
       <div class="inside">
         <div class="head">

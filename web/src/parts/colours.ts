@@ -14,6 +14,16 @@ export function colour(number: number): string {
   return `rgb(${part(1)} ${part(3)} ${part(5)})`;
 }
 
+/** Black or white, whichever reads better on a colour as a canvas gives it (`#rrggbb`). */
+export function inkOn(colour: string): string {
+  const part = (at: number): number => {
+    const share = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  };
+  const light = 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
+  return light > 0.179 ? "#000000" : "#ffffff";
+}
+
 /** Which colour a model has: by its place in the configuration; others, of old logs, come after. */
 export class Colours {
   private readonly numbers = new Map<string, number>();

@@ -44,7 +44,7 @@ export function clock(unix: number, step = 1): string {
 export const day = (unix: number): string =>
   new Date(unix * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
-export const gigabytes = (value: number): string => `${value < 10 ? value.toFixed(2).replace(/0$/, "") : Math.round(value)} GB`;
+export const gigabytes = (value: number): string => `${value < 10 ? Number(value.toFixed(2)) : Math.round(value)} GB`;
 
 export const percent = (share: number): string => `${Math.round(share * 100)} %`;
 

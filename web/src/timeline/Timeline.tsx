@@ -47,7 +47,7 @@ export function Timeline({ live, chosen, open }: { live: Live; chosen: string | 
       const { layout, sought, chosen, real, startedAt } = shown.current;
       const label = (time: number, step: number): string => (real && startedAt !== null ? clock(startedAt + time, step) : elapsed(time, step));
       return {
-        layout, label, lanes: live.history.lanes, ongoing: live.history.ongoing, now: hasEnded(now) ? null : live.now(),
+        layout, label, origin: real ? localSeconds(startedAt ?? 0) : 0, lanes: live.history.lanes, ongoing: live.history.ongoing, now: hasEnded(now) ? null : live.now(),
         colour: (model: string) => colours.of(model), chosen: sought || chosen,
         lost: new Set(now.gpus.filter((gpu) => gpu.state === "lost").map((gpu) => gpu.gpu)),
       };
@@ -110,6 +110,9 @@ export function Timeline({ live, chosen, open }: { live: Live; chosen: string | 
     </section>
   );
 }
+
+/** A moment as seconds of the local clock, since some midnight: round labels are round to whoever reads them. */
+const localSeconds = (unix: number): number => (unix - new Date(unix * 1000).getTimezoneOffset() * 60) % 86_400;
 
 function Tip({ mark, canvas }: { mark: Mark; canvas: HTMLCanvasElement | null }) {
   const width = canvas?.clientWidth ?? 800;

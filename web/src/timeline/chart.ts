@@ -93,7 +93,8 @@ export class Chart {
     const drawn = draw(c, scene);
     // For measurements, and for whoever wants to know what the picture holds.
     const { from, to } = this.window;
-    Object.assign(this.canvas.dataset, { drawn, from, to, frame: (performance.now() - before).toFixed(1) });
+    const rows = scene.layout.rows.map((row) => `${row.gpu}:${row.y}:${row.height}`).join();
+    Object.assign(this.canvas.dataset, { drawn, from, to, rows, gutter: scene.layout.gutter, frame: (performance.now() - before).toFixed(1) });
   }
 
   show(window: Window): void {

@@ -1,8 +1,9 @@
 // Draws bars on a canvas. Only what is seen is drawn, and bars that would share a pixel are drawn once.
 
 import type { Ongoing } from "../api/types";
-import type { Drawn, Lanes, Piece } from "./lanes";
+import { type Drawn, type Lanes, type Piece, same } from "./lanes";
 import type { Layout, Row } from "./layout";
+import { inkOn } from "../parts/colours";
 import { type Window, ticks } from "./window";
 
 export interface Theme {
@@ -26,6 +27,8 @@ export interface Scene {
   colour: (model: string) => string;
   label: (time: number, step: number) => string;
   marked: Drawn | Ongoing | null;
+  /** What is added to a time before it is rounded for a label: where clocks are shown, labels are whole seconds of the clock. */
+  origin: number;
   /** A request whose bars stand out, and the others back. */
   chosen: string | null;
   lost: Set<number>;
@@ -67,7 +70,7 @@ function lanesBehind(c: CanvasRenderingContext2D, scene: Scene): void {
 
 function axis(c: CanvasRenderingContext2D, scene: Scene): void {
   const { layout, width, theme, window } = scene;
-  const { step, at } = ticks(window.from, window.to, (width - layout.gutter) / 96);
+  const { step, at } = ticks(window.from, window.to, (width - layout.gutter) / 96, scene.origin);
   c.textAlign = "center";
   for (const time of at) {
     const x = Math.round(xOf(scene, time)) + 0.5;
@@ -106,7 +109,7 @@ function lane(c: CanvasRenderingContext2D, scene: Scene, row: Row): number {
   lane.within(window.from, window.to, (piece) => void pieces.push(piece));
   const going = scene.ongoing.filter((work) => work.gpus.includes(row.gpu));
   const places = lane.slotsFor(going.map((work) => work.start));
-  const slots = Math.max(1, ...pieces.map((piece) => piece.slot + 1), ...places.map((slot) => slot + 1));
+  const slots = 1 + pieces.reduce((most, piece) => Math.max(most, piece.slot), places.reduce((most, slot) => Math.max(most, slot), 0));
   const strip = (row.height - 1) / slots;
   const filled = new Array<number>(slots).fill(-Infinity);
   for (const { bar, slot } of pieces) {
@@ -123,14 +126,16 @@ function lane(c: CanvasRenderingContext2D, scene: Scene, row: Row): number {
 function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number, end: number, y: number, height: number): void {
   const aside = scene.chosen !== null && bar.request !== scene.chosen;
   c.globalAlpha = aside ? 0.2 : 1;
-  const room = Math.max(end - x, 1);
-  const width = room > 3 ? room - 0.75 : room;
+  // Whole pixels, and one between two bars: edges that lie on pixels are sharp, and filled several times as fast.
+  const left = Math.round(x);
+  const room = Math.max(Math.round(end) - left, 1);
+  const width = room > 3 ? room - 1 : room;
   c.fillStyle = scene.colour(bar.model);
-  c.fillRect(x, y, width, height);
-  if (bar.kind === "load") hatched(c, scene, x, y, width, height);
-  else if (width > 60 && height > 11 && bar.request) caption(c, bar, x, y, width, height);
-  if (bar.ok === false) crossed(c, scene, x, y, Math.max(width, 3), height);
-  if (scene.marked === bar) outlined(c, scene, x, y, width, height);
+  c.fillRect(left, y, width, height);
+  if (bar.kind === "load") hatched(c, scene, left, y, width, height);
+  else if (width > 34 && height > 14 && bar.request) caption(c, scene, bar, left, y, width, height);
+  if (bar.ok === false) crossed(c, scene, left, y, Math.max(width, 3), height);
+  if (scene.marked === bar) outlined(c, scene, left, y, width, height);
   c.globalAlpha = 1;
 }
 
@@ -147,29 +152,38 @@ function ongoingBar(c: CanvasRenderingContext2D, scene: Scene, work: Ongoing, y:
   const width = Math.max(end - x, 1);
   c.fillRect(x, y, width, height);
   if (work.kind === "load") hatched(c, scene, x, y, width, height);
-  else if (width > 60 && height > 11 && work.request) caption(c, work, x, y, width, height);
-  if (scene.marked === work) outlined(c, scene, x, y, width, height);
+  else if (width > 34 && height > 14 && work.request) caption(c, scene, work, x, y, width, height);
+  if (scene.marked && same(scene.marked, work)) outlined(c, scene, x, y, width, height);
   c.globalAlpha = 1;
 }
 
-/** Stripes in the colour of the paper: a load is seen without its colour. */
-function hatched(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
-  if (width < 2) return;
-  c.save();
-  c.beginPath();
-  const left = Math.max(x, scene.layout.gutter - 20);
-  const right = Math.min(x + width, scene.width + 20);
-  c.rect(left, y, right - left, height);
-  c.clip();
-  c.strokeStyle = scene.theme.paper;
-  c.lineWidth = 2;
-  c.beginPath();
-  for (let at = left - height - ((left - height) % 6); at < right; at += 6) {
-    c.moveTo(at, y + height);
-    c.lineTo(at + height, y);
+let tile: { paper: string; pattern: CanvasPattern | null } | null = null;
+
+/** Stripes in the colour of the paper: a load is seen without its colour. A pattern is drawn far faster than lines. */
+function stripes(c: CanvasRenderingContext2D, paper: string): CanvasPattern | null {
+  if (tile?.paper === paper) return tile.pattern;
+  const small = document.createElement("canvas");
+  small.width = small.height = 6;
+  const s = small.getContext("2d");
+  if (s) {
+    s.strokeStyle = paper;
+    s.lineWidth = 2;
+    s.beginPath();
+    for (const at of [-6, 0, 6]) {
+      s.moveTo(at - 1, 7);
+      s.lineTo(at + 7, -1);
+    }
+    s.stroke();
   }
-  c.stroke();
-  c.restore();
+  tile = { paper, pattern: c.createPattern(small, "repeat") };
+  return tile.pattern;
+}
+
+function hatched(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
+  const pattern = width < 2 ? null : stripes(c, scene.theme.paper);
+  if (!pattern) return;
+  c.fillStyle = pattern;
+  c.fillRect(x, y, width, height);
 }
 
 function crossed(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
@@ -192,15 +206,16 @@ function outlined(c: CanvasRenderingContext2D, scene: Scene, x: number, y: numbe
   c.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
 }
 
-function caption(c: CanvasRenderingContext2D, bar: Drawn | Ongoing, x: number, y: number, width: number, height: number): void {
-  const from = Math.max(x, 0);
-  const text = `${bar.request}${bar.node ? ` · ${bar.node}` : ""}`;
-  c.textAlign = "left";
-  // Black reads on every colour of the palette but the blue, white on that.
-  c.fillStyle = c.fillStyle === "#0072b2" ? "#ffffff" : "#000000";
+function caption(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn | Ongoing, x: number, y: number, width: number, height: number): void {
+  const from = Math.max(x, scene.layout.gutter);
   const room = width - (from - x) - 8;
-  const most = Math.floor(room / 6.2);
-  if (most >= 5) c.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, from + 4, y + height / 2 + 0.5, room);
+  // Whole names or none: what makes one differ from the next is mostly at its end.
+  const texts = [`${bar.request}${bar.node ? ` · ${bar.node}` : ""}`, bar.request ?? "", bar.node ?? ""];
+  const text = texts.find((one) => one && c.measureText(one).width <= room);
+  if (!text) return;
+  c.textAlign = "left";
+  c.fillStyle = inkOn(String(c.fillStyle));
+  c.fillText(text, from + 4, y + height / 2 + 0.5);
 }
 
 function present(c: CanvasRenderingContext2D, scene: Scene): void {

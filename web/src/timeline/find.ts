@@ -2,7 +2,7 @@
 
 import type { Ongoing } from "../api/types";
 import { type Scene, timeAt, xOf } from "./draw";
-import type { Drawn } from "./lanes";
+import { type Drawn, same } from "./lanes";
 import { type Row, rowAt } from "./layout";
 
 type Found = Drawn | Ongoing;
@@ -26,7 +26,7 @@ export function barAt(scene: Scene, x: number, y: number): Found | null {
   const row = rowAt(scene.layout, y);
   if (!row || x < scene.layout.gutter) return null;
   const seen = pieces(scene, row.gpu, scene.window.from, scene.window.to);
-  const strip = (row.height - 1) / Math.max(1, ...seen.map((piece) => piece.slot + 1));
+  const strip = (row.height - 1) / (1 + seen.reduce((most, piece) => Math.max(most, piece.slot), 0));
   const slot = Math.floor((y - row.y) / strip);
   // A bar of a pixel or less can still be hit: the nearest within three pixels is taken.
   let [best, least] = [null as Found | null, 3];
@@ -72,7 +72,6 @@ export function step(scene: Scene, from: Found | null, direction: Direction): { 
   if (!row) return null;
   if (direction === "next" || direction === "previous") {
     const bars = inOrder(scene, row.gpu);
-    // Bars of the server's answers are new objects each time as long as they go on: by what they say they are the same.
     const here = bars.findIndex((bar) => bar === from || same(bar, from));
     const bar = bars[here + (direction === "next" ? 1 : -1)];
     return bar ? { bar, row } : null;
@@ -84,6 +83,3 @@ export function step(scene: Scene, from: Found | null, direction: Direction): { 
   }
   return null;
 }
-
-export const same = (a: Found, b: Found): boolean =>
-  a.start === b.start && a.model === b.model && a.request === b.request && a.node === b.node && a.kind === b.kind;

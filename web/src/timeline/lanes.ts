@@ -10,6 +10,11 @@ export type Drawn = Pick<Bar, "kind" | "gpus" | "model" | "request" | "node" | "
   seq?: number;
 };
 
+/** Whether two are the same work: as long as it goes on, each answer of the server brings it as a new object. */
+export const same = (a: Same, b: Same): boolean =>
+  a.start === b.start && a.model === b.model && a.request === b.request && a.node === b.node && a.kind === b.kind;
+type Same = Pick<Drawn, "start" | "model" | "request" | "node" | "kind">;
+
 export interface Piece<B extends Drawn = Drawn> {
   bar: B;
   slot: number;

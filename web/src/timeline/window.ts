@@ -69,13 +69,13 @@ export function showing(window: Window, start: number, end: number): Window {
 }
 
 /** Moments for labels: 1, 2 or 5 of some unit of the clock apart. */
-export function ticks(from: number, to: number, room: number): { step: number; at: number[] } {
+export function ticks(from: number, to: number, room: number, origin = 0): { step: number; at: number[] } {
   const rough = (to - from) / Math.max(2, room);
   const units = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
   const power = 10 ** Math.floor(Math.log10(rough));
   const small = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
   const step = rough <= 0.5 || rough > 86400 ? small : (units.find((unit) => unit >= rough) ?? small);
   const at: number[] = [];
-  for (let number = Math.ceil(from / step - 1e-9); number * step <= to; number++) at.push(number * step);
+  for (let number = Math.ceil((from + origin) / step - 1e-9); number * step - origin <= to; number++) at.push(0 + number * step - origin);
   return { step, at };
 }

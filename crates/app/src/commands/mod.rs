@@ -26,6 +26,7 @@ pub mod size;
 pub mod top;
 pub mod trace;
 pub mod train;
+pub mod view;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -60,6 +61,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::ModelServer(args)) => model_server::model_server(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Top(args)) => top::top(&args),
+        Some(Command::View(args)) => view::view(&args),
         Some(Command::Policies(args)) => policies::policies(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
     }

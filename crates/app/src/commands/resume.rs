@@ -1,16 +1,14 @@
 //! `gswarm resume`: goes on with a live run that was interrupted.
 
-use crate::beliefs::{Beliefs, Source};
 use crate::failure::Failure;
-use crate::job::{self, Inputs, Job, LogFormat};
-use crate::live::{self, JOURNAL, LiveJob, Settings};
+use crate::job::{Job, LogFormat};
+use crate::live::{self, JOURNAL, LiveJob, Recorded};
 use crate::output;
 use clap::Args;
 use gswarm_core::report::render_text;
 use gswarm_core::sim::SimOptions;
 use gswarm_exec::journal::{Durability, Journal};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,35 +43,13 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     }
     let failed = |error| live::journal_failure(&args.folder, &error);
     let journal = Journal::open(&path, Durability::Process).map_err(failed)?;
-    let part = |name: &str| {
-        let found = journal.meta(name).map_err(failed)?;
-        found.ok_or_else(|| Failure::input(format!("{}: `{name}` is missing", path.display())))
-    };
-    let mut settings: Settings = serde_json::from_slice(&part("settings")?)
-        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let recorded = live::recorded(&path, |name| journal.meta(name).map_err(failed))?;
+    let Recorded { mut settings, scenario, instance, policy, beliefs } = recorded;
     if let Some(file) = &args.backends {
         settings.backends = live::read_backends(file)?;
         settings.models = None;
     }
-    let inputs = Inputs {
-        config: (settings.config_name.clone(), part("config")?),
-        requests: (settings.requests_name.clone(), part("requests")?),
-    };
     let plan = journal.meta("plan").map_err(failed)?;
-    let policy = live::policy_of(&settings)?;
-    let mode = live::mode(&settings);
-    let scenario = if settings.predictor.is_some() {
-        inputs.predicted_scenario(mode, true)?
-    } else {
-        inputs.scenario(mode, true)?
-    };
-    let mut instance = job::build(&scenario, &settings.cluster, mode, policy)?;
-    let mut beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
-    if let Some(name) = settings.predictor.clone() {
-        let source = Source::read(name, part("predictor")?, &scenario)?;
-        source.tell(&scenario, &mut instance, false);
-        beliefs.source = Some(Arc::new(source));
-    }
     let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
     let job = Job { policy, params: settings.params.clone(), sim, beliefs };
     let run = LiveJob {

@@ -131,7 +131,8 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             guard::terminated().await;
             output::note("Ending: what is under way ends first; the rest is kept for the next start");
         };
-        let ended = front::run(bound, service, policy.as_mut(), front::count_everything(), ending).await;
+        let ended =
+            front::run(bound, service, (policy.as_mut(), &params), front::count_everything(), ending).await;
         match ended {
             Ok(Ended::Drained) => Ok(()),
             Ok(Ended::CutOff) => {

@@ -8,6 +8,10 @@ use crate::time::Span;
 /// The least time between an idle, empty cluster and the first execution of each model: its own load, or (where switching
 /// is cheaper than loading) another model's load and a switch. Longer chains cost more: each link moves its model again.
 pub(super) fn entry_costs(instance: &Instance) -> IdVec<ModelId, Span> {
+    if !instance.start.is_empty() {
+        // Whatever is there already may make any load shorter, or needless.
+        return vec![Span::ZERO; instance.models.len()].into();
+    }
     let cost = &instance.cluster.switch;
     let entry = |(id, model): (ModelId, &Model)| {
         if cost.rule != SwitchRule::Transfer {

@@ -137,10 +137,12 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     let gpus = instance.cluster.gpus.max(1);
     let area = Span(work.div_ceil(u128::from(gpus)) as u64);
     let mut bounds = vec![Bound { value: area, witness: Witness::Area { work, gpus } }];
-    bounds.extend(switching::bound(instance, &slack, work));
+    // What loading takes at the least is reckoned from empty GPUs.
+    let is_cold = instance.start.is_empty();
+    bounds.extend(is_cold.then(|| switching::bound(instance, &slack, work)).flatten());
     let path = longest_path(instance, &slack);
     let least = path.as_ref().map_or(area, |path| path.value.max(area));
-    bounds.extend(visits::bound(instance, &slack, work, least));
+    bounds.extend(is_cold.then(|| visits::bound(instance, &slack, work, least)).flatten());
     bounds.extend(path);
     let known = bounds.iter().map(|bound| bound.value).max().unwrap_or(area);
     bounds.extend(pace::bound(instance, &slack, known));

@@ -63,8 +63,14 @@ pub(super) fn check(context: &mut Context<'_>) -> Loads {
     events.extend(lost.map(|loss| (loss.at, Event::Lost(loss.gpu))));
     events.sort_unstable();
     let mut replay = Replay { holds: vec![Vec::new(); gpus as usize], loads: Loads::default() };
+    for &(gpu, model) in &context.instance.start.resident {
+        replay.holds[gpu.index()].push(Held { model, ready: true });
+    }
     let weighed = context.instance.models.iter().any(|model| model.slot_per_gpu > 0);
     replay.loads.weights = vec![Vec::new(); if weighed { gpus as usize } else { 0 }];
+    if weighed && !context.instance.start.is_empty() {
+        replay.weigh(context, Time::ZERO, Gpus::new(0, gpus));
+    }
     for (at, event) in events {
         let changed = match event {
             Event::Loaded(number) => {

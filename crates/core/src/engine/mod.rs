@@ -22,7 +22,7 @@ use crate::instance::{Instance, Residency};
 use crate::log::{Execution, ExecutionLog, Load, Status};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
-use state::{Gpu, LoadState, Member, Progress, Run};
+use state::{Gpu, LoadState, Member, Progress, Resident, Run};
 use std::borrow::Cow;
 
 /// The state of a run.
@@ -66,7 +66,7 @@ struct Tries {
 }
 
 impl<'i> Engine<'i> {
-    /// Nothing has arrived and every GPU is empty. A task that fails `max_attempts` times is given up.
+    /// Nothing has arrived, and GPUs hold what the problem says that they do at its start. A task that fails `max_attempts` times is given up.
     #[must_use]
     pub fn new(instance: &'i Instance, max_attempts: u32) -> Engine<'i> {
         Engine::over(Cow::Borrowed(instance), max_attempts)
@@ -86,7 +86,7 @@ impl<'i> Engine<'i> {
         let slots_count = instance.cluster.residency == Residency::Memory
             && instance.models.iter().any(|model| model.slot_per_gpu > 0);
         let is_certain = instance.is_certain();
-        Engine {
+        let mut engine = Engine {
             instance,
             now: Time::ZERO,
             max_attempts: max_attempts.max(1),
@@ -109,6 +109,17 @@ impl<'i> Engine<'i> {
             log: ExecutionLog { executions: Vec::with_capacity(tasks), ..ExecutionLog::default() },
             effects: Vec::new(),
             news: Vec::new(),
+        };
+        engine.put_what_is_there();
+        engine
+    }
+
+    /// What the GPUs hold before anything has happened.
+    fn put_what_is_there(&mut self) {
+        for &(gpu, model) in &self.instance.start.resident {
+            self.holding[model].insert(gpu);
+            self.gpus[gpu].residents.push(Resident { model, last_used: Time::ZERO });
+            self.empty.remove(gpu);
         }
     }
 

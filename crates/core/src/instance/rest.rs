@@ -1,6 +1,6 @@
 //! What is left of a problem while it runs, as a problem of its own.
 
-use super::{Instance, Request, Rows, Task, Workflow};
+use super::{Instance, Request, Rows, Start, Task, Workflow};
 use crate::id::{IdVec, RequestId, TaskId, WorkflowId};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
@@ -20,6 +20,7 @@ impl Instance {
             requests: IdVec::new(),
             cluster: self.cluster.clone(),
             mode: self.mode,
+            start: Start::default(),
             tasks: IdVec::new(),
             intervals: IdVec::new(),
         };

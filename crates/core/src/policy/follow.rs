@@ -118,6 +118,9 @@ impl<'i> Follow<'i> {
                 continue;
             }
             self.detours[gpu.index()].pop_front();
+            if view.holding(model).contains(gpu) {
+                continue;
+            }
             return Some(Decision::Load { model, gpus: Gpus { first: gpu, count: 1 }, ahead_of: None });
         }
         None
@@ -195,6 +198,9 @@ impl Policy for Follow<'_> {
             }
             self.to_load.pop();
             let model = view.instance().model_of(task);
+            if view.holding(model).contains_all(gpus) {
+                continue;
+            }
             return Some(Decision::Load { model, gpus, ahead_of: Some(task) });
         }
         None

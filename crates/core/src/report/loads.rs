@@ -80,6 +80,7 @@ fn tell_switches(instance: &Instance, log: &ExecutionLog, all: &mut [Loaded]) {
     }
     events.sort_unstable();
     let mut holds: Vec<Option<ModelId>> = vec![None; instance.cluster.gpus as usize];
+    instance.start.resident.iter().for_each(|&(gpu, model)| holds[gpu.index()] = Some(model));
     let fill = |holds: &mut [Option<ModelId>], gpus: Gpus, model| {
         holds.get_mut(gpus.range()).into_iter().for_each(|window| window.fill(model));
     };

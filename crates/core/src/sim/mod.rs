@@ -8,7 +8,7 @@ pub use faults::Faults;
 pub use sharing::Sharing;
 
 use crate::belief::Learner;
-use crate::engine::{Effect, Engine, Event, News, Rejected, TaskState};
+use crate::engine::{Decision, Effect, Engine, Event, News, Rejected, TaskState};
 use crate::id::{RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
@@ -16,6 +16,7 @@ use crate::policy::Policy;
 use crate::time::Time;
 use crate::truth::Truth;
 use hardware::Hardware;
+use rustc_hash::FxHashSet;
 
 /// How a simulation is run.
 #[derive(Clone, Debug)]
@@ -135,6 +136,9 @@ pub fn simulate_learning(
             events += 1;
             run.handle(at, Event::Arrived(request));
         }
+        if at == Time::ZERO {
+            run.take_up(policy).map_err(|why| SimError::Rejected { at, why })?;
+        }
         run.ask(policy).map_err(|why| SimError::Rejected { at, why })?;
         if events % EVENTS_PER_REPORT < 2 {
             progress(run.progress(events));
@@ -163,6 +167,23 @@ impl Simulation<'_> {
         for effect in self.effects.drain(..) {
             self.hardware.carry_out(now, effect);
         }
+    }
+
+    /// What was under way before the run began goes on; no policy has anything to decide of it.
+    fn take_up(&mut self, policy: &mut dyn Policy) -> Result<(), Rejected> {
+        let running = self.engine.view().instance().start.running.clone();
+        if running.is_empty() {
+            return Ok(());
+        }
+        for &(task, gpus) in &running {
+            self.engine.apply(Decision::Start { task, gpus })?;
+            self.carry_out();
+        }
+        let begun: FxHashSet<TaskId> = running.iter().map(|&(task, _)| task).collect();
+        self.engine.take_news(&mut self.news);
+        self.news.retain(|news| !matches!(news, News::Ready(task) if begun.contains(task)));
+        running.iter().for_each(|&(task, _)| policy.given_up(task, &self.engine.view()));
+        Ok(())
     }
 
     /// The instant is settled: tells the policy what is new and does what it decides.

@@ -4,16 +4,24 @@
 mod overview;
 mod page;
 mod service;
+pub mod view;
+mod viewed;
+mod what_if;
 
 pub use overview::{About, Present, workflows};
 pub use service::Served;
+pub use viewed::Viewed;
+pub use what_if::State as WhatIfState;
 
 use crate::fault::Fault;
 use crate::front::extract::Params;
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
+use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_exec::chronicle::MOST_AT_ONCE;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +36,9 @@ pub const PAGE_PATHS: [&str; 3] = ["/", "/dashboard/app.js", "/dashboard/app.css
 /// An answer, or why there is none.
 pub type Answer<'s> = BoxFuture<'s, Result<Value, Fault>>;
 
+/// What is left of a run, and the policy that it is run under.
+pub type Ahead<'s> = BoxFuture<'s, Result<(WhatIfState, PolicyKind, PolicyParams), Fault>>;
+
 /// Where what the dashboard shows comes from.
 pub trait Source: Send + Sync + 'static {
     /// How things stand.
@@ -35,6 +46,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// What happened after the thing of this number, `limit` things at most, and what goes on.
     fn history(&self, after: u64, limit: usize) -> Answer<'_>;
+
+    /// What is left, as it is and on so many GPUs, with the policy that it is run under.
+    fn onward(&self, gpus: Option<u32>) -> Ahead<'_>;
 }
 
 /// Somebody who can be asked.
@@ -42,7 +56,11 @@ pub type SharedSource = Arc<dyn Source>;
 
 /// The page and what it asks for.
 pub fn routes(source: SharedSource) -> OpenApiRouter {
-    let asked = OpenApiRouter::new().routes(routes!(overview)).routes(routes!(history)).with_state(source);
+    let asked = OpenApiRouter::new()
+        .routes(routes!(overview))
+        .routes(routes!(history))
+        .routes(routes!(suppose))
+        .with_state(source);
     asked.merge(OpenApiRouter::from(page::routes()))
 }
 
@@ -71,4 +89,16 @@ struct Which {
 async fn history(State(source): State<SharedSource>, Params(which): Params<Which>) -> Response {
     let limit = which.limit.unwrap_or(MOST_AT_ONCE).clamp(1, MOST_AT_ONCE);
     told(source.history(which.after.unwrap_or(0), limit).await)
+}
+
+/// What would be on more GPUs or fewer, or under another policy: the rest of what is open, simulated from where it stands.
+#[utoipa::path(post, path = "/v1/what-if", request_body = what_if::Supposed,
+    responses((status = 200, body = Object), (status = 400), (status = 413), (status = 415), (status = 422), (status = 429),
+              (status = 503)))]
+async fn suppose(State(source): State<SharedSource>, headers: HeaderMap, body: Bytes) -> Response {
+    let supposed = crate::openai::says_json(&headers).and_then(|()| crate::openai::parse(&body));
+    match supposed {
+        Ok(supposed) => told(what_if::answer(&source, supposed).await),
+        Err(fault) => fault.openai(),
+    }
 }

@@ -1,29 +1,31 @@
 //! A service that is watched while it serves.
 
-use super::{About, Answer, Present, Source, workflows};
+use super::{About, Ahead, Answer, Present, Source, WhatIfState, workflows};
 use crate::fault::Fault;
+use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_exec::service::Client;
 
 /// A running service.
 pub struct Served {
     client: Client,
     about: About,
+    params: PolicyParams,
 }
 
 impl Served {
-    /// Watches a service that began at `started_at`, in seconds since 1970.
+    /// Watches a service that began at `started_at`, in seconds since 1970. `params` is what its policy was told.
     #[must_use]
-    pub fn new(client: Client, started_at: f64) -> Served {
+    pub fn new(client: Client, started_at: f64, params: PolicyParams) -> Served {
         let about = About {
             source: "serve",
             title: "gswarm serve".to_owned(),
             started_at: Some(started_at),
-            policy: "adaptive".to_owned(),
+            policy: PolicyKind::Adaptive.name().to_owned(),
             can_submit: true,
-            can_what_if: false,
+            can_what_if: true,
             workflows: workflows(&client.scenario.models, client.workflows()),
         };
-        Served { client, about }
+        Served { client, about, params }
     }
 }
 
@@ -58,6 +60,14 @@ impl Source for Served {
             let mut told = part.json(&self.client.instance);
             told["ongoing"] = ongoing;
             Ok(told)
+        })
+    }
+
+    fn onward(&self, gpus: Option<u32>) -> Ahead<'_> {
+        Box::pin(async move {
+            let asked = self.client.ask(move |standing| WhatIfState::of(&standing.scene(), gpus));
+            let state = asked.await.ok_or_else(stopped)??;
+            Ok((state, PolicyKind::Adaptive, self.params.clone()))
         })
     }
 }

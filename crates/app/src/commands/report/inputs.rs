@@ -47,6 +47,11 @@ pub struct Loaded {
 pub struct Known(Option<(PathBuf, PathBuf, Mode, Scenario)>);
 
 impl Known {
+    /// What was read last.
+    pub fn scenario(&self) -> Option<&Scenario> {
+        self.0.as_ref().map(|known| &known.3)
+    }
+
     fn fetch(&mut self, config: &Path, requests: &Path, mode: Mode) -> Result<&Scenario, Failure> {
         let same = |known: &(PathBuf, PathBuf, Mode, Scenario)| {
             (known.0.as_path(), known.1.as_path(), known.2) == (config, requests, mode)

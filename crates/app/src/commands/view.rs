@@ -1,0 +1,120 @@
+//! `gswarm view`: the dashboard of a run in progress, or of a finished one.
+
+use crate::commands::model_server::{ListenArgs, bind, runtime};
+use crate::commands::report::inputs::{Given, Known, Loaded, load, logs};
+use crate::failure::Failure;
+use crate::live::{self, JOURNAL, Recorded};
+use crate::output::{self, files};
+use clap::Args;
+use gswarm_core::policy::PolicyKind;
+use gswarm_exec::config;
+use gswarm_exec::journal::JournalReader;
+use gswarm_serve::dash::{About, Viewed, view as routes, workflows};
+use gswarm_serve::guard;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm run --simulate true --policy adaptive --gpus 8 --backends servers.yaml \\
+      --config config.yaml --requests requests.yaml --out results &
+  gswarm view results --port 8080
+  gswarm view planned_execution_log.json --config work/config.yaml --requests work/requests.yaml
+
+The first line of the output is the address, to be opened in a browser. A live run is followed while it goes on, and after it
+was interrupted and resumed; of a folder without a journal the execution log is shown. Nothing is written into the folder, and
+the run is not disturbed. docs/dashboard.md describes the page.";
+
+/// Arguments of `gswarm view`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ViewArgs {
+    /// The folder of a live run, a folder with an execution log, or an execution log
+    #[arg(value_name = "DIR|LOG")]
+    path: PathBuf,
+    /// Say less on standard error
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    given: Given,
+    #[command(flatten, next_help_heading = "Where to listen")]
+    listen: ListenArgs,
+}
+
+/// Shows it until it is told to end.
+pub fn view(args: &ViewArgs) -> Result<(), Failure> {
+    let mut settings = args.listen.settings()?;
+    settings.open_paths = routes::OPEN_PATHS;
+    let viewed = viewed(args)?;
+    // The first signal ends it calmly, the second at once.
+    let _ = files::interrupted_once();
+    runtime(args.quiet)?.block_on(async {
+        let bound = bind(settings).await?;
+        output::line(&format!("Listening on {}", bound.url()))?;
+        if !args.quiet {
+            output::note(&format!("Showing {}; Ctrl-C ends it, and not the run", args.path.display()));
+        }
+        // Whoever only looked has nothing to lose.
+        let _ = bound.serve(routes::router(viewed), guard::terminated()).await;
+        Ok(())
+    })
+}
+
+fn viewed(args: &ViewArgs) -> Result<Viewed, Failure> {
+    if !args.path.exists() {
+        return Err(Failure::input(format!("there is no {} (V001)", args.path.display()))
+            .hint("name the folder that --out named, or an execution log"));
+    }
+    let journal = args.path.join(JOURNAL);
+    if journal.is_file() { followed(&args.path, &journal) } else { past(args) }
+}
+
+/// A run with a journal, in progress or not.
+fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
+    let failed = |error| live::journal_failure(folder, &error);
+    let reader = JournalReader::open(path).map_err(failed)?;
+    let recorded = live::recorded(path, |name| reader.meta(name).map_err(failed))?;
+    drop(reader);
+    let Recorded { settings, scenario, instance, policy, .. } = recorded;
+    let clock = config::clock(&settings.backends).map_err(|faults| live::faulty(&faults))?;
+    let told = workflows(&scenario.models, &scenario.workflows);
+    let about = About { can_what_if: true, ..about("run", folder, policy.name(), told) };
+    let policy = (policy, settings.params);
+    Viewed::journal(about, instance, policy, settings.max_attempts, path, clock).map_err(failed)
+}
+
+/// A run that is over, of which there is a log.
+fn past(args: &ViewArgs) -> Result<Viewed, Failure> {
+    let found = logs(std::slice::from_ref(&args.path))?;
+    let [log] = &found[..] else {
+        let names: Vec<String> = found.iter().map(|path| format!("\n  {}", path.display())).collect();
+        let message = format!("{} has several execution logs (V002):{}", args.path.display(), names.concat());
+        return Err(Failure::input(message).hint("name one of them; `gswarm report` shows them side by side"));
+    };
+    let mut known = Known::default();
+    let Loaded { instance, log: executed, .. } = load(log, &args.given, &mut known)?;
+    let told = known
+        .scenario()
+        .map_or(Value::Array(Vec::new()), |scenario| workflows(&scenario.models, &scenario.workflows));
+    let policy = named_after(log);
+    Ok(Viewed::log(about("log", log, policy, told), instance, &executed))
+}
+
+/// The policy that a log is called after, where it is.
+fn named_after(log: &Path) -> &str {
+    let name = log.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let policy = name.split("_execution_log").next().unwrap_or_default();
+    if policy.parse::<PolicyKind>().is_ok() { policy } else { "" }
+}
+
+fn about(source: &'static str, path: &Path, policy: &str, workflows: Value) -> About {
+    About {
+        source,
+        title: path.display().to_string(),
+        started_at: None,
+        policy: policy.to_owned(),
+        can_submit: false,
+        can_what_if: false,
+        workflows,
+    }
+}

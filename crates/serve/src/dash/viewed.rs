@@ -1,0 +1,288 @@
+//! A run that is watched from outside: its journal is followed while it is written, or read once it is not; or its log is.
+
+use super::{About, Answer, Present, Source};
+use crate::fault::Fault;
+use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::{Instance, RequestId, Span, Time};
+use gswarm_exec::chronicle::End;
+use gswarm_exec::clock::Clock;
+use gswarm_exec::journal::{JournalError, JournalReader, is_written};
+use gswarm_exec::scene::Scene;
+use gswarm_exec::watched::Watched;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Entries that are read at once.
+const TOGETHER: u32 = 10_000;
+
+/// A run that is watched.
+#[derive(Clone)]
+pub struct Viewed {
+    about: Arc<About>,
+    policy: PolicyKind,
+    params: Arc<PolicyParams>,
+    /// The problem, for names.
+    instance: Arc<Instance>,
+    run: Arc<Mutex<Run>>,
+}
+
+struct Run {
+    watched: Watched,
+    journal: Option<Followed>,
+}
+
+/// A journal that is followed.
+struct Followed {
+    path: PathBuf,
+    reader: JournalReader,
+    read_to: i64,
+    /// How fast the run's own time goes.
+    clock: Clock,
+}
+
+impl Viewed {
+    /// A run with a journal.
+    pub fn journal(
+        about: About,
+        instance: Instance,
+        (policy, params): (PolicyKind, PolicyParams),
+        max_attempts: u32,
+        path: &Path,
+        clock: Clock,
+    ) -> Result<Viewed, JournalError> {
+        let reader = JournalReader::open(path)?;
+        let watched = Watched::new(instance.clone(), max_attempts);
+        let mut journal = Followed { path: path.to_owned(), reader, read_to: 0, clock };
+        let mut run = Run { watched, journal: None };
+        journal.read(&mut run.watched)?;
+        run.journal = Some(journal);
+        Ok(Viewed::of(about, instance, (policy, params), run))
+    }
+
+    /// A run that is over, from its log.
+    #[must_use]
+    pub fn log(about: About, instance: Instance, log: &gswarm_core::log::ExecutionLog) -> Viewed {
+        let run = Run { watched: Watched::of_log(instance.clone(), log), journal: None };
+        Viewed::of(about, instance, (PolicyKind::Adaptive, PolicyParams::default()), run)
+    }
+
+    fn of(about: About, instance: Instance, policy: (PolicyKind, PolicyParams), run: Run) -> Viewed {
+        let (about, instance) = (Arc::new(about), Arc::new(instance));
+        let (policy, params) = (policy.0, Arc::new(policy.1));
+        Viewed { about, policy, params, instance, run: Arc::new(Mutex::new(run)) }
+    }
+
+    /// Reads what is new and looks, away from the threads that answer.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Look<'_>) -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let run = Arc::clone(&self.run);
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
+            run.refresh()?;
+            Ok::<T, JournalError>(look(&run.now()))
+        });
+        match looked.await {
+            Ok(Ok(seen)) => Ok(seen),
+            Ok(Err(error)) => Err(Fault::unavailable("journal_failed", error.to_string())),
+            Err(error) => Err(Fault::internal(error.to_string())),
+        }
+    }
+}
+
+impl Run {
+    fn refresh(&mut self) -> Result<(), JournalError> {
+        match &mut self.journal {
+            Some(journal) => journal.read(&mut self.watched),
+            None => Ok(()),
+        }
+    }
+
+    fn now(&self) -> Look<'_> {
+        let last = self.watched.last();
+        let followed = self.journal.as_ref().filter(|journal| journal.reader.is_followed());
+        let state = match (self.watched.is_over(), followed) {
+            (true, _) => "finished",
+            (false, Some(_)) => "running",
+            (false, None) => "interrupted",
+        };
+        let silent = followed.filter(|_| state == "running").map(Followed::silent_for);
+        let now = silent.map_or(last, |silent| last + silent);
+        Look { watched: &self.watched, now, state, journal: self.journal.as_ref() }
+    }
+}
+
+impl Followed {
+    /// Takes in what is new. A run that has ended, or that is taken up again, is seen to.
+    fn read(&mut self, watched: &mut Watched) -> Result<(), JournalError> {
+        loop {
+            let written = self.reader.after(self.read_to, TOGETHER)?;
+            for one in &written {
+                watched.take(one.at, one.entry, one.note.as_deref())?;
+                self.read_to = one.id;
+            }
+            if written.len() as u32 == TOGETHER {
+                continue;
+            }
+            if self.reader.is_followed() == is_written(&self.path) {
+                return Ok(());
+            }
+            self.reader = JournalReader::open(&self.path)?;
+        }
+    }
+
+    /// What has gone by of the run since its journal was written last.
+    fn silent_for(&self) -> Span {
+        let mut beside = self.path.as_os_str().to_owned();
+        beside.push("-wal");
+        let changed = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
+        let last = changed(Path::new(&beside)).max(changed(&self.path));
+        let silent = last.and_then(|last| SystemTime::now().duration_since(last).ok()).unwrap_or_default();
+        self.clock.of_wall(Span(silent.as_micros() as u64))
+    }
+}
+
+/// A run at one moment.
+pub(super) struct Look<'r> {
+    watched: &'r Watched,
+    now: Time,
+    state: &'static str,
+    journal: Option<&'r Followed>,
+}
+
+impl Look<'_> {
+    fn scene(&self) -> Scene<'_> {
+        self.watched.scene(self.now)
+    }
+
+    /// When a moment of the run was, in seconds since 1970; known only while it runs.
+    fn unix(&self, at: Time) -> Option<f64> {
+        let journal = self.journal.filter(|_| self.state == "running")?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let a_second = journal.clock.of_wall(Span(1_000_000)).seconds().max(1e-6);
+        Some(now - self.now.since(at).seconds() / a_second)
+    }
+
+    fn present(&self) -> (Present, Option<f64>) {
+        let open = self.watched.open();
+        let mut present = Present::of(&self.scene(), self.watched.chronicle(), open.len());
+        present.state = self.state;
+        present.why = (self.state == "interrupted").then(|| "`gswarm resume` goes on with it".to_owned());
+        (present, self.unix(Time::ZERO))
+    }
+
+    /// As `/v1/queue` of a service answers.
+    pub fn queue(&self, from: usize, limit: usize) -> Value {
+        let scene = self.scene();
+        let (open, ranks) = (self.watched.open(), scene.ranks());
+        let shown = open.iter().skip(from).take(limit);
+        let requests: Vec<Value> = shown.map(|&id| self.describe(&scene, id, &ranks)).collect();
+        json!({"open": open.len(), "waiting_nodes": scene.ready.len(), "by_model": scene.by_model(),
+               "requests": requests})
+    }
+
+    fn describe(&self, scene: &Scene<'_>, id: RequestId, ranks: &[Vec<gswarm_exec::scene::Rank>]) -> Value {
+        let instance = scene.view.instance();
+        let (request, stand) = (&instance.requests[id], &self.watched.requests()[id]);
+        json!({"request_id": request.name, "workflow_id": instance.workflows[request.workflow].name,
+               "kind": "workflow", "accepted_at": stand.arrived.and_then(|at| self.unix(at)),
+               "priority": request.priority, "trouble": stand.trouble, "nodes": scene.nodes(id, ranks)})
+    }
+
+    /// As `/v1/requests` of a service answers: those that came last.
+    pub fn latest(&self, limit: usize) -> Value {
+        let requests = self.watched.requests().iter_enumerated();
+        let mut came: Vec<(Time, RequestId)> =
+            requests.filter_map(|(id, stand)| Some((stand.arrived?, id))).collect();
+        came.sort_unstable_by(|one, other| other.cmp(one));
+        let shown: Vec<Value> = came.iter().take(limit).map(|&(_, id)| self.summary(id)).collect();
+        json!({"requests": shown})
+    }
+
+    fn summary(&self, id: RequestId) -> Value {
+        let scene = self.scene();
+        let instance = scene.view.instance();
+        let (request, stand) = (&instance.requests[id], &self.watched.requests()[id]);
+        let status = match stand.ended {
+            None => "open",
+            Some((_, End::Completed)) => "completed",
+            Some((_, End::GivenUp)) => "failed",
+            Some((_, End::Cancelled)) => "cancelled",
+        };
+        json!({"request_id": request.name, "workflow_id": instance.workflows[request.workflow].name,
+               "status": status, "why": stand.trouble, "accepted_at": stand.arrived.and_then(|at| self.unix(at)),
+               "ended_at": stand.ended.and_then(|(at, _)| self.unix(at)),
+               "arrived": stand.arrived.map(Time::seconds), "ended": stand.ended.map(|(at, _)| at.seconds())})
+    }
+
+    fn find(&self, name: &str) -> Option<RequestId> {
+        let scene = self.scene();
+        let found = scene.view.instance().requests.iter_enumerated().find(|(_, one)| one.name == name);
+        found.map(|(id, _)| id)
+    }
+
+    /// As `/v1/requests/{request}` of a service answers.
+    pub fn request(&self, name: &str) -> Option<Value> {
+        let id = self.find(name)?;
+        if self.watched.requests()[id].ended.is_some() {
+            return Some(self.summary(id));
+        }
+        let scene = self.scene();
+        let mut told = self.describe(&scene, id, &scene.ranks());
+        told["status"] = Value::from("open");
+        Some(told)
+    }
+
+    /// As `/v1/requests/{request}/result` of a service answers, and whether it has ended.
+    pub fn result(&self, name: &str) -> Option<(Value, bool)> {
+        let id = self.find(name)?;
+        let scene = self.scene();
+        let instance = scene.view.instance();
+        let outputs: Map<String, Value> = instance
+            .tasks_of(id)
+            .filter_map(|task| {
+                let node = &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
+                let written = self.journal?.reader.output(task).ok()??;
+                Some((node.clone(), Value::Object(written)))
+            })
+            .collect();
+        let mut told = self.summary(id);
+        told["outputs"] = Value::Object(outputs);
+        Some((told, self.watched.requests()[id].ended.is_some()))
+    }
+
+    /// As `/v1/cluster` of a service answers.
+    pub fn cluster(&self) -> Value {
+        json!({"gpus": self.scene().gpus(), "backends": [], "open_requests": self.watched.open().len()})
+    }
+}
+
+impl Source for Viewed {
+    fn overview(&self) -> Answer<'_> {
+        Box::pin(async {
+            let (present, started_at) = self.look(|look| look.present()).await?;
+            Ok(present.told(&About { started_at, ..(*self.about).clone() }))
+        })
+    }
+
+    fn history(&self, after: u64, limit: usize) -> Answer<'_> {
+        Box::pin(async move {
+            let look =
+                move |look: &Look<'_>| (look.watched.chronicle().after(after, limit), look.scene().ongoing());
+            let (part, ongoing) = self.look(look).await?;
+            let mut told = part.json(&self.instance);
+            told["ongoing"] = ongoing;
+            Ok(told)
+        })
+    }
+
+    fn onward(&self, gpus: Option<u32>) -> super::Ahead<'_> {
+        Box::pin(async move {
+            let state = self.look(move |look| super::what_if::State::of(&look.scene(), gpus)).await??;
+            Ok((state, self.policy, (*self.params).clone()))
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! What would be, on more GPUs or fewer, or under another policy: the rest of what is open, simulated from where it stands.
+
+use super::SharedSource;
+use crate::fault::Fault;
+use axum::http::StatusCode;
+use gswarm_core::instance::{Infeasible, Instance, Onward};
+use gswarm_core::log::{ExecutionLog, Status};
+use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::what_if::{Outcome, WhyNot, what_if};
+use gswarm_core::{Gpus, ModelId, Span, TaskId, Time};
+use gswarm_exec::chronicle::numbers;
+use gswarm_exec::scene::Scene;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+
+/// Most open nodes that are simulated for somebody who waits.
+const MOST_NODES: usize = 200_000;
+/// Most GPUs that can be asked for.
+const MOST_GPUS: u32 = 4096;
+/// Most stretches that are shown of an outcome.
+const MOST_BARS: usize = 2000;
+/// How long somebody waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One at a time: whatever else this process does has the other cores.
+static TURN: Semaphore = Semaphore::const_new(1);
+
+/// What to suppose.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Supposed {
+    /// So many GPUs; as many as there are where nothing is said.
+    #[serde(default)]
+    gpus: Option<u32>,
+    /// This policy; the present one where nothing is said.
+    #[serde(default)]
+    policy: Option<String>,
+}
+
+/// What is left, on the GPUs that there are and on those that are supposed.
+pub struct State {
+    as_it_is: Onward,
+    supposed: Onward,
+}
+
+impl State {
+    /// Looks at a run, of which nothing changes meanwhile.
+    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<State, Fault> {
+        let open = scene.view.open_tasks();
+        if open > MOST_NODES {
+            let message = format!("{open} nodes are open, and {MOST_NODES} at most are simulated");
+            return Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "too_much_open", message));
+        }
+        let now = scene.view.instance().cluster.gpus;
+        let on = |gpus: u32| Instance::onward(&scene.view, scene.now, gpus).map_err(|faults| cannot(&faults));
+        let as_it_is = on(now)?;
+        let supposed = match gpus {
+            Some(gpus) if gpus != now => on(gpus)?,
+            _ => as_it_is.clone(),
+        };
+        Ok(State { as_it_is, supposed })
+    }
+}
+
+fn unprocessable(code: &'static str, message: impl Into<String>) -> Fault {
+    Fault::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
+}
+
+fn cannot(faults: &[Infeasible]) -> Fault {
+    let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    unprocessable("infeasible", said.join("; "))
+}
+
+/// Simulates both, and tells them side by side.
+pub(super) async fn answer(source: &SharedSource, supposed: Supposed) -> Result<Value, Fault> {
+    if supposed.gpus.is_some_and(|gpus| gpus == 0 || gpus > MOST_GPUS) {
+        let fault = unprocessable("invalid_gpus", format!("gpus has to be from 1 to {MOST_GPUS}"));
+        return Err(Fault { param: Some("gpus".to_owned()), ..fault });
+    }
+    let other = supposed.policy.as_deref().map(str::parse::<PolicyKind>).transpose().map_err(|error| {
+        let fault = unprocessable("unknown_policy", error.to_string());
+        Fault { param: Some("policy".to_owned()), ..fault }
+    })?;
+    let busy = || Fault::full("another what-if is being worked out; try again in a moment");
+    let turn = TURN.try_acquire().map_err(|_| busy())?;
+    let (state, policy, params) = source.onward(supposed.gpus).await?;
+    let worked_out = tokio::task::spawn_blocking(move || {
+        // Held until the end, whoever still waits for it.
+        let _turn = turn;
+        both(&state, policy, other.unwrap_or(policy), &params)
+    });
+    match tokio::time::timeout(PATIENCE, worked_out).await {
+        Ok(Ok(told)) => told,
+        Ok(Err(error)) => Err(Fault::internal(error.to_string())),
+        Err(_) => {
+            Err(Fault::unavailable("timed_out", "it took too long to work out; ask again when less is open"))
+        }
+    }
+}
+
+fn both(state: &State, policy: PolicyKind, other: PolicyKind, params: &PolicyParams) -> Result<Value, Fault> {
+    let of = |onward: &Onward, policy| what_if(onward, policy, params).map_err(|why| refused(&why));
+    let as_it_is = of(&state.as_it_is, policy)?;
+    let supposed = of(&state.supposed, other)?;
+    Ok(json!({
+        "as_it_is": told(&as_it_is), "what_if": told(&supposed), "assumed": assumed(&state.supposed),
+    }))
+}
+
+fn refused(why: &WhyNot) -> Fault {
+    match why {
+        WhyNot::Violation(_) => Fault::internal(why.to_string()),
+        WhyNot::Mode(_) | WhyNot::Infeasible(_) | WhyNot::Sim(_) => {
+            unprocessable("cannot_be", why.to_string())
+        }
+    }
+}
+
+fn assumed(onward: &Onward) -> Vec<String> {
+    let mut assumed = vec![
+        "no further request comes, and every node takes what is expected of it".to_owned(),
+        "latencies count from when each request came".to_owned(),
+    ];
+    if onward.loads_under_way > 0 {
+        let text =
+            "a load under way counts as done, and what is left of it is added to the nodes that wait for it";
+        assumed.push(text.to_owned());
+    }
+    if onward.begun_anew > 0 {
+        let text = format!("{} under way on GPUs that would not be there begin anew", onward.begun_anew);
+        assumed.push(text);
+    }
+    if onward.out > 0 {
+        assumed.push(format!("{} GPUs do not answer, and stay out", onward.out));
+    }
+    assumed
+}
+
+fn told(outcome: &Outcome) -> Value {
+    let Outcome { policy, instance, log, ends_in, latency, loads, utilisation } = outcome;
+    json!({
+        "policy": policy.name(), "gpus": instance.cluster.gpus, "requests": instance.requests.len(),
+        "ends_in": ends_in.seconds(), "mean": latency.mean, "p50": latency.median, "p99": latency.p99,
+        "loads": loads, "utilisation": utilisation, "bars": bars(instance, log),
+    })
+}
+
+fn bars(instance: &Instance, log: &ExecutionLog) -> Vec<Value> {
+    let load = |model: ModelId, gpus: Gpus, start: Time, end: Time| (start, end, gpus, model, None::<TaskId>);
+    let mut bars = Vec::new();
+    for one in log.executions.iter().filter(|one| one.status == Status::Completed) {
+        let model = instance.model_of(one.task);
+        if one.switch > Span::ZERO {
+            bars.push(load(model, one.gpus, Time(one.start.0 - one.switch.0), one.start));
+        }
+        bars.push((one.start, one.end, one.gpus, model, Some(one.task)));
+    }
+    bars.extend(log.loads.iter().map(|one| load(one.model, one.gpus, one.start, one.end)));
+    bars.sort_unstable();
+    let told = bars.into_iter().take(MOST_BARS).map(|(start, end, gpus, model, task)| {
+        let request = task.map(|task| &instance.requests[instance.request_of(task)].name);
+        let node = task.map(|task| &instance.workflow_of(task).nodes[instance.node_of(task) as usize]);
+        json!({"kind": if task.is_some() { "run" } else { "load" }, "gpus": numbers(gpus),
+               "model": instance.models[model].name, "request": request, "node": node,
+               "start": start.seconds(), "end": end.seconds()})
+    });
+    told.collect()
+}
