@@ -2,7 +2,7 @@
 
 use crate::beliefs::{Beliefs, Source};
 use crate::failure::Failure;
-use crate::job::{self, Inputs, Job, LogFormat};
+use crate::job::{self, Inputs, Job};
 use crate::live::{self, JOURNAL, LiveJob, Settings};
 use crate::output;
 use clap::Args;
@@ -85,11 +85,11 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         shown: !args.quiet,
         folder: &args.folder,
     };
-    let (outcome, written) = live::run_and_save(&run, journal, true, &args.folder, LogFormat::Auto)?;
+    let saved = live::run_and_save(&run, journal, true)?;
     if !args.quiet {
-        output::line(render_text(&outcome.metrics, Some(&outcome.summary)).trim_end())?;
-        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        output::line(render_text(&saved.outcome.metrics, Some(&saved.outcome.summary)).trim_end())?;
+        let names: Vec<String> = saved.written.iter().map(|path| path.display().to_string()).collect();
         output::line(&format!("\nWritten: {}", names.join(", ")))?;
     }
-    live::all_completed(&instance, &outcome)
+    saved.all_completed(&instance)
 }

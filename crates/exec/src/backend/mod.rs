@@ -14,6 +14,7 @@ mod managed;
 mod ollama;
 mod openai;
 mod process;
+mod program;
 mod sleepers;
 
 pub use api::{Record, Tier, Timed};
@@ -21,6 +22,7 @@ pub use company::Company;
 pub use connect::connect;
 pub use emulated::Emulated;
 pub use http::escaped;
+pub use program::cannot_start;
 
 use crate::call::Call;
 use crate::work::{Forward, Relay};
