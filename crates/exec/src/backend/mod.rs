@@ -60,7 +60,7 @@ pub enum BackendError {
 
 impl BackendError {
     /// Whether it says that there is not enough memory.
-    fn lacks_memory(&self) -> bool {
+    pub(crate) fn lacks_memory(&self) -> bool {
         match self {
             BackendError::DoesNotFit(_) => true,
             BackendError::Failed(why) | BackendError::Refused(why) => speaks_of_memory(why),
