@@ -59,8 +59,17 @@ pub enum BackendError {
 }
 
 impl BackendError {
+    /// Whether the request itself is at fault, so that the answer would be the same however often it were asked. Servers that
+    /// lack memory, or the model, say so in these words too, and both may be there another time.
+    pub(crate) fn is_final(&self) -> bool {
+        let BackendError::Refused(why) = self else { return false };
+        let why = why.to_lowercase();
+        let of_the_server = ["not loaded", "not ready", "is loading", "unavailable", "not available"];
+        !self.lacks_memory() && !of_the_server.iter().any(|words| why.contains(words))
+    }
+
     /// Whether it says that there is not enough memory.
-    pub(crate) fn lacks_memory(&self) -> bool {
+    fn lacks_memory(&self) -> bool {
         match self {
             BackendError::DoesNotFit(_) => true,
             BackendError::Failed(why) | BackendError::Refused(why) => speaks_of_memory(why),

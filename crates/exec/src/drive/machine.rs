@@ -350,7 +350,7 @@ impl<'i, B: Book> Machine<'i, B> {
             },
             Err(error) => {
                 // However often it were asked, the answer would be the same.
-                let is_final = matches!(error, BackendError::Refused(_)) && !error.lacks_memory();
+                let is_final = error.is_final();
                 let event = if is_final { Event::Refused(task) } else { Event::Failed(task) };
                 let may_pass = !is_final && !matches!(error, BackendError::Gone(_));
                 Happening { event, why: Some(error.to_string()), may_pass }
