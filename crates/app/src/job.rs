@@ -233,7 +233,10 @@ fn fault_of_policy(policy: PolicyKind, what: &str) -> Failure {
 }
 
 /// The form of an execution log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// One JSON document
     Json,

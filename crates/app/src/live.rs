@@ -5,13 +5,13 @@ use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::output::{self, count, files};
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
-use gswarm_core::input::{ClusterSpec, Scenario, Source, read_backends as read_file, render};
+use gswarm_core::input::{ClusterSpec, Scenario, Source, read_backends_for, render};
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{RequestId, TaskId};
-use gswarm_exec::backend::Record;
+use gswarm_exec::backend::{Record, cannot_start};
 use gswarm_exec::config::{self, BackendsFile};
 use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
 use gswarm_exec::journal::{Durability, Journal, JournalError};
@@ -23,10 +23,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub mod embedded;
+mod failed;
+mod lacking;
 mod loads;
 mod recorded;
 mod watch;
 
+pub use failed::Failed;
+use failed::{all_completed, failed};
+pub use lacking::warn_of_lacking_inputs;
 pub use recorded::{Recorded, recorded};
 
 /// The journal's name in the folder of a run.
@@ -56,6 +61,9 @@ pub struct Settings {
     /// The folder of models that this process serves itself, where no servers were named.
     #[serde(default)]
     pub models: Option<PathBuf>,
+    /// The form of the execution log.
+    #[serde(default)]
+    pub format: LogFormat,
     /// Names of the input files, for messages.
     pub config_name: String,
     /// The requests' file.
@@ -123,6 +131,15 @@ pub fn begin(
     })
 }
 
+/// Refuses a folder in which a live run is under way: what is written there would be taken for its logs.
+pub fn is_not_in_use(folder: &Path) -> Result<(), Failure> {
+    if Journal::is_in_use(&folder.join(JOURNAL)) {
+        return Err(Failure::input(format!("a live run is under way in {}", folder.display()))
+            .hint("give --out another folder, or wait until that run has ended"));
+    }
+    Ok(())
+}
+
 /// What went wrong with a journal, for people.
 pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", folder.join(JOURNAL).display()));
@@ -168,7 +185,7 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
             run.learn_with(learner);
         }
         if resumes {
-            run.restore(policy.as_mut()).map_err(failed)?;
+            run.restore(policy.as_mut()).map_err(ended_early)?;
         }
         let mut screen = watch::Screen::new(job.policy.name(), live.shown);
         let interrupted = files::interrupted_once();
@@ -176,7 +193,7 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
             screen.show(view);
             !interrupted()
         };
-        run.run(policy.as_mut(), &mut watch).await.map_err(failed)
+        run.run(policy.as_mut(), &mut watch).await.map_err(ended_early)
     })?;
     // Calls that were given up are not waited for.
     runtime.shutdown_background();
@@ -214,7 +231,7 @@ fn policy<'i>(live: &LiveJob<'i>) -> Result<Box<dyn Policy + 'i>, Failure> {
     }
 }
 
-fn failed(error: LiveError) -> Failure {
+fn ended_early(error: LiveError) -> Failure {
     match error {
         LiveError::Interrupted { left } => Failure::new(
             Code::Interrupted,
@@ -231,32 +248,33 @@ fn failed(error: LiveError) -> Failure {
 }
 
 /// Runs, and writes the logs and what came of each request beside the journal.
-pub fn run_and_save(
-    live: &LiveJob<'_>,
-    journal: Journal,
-    resumes: bool,
-    folder: &Path,
-    format: LogFormat,
-) -> Result<(Outcome, Vec<PathBuf>), Failure> {
+pub fn run_and_save<'a>(live: &LiveJob<'a>, journal: Journal, resumes: bool) -> Result<Saved<'a>, Failure> {
+    let folder = live.folder;
     let (outcome, finished) = execute(live, journal, resumes).map_err(|failure| failure.in_folder(folder))?;
     let mut batch = files::Batch::new(folder)?;
-    job::save(&mut batch, live.instance, live.job, &outcome, format)?;
-    let name = live.job.policy.name();
-    batch
-        .add(&format!("{name}_results.jsonl"), |mut out| write_results(live.instance, &finished, &mut out))?;
+    job::save(&mut batch, live.instance, live.job, &outcome, live.settings.format)?;
+    let results = format!("{}_results.jsonl", live.job.policy.name());
+    batch.add(&results, |mut out| write_results(live.instance, &finished, &mut out))?;
     let written = batch.commit()?;
-    Ok((outcome, written))
+    Ok(Saved { failed: failed(live.instance, &finished), outcome, written, results: folder.join(results) })
 }
 
-/// A run that came to its end with requests that failed says so by its exit code.
-pub fn all_completed(instance: &Instance, outcome: &Outcome) -> Result<(), Failure> {
-    match outcome.failed_requests() {
-        0 => Ok(()),
-        failed => {
-            let all = count(instance.requests.len() as u64, "request");
-            Err(Failure::new(Code::FailedRequests, format!("{failed} of {all} failed"))
-                .hint("the results say why, request by request"))
-        }
+/// What a run left.
+pub struct Saved<'i> {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The files.
+    pub written: Vec<PathBuf>,
+    /// The nodes that were given up.
+    pub failed: Vec<Failed<'i>>,
+    /// The file of results.
+    pub results: PathBuf,
+}
+
+impl Saved<'_> {
+    /// A failure where requests failed, which says which and why.
+    pub fn all_completed(&self, instance: &Instance) -> Result<(), Failure> {
+        all_completed(instance, self.outcome.failed_requests(), &self.failed, &self.results)
     }
 }
 
@@ -264,7 +282,7 @@ pub fn all_completed(instance: &Instance, outcome: &Outcome) -> Result<(), Failu
 pub fn read_backends(file: &Path) -> Result<BackendsFile, Failure> {
     let bytes = files::read(file)?;
     let name = file.display().to_string();
-    let reading = read_file(Source { name: &name, bytes: &bytes });
+    let reading = read_backends_for(Source { name: &name, bytes: &bytes }, &cannot_start);
     reading.file.ok_or_else(|| {
         Failure::input(render(&reading.diagnostics)).hint("docs/backends.md shows what it may say")
     })

@@ -1,6 +1,6 @@
 //! What a node asks of a model, and how answers become the inputs of the nodes after it.
 
-use gswarm_core::input::{NodeSpec, RequestSpec, Scenario};
+use gswarm_core::input::{NodeSpec, RequestSpec, Scenario, WorkflowSpec};
 use gswarm_core::{Instance, Span, TaskId};
 use serde_json::{Map, Value};
 
@@ -79,6 +79,26 @@ pub fn call_of(
         kind: scenario.models[usize::from(node.model)].kind.clone(),
         estimate: instance.execution(task),
     }
+}
+
+/// What nodes of a request read and nobody gives them: the node and the input. They are called without.
+#[must_use]
+pub fn missing_inputs<'s>(workflow: &'s WorkflowSpec, request: &RequestSpec) -> Vec<(&'s str, &'s str)> {
+    let mut missing = Vec::new();
+    for (place, node) in workflow.nodes.iter().enumerate() {
+        let before = workflow.edges.iter().filter(|&&(_, to)| to as usize == place);
+        let before: Vec<&NodeSpec> = before.map(|&(from, _)| &workflow.nodes[from as usize]).collect();
+        // What a node without names for its outputs writes has the names that its model gives.
+        if before.iter().any(|node| node.outputs.is_empty()) {
+            continue;
+        }
+        let is_there = |name: &String| {
+            request.input_data.contains_key(name) || before.iter().any(|node| node.outputs.contains(name))
+        };
+        let lacks = node.inputs.iter().filter(|&name| !is_there(name));
+        missing.extend(lacks.map(|name| (node.id.as_str(), name.as_str())));
+    }
+    missing
 }
 
 /// An answer under the names that the node gives its outputs: by key where the answer has them, else the whole answer

@@ -5,7 +5,7 @@
 
 mod reader;
 
-pub use reader::{JournalReader, Written, is_written};
+pub use reader::{JournalReader, is_written};
 
 use crate::writer::{Writer, level};
 use gswarm_core::engine::{Decision, Event};
@@ -70,6 +70,19 @@ pub enum Entry {
     Decision(Decision),
 }
 
+/// An entry as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its place in the journal.
+    pub id: i64,
+    /// When.
+    pub at: Time,
+    /// What.
+    pub entry: Entry,
+    /// Why, where something went wrong.
+    pub note: Option<String>,
+}
+
 /// A task that has finished, and what it wrote.
 pub type Output = (TaskId, Map<String, Value>);
 
@@ -123,6 +136,12 @@ impl Journal {
         }
     }
 
+    /// Whether somebody is writing the journal at this path. It is only looked at: where there is none, none is made.
+    #[must_use]
+    pub fn is_in_use(path: &Path) -> bool {
+        reader::is_written(path)
+    }
+
     /// One of the things that it was begun with.
     pub fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
         let found = self.db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
@@ -137,16 +156,8 @@ impl Journal {
     }
 
     /// Everything that was written, in order.
-    pub fn entries(&self) -> Result<Vec<(Time, Entry)>, JournalError> {
-        let mut statement = self.db.prepare("SELECT at, kind, a, b, c, d FROM entries ORDER BY id")?;
-        let mut rows = statement.query([])?;
-        let mut entries = Vec::new();
-        while let Some(row) = rows.next()? {
-            let number = |at: usize| row.get::<_, i64>(at).map(|value| value as u32);
-            let entry = decode(row.get(1)?, [number(2)?, number(3)?, number(4)?, number(5)?])?;
-            entries.push((Time(row.get::<_, i64>(0)? as u64), entry));
-        }
-        Ok(entries)
+    pub fn entries(&self) -> Result<Vec<Written>, JournalError> {
+        entries_after(&self.db, -1, u32::MAX)
     }
 
     /// What the tasks that have finished wrote.
@@ -161,18 +172,6 @@ impl Journal {
             outputs.push((TaskId(row.get(0)?), value));
         }
         Ok(outputs)
-    }
-
-    /// Why attempts failed, with the moment and the task, in order.
-    pub fn failures(&self) -> Result<Vec<(Time, TaskId, String)>, JournalError> {
-        // Of other entries `a` is no task.
-        let mut statement = self
-            .db
-            .prepare("SELECT at, a, note FROM entries WHERE note IS NOT NULL AND kind = 1 ORDER BY id")?;
-        let rows = statement.query_map([], |row| {
-            Ok((Time(row.get::<_, i64>(0)? as u64), TaskId(row.get::<_, i64>(1)? as u32), row.get(2)?))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// Writes an entry; it counts once it is [committed](Journal::commit).
@@ -205,10 +204,7 @@ fn connect(path: &Path, durability: Durability) -> Result<Journal, JournalError>
     let lock = std::fs::File::create(lock_of(path)).map_err(JournalError::Folder)?;
     take(&lock)?;
     let db = Connection::open(path)?;
-    let busy = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => JournalError::InUse,
-        _ => JournalError::Sqlite(error),
-    };
+    let busy = |error| if is_busy(&error) { JournalError::InUse } else { JournalError::Sqlite(error) };
     db.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
     db.pragma_update(None, "synchronous", level(durability)).map_err(busy)?;
     db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(busy)?;
@@ -233,6 +229,26 @@ fn take(lock: &std::fs::File) -> Result<(), JournalError> {
     Err(JournalError::InUse)
 }
 
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+}
+
+/// What was written after an entry, in order, `limit` entries at most.
+fn entries_after(db: &Connection, id: i64, limit: u32) -> Result<Vec<Written>, JournalError> {
+    let sql = "SELECT id, at, kind, a, b, c, d, note FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query((id, limit))?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        let number = |at: usize| row.get::<_, i64>(at).map(|value| value as u32);
+        let entry = decode(row.get(2)?, [number(3)?, number(4)?, number(5)?, number(6)?])?;
+        let at = Time(row.get::<_, i64>(1)? as u64);
+        entries.push(Written { id: row.get(0)?, at, entry, note: row.get(7)? });
+    }
+    Ok(entries)
+}
+
 const NOBODY: u32 = u32::MAX;
 
 fn encode(entry: Entry) -> Option<(i64, [u32; 4])> {
@@ -249,6 +265,9 @@ fn encode(entry: Entry) -> Option<(i64, [u32; 4])> {
         Entry::Decision(Decision::Load { model, gpus, ahead_of }) => {
             (9, [model.0, gpus.first.0, gpus.count, ahead_of.map_or(NOBODY, |task| task.0)])
         }
+        Entry::Event(Event::Refused(task)) => (10, [task.0, 0, 0, 0]),
+        Entry::Event(Event::Held(task)) => (11, [task.0, 0, 0, 0]),
+        Entry::Event(Event::Released(task)) => (12, [task.0, 0, 0, 0]),
         Entry::Event(Event::Woken) | Entry::Decision(Decision::Wake { .. }) => return None,
     })
 }
@@ -269,6 +288,9 @@ fn decode(kind: i64, [a, b, c, d]: [u32; 4]) -> Result<Entry, JournalError> {
             gpus: Gpus::new(b, c),
             ahead_of: (d != NOBODY).then_some(TaskId(d)),
         }),
+        10 => Entry::Event(Event::Refused(TaskId(a))),
+        11 => Entry::Event(Event::Held(TaskId(a))),
+        12 => Entry::Event(Event::Released(TaskId(a))),
         other => return Err(JournalError::Damaged(format!("there is an entry of kind {other}"))),
     })
 }
@@ -277,20 +299,41 @@ fn decode(kind: i64, [a, b, c, d]: [u32; 4]) -> Result<Entry, JournalError> {
 mod tests {
     use super::*;
 
-    /// A GPU that is lost has a note too, and its number is no task's.
     #[test]
-    fn failures_are_those_of_tasks() {
+    fn everything_that_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(&folder.path().join("j"), Durability::Process, &[]).unwrap();
-        let entries = [
-            (Event::Lost(GpuId(3)), "it is gone"),
-            (Event::LoadFailed(GpuId(1)), "no room"),
-            (Event::Failed(TaskId(7)), "it fell over"),
-        ];
-        for (event, note) in entries {
-            journal.append(Time(5), Entry::Event(event), Some(note)).unwrap();
+        let (task, gpu, gpus) = (TaskId(7), GpuId(3), Gpus::new(4, 2));
+        let mut entries: Vec<Entry> = [
+            Event::Finished(task),
+            Event::Failed(task),
+            Event::Refused(task),
+            Event::LoadFailed(gpu),
+            Event::Held(task),
+            Event::Lost(gpu),
+            Event::Loaded(gpu),
+            Event::Returned(gpu),
+            Event::Released(task),
+            Event::Arrived(RequestId(2)),
+            Event::Withdrawn(RequestId(2)),
+        ]
+        .map(Entry::Event)
+        .into();
+        let ahead = |ahead_of| Decision::Load { model: ModelId(1), gpus, ahead_of };
+        let decisions = [Decision::Start { task, gpus }, ahead(Some(task)), ahead(None)];
+        entries.extend(decisions.map(Entry::Decision));
+        let noted = |at: usize| (at % 2 == 1).then(|| format!("reason {at}"));
+        for (at, &entry) in entries.iter().enumerate() {
+            journal.append(Time(at as u64), entry, noted(at).as_deref()).unwrap();
         }
         journal.commit().unwrap();
-        assert_eq!(journal.failures().unwrap(), [(Time(5), TaskId(7), "it fell over".to_owned())]);
+        let expected = entries.iter().enumerate();
+        let expected = expected.map(|(at, &entry)| Written {
+            id: at as i64 + 1,
+            at: Time(at as u64),
+            entry,
+            note: noted(at),
+        });
+        assert_eq!(journal.entries().unwrap(), expected.collect::<Vec<_>>());
     }
 }

@@ -159,6 +159,8 @@ impl Scene<'_> {
                     json!({"node": name, "model": model_name, "state": "ready", "position": place,
                            "waited": now.since(since).seconds(), "why": self.why(model)})
                 }
+                TaskState::Held => json!({"node": name, "model": model_name, "state": "paused",
+                    "why": format!("it failed and is tried again in a moment; attempts that failed: {}", view.failures(task))}),
                 TaskState::Running => json!({"node": name, "model": model_name, "state": "running"}),
                 TaskState::Done => json!({"node": name, "model": model_name, "state": "done"}),
                 TaskState::GivenUp => json!({"node": name, "model": model_name, "state": "given up"}),

@@ -1,7 +1,7 @@
 //! `gswarm resume`: goes on with a live run that was interrupted.
 
 use crate::failure::Failure;
-use crate::job::{Job, LogFormat};
+use crate::job::Job;
 use crate::live::{self, JOURNAL, LiveJob, Recorded};
 use crate::output;
 use clap::Args;
@@ -61,11 +61,11 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         shown: !args.quiet,
         folder: &args.folder,
     };
-    let (outcome, written) = live::run_and_save(&run, journal, true, &args.folder, LogFormat::Auto)?;
+    let saved = live::run_and_save(&run, journal, true)?;
     if !args.quiet {
-        output::line(render_text(&outcome.metrics, Some(&outcome.summary)).trim_end())?;
-        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        output::line(render_text(&saved.outcome.metrics, Some(&saved.outcome.summary)).trim_end())?;
+        let names: Vec<String> = saved.written.iter().map(|path| path.display().to_string()).collect();
         output::line(&format!("\nWritten: {}", names.join(", ")))?;
     }
-    live::all_completed(&instance, &outcome)
+    saved.all_completed(&instance)
 }

@@ -5,7 +5,7 @@ use crate::beliefs::{BeliefArgs, Beliefs};
 use crate::commands::policies;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs, Job, LogFormat, Outcome};
-use crate::live::{self, LiveJob, Settings};
+use crate::live::{self, Failed, LiveJob, Settings};
 use crate::output::{self, files, files::Batch, progress::Phase, unfinished};
 use clap::Args;
 use clap::builder::TypedValueParser;
@@ -205,6 +205,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::input(format!("{flag} is for estimates, and this is a live run"))
             .hint("leave it away: in a live run times are what they are"));
     }
+    if !args.simulate {
+        live::is_not_in_use(&args.out)?;
+    }
     let shown = !args.quiet && !args.json;
     let reading = Phase::new("reading the inputs", shown);
     let inputs = Inputs::read(&args.input)?;
@@ -243,7 +246,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     job::save(&mut batch, &instance, &job, &outcome, args.format)?;
     let written = batch.commit()?;
     drop(writing);
-    print(args, &instance, &outcome, &written)?;
+    print(args, &instance, &outcome, &written, &[])?;
     unfinished::none(&instance, &outcome.log, args.faults.max_attempts)
 }
 
@@ -342,10 +345,14 @@ fn run_live(
         cluster: args.cluster.over(&scenario.cluster),
         backends,
         models,
+        format: args.format,
         config_name: inputs.config.0.clone(),
         requests_name: inputs.requests.0.clone(),
     };
     live::look_at_backends(&settings, instance)?;
+    if !args.quiet {
+        live::warn_of_lacking_inputs(scenario);
+    }
     let plan = args.plan.as_deref().map(files::read).transpose()?;
     let predictor = job.beliefs.source.as_ref().map(|source| source.bytes.as_slice());
     let journal = live::begin(&args.out, &settings, inputs, plan.as_deref(), predictor)?;
@@ -359,17 +366,23 @@ fn run_live(
         shown,
         folder: &args.out,
     };
-    let (outcome, written) = live::run_and_save(&run, journal, false, &args.out, args.format)?;
-    print(args, instance, &outcome, &written)?;
-    live::all_completed(instance, &outcome)
+    let saved = live::run_and_save(&run, journal, false)?;
+    print(args, instance, &saved.outcome, &saved.written, &saved.failed)?;
+    saved.all_completed(instance)
 }
 
-fn print(args: &RunArgs, instance: &Instance, outcome: &Outcome, written: &[PathBuf]) -> Result<(), Failure> {
+fn print(
+    args: &RunArgs,
+    instance: &Instance,
+    outcome: &Outcome,
+    written: &[PathBuf],
+    failed: &[Failed<'_>],
+) -> Result<(), Failure> {
     if args.quiet {
         return Ok(());
     }
     if args.json {
-        return output::line(&as_json(args, instance, outcome, written)?.to_string());
+        return output::line(&as_json(args, instance, outcome, written, failed)?.to_string());
     }
     if args.verbose {
         output::stream(|mut out| write_events(instance, &outcome.log, &mut out))?;
@@ -386,6 +399,7 @@ fn as_json(
     instance: &Instance,
     outcome: &Outcome,
     written: &[PathBuf],
+    failed: &[Failed<'_>],
 ) -> Result<Value, Failure> {
     let metrics = serde_json::to_value(&outcome.metrics);
     let mut all = match metrics {
@@ -407,7 +421,10 @@ fn as_json(
         ("not_done", json!(unfinished::names(instance, &outcome.log))),
         ("files", json!(written)),
     ];
-    for (key, value) in context {
+    // Only a live run knows why.
+    let failed: Vec<Value> = failed.iter().map(Failed::as_json).collect();
+    let failed = args.simulate.then(|| ("failed", Value::Array(failed)));
+    for (key, value) in context.into_iter().chain(failed) {
         all.entry(key).or_insert(value);
     }
     Ok(Value::Object(all))

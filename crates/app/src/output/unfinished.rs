@@ -26,23 +26,27 @@ pub fn none(instance: &Instance, log: &ExecutionLog, max_attempts: u32) -> Resul
     if stranded == 0 {
         let attempts = count(max_attempts.into(), "attempt");
         let failed = left.len();
-        return Err(Failure::new(
-            Code::FailedRequests,
-            format!("{failed} of {all} failed after {attempts} at a node"),
-        )
-        .hint("the log shows where; --max-attempts allows more"));
+        let text = format!("{failed} of {all} failed after {attempts} at a node{}", listed(instance, &left));
+        return Err(
+            Failure::new(Code::FailedRequests, text).hint("the log shows when; --max-attempts allows more")
+        );
     }
     let gone = log.losses.iter().filter(|loss| loss.until.is_none()).count() as u64;
     let remaining = count(u64::from(instance.cluster.gpus) - gone, "GPU");
-    let mut text = format!("{} of {all} not finished: too few GPUs are left ({remaining})", left.len());
-    for one in left.iter().take(MOST_LISTED) {
-        text.push_str(&format!("\n  - {}", described(instance, one)));
-    }
+    let text = format!("{} of {all} not finished: too few GPUs are left ({remaining})", left.len());
+    let text = text + &listed(instance, &left);
+    Err(Failure::new(Code::Infeasible, text)
+        .hint("what was done is in the logs; to finish the rest lose fewer GPUs, or begin with more"))
+}
+
+/// A line for each, as far as somebody wants to read them.
+fn listed(instance: &Instance, left: &[Unfinished]) -> String {
+    let lines = left.iter().take(MOST_LISTED).map(|one| format!("\n  - {}", described(instance, one)));
+    let mut text: String = lines.collect();
     if left.len() > MOST_LISTED {
         text.push_str(&format!("\n  and {} more", left.len() - MOST_LISTED));
     }
-    Err(Failure::new(Code::Infeasible, text)
-        .hint("what was done is in the logs; to finish the rest lose fewer GPUs, or begin with more"))
+    text
 }
 
 fn described(instance: &Instance, one: &Unfinished) -> String {

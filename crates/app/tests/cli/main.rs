@@ -11,6 +11,7 @@ mod generate;
 mod import;
 mod kills;
 mod live;
+mod live_troubles;
 mod model_server;
 mod models;
 mod optimum;

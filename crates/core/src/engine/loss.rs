@@ -1,5 +1,6 @@
 //! What goes wrong. Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it
-//! until it returns. A load that fails: what waited for it has failed. A request that is withdrawn: it is given up.
+//! until it returns. A load that fails: what waited for it has failed. A task that fails: it is tried again, at once or
+//! after a pause, or given up. A request that is withdrawn: it is given up.
 
 use super::Engine;
 use super::state::{Effect, News, TaskState};
@@ -69,7 +70,7 @@ impl Engine<'_> {
         let stranded = self.instance.models.iter();
         let stranded: Vec<bool> =
             stranded.map(|model| !model.windows().any(|window| self.alive.contains_all(window))).collect();
-        let open = |state| matches!(state, TaskState::Waiting | TaskState::Ready);
+        let open = |state| matches!(state, TaskState::Waiting | TaskState::Ready | TaskState::Held);
         let tasks: Vec<TaskId> = self
             .instance
             .task_ids()
@@ -94,6 +95,30 @@ impl Engine<'_> {
         }
     }
 
+    /// However often it were tried, it would fail.
+    pub(super) fn refused(&mut self, task: TaskId) {
+        self.leave(task, Status::Failed);
+        self.tries.entry(task).or_default().failed += 1;
+        self.give_up(task);
+    }
+
+    /// It became ready when it failed, and nobody has been told: nobody is, until it is released. One that was given up
+    /// instead has nothing to wait for.
+    pub(super) fn held(&mut self, task: TaskId) {
+        let told = self.news.iter().rposition(|&news| news == News::Ready(task));
+        if let Some(place) = told.filter(|_| self.tasks[task].state == TaskState::Ready) {
+            self.news.remove(place);
+            self.tasks[task].state = TaskState::Held;
+        }
+    }
+
+    /// Its pause is over. It may have been given up meanwhile.
+    pub(super) fn released(&mut self, task: TaskId) {
+        if self.tasks[task].state == TaskState::Held {
+            self.becomes_ready(task);
+        }
+    }
+
     /// Whatever of a request waits or runs is given up; what it has done stays done.
     pub(super) fn withdrawn(&mut self, request: RequestId) {
         for task in self.instance.tasks_of(request) {
@@ -109,7 +134,7 @@ impl Engine<'_> {
                     self.leave(task, Status::Cancelled);
                     self.give_up(task);
                 }
-                TaskState::Waiting | TaskState::Ready => self.give_up(task),
+                TaskState::Waiting | TaskState::Ready | TaskState::Held => self.give_up(task),
                 TaskState::Done | TaskState::GivenUp => {}
             }
         }

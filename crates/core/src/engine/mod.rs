@@ -175,6 +175,9 @@ impl<'i> Engine<'i> {
         match event {
             Event::Finished(task) => self.finished(task),
             Event::Failed(task) => self.failed(task),
+            Event::Refused(task) => self.refused(task),
+            Event::Held(task) => self.held(task),
+            Event::Released(task) => self.released(task),
             Event::Loaded(lead) => self.loaded(lead),
             Event::LoadFailed(lead) => self.load_failed(lead),
             Event::Lost(gpu) => self.lose(gpu),

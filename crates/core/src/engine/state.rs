@@ -37,14 +37,20 @@ pub enum Event {
     Finished(TaskId),
     /// A task failed.
     Failed(TaskId),
+    /// A task failed, and would however often it was tried: it is given up.
+    Refused(TaskId),
     /// The load whose window starts at this GPU failed: its window is empty, and what waited for it has failed with it.
     LoadFailed(GpuId),
+    /// A task that has failed at this very moment is tried again, but not at once: it waits, on no GPU, for its release.
+    Held(TaskId),
     /// A GPU is gone. A load that would end at the same instant is cut short.
     Lost(GpuId),
     /// The load whose window starts at this GPU has ended.
     Loaded(GpuId),
     /// A GPU that was lost is there again, empty.
     Returned(GpuId),
+    /// A task that was held may be tried again.
+    Released(TaskId),
     /// A request came in.
     Arrived(RequestId),
     /// A request was withdrawn: nothing more of it is to run.
@@ -190,6 +196,8 @@ pub enum TaskState {
     Waiting,
     /// All inputs are there.
     Ready,
+    /// It failed, and a while passes before it is tried again.
+    Held,
     /// On GPUs, or waiting there for its model.
     Running,
     /// Finished.

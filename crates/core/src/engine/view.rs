@@ -95,6 +95,12 @@ impl<'a> View<'a> {
         self.engine.tasks[task].state
     }
 
+    /// How often a task has failed.
+    #[must_use]
+    pub fn failures(&self, task: TaskId) -> u32 {
+        self.engine.tries.get(&task).map_or(0, |tries| tries.failed)
+    }
+
     /// What loading `model` onto these GPUs would take now; zero where it is there, `None` where it has no room beside
     /// what executes there.
     #[must_use]

@@ -171,7 +171,7 @@ impl Astray {
         let turn = others.into_iter().map(|_| self.begins_at_home(lists, timed, task, view)).max();
         let inputs = view.instance().predecessors(task).map(|before| match view.state(before) {
             TaskState::Running => self.ends_at(before, lists, view),
-            TaskState::Waiting | TaskState::Ready => {
+            TaskState::Waiting | TaskState::Ready | TaskState::Held => {
                 self.begins_at_home(lists, timed, before, view) + view.quantile(before, SURELY_NEEDED)
             }
             TaskState::Done | TaskState::GivenUp => view.now(),

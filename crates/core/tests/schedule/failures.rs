@@ -1,7 +1,7 @@
 //! What goes wrong and comes right again: GPUs that return, loads that fail, requests that are withdrawn or come in late.
 
 use crate::support::{Problem, run};
-use gswarm_core::engine::{Decision, Effect, Engine, Event, TaskState};
+use gswarm_core::engine::{Decision, Effect, Engine, Event, News, Rejected, TaskState};
 use gswarm_core::instance::{Instance, NewRequest};
 use gswarm_core::log::Status;
 use gswarm_core::policy::PolicyKind;
@@ -144,4 +144,44 @@ fn requests_come_in_while_others_run_and_their_numbers_are_used_again() {
         assert_eq!(engine.view().instance().requests[request].name, name);
     }
     assert_eq!(engine.view().instance().tasks(), 2);
+}
+
+/// One that is held is nobody's to start until it is released, and holds no GPU meanwhile.
+#[test]
+fn a_task_that_is_held_waits_for_its_release() {
+    let instance = two_requests();
+    let mut engine = Engine::new(&instance, 3);
+    (0..2).for_each(|request| engine.handle(at(0), Event::Arrived(RequestId(request))));
+    let news = |engine: &mut Engine<'_>| {
+        let mut news = Vec::new();
+        engine.take_news(&mut news);
+        news
+    };
+    engine.apply(start(0, 0)).unwrap();
+    engine.handle(at(3), Event::Loaded(GpuId(0)));
+    news(&mut engine);
+    engine.handle(at(4), Event::Failed(TaskId(0)));
+    engine.handle(at(4), Event::Held(TaskId(0)));
+    assert_eq!((engine.view().state(TaskId(0)), engine.view().failures(TaskId(0))), (TaskState::Held, 1));
+    assert_eq!(news(&mut engine), [News::Freed(Gpus::new(0, 1))], "nobody is told that it is ready");
+    assert!(engine.view().idle().contains(GpuId(0)));
+    assert_eq!(engine.apply(start(0, 0)), Err(Rejected::NotReady { task: TaskId(0) }));
+    engine.apply(start(2, 0)).unwrap();
+    engine.handle(at(9), Event::Released(TaskId(0)));
+    assert_eq!(news(&mut engine), [News::Ready(TaskId(0))]);
+    engine.handle(at(9), Event::Released(TaskId(0)));
+    engine.handle(at(9), Event::Held(TaskId(0)));
+    assert_eq!(engine.view().state(TaskId(0)), TaskState::Ready, "somebody was told already");
+    engine.apply(start(0, 1)).unwrap();
+    engine.handle(at(12), Event::Loaded(GpuId(1)));
+    engine.handle(at(13), Event::Refused(TaskId(0)));
+    assert_eq!(engine.view().state(TaskId(0)), TaskState::GivenUp);
+    assert_eq!(engine.view().state(TaskId(1)), TaskState::GivenUp);
+    // What is held goes with its request.
+    engine.handle(at(13), Event::Failed(TaskId(2)));
+    engine.handle(at(13), Event::Held(TaskId(2)));
+    engine.handle(at(14), Event::Withdrawn(RequestId(1)));
+    assert!(engine.is_done());
+    engine.handle(at(15), Event::Released(TaskId(2)));
+    assert_eq!(engine.view().state(TaskId(2)), TaskState::GivenUp);
 }

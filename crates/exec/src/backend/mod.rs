@@ -14,6 +14,7 @@ mod managed;
 mod ollama;
 mod openai;
 mod process;
+mod program;
 mod sleepers;
 
 pub use api::{Record, Tier, Timed};
@@ -21,6 +22,7 @@ pub use company::Company;
 pub use connect::connect;
 pub use emulated::Emulated;
 pub use http::{Http, Limits as HttpLimits, escaped};
+pub use program::cannot_start;
 
 use crate::call::Call;
 use crate::work::{Forward, Relay};
@@ -57,6 +59,15 @@ pub enum BackendError {
 }
 
 impl BackendError {
+    /// Whether the request itself is at fault, so that the answer would be the same however often it were asked. Servers that
+    /// lack memory, or the model, say so in these words too, and both may be there another time.
+    pub(crate) fn is_final(&self) -> bool {
+        let BackendError::Refused(why) = self else { return false };
+        let why = why.to_lowercase();
+        let of_the_server = ["not loaded", "not ready", "is loading", "unavailable", "not available"];
+        !self.lacks_memory() && !of_the_server.iter().any(|words| why.contains(words))
+    }
+
     /// Whether it says that there is not enough memory.
     fn lacks_memory(&self) -> bool {
         match self {

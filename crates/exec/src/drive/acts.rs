@@ -10,7 +10,7 @@ use gswarm_core::{ModelId, Span, TaskId};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
@@ -19,7 +19,7 @@ pub(super) enum Message {
     /// A call has ended.
     Answer { task: TaskId, ticket: u64, replica: Replica, result: Result<Value, BackendError> },
     /// A load or an unload has ended; why, where it went wrong.
-    Done { done: Done, why: Option<String> },
+    Done { done: Done, why: Option<BackendError> },
     /// A model does not fit onto the GPUs of a backend, whatever else is taken off.
     Unfit { member: usize, model: ModelId, why: String },
     /// What was ordered was there already.
@@ -35,11 +35,15 @@ pub(super) struct Acts {
     clock: Clock,
     patience: Patience,
     sender: UnboundedSender<Message>,
-    calls: FxHashMap<TaskId, (u64, AbortHandle)>,
+    calls: FxHashMap<TaskId, Calling>,
     tickets: u64,
-    tries: FxHashMap<TaskId, u32>,
-    /// Loads of a model that failed since the last that did not.
-    failed_loads: Arc<Mutex<FxHashMap<ModelId, u32>>>,
+}
+
+/// A call under way.
+struct Calling {
+    ticket: u64,
+    member: usize,
+    handle: AbortHandle,
 }
 
 /// An unload is tried this often before its GPUs count as broken.
@@ -47,8 +51,7 @@ const UNLOAD_TRIES: u32 = 3;
 
 impl Acts {
     pub fn new(fleet: Fleet, clock: Clock, patience: Patience, sender: UnboundedSender<Message>) -> Acts {
-        let (calls, tries) = (FxHashMap::default(), FxHashMap::default());
-        Acts { fleet, clock, patience, sender, calls, tickets: 0, tries, failed_loads: Arc::default() }
+        Acts { fleet, clock, patience, sender, calls: FxHashMap::default(), tickets: 0 }
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -70,7 +73,7 @@ impl Acts {
 
     /// Whether an answer is the one that is waited for; then nothing more is.
     pub fn is_current(&mut self, task: TaskId, ticket: u64) -> bool {
-        let current = self.calls.get(&task).is_some_and(|&(known, _)| known == ticket);
+        let current = self.calls.get(&task).is_some_and(|calling| calling.ticket == ticket);
         if current {
             self.calls.remove(&task);
         }
@@ -80,46 +83,40 @@ impl Acts {
     /// Ends a call that nobody waits for any more; `false` where none was under way.
     pub fn cancel(&mut self, task: TaskId) -> bool {
         let call = self.calls.remove(&task);
-        call.as_ref().inspect(|(_, handle)| handle.abort()).is_some()
+        call.inspect(|calling| calling.handle.abort()).is_some()
     }
 
-    /// The task's number may be given to another.
-    pub fn forget(&mut self, task: TaskId) {
-        self.tries.remove(&task);
+    /// Whether a backend is being called.
+    pub fn calls(&self, member: usize) -> bool {
+        self.calls.values().any(|calling| calling.member == member)
     }
 
     pub fn stop_all(&mut self) {
-        self.calls.drain().for_each(|(_, (_, handle))| handle.abort());
+        self.calls.drain().for_each(|(_, calling)| calling.handle.abort());
     }
 
     fn load(&self, replica: Replica, expected: Span) {
         let Some(member) = self.fleet.serves(replica) else {
-            let why = Some("no backend serves this model on these GPUs".to_owned());
+            let why = "no backend serves this model on these GPUs".to_owned();
+            let why = Some(BackendError::Failed(why));
             return self.send(Message::Done { done: Done::LoadFailed(replica), why });
         };
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
         let limit = expected.times(self.patience.call_factor) + self.patience.load_grace;
-        let (clock, backoff) = (self.clock.clone(), self.patience.backoff);
-        let failed_loads = Arc::clone(&self.failed_loads);
+        let clock = self.clock.clone();
         tokio::spawn(async move {
             let result = within(&clock, limit, backend.load(replica, expected)).await;
-            let tries = count_failed(&failed_loads, replica.model, result.is_err());
-            let (done, why) = match &result {
-                Ok(()) => (Done::Loaded(replica), None),
-                Err(error) => (Done::LoadFailed(replica), Some(error.to_string())),
-            };
-            match result {
+            match &result {
                 Err(BackendError::Gone(why)) => {
-                    let _ = sender.send(Message::Down { member, why });
+                    let _ = sender.send(Message::Down { member, why: why.clone() });
                 }
                 Err(BackendError::DoesNotFit(why)) => {
-                    let _ = sender.send(Message::Unfit { member, model: replica.model, why });
+                    let _ = sender.send(Message::Unfit { member, model: replica.model, why: why.clone() });
                 }
-                // What is in the way may go, given a moment.
-                Err(_) => clock.sleep(Span(backoff.0 << tries.min(5))).await,
-                Ok(()) => {}
+                _ => {}
             }
-            let _ = sender.send(Message::Done { done, why });
+            let done = if result.is_ok() { Done::Loaded(replica) } else { Done::LoadFailed(replica) };
+            let _ = sender.send(Message::Done { done, why: result.err() });
         });
     }
 
@@ -133,7 +130,7 @@ impl Acts {
                 tries += 1;
                 match within(&clock, limit, backend.unload(replica)).await {
                     Ok(()) => break None,
-                    Err(error) if tries >= UNLOAD_TRIES => break Some(error.to_string()),
+                    Err(error) if tries >= UNLOAD_TRIES => break Some(error),
                     Err(_) => clock.sleep(Span(backoff.0 << tries)).await,
                 }
             };
@@ -145,33 +142,24 @@ impl Acts {
     fn call(&mut self, task: TaskId, replica: Replica, work: Work) {
         self.tickets += 1;
         let ticket = self.tickets;
-        let tries = *self.tries.entry(task).and_modify(|tries| *tries += 1).or_insert(0);
         let Some(member) = self.fleet.serves(replica) else { return };
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
         let limit = work.estimate().times(self.patience.call_factor) + self.patience.call_grace;
-        let (clock, backoff) = (self.clock.clone(), self.patience.backoff);
-        let handle = tokio::spawn(async move {
+        let clock = self.clock.clone();
+        let call = tokio::spawn(async move {
             let result = within(&clock, limit, work.carry_out(backend.as_ref(), replica)).await;
-            match &result {
-                Err(BackendError::Gone(why)) => {
-                    let _ = sender.send(Message::Down { member, why: why.clone() });
-                }
-                // A server that stumbled is given a moment before it, or another, is asked again.
-                Err(BackendError::Failed(_) | BackendError::TimedOut(_)) => {
-                    clock.sleep(Span(backoff.0 << tries.min(5))).await;
-                }
-                _ => {}
+            if let Err(BackendError::Gone(why)) = &result {
+                let _ = sender.send(Message::Down { member, why: why.clone() });
             }
             let _ = sender.send(Message::Answer { task, ticket, replica, result });
         });
-        self.calls.insert(task, (ticket, handle.abort_handle()));
+        self.calls.insert(task, Calling { ticket, member, handle: call.abort_handle() });
     }
 
-    /// Asks a backend again and again, ever more rarely, until it answers.
-    pub fn revive(&self, member: usize) {
+    /// Asks a backend again and again, ever more rarely, until it answers; for the first time after a pause.
+    pub fn revive(&self, member: usize, mut pause: Span) {
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
         let (clock, limit) = (self.clock.clone(), self.patience.call_grace);
-        let mut pause = self.patience.backoff;
         tokio::spawn(async move {
             loop {
                 clock.sleep(pause).await;
@@ -188,18 +176,8 @@ impl Acts {
     }
 }
 
-/// How many loads of a model had failed in a row before this one.
-fn count_failed(counts: &Mutex<FxHashMap<ModelId, u32>>, model: ModelId, failed: bool) -> u32 {
-    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-    if !failed {
-        return counts.remove(&model).unwrap_or(0);
-    }
-    let count = counts.entry(model).or_insert(0);
-    *count += 1;
-    *count - 1
-}
-
-const LONGEST_PAUSE: Span = Span(30_000_000);
+/// How rarely a backend that is out is asked at most.
+pub(super) const LONGEST_PAUSE: Span = Span(30_000_000);
 
 async fn within<T>(
     clock: &Clock,

@@ -2,6 +2,7 @@
 //! and only then the backends are told.
 
 use super::acts::{Acts, Message};
+use super::pauses::Pauses;
 use super::unfit::Unfit;
 use super::{LiveError, Patience};
 use crate::backend::{Backend, BackendError, Replica};
@@ -12,7 +13,7 @@ use crate::keeper::{Done, Keeper, Report, overlap};
 use crate::work::Work;
 use gswarm_core::engine::{Decision, Effect, Engine, Event, News, View};
 use gswarm_core::policy::Policy;
-use gswarm_core::{GpuId, Gpus, TaskId, Time};
+use gswarm_core::{GpuId, Gpus, Span, TaskId, Time};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -62,11 +63,13 @@ pub(crate) struct Trouble<'t> {
 pub(crate) struct Happening {
     pub event: Event,
     pub why: Option<String>,
+    /// Another time it may do: what failed waits before it is tried again.
+    pub may_pass: bool,
 }
 
 impl From<Event> for Happening {
     fn from(event: Event) -> Happening {
-        Happening { event, why: None }
+        Happening { event, why: None, may_pass: false }
     }
 }
 
@@ -77,6 +80,7 @@ pub(crate) struct Machine<'i, B> {
     keeper: Keeper,
     acts: Acts,
     wakes: BinaryHeap<Reverse<Time>>,
+    pub(super) pauses: Pauses,
     /// Backends that do not answer, and since when.
     down: FxHashMap<usize, Time>,
     pub(super) unfit: Unfit,
@@ -94,6 +98,7 @@ impl<'i, B: Book> Machine<'i, B> {
             engine,
             book,
             keeper: Keeper::default(),
+            pauses: Pauses::new(patience.backoff),
             acts: Acts::new(fleet, clock.clone(), patience, sender),
             clock,
             wakes: BinaryHeap::new(),
@@ -133,7 +138,7 @@ impl<'i, B: Book> Machine<'i, B> {
             return Ok(());
         }
         let wake = self.wakes.peek().map_or(Time::NEVER, |&Reverse(at)| at);
-        let timer = until.min(wake);
+        let timer = until.min(wake).min(self.pauses.next());
         let clock = self.clock.clone();
         tokio::select! {
             biased;
@@ -159,6 +164,9 @@ impl<'i, B: Book> Machine<'i, B> {
             self.wakes.pop();
             self.happened.push(Event::Woken.into());
         }
+        while let Some(task) = self.pauses.over(now) {
+            self.happened.push(Event::Released(task).into());
+        }
         std::mem::take(&mut self.happened)
     }
 
@@ -166,13 +174,22 @@ impl<'i, B: Book> Machine<'i, B> {
     pub fn step(&mut self, mut happened: Vec<Happening>, policy: &mut dyn Policy) -> Result<(), LiveError> {
         happened.sort_by_key(|happening| happening.event);
         let now = self.clock.now();
-        for (at, Happening { event, why }) in self.timed(now, happened) {
+        for (at, Happening { event, why, may_pass }) in self.timed(now, happened) {
             let fails = why.as_ref().map_or(Vec::new(), |_| self.fails_by(event));
             let trouble = why.as_deref().map(|why| Trouble { why, fails: &fails });
             self.book.event(&self.engine.view(), at, event, trouble)?;
             self.engine.handle(at, event);
+            match event {
+                Event::Finished(task) => {
+                    self.pauses.went_well(self.engine.view().instance().model_of(task));
+                }
+                _ if may_pass => self.pause(at, &fails)?,
+                _ => {}
+            }
             self.order();
         }
+        // Whatever is decided is decided now, also where what happened did so before, or nothing did.
+        self.engine.handle(now, Event::Woken);
         self.ask(policy, now)?;
         self.book.commit()?;
         self.act();
@@ -261,24 +278,20 @@ impl<'i, B: Book> Machine<'i, B> {
         self.news.clear();
     }
 
-    /// Nobody will ask for this task again: its number may be given to another.
-    pub fn forget_task(&mut self, task: TaskId) {
-        self.acts.forget(task);
-    }
-
     /// Ends all calls.
     pub fn stop(&mut self) {
         self.acts.stop_all();
     }
 
     fn take(&mut self, message: Message) {
-        let (mut reports, mut not_loaded) = (Vec::new(), None);
+        let (mut reports, mut not_loaded): (_, Option<BackendError>) = (Vec::new(), None);
         match message {
             Message::Answer { task, ticket, replica, result } => {
                 if !self.acts.is_current(task, ticket) {
                     return;
                 }
                 self.keeper.done(Done::Called(task, replica), &mut reports);
+                self.judge(task, replica, result.as_ref().err());
                 let happening = self.answered(task, result);
                 self.happened.push(happening);
             }
@@ -291,7 +304,7 @@ impl<'i, B: Book> Machine<'i, B> {
             }
             Message::Unfit { member, model, why } => self.unfit.add(member, model, why),
             Message::Kept(report) => reports.push(report),
-            Message::Down { member, why } => self.goes_down(member, &why),
+            Message::Down { member, why } => self.goes_down(member, &why, self.pauses.shortest()),
             Message::Up { member } => {
                 self.down.remove(&member);
                 let member = &self.acts.fleet().members()[member];
@@ -301,19 +314,25 @@ impl<'i, B: Book> Machine<'i, B> {
             }
         }
         let why = |lead: Option<GpuId>| {
-            let reason = not_loaded.clone().or_else(|| self.why_unfit(lead?));
+            let said = not_loaded.as_ref().map(ToString::to_string);
+            let reason = said.or_else(|| self.why_unfit(lead?));
             let reason = reason.map_or(String::new(), |why| format!(": {why}"));
             Some(format!("its model could not be loaded{reason}"))
         };
         let reports: Vec<_> = reports.into_iter().map(|report| (why(report.lead()), report)).collect();
+        // What does not fit will not do so later, and what was on a backend that is out moves at once.
+        let may_pass = matches!(
+            not_loaded,
+            Some(BackendError::Failed(_) | BackendError::TimedOut(_) | BackendError::Refused(_))
+        );
         for (why, report) in reports {
             match report {
                 Report::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
                 Report::NotBrought(gpus) => {
-                    self.happened.push(Happening { event: Event::LoadFailed(gpus.first), why });
+                    self.happened.push(Happening { event: Event::LoadFailed(gpus.first), why, may_pass });
                 }
                 Report::CannotRun(task) => {
-                    self.happened.push(Happening { event: Event::Failed(task), why });
+                    self.happened.push(Happening { event: Event::Failed(task), why, may_pass });
                 }
                 Report::Broken(gpus) => self.is_broken(gpus),
             }
@@ -321,16 +340,30 @@ impl<'i, B: Book> Machine<'i, B> {
     }
 
     fn answered(&mut self, task: TaskId, result: Result<Value, BackendError>) -> Happening {
-        let kept = match result {
-            // A result that cannot be kept is no result; the next write says the same and ends the run.
-            Ok(answer) => {
-                self.book.answered(&self.engine.view(), task, answer).map_err(|why| why.to_string())
+        match result {
+            Ok(answer) => match self.book.answered(&self.engine.view(), task, answer) {
+                Ok(()) => Event::Finished(task).into(),
+                // A result that cannot be kept is no result; the next write says the same and ends the run.
+                Err(why) => {
+                    Happening { event: Event::Failed(task), why: Some(why.to_string()), may_pass: false }
+                }
+            },
+            Err(error) => {
+                // However often it were asked, the answer would be the same.
+                let is_final = error.is_final();
+                let event = if is_final { Event::Refused(task) } else { Event::Failed(task) };
+                let may_pass = !is_final && !matches!(error, BackendError::Gone(_));
+                Happening { event, why: Some(error.to_string()), may_pass }
             }
-            Err(error) => Err(error.to_string()),
-        };
-        match kept {
-            Ok(()) => Event::Finished(task).into(),
-            Err(why) => Happening { event: Event::Failed(task), why: Some(why) },
+        }
+    }
+
+    /// A backend that fails whatever it is asked is left alone for a while, once nothing runs there that it might yet answer.
+    fn judge(&mut self, task: TaskId, replica: Replica, error: Option<&BackendError>) {
+        let Some(member) = self.acts.fleet().serves(replica) else { return };
+        let is_called = error.is_some() && self.acts.calls(member);
+        if let Some(pause) = self.pauses.judge(member, task, error, is_called) {
+            self.goes_down(member, "it failed calls of many nodes, one after the other", pause);
         }
     }
 
@@ -352,7 +385,7 @@ impl<'i, B: Book> Machine<'i, B> {
     }
 
     /// A backend does not answer: its GPUs are out until it does.
-    fn goes_down(&mut self, member: usize, why: &str) {
+    fn goes_down(&mut self, member: usize, why: &str, pause: Span) {
         if self.down.contains_key(&member) {
             return;
         }
@@ -364,13 +397,13 @@ impl<'i, B: Book> Machine<'i, B> {
         self.keeper.forget(gpus);
         let lost = gpus.iter().map(|gpu| Event::Lost(gpu).into());
         self.happened.extend(lost);
-        self.acts.revive(member);
+        self.acts.revive(member, pause);
     }
 
     fn is_broken(&mut self, gpus: Gpus) {
         let members = self.acts.fleet().members();
         if let Some(member) = members.iter().position(|member| overlap(member.gpus, gpus)) {
-            self.goes_down(member, "it would not unload a model");
+            self.goes_down(member, "it would not unload a model", self.pauses.shortest());
         }
     }
 }

@@ -4,6 +4,7 @@
 mod acts;
 mod batch;
 mod machine;
+mod pauses;
 mod resume;
 mod unfit;
 

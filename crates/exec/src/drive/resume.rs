@@ -2,34 +2,38 @@
 
 use super::batch::Live;
 use super::{Failure, LiveError};
-use crate::journal::{Entry, JournalError};
+use crate::journal::{Entry, JournalError, Written};
 use gswarm_core::engine::{Event, TaskState};
 use gswarm_core::policy::Policy;
-use gswarm_core::{GpuId, Time};
+use gswarm_core::{GpuId, TaskId, Time};
 
 impl Live<'_> {
     /// Takes up what the journal holds. Nothing that has finished will run again; the policy is told what is left.
     pub fn restore(&mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
         let entries = self.machine.book.journal.entries()?;
         let mut last = Time::ZERO;
-        for (at, entry) in entries {
+        for Written { at, entry, note, .. } in entries {
             last = at;
             match entry {
                 Entry::Event(event) => {
                     if let Event::Arrived(request) = event {
                         self.arrivals.retain(|&(_, other)| other != request);
                     }
+                    if let Some(why) = note {
+                        let failed = self.machine.fails_by(event).into_iter();
+                        let failures = failed.map(|task| Failure { at, task, why: why.clone() });
+                        self.machine.book.failures.extend(failures);
+                    }
                     self.machine.engine.handle(at, event);
                 }
                 Entry::Decision(decision) => {
                     let damaged =
                         |why| JournalError::Damaged(format!("a decision cannot be made again: {why}"));
+                    // It may have been made when nothing happened but that the policy was woken, which is not written down.
+                    self.machine.engine.handle(at, Event::Woken);
                     self.machine.engine.apply(decision).map_err(damaged)?;
                 }
             }
-        }
-        for (at, task, why) in self.machine.book.journal.failures()? {
-            self.machine.book.failures.push(Failure { at, task, why });
         }
         self.machine.book.outputs.0.extend(self.machine.book.journal.outputs()?);
         self.machine.clock.go_on_from(last);
@@ -48,7 +52,12 @@ impl Live<'_> {
         let gpus = self.machine.book.problem.instance.cluster.gpus;
         let lost = (0..gpus).map(|gpu| Event::Lost(GpuId(gpu)));
         let found = (0..gpus).map(|gpu| Event::Returned(GpuId(gpu)));
-        for event in lost.chain(found) {
+        // A pause that was cut short has been long enough.
+        let view = self.machine.engine.view();
+        let held = self.machine.book.problem.instance.task_ids();
+        let held: Vec<TaskId> = held.filter(|&task| view.state(task) == TaskState::Held).collect();
+        let released = held.into_iter().map(Event::Released);
+        for event in lost.chain(found).chain(released) {
             self.machine.book.journal.append(now, Entry::Event(event), None)?;
             self.machine.engine.handle(now, event);
         }

@@ -32,7 +32,7 @@ impl<B: Book> Machine<'_, B> {
     /// The tasks that an event fails.
     pub(super) fn fails_by(&self, event: Event) -> Vec<TaskId> {
         match event {
-            Event::Failed(task) => vec![task],
+            Event::Failed(task) | Event::Refused(task) => vec![task],
             Event::LoadFailed(lead) => self.engine.view().waiting_at(lead).collect(),
             _ => Vec::new(),
         }

@@ -1,7 +1,7 @@
 //! A journal for those who only look, perhaps while somebody writes it. Nothing is written beside it.
 
-use super::{Entry, JournalError, VERSION, decode, lock_of};
-use gswarm_core::{TaskId, Time};
+use super::{JournalError, VERSION, Written, entries_after, lock_of};
+use gswarm_core::TaskId;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::{Map, Value};
 use std::fs::File;
@@ -9,19 +9,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Something that was written down.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Written {
-    /// Its place in the journal.
-    pub id: i64,
-    /// When it happened.
-    pub at: Time,
-    /// What.
-    pub entry: Entry,
-    /// Why, where it went wrong.
-    pub note: Option<String>,
-}
 
 /// A journal that is read.
 pub struct JournalReader {
@@ -76,17 +63,7 @@ impl JournalReader {
 
     /// What was written after an entry, in order, `limit` entries at most.
     pub fn after(&self, id: i64, limit: u32) -> Result<Vec<Written>, JournalError> {
-        let sql = "SELECT id, at, kind, a, b, c, d, note FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
-        let mut statement = self.db.prepare_cached(sql)?;
-        let mut rows = statement.query((id, limit))?;
-        let mut written = Vec::new();
-        while let Some(row) = rows.next()? {
-            let number = |at: usize| row.get::<_, i64>(at).map(|value| value as u32);
-            let entry = decode(row.get(2)?, [number(3)?, number(4)?, number(5)?, number(6)?])?;
-            let at = Time(row.get::<_, i64>(1)? as u64);
-            written.push(Written { id: row.get(0)?, at, entry, note: row.get(7)? });
-        }
-        Ok(written)
+        entries_after(&self.db, id, limit)
     }
 
     /// What a task wrote, where it has finished.

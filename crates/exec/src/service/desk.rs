@@ -169,7 +169,7 @@ impl Desk {
                 let (request, node) = of_task(task);
                 json!({"type": "node.finished", "request": request.as_deref(), "node": node})
             }
-            Event::Failed(task) => {
+            Event::Failed(task) | Event::Refused(task) => {
                 let (request, node) = of_task(task);
                 json!({"type": "node.failed", "request": request.as_deref(), "node": node, "why": why})
             }
@@ -180,7 +180,9 @@ impl Desk {
             Event::LoadFailed(lead) => json!({"type": "load.failed", "gpu": lead.0, "why": why}),
             Event::Lost(gpu) => json!({"type": "gpu.lost", "gpu": gpu.0}),
             Event::Returned(gpu) => json!({"type": "gpu.returned", "gpu": gpu.0}),
-            Event::Arrived(_) | Event::Withdrawn(_) | Event::Woken => return,
+            Event::Held(_) | Event::Released(_) | Event::Arrived(_) | Event::Withdrawn(_) | Event::Woken => {
+                return;
+            }
         };
         self.told.tell(|| told);
     }

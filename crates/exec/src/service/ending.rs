@@ -24,7 +24,11 @@ impl Service {
         let view = self.machine.engine.view();
         let instance = view.instance();
         let has_finished = |task| happened.iter().any(|one| one.event == Event::Finished(task));
-        let has_failed = |task| happened.iter().any(|one| one.event == Event::Failed(task));
+        let has_failed = |task| {
+            happened
+                .iter()
+                .any(|one| matches!(one.event, Event::Failed(of) | Event::Refused(of) if of == task))
+        };
         let runs =
             |task: TaskId| view.state(task) == TaskState::Running && !has_finished(task) && !has_failed(task);
         let is_done = |task: TaskId| view.state(task) == TaskState::Done || has_finished(task);

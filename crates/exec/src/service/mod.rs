@@ -428,10 +428,8 @@ impl Service {
             let view = self.machine.engine.view();
             let completed = is_complete(&view, view.instance(), request);
             let workflow = view.instance().requests[request].workflow;
-            let tasks: Vec<_> = view.instance().tasks_of(request).collect();
             let now = view.now();
             self.machine.book.closes(now, request, completed)?;
-            tasks.into_iter().for_each(|task| self.machine.forget_task(task));
             self.free[workflow.index()].push(request);
         }
         Ok(())

@@ -5,5 +5,6 @@ mod crashes;
 mod ending;
 mod keeper;
 mod other_times;
+mod retries;
 mod service;
 mod support;

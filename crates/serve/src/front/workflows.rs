@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use gswarm_core::input::{RequestSpec, Source, WorkflowSpec, read_requests};
 use gswarm_core::instance::Mode;
 use gswarm_exec::backend::escaped;
+use gswarm_exec::call::missing_inputs;
 use gswarm_exec::service::Refusal;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -111,7 +112,8 @@ async fn accepted(
     }
     fields.insert("workflow_id".to_owned(), Value::from(workflow));
     let text = Value::Object(fields).to_string();
-    let (spec, warnings) = read(front, &text)?;
+    let (spec, mut warnings) = read(front, &text)?;
+    warnings.extend(lacks(front, &spec));
     fits(front, &spec)?;
     if spec.id.chars().count() > LONGEST_NAME || spec.id.chars().any(char::is_control) {
         let message = format!("request_id may have {LONGEST_NAME} characters, and no control characters");
@@ -145,6 +147,17 @@ fn read(front: &Front, text: &str) -> Result<(RequestSpec, Vec<String>), Fault> 
         Some(spec) => Ok((spec, said)),
         None => Err(Fault::invalid(shown(&said))),
     }
+}
+
+/// Inputs that its nodes read and nobody gives: they are called without.
+fn lacks(front: &Front, spec: &RequestSpec) -> Vec<String> {
+    let workflow = &front.client.scenario.workflows[usize::from(spec.workflow)];
+    let missing = missing_inputs(workflow, spec);
+    let words = missing.iter().take(MOST_SHOWN).map(|(node, input)| {
+        format!("`{node}` reads `{input}`: neither input_data nor a node right before gives it")
+    });
+    let more = missing.len().saturating_sub(MOST_SHOWN);
+    words.chain((more > 0).then(|| format!("and {more} more inputs are missing"))).collect()
 }
 
 /// What is wrong with a request, in a message that somebody may still want to read.

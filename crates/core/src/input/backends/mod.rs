@@ -2,7 +2,7 @@
 
 mod read;
 
-pub use read::{BackendsReading, gpu_range, read_backends};
+pub use read::{BackendsReading, gpu_range, read_backends, read_backends_for};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -27,9 +27,16 @@ pub struct BackendsReading {
 /// Reads a file of servers, JSON or YAML.
 #[must_use]
 pub fn read_backends(source: Source<'_>) -> BackendsReading {
+    read_backends_for(source, &|_| None)
+}
+
+/// The same for a machine that is to start the programs of the file: `why_not` says what keeps one from being started there.
+#[must_use]
+pub fn read_backends_for(source: Source<'_>, why_not: &dyn Fn(&str) -> Option<String>) -> BackendsReading {
     let mut faults = Faults::default();
     let tree = text::parse(source.bytes, Form::Single, &mut faults);
-    let file = tree.as_ref().map(|tree| file(tree.root(), &mut faults)).filter(|_| faults.errors() == 0);
+    let file =
+        tree.as_ref().map(|tree| file(tree.root(), why_not, &mut faults)).filter(|_| faults.errors() == 0);
     let mut diagnostics = Vec::new();
     faults.locate(source.name, text::without_mark(source.bytes), &mut diagnostics);
     BackendsReading { file, diagnostics }
@@ -43,7 +50,7 @@ pub fn gpu_range(text: &str) -> Option<(u32, u32)> {
     (first <= last && last < MAX_GPUS).then_some((first, last))
 }
 
-fn file(root: Item<'_>, faults: &mut Faults) -> BackendsFile {
+fn file(root: Item<'_>, why_not: &dyn Fn(&str) -> Option<String>, faults: &mut Faults) -> BackendsFile {
     let path = Path::root();
     let mut backends = Vec::new();
     if let Some([list]) = fields_or(Code::NotOfKind, root, &path, ["backends"], faults)
@@ -59,7 +66,7 @@ fn file(root: Item<'_>, faults: &mut Faults) -> BackendsFile {
             );
         }
         for (place, item) in items.items().enumerate() {
-            backends.extend(backend(item, &list.path.index(place, item.at()), faults));
+            backends.extend(backend(item, &list.path.index(place, item.at()), why_not, faults));
         }
     }
     BackendsFile { backends }
@@ -106,7 +113,12 @@ fn kinds_with(field: &str) -> Option<&'static [BackendKind]> {
     })
 }
 
-fn backend(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<BackendSpec> {
+fn backend(
+    item: Item<'_>,
+    path: &Path<'_>,
+    why_not: &dyn Fn(&str) -> Option<String>,
+    faults: &mut Faults,
+) -> Option<BackendSpec> {
     let slots = fields_or(Code::NotOfKind, item, path, NAMES, faults)?;
     let kind = slots[1].required(faults).and_then(|_| choice(&slots[1], BackendKind::ALL, faults));
     if let Some(kind) = kind {
@@ -141,6 +153,14 @@ fn backend(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<Backe
         Some(BackendKind::Command) => {
             let hint = "the program and its arguments, as a list: [llama-server, --model, \"{model}\", --port, \"{port}\"]";
             command.required_hinted(Some(hint), faults);
+            // What is filled in is known once a model is started.
+            let program = spec.command.first().filter(|program| !program.contains('{'));
+            if let Some((program, why)) = program.and_then(|program| Some((program, why_not(program)?))) {
+                let at = command.item.map_or(command.path.at, Item::at);
+                let hint = "install it, or give its full path; gswarm starts it on this machine".to_owned();
+                let message = format_args!("`{}` cannot be started: {why}", Shown(program));
+                faults.add_hinted(Code::BadServer, at, &command.path, message, Some(hint));
+            }
         }
         Some(kind) => reachable(&spec, kind, &url, &models, faults),
     }

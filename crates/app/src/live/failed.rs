@@ -1,0 +1,70 @@
+//! What failed in a live run, and why: for people and for programs.
+
+use crate::failure::{Code, Failure};
+use crate::output::count;
+use gswarm_core::{Instance, TaskId};
+use gswarm_exec::drive::Finished;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// The most nodes that are listed; the results have them all.
+const MOST_LISTED: usize = 20;
+
+/// A node that was given up.
+pub struct Failed<'i> {
+    request: &'i str,
+    node: &'i str,
+    attempts: usize,
+    /// Of the last attempt.
+    why: String,
+}
+
+impl Failed<'_> {
+    /// For programs.
+    pub fn as_json(&self) -> Value {
+        json!({"request_id": self.request, "node": self.node, "attempts": self.attempts, "why": self.why})
+    }
+}
+
+/// The nodes that failed and were not done in the end, by request; those that wait for them are not in it.
+pub fn failed<'i>(instance: &'i Instance, finished: &Finished) -> Vec<Failed<'i>> {
+    let mut by_task: BTreeMap<TaskId, (usize, &str)> = BTreeMap::new();
+    for failure in finished.failures.iter().filter(|one| !finished.outputs.contains_key(&one.task)) {
+        let (attempts, why) = by_task.entry(failure.task).or_default();
+        (*attempts, *why) = (*attempts + 1, &failure.why);
+    }
+    let described = |(task, (attempts, why)): (TaskId, (usize, &str))| Failed {
+        request: &instance.requests[instance.request_of(task)].name,
+        node: &instance.workflow_of(task).nodes[instance.node_of(task) as usize],
+        attempts,
+        why: why.to_owned(),
+    };
+    by_task.into_iter().map(described).collect()
+}
+
+/// A run that came to its end with requests that failed says so by its exit code, and lists what failed.
+pub fn all_completed(
+    instance: &Instance,
+    failed_requests: u64,
+    failed: &[Failed<'_>],
+    results: &Path,
+) -> Result<(), Failure> {
+    if failed_requests == 0 {
+        return Ok(());
+    }
+    let all = count(instance.requests.len() as u64, "request");
+    let mut text = format!("{failed_requests} of {all} failed");
+    for Failed { request, node, attempts, why } in failed.iter().take(MOST_LISTED) {
+        let attempts = count(*attempts as u64, "attempt");
+        let _ = write!(text, "\n  - {request}: {node}: {attempts}: {}", why.replace(char::is_control, " "));
+    }
+    if failed.len() > MOST_LISTED {
+        let more = failed.len() - MOST_LISTED;
+        let _ = write!(text, "\n  and {more} more: see {}", results.display());
+    }
+    let hint =
+        format!("{} has what was done, and why the rest failed, request by request", results.display());
+    Err(Failure::new(Code::FailedRequests, text).hint(hint))
+}
