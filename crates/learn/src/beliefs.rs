@@ -63,15 +63,19 @@ impl OneByOne {
         Ok(OneByOne { predictor, encoder })
     }
 
-    /// What a node is expected to take alone on its replica, nothing having been seen of it yet.
+    /// What a node is expected to take alone on its replica, nothing having been seen of it yet; `None` of a model that the
+    /// predictor was not trained on, where it tells models apart: what it would say is true of the others.
     ///
     /// # Panics
     /// If the request or the node is none of the scenario's.
     #[must_use]
-    pub fn expected(&self, scenario: &Scenario, request: &RequestSpec, node: usize) -> Span {
+    pub fn expected(&self, scenario: &Scenario, request: &RequestSpec, node: usize) -> Option<Span> {
+        if !self.encoder.knows_model_of(scenario, request, node) {
+            return None;
+        }
         let mut row = Vec::new();
         self.encoder.encode(scenario, request, node, 1, &History::default(), &mut row);
-        execution_span(self.predictor.predict_row(&row).mean.max(0.0)).max(Span(1))
+        Some(execution_span(self.predictor.predict_row(&row).mean.max(0.0)).max(Span(1)))
     }
 }
 

@@ -281,6 +281,14 @@ impl NodeEncoder {
         }));
     }
 
+    /// Whether training saw the model of a node, or does not tell models apart.
+    pub(crate) fn knows_model_of(&self, scenario: &Scenario, request: &RequestSpec, node: usize) -> bool {
+        let node = &scenario.workflows[usize::from(request.workflow)].nodes[node];
+        let model = &scenario.models[usize::from(node.model)].id;
+        let mut features = self.sources.iter().zip(&self.features);
+        features.all(|(source, feature)| *source != Source::Model || !feature.code(model).is_nan())
+    }
+
     /// The place of the history in a row, for those who fill in a new one.
     #[must_use]
     pub fn history(&self) -> Option<usize> {

@@ -3,15 +3,15 @@
 mod phases;
 mod report;
 mod settings;
+mod state;
 
 use crate::failure::Failure;
 use crate::output::{self, files};
 use clap::Args;
 use phases::{Done, Phase};
 use settings::Settings;
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use state::{Standing, State};
+use std::path::PathBuf;
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
@@ -21,7 +21,8 @@ Examples:
   gswarm pipeline --config pipeline.yaml --out run
   gswarm pipeline --out run --results-to docs/results.md
 
-Phases that are done are kept: they are done again when their settings, or a phase before them, have changed.";
+Phases that are done are kept: they are done again when their settings, a phase before them, or their files
+have changed.";
 
 /// Arguments of `gswarm pipeline`.
 #[derive(Debug, Args)]
@@ -44,8 +45,8 @@ pub struct PipelineArgs {
     results_to: Option<PathBuf>,
 }
 
-/// The file that says which phases are done.
-const STATE: &str = "pipeline_state.json";
+/// The report among the phases, in what is shown and kept.
+const REPORT: &str = "report";
 
 /// Runs the phases.
 pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
@@ -57,37 +58,38 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
         Some(path) => settings::read(&path.display().to_string(), &files::read(path)?)?,
         None => Settings::default(),
     };
-    let mut state = if args.force { BTreeMap::new() } else { read_state(folder) };
-    let mut before = String::new();
-    // A report that is there speaks of these files unless a phase is done anew.
-    let mut current = report::FILES.iter().all(|name| folder.join(name).is_file()) && !args.force;
+    let mut state = if args.force { State::default() } else { State::read(folder) };
+    // What a phase is made from: its own settings, those of the phases before it, and what these have handed on.
+    let mut made_from = String::new();
     for phase in Phase::ALL {
-        // What a phase depends on: its own settings, and everything that the phases before it depend on.
-        before = format!("{before}\n{}: {}", phase.name(), settings.of(phase));
-        let there = phase.files().iter().all(|name| folder.join(name).is_file());
-        if there && state.get(phase.name()) == Some(&before) {
-            output::line(&format!("{:<9} kept", phase.name()))?;
-            continue;
+        made_from += &format!("\n{}: {}", phase.name(), settings.of(phase));
+        match state.standing(phase.name(), phase.files(), &made_from, folder) {
+            Standing::Done => output::line(&format!("{:<9} kept", phase.name()))?,
+            standing => {
+                again(phase.name(), &standing)?;
+                let since = Instant::now();
+                let Done { summary, batch } = {
+                    let _shown = output::progress::Phase::new(phase.name(), true);
+                    phases::run(phase, &settings, folder).map_err(|failure| in_phase(phase, failure))?
+                };
+                batch.commit()?;
+                state.done(phase.name(), phase.files(), &made_from, folder)?;
+                state.write(folder)?;
+                took(phase.name(), since, &summary)?;
+            }
         }
-        current = false;
-        let since = Instant::now();
-        let Done { summary, batch } = {
-            let _shown = output::progress::Phase::new(phase.name(), true);
-            phases::run(phase, &settings, folder).map_err(|failure| in_phase(phase, failure))?
-        };
-        batch.commit()?;
-        state.insert(phase.name().to_string(), before.clone());
-        write_state(folder, &state)?;
-        output::line(&format!("{:<9} {:.1} s: {summary}", phase.name(), since.elapsed().as_secs_f64()))?;
+        made_from += &state.handed_on(phase);
     }
-    if !current {
+    // The report speaks of all files, those too that no phase reads.
+    made_from += &state.all();
+    let standing = state.standing(REPORT, &report::FILES, &made_from, folder);
+    if standing != Standing::Done {
+        again(REPORT, &standing)?;
         let since = Instant::now();
         report::write(folder)?;
-        output::line(&format!(
-            "{:<9} {:.1} s: report.html, results.md and charts",
-            "report",
-            since.elapsed().as_secs_f64()
-        ))?;
+        state.done(REPORT, &report::FILES, &made_from, folder)?;
+        state.write(folder)?;
+        took(REPORT, since, "report.html, results.md and charts")?;
     }
     if let Some(text) = &args.results_to {
         report::write_to(folder, text)?;
@@ -95,25 +97,20 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
     output::line(&format!("Report: {}", folder.join("report.html").display()))
 }
 
+/// Says why something is done again that had been done.
+fn again(name: &str, standing: &Standing) -> Result<(), Failure> {
+    match standing {
+        Standing::Damaged(why) => output::line(&format!("{name:<9} {why}: done again")),
+        Standing::Done | Standing::Open => Ok(()),
+    }
+}
+
+fn took(name: &str, since: Instant, summary: &str) -> Result<(), Failure> {
+    output::line(&format!("{name:<9} {:.1} s: {summary}", since.elapsed().as_secs_f64()))
+}
+
 fn in_phase(phase: Phase, failure: Failure) -> Failure {
     let code = failure.code;
     Failure::new(code, format!("the phase `{}` failed: {failure}", phase.name()))
         .hint("phases before it are kept; the same command goes on from here")
-}
-
-fn read_state(folder: &Path) -> BTreeMap<String, String> {
-    // A state that cannot be read is as if no phase were done.
-    std::fs::read(folder.join(STATE))
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default()
-}
-
-fn write_state(folder: &Path, state: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let mut batch = files::Batch::new(folder)?;
-    batch.add(STATE, |out| {
-        serde_json::to_writer_pretty(&mut *out, state)?;
-        out.write_all(b"\n")
-    })?;
-    batch.commit().map(drop)
 }

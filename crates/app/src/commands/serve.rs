@@ -156,7 +156,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
 /// What is believed of run times beside what the configuration says.
 fn believed(args: &ServeArgs) -> Result<Beliefs, Failure> {
     let expect = args.predictor.one_by_one()?.map(|predictor| -> Expect {
-        Box::new(move |scenario, request, node| Some(predictor.expected(scenario, request, node)))
+        Box::new(move |scenario, request, node| predictor.expected(scenario, request, node))
     });
     let learner = args.learn.then(|| -> Box<dyn Learner> { Box::new(Recent::new()) });
     Ok(Beliefs { expect, learner })

@@ -182,7 +182,8 @@ impl Client {
         self.send(Command::Stop);
     }
 
-    /// What a direct call is expected to take: by the tokens that it asks for, where the model says how fast it is.
+    /// What a direct call is expected to take: by the tokens that it asks for, where the model says how fast it is. A service that
+    /// predicts goes by its prediction instead.
     #[must_use]
     pub fn estimate(&self, model: ModelId, body: &Map<String, Value>) -> Span {
         let spec: &ModelSpec = &self.scenario.models[usize::from(model)];

@@ -1,6 +1,7 @@
 //! Requests that keep coming: the machine under the real clock with no end, a ledger of what it has accepted, and a client
 //! for whoever brings requests.
 
+mod calls;
 mod client;
 mod desk;
 mod ending;
@@ -70,7 +71,7 @@ pub struct Service {
 /// What a service believes of run times, beside what its configuration says.
 #[derive(Default)]
 pub struct Beliefs {
-    /// Asked for nodes whose requests give no time.
+    /// Asked for nodes whose requests give no time, and for direct calls.
     pub expect: Option<Expect>,
     /// Watches what executions take.
     pub learner: Option<Box<dyn Learner>>,
@@ -86,7 +87,7 @@ pub fn with_direct_workflows(mut scenario: Scenario) -> Scenario {
     scenario.requests.clear();
     let call = |model| {
         let (inputs, outputs, config_options) = (Vec::new(), Vec::new(), Vec::new());
-        NodeSpec { id: "call".to_owned(), model, inputs, outputs, config_options }
+        NodeSpec { id: calls::NODE.to_owned(), model, inputs, outputs, config_options }
     };
     let direct = scenario.models.iter().enumerate().map(|(at, model)| WorkflowSpec {
         id: format!("model:{}", model.id),
@@ -282,13 +283,17 @@ impl Service {
         self.tickets += 1;
         let ticket = self.tickets;
         let name: Arc<str> = format!("call-{ticket}").into();
+        let workflow = self.direct[model.index()];
+        let predicted = self.expect.as_ref().and_then(|expect| {
+            expect(&self.machine.book.scenario, &calls::as_request(&name, workflow, &forward), 0)
+        });
         let new = NewRequest {
             name: name.to_string(),
-            workflow: self.direct[model.index()],
+            workflow,
             arrival: self.machine.clock.now(),
             priority,
             deadline: None,
-            executions: vec![forward.estimate],
+            executions: vec![predicted.unwrap_or(forward.estimate)],
         };
         let (direct, answering) = Direct::new(forward);
         // Whoever asked has gone before being answered: then it is as if nothing had been asked.

@@ -183,6 +183,39 @@ async fn what_nodes_take_is_predicted_and_what_they_took_is_seen() {
     assert!(seen.iter().all(|(_, took)| took.0 >= 3_900_000), "{seen:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_direct_calls_take_is_predicted_from_what_they_ask_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen: Arc<Mutex<Vec<(Span, Span)>>> = Arc::default();
+    let beliefs = Beliefs {
+        expect: Some(Box::new(|scenario, request, node| {
+            let node = &scenario.workflows[usize::from(request.workflow)].nodes[node];
+            let model = scenario.models[usize::from(node.model)].id.as_str();
+            let letters = request.input_data.values().flat_map(|texts| texts.as_array().unwrap());
+            let letters: usize = letters.map(|text| text.as_str().unwrap().len()).sum();
+            let tokens = request.node_configs[&node.id]["max_tokens"].as_u64()?;
+            (model == "writer").then_some(Span(letters as u64 * 1_000_000 + tokens))
+        })),
+        learner: Some(Box::new(Witness(Arc::clone(&seen)))),
+    };
+    let running = begin_with(folder.path(), emulated, Limits::default(), beliefs);
+    let parts = json!([{"role": "system", "content": "abc"},
+        {"role": "user", "content": [{"type": "text", "text": "de"}, {"type": "image_url", "image_url": {"url": "data:"}}]}]);
+    for (key, tokens, model) in
+        [("max_tokens", 70, "writer"), ("max_completion_tokens", 80, "writer"), ("max_tokens", 90, "judge")]
+    {
+        let mut forward = chat(model, false);
+        forward.body.insert("messages".to_owned(), parts.clone());
+        forward.body.insert(key.to_owned(), tokens.into());
+        assert_eq!(ask(&running.client, forward).await.unwrap().0, 200);
+    }
+    running.stop().await;
+    let mut estimated: Vec<u64> = seen.lock().unwrap().iter().map(|(estimated, _)| estimated.0).collect();
+    estimated.sort_unstable();
+    // The judge's is what the call brought with it: nothing was predicted of it.
+    assert_eq!(estimated, [2_000_000, 5_000_070, 5_000_080], "five letters, and the tokens");
+}
+
 /// All of them at once.
 async fn futures<T: Send + 'static>(work: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     futures_util::future::join_all(work).await

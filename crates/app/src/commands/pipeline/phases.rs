@@ -64,6 +64,16 @@ impl Phase {
             Phase::Evaluate => &["policy_comparison.csv"],
         }
     }
+
+    /// What later phases read of that; the rest is for people, and may hold how long something took.
+    pub fn read_later(self) -> &'static [&'static str] {
+        match self {
+            Phase::Profile => &["hardware_profile.json"],
+            Phase::Workload => &["workload.csv"],
+            Phase::Train => &["cpu.model", "gpu.model"],
+            Phase::Schedule | Phase::Evaluate => &[],
+        }
+    }
 }
 
 /// Runs one phase.

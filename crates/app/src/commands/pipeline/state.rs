@@ -1,0 +1,110 @@
+//! Which phases are done, and of what: the settings they were done with, and what their files looked like then.
+
+use super::phases::Phase;
+use crate::failure::Failure;
+use crate::output::files::Batch;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The file that says which phases are done.
+const FILE: &str = "pipeline_state.json";
+
+/// The phases that are done, by name.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct State(BTreeMap<String, Record>);
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// Its settings, those of the phases before it, and what it read of them.
+    made_from: String,
+    /// The checksum of each file that it left.
+    files: BTreeMap<String, String>,
+}
+
+/// How a phase stands.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its files are those that it left.
+    Done,
+    /// It was never done, or with other settings.
+    Open,
+    /// It was done, and this is wrong with its files.
+    Damaged(String),
+}
+
+impl State {
+    /// What a folder says. A state that cannot be read is as if no phase were done.
+    pub fn read(folder: &Path) -> State {
+        let bytes = std::fs::read(folder.join(FILE)).ok();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// Writes it down.
+    pub fn write(&self, folder: &Path) -> Result<(), Failure> {
+        let mut batch = Batch::new(folder)?;
+        batch.add(FILE, |out| {
+            serde_json::to_writer_pretty(&mut *out, &self)?;
+            out.write_all(b"\n")
+        })?;
+        batch.commit().map(drop)
+    }
+
+    /// Whether `name` was done from the same, and its files are as it left them.
+    pub fn standing(&self, name: &str, files: &[&str], made_from: &str, folder: &Path) -> Standing {
+        let Some(record) = self.0.get(name).filter(|record| record.made_from == made_from) else {
+            return Standing::Open;
+        };
+        for &file in files {
+            let path = folder.join(file);
+            match checksum(&path) {
+                Ok(found) if record.files.get(file) == Some(&found) => {}
+                Ok(_) => return Standing::Damaged(format!("{file} is not as it was written")),
+                Err(_) if !path.exists() => return Standing::Damaged(format!("{file} is gone")),
+                Err(error) => return Standing::Damaged(format!("{file} cannot be read: {error}")),
+            }
+        }
+        Standing::Done
+    }
+
+    /// `name` is done, and these are its files.
+    pub fn done(
+        &mut self,
+        name: &str,
+        files: &[&str],
+        made_from: &str,
+        folder: &Path,
+    ) -> Result<(), Failure> {
+        let sum = |&file: &&str| {
+            let path = folder.join(file);
+            let sum = checksum(&path).map_err(|error| Failure::file("read", &path, &error))?;
+            Ok((file.to_owned(), sum))
+        };
+        let files = files.iter().map(sum).collect::<Result<_, Failure>>()?;
+        self.0.insert(name.to_owned(), Record { made_from: made_from.to_owned(), files });
+        Ok(())
+    }
+
+    /// What later phases read of a phase that is done: if that comes out otherwise when it is done again, so may they.
+    pub fn handed_on(&self, phase: Phase) -> String {
+        let sum = |file: &&str| {
+            let sum = self.0.get(phase.name()).and_then(|record| record.files.get(*file));
+            format!("\n{file} {}", sum.map_or("", String::as_str))
+        };
+        phase.read_later().iter().map(sum).collect()
+    }
+
+    /// What all files look like.
+    pub fn all(&self) -> String {
+        let phases = Phase::ALL.iter().filter_map(|phase| self.0.get(phase.name()));
+        phases.flat_map(|record| &record.files).map(|(file, sum)| format!("\n{file} {sum}")).collect()
+    }
+}
+
+fn checksum(path: &Path) -> io::Result<String> {
+    let sum = Sha256::digest(std::fs::read(path)?);
+    Ok(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+}
