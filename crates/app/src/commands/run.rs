@@ -423,7 +423,7 @@ fn as_json(
     ];
     // Only a live run knows why.
     let failed: Vec<Value> = failed.iter().map(Failed::as_json).collect();
-    let failed = args.simulate.then(|| ("failed", Value::Array(failed)));
+    let failed = args.simulate.then_some(("failed", Value::Array(failed)));
     for (key, value) in context.into_iter().chain(failed) {
         all.entry(key).or_insert(value);
     }

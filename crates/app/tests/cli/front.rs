@@ -57,8 +57,12 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
 
     let path = "/v1/workflows/picture/requests";
     let request = json!({"request_id": "one", "input_data": {"wish": "a cat"}, "priority": 3});
-    assert_eq!(post(&url, path, request.clone()).await.0, 202);
+    let (status, said) = post(&url, path, request.clone()).await;
+    assert_eq!((status, &said["warnings"]), (202, &json!([])), "{said}");
     assert_eq!(post(&url, path, request).await.0, 200, "the same again is the same");
+    let (status, said) = post(&url, path, json!({"input_data": {"hope": "a dog"}})).await;
+    let warnings = json!(["`write` reads `wish`: neither input_data nor a node right before gives it"]);
+    assert_eq!((status, &said["warnings"]), (202, &warnings), "{said}");
     assert_eq!(post(&url, path, json!({"request_id": "one"})).await.0, 409);
     let (status, said) = post(&url, path, json!({"node_configs": {"sing": {}}, "priority": "high"})).await;
     assert_eq!(status, 400);
@@ -71,7 +75,14 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
     assert_eq!(post(&url, path, json!({"request_id": "x".repeat(300)})).await.0, 400);
     let plain = client().post(format!("{url}{path}")).header("content-type", "text/plain").body("{}");
     assert_eq!(plain.send().await.unwrap().status(), 415, "what any page in a browser could send is refused");
-    assert_eq!(get(&url, "/v1/requests/one/result?wait=abc").await.0, 400);
+    for (path, param, given) in
+        [("requests/one/result", "wait", "abc"), ("requests", "limit", "-1"), ("queue", "from", "x")]
+    {
+        let (status, said) = get(&url, &format!("/v1/{path}?{param}={given}")).await;
+        assert_eq!((status, &said["error"]["param"]), (400, &json!(param)), "{said}");
+        let message = said["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("`{param}` is `{given}`, and has to be a ")), "{message}");
+    }
     let (status, result) = get(&url, "/v1/requests/one/result?wait=60").await;
     assert_eq!((status, &result["status"]), (200, &json!("completed")), "{result}");
     assert_eq!(result["outputs"]["paint"]["image"]["call"], "one/paint");
