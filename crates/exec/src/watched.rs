@@ -98,7 +98,7 @@ impl Watched {
                 self.chronicle.accepted(at, spec.name.as_str().into(), spec.workflow);
             }
             Event::Finished(task) => self.touched.push(instance.request_of(task)),
-            Event::Failed(task) => {
+            Event::Failed(task) | Event::Refused(task) => {
                 self.requests[instance.request_of(task)].trouble = note.map(str::to_owned);
             }
             Event::LoadFailed(lead) => {

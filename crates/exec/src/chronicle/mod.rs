@@ -98,7 +98,9 @@ impl Chronicle {
     /// An event, before the engine is told.
     pub fn event(&mut self, view: &View<'_>, at: Time, event: Event, why: Option<&str>) {
         match event {
-            Event::Failed(task) => drop(self.why.insert(task, why.unwrap_or("it failed").into())),
+            Event::Failed(task) | Event::Refused(task) => {
+                drop(self.why.insert(task, why.unwrap_or("it failed").into()))
+            }
             Event::Loaded(lead) => {
                 if let Some((model, gpus, start)) = view.load_on(lead) {
                     self.loaded(model, gpus, (start, at), None);
@@ -266,7 +268,7 @@ impl Part {
 /// Whether a task of which an attempt came to nothing is to be tried again, by the state after it.
 #[must_use]
 pub fn is_tried_again(view: &View<'_>, task: TaskId) -> bool {
-    matches!(view.state(task), TaskState::Ready | TaskState::Running | TaskState::Done)
+    matches!(view.state(task), TaskState::Ready | TaskState::Held | TaskState::Running | TaskState::Done)
 }
 
 /// The node that a task is, with its request's name.
