@@ -2,6 +2,7 @@
 //!
 //! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
 
+mod dashboard;
 mod fuzz_http;
 mod servers;
 mod steps;

@@ -24,7 +24,9 @@ pub const ALL: &[Step] = &[
     Step { name: "lints", run: lints },
     Step { name: "tools", run: || install().map(Verdict::Passed) },
     Step { name: "real servers", run: crate::servers::install },
+    Step { name: "browser", run: crate::dashboard::install },
     Step { name: "tests", run: tests },
+    Step { name: "dashboard", run: crate::dashboard::test },
     Step {
         name: "documentation tests",
         run: || passes(&["test", "--workspace", "--doc", "--locked", "--quiet"]),
