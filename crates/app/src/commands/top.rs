@@ -5,20 +5,23 @@ mod screen;
 mod snapshot;
 mod words;
 
+use crate::commands::report::inputs::Given;
+use crate::commands::view;
 use crate::failure::{Code, Failure};
 use crate::output;
-use ask::{Asked, Server, ask_again_and_again};
+use ask::{Asked, Folder, Server, ask_again_and_again};
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use screen::{Panel, Screen};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
   gswarm top                                   the service on this machine, at port 8080
   gswarm top http://10.0.0.7:8080 --token-file token
+  gswarm top results                           a live run in progress, by its folder; or a finished one
   gswarm top --once                            one look, as text; also what a pipe gets
 
 Keys: q or Ctrl-C ends it, Tab goes to the next part, arrows, Page Up and Page Down move in it, p pauses, ? helps.
@@ -28,9 +31,9 @@ Keys: q or Ctrl-C ends it, Tab goes to the next part, arrows, Page Up and Page D
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TopArgs {
-    /// Address of a `gswarm serve` or `gswarm view`
-    #[arg(value_name = "ADDRESS", default_value = "http://127.0.0.1:8080")]
-    address: String,
+    /// Address of a `gswarm serve`, or the folder or log of a run
+    #[arg(value_name = "ADDRESS|DIR|LOG", default_value = "http://127.0.0.1:8080")]
+    what: String,
     /// File with the token that the service wants
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -40,6 +43,8 @@ pub struct TopArgs {
     /// Look once, print text and end
     #[arg(long)]
     once: bool,
+    #[command(flatten, next_help_heading = "Of a log")]
+    given: Given,
 }
 
 /// How long a key may wait to be seen.
@@ -47,7 +52,19 @@ const KEYS: Duration = Duration::from_millis(50);
 
 /// Shows how things stand until somebody has seen enough.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
-    let mut asked = Server::at(&args.address, args.token_file.as_deref())?;
+    // An address is never the name of a file that is there, but for whoever makes it so.
+    let path = Path::new(&args.what);
+    if path.exists() {
+        watch(args, Folder::of(view::viewed(path, &args.given)?)?)
+    } else if args.what.contains(':') {
+        watch(args, Server::at(&args.what, args.token_file.as_deref())?)
+    } else {
+        Err(Failure::input(format!("there is no {} (V001)", args.what))
+            .hint("name the folder of a run, or an address as http://HOST:PORT"))
+    }
+}
+
+fn watch(args: &TopArgs, mut asked: impl Asked) -> Result<(), Failure> {
     if args.once || !std::io::stdout().is_terminal() {
         let told = asked.ask().map_err(|why| unreachable(&why))?;
         return output::line(&words::text(&told.overview, &told.happenings));

@@ -45,7 +45,7 @@ pub struct ViewArgs {
 pub fn view(args: &ViewArgs) -> Result<(), Failure> {
     let mut settings = args.listen.settings()?;
     settings.open_paths = routes::OPEN_PATHS;
-    let viewed = viewed(args)?;
+    let viewed = viewed(&args.path, &args.given)?;
     // The first signal ends it calmly, the second at once.
     let _ = files::interrupted_once();
     runtime(args.quiet)?.block_on(async {
@@ -60,13 +60,14 @@ pub fn view(args: &ViewArgs) -> Result<(), Failure> {
     })
 }
 
-fn viewed(args: &ViewArgs) -> Result<Viewed, Failure> {
-    if !args.path.exists() {
-        return Err(Failure::input(format!("there is no {} (V001)", args.path.display()))
+/// The run in a folder, or of a log.
+pub fn viewed(path: &Path, given: &Given) -> Result<Viewed, Failure> {
+    if !path.exists() {
+        return Err(Failure::input(format!("there is no {} (V001)", path.display()))
             .hint("name the folder that --out named, or an execution log"));
     }
-    let journal = args.path.join(JOURNAL);
-    if journal.is_file() { followed(&args.path, &journal) } else { past(args) }
+    let journal = path.join(JOURNAL);
+    if journal.is_file() { followed(path, &journal) } else { past(path, given) }
 }
 
 /// A run with a journal, in progress or not.
@@ -84,15 +85,15 @@ fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
 }
 
 /// A run that is over, of which there is a log.
-fn past(args: &ViewArgs) -> Result<Viewed, Failure> {
-    let found = logs(std::slice::from_ref(&args.path))?;
+fn past(path: &Path, given: &Given) -> Result<Viewed, Failure> {
+    let found = logs(&[path.to_path_buf()])?;
     let [log] = &found[..] else {
         let names: Vec<String> = found.iter().map(|path| format!("\n  {}", path.display())).collect();
-        let message = format!("{} has several execution logs (V002):{}", args.path.display(), names.concat());
+        let message = format!("{} has several execution logs (V002):{}", path.display(), names.concat());
         return Err(Failure::input(message).hint("name one of them; `gswarm report` shows them side by side"));
     };
     let mut known = Known::default();
-    let Loaded { instance, log: executed, .. } = load(log, &args.given, &mut known)?;
+    let Loaded { instance, log: executed, .. } = load(log, given, &mut known)?;
     let told = known
         .scenario()
         .map_or(Value::Array(Vec::new()), |scenario| workflows(&scenario.models, &scenario.workflows));

@@ -2,7 +2,7 @@
 
 use crate::front::{place, serve};
 use crate::model_server::{client, post};
-use crate::support::Place;
+use crate::support::{Place, inputs};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -137,4 +137,24 @@ async fn one_look_is_text_and_nobody_there_is_an_error() {
     assert_eq!(server.end().0, 0);
     let refused = Place::new().run(&format!("top {url}")).code(2);
     assert!(refused.err.contains("hint"), "{}", refused.err);
+}
+
+#[test]
+fn a_run_is_shown_by_its_folder_and_has_the_figures_of_its_log() {
+    let place = Place::with_work("simple", 20);
+    place.run(&format!("run --policy lru --gpus 4 --mode offline {} --out results", inputs("work"))).code(0);
+    let log: Value = serde_json::from_str(&place.read("results/lru_execution_log.json")).unwrap();
+    let (summary, executions) = (&log["summary"], log["executions"].as_array().unwrap().len());
+    let loads = summary["model_switches"].as_u64().unwrap() + summary["cold_loads"].as_u64().unwrap();
+    let done = place.run(&format!("top results --once {}", inputs("work"))).code(0);
+    for expected in [
+        format!("{executions} executed"),
+        format!("{loads} loads"),
+        "20 completed".to_owned(),
+        "finished".to_owned(),
+    ] {
+        assert!(done.out.contains(&expected), "{expected}:\n{}", done.out);
+    }
+    let refused = place.run("top nowhere").code(2);
+    assert!(refused.err.contains("V001"), "{}", refused.err);
 }

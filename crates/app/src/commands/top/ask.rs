@@ -4,10 +4,14 @@ use super::snapshot::{Happening, History, Overview};
 use crate::commands::model_server::token;
 use crate::failure::Failure;
 use gswarm_exec::backend::{Http, HttpLimits};
+use gswarm_serve::dash::{Source, Viewed};
+use gswarm_serve::fault::Fault;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 /// How things stand, and what happened since it was last asked.
 pub struct Told {
@@ -26,7 +30,7 @@ pub trait Asked: Send + 'static {
 /// A service, or whatever `gswarm view` shows, at its address.
 pub struct Server {
     http: Http,
-    runtime: tokio::runtime::Runtime,
+    runtime: Runtime,
     /// What happened up to here is known.
     known: u64,
 }
@@ -41,15 +45,12 @@ impl Server {
             HttpLimits { connect: 3 * second, answer: 5 * second, load: 5 * second, unload: 5 * second };
         let base = base.trim_end_matches('/');
         let http = Http::new(base, token.as_deref().map(str::trim), limits).map_err(Failure::input)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::input(format!("cannot start: {error}")))?;
-        Ok(Server { http, runtime, known: 0 })
+        Ok(Server { http, runtime: runtime()?, known: 0 })
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
         let answer = self.runtime.block_on(self.http.get(path)).map_err(|error| error.to_string())?;
-        serde_json::from_value(answer)
-            .map_err(|error| format!("{path} answers something else than gswarm does: {error}"))
+        read(answer)
     }
 }
 
@@ -62,6 +63,44 @@ impl Asked for Server {
         Ok(Told { overview, happenings: history.happenings })
     }
 }
+
+/// A run by its folder or log.
+pub struct Folder {
+    viewed: Viewed,
+    runtime: Runtime,
+    known: u64,
+}
+
+impl Folder {
+    /// The one that is viewed.
+    pub fn of(viewed: Viewed) -> Result<Folder, Failure> {
+        Ok(Folder { viewed, runtime: runtime()?, known: 0 })
+    }
+}
+
+impl Asked for Folder {
+    fn ask(&mut self) -> Result<Told, String> {
+        let (overview, history) = self
+            .runtime
+            .block_on(async { (self.viewed.overview().await, self.viewed.history(self.known, MOST).await) });
+        let said = |answer: Result<Value, Fault>| answer.map_err(|fault| fault.message);
+        let history: History = read(said(history)?)?;
+        self.known = history.last;
+        Ok(Told { overview: read(said(overview)?)?, happenings: history.happenings })
+    }
+}
+
+fn read<T: DeserializeOwned>(answer: Value) -> Result<T, String> {
+    serde_json::from_value(answer).map_err(|error| format!("the answer is not one of gswarm's: {error}"))
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::input(format!("cannot start: {error}")))
+}
+
+/// Things that happened which are asked for at once.
+const MOST: usize = 5000;
 
 /// Asks every so often, in a thread of its own, for as long as anybody listens.
 pub fn ask_again_and_again(mut asked: impl Asked, every: Duration) -> Receiver<Result<Told, String>> {
