@@ -136,18 +136,44 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
         let again = place.run(line).code(0);
         let said = format!("{phase:<9} {file} is not as it was written: done again");
         assert!(again.out.contains(&said), "{}", again.out);
-        // What is made again is what was there, so the phases behind it are kept; but for how long training took.
+        // What is made again is what was there, so the phases behind it are kept.
         assert_eq!(
             again.out.matches(" kept").count(),
             if phase == "report" { 5 } else { 4 },
             "{}",
             again.out
         );
-        if phase != "report" {
+        // The comparison holds how long policies took to decide, the report how long models took to fit.
+        if !["evaluate", "report"].contains(&phase) {
             assert!(std::fs::read(&path).unwrap() == whole, "{file}");
         }
     }
     std::fs::write(place.path("run/pipeline_state.json"), "{").unwrap();
     let all = place.run(line).code(0);
     assert_eq!(all.out.matches(" kept").count(), 0, "{}", all.out);
+}
+
+#[test]
+fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
+    let place = Place::new();
+    place.run("generate tasks --tasks 300 --out w.csv").code(0);
+    let target = "train --data w.csv --target true_cpu_seconds --leave-out true_gpu_seconds,true_gpu_joules";
+    // The same column twice under other names.
+    let table = place.read("w.csv");
+    let column =
+        table.lines().next().unwrap().split(',').position(|name| name == "true_cpu_seconds").unwrap();
+    let copied = |(at, line): (usize, &str)| {
+        let cell = if at == 0 { "copy" } else { line.split(',').nth(column).unwrap() };
+        format!("{line},{cell}\n")
+    };
+    place.write("w.csv", &table.lines().enumerate().map(copied).collect::<String>());
+    let refused = place.run(&format!("{target} --out m.model")).code(2);
+    refused.says("`true_cpu_joules` is a copy of").says("`copy` is a copy of");
+    assert!(!place.path("m.model").exists());
+    let kept = format!("{target},true_cpu_joules,copy --out m.model");
+    place.run(&kept).code(0);
+    // It was trained on columns that are no features of a task that is yet to run.
+    let other = place.run("schedule-tasks --tasks w.csv --predictor m.model --out results").code(2);
+    other.says("E514").says("`task_id`");
+    assert!(!place.path("results").exists());
 }

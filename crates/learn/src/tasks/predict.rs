@@ -25,7 +25,7 @@ const DEVICE: &str = "device";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPrediction {
     /// None speaks of the device.
-    #[error("no predictor speaks of the {0}: give one whose target or whose feature `device` names it")]
+    #[error("E514: no predictor speaks of the {0}: give one whose target or whose feature `device` names it")]
     NoDevice(&'static str),
     /// One of other features.
     #[error("{0}")]
@@ -74,7 +74,8 @@ pub fn predict(
         let names = vec![device; workload.tasks.len()];
         columns.push(Column { name: DEVICE.to_string(), values: names.into_iter().collect() });
         let rows = encode(predictor.features(), &Table::new("workload", columns)).map_err(|faults| {
-            let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+            let messages: Vec<String> =
+                faults.iter().map(|fault| format!("{}: {}", fault.code.code(), fault.message)).collect();
             NoPrediction::Features(messages.join("; "))
         })?;
         Ok((predictor.predict(&rows), predictor))

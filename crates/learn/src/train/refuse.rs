@@ -33,6 +33,8 @@ pub fn usable(
             faults.add(Code::Missing, Some(1), name, format!("there is no column `{name}`"), hint);
         }
     }
+    // Of a target that is at fault itself, every column would seem to tell something; of a sound one all leaks are named.
+    let sound = faults.is_empty();
     let mut notes = Vec::new();
     let mut features = Vec::new();
     for column in table.columns() {
@@ -52,7 +54,7 @@ pub fn usable(
             notes.push(format!("`{name}` is left out: {why}"));
             continue;
         }
-        if let Some(how) = leak(column, targets).filter(|_| !options.allow_leaks && faults.is_empty()) {
+        if let Some(how) = leak(column, targets).filter(|_| !options.allow_leaks && sound) {
             let hint = format!(
                 "leave it out with --leave-out {name}, or say --allow-leaks if it is known before the run"
             );
