@@ -109,9 +109,9 @@ export class World {
   }
 
   private finish(record: RequestRecord, now: number): void {
-    if (record.ended_at !== null || this.started + now - record.accepted_at < 2) return;
+    if (record.ended_at !== null || this.started + now - (record.accepted_at ?? 0) < 2) return;
     record.status = "completed";
-    record.ended_at = record.accepted_at + 2;
+    record.ended_at = (record.accepted_at ?? 0) + 2;
     record.outputs = { draft: { text: `An answer to ${JSON.stringify(this.inputs.get(record.request_id))}` } };
     this.happen("completed", now, `${record.request_id} is completed`, { request: record.request_id });
   }

@@ -10,6 +10,7 @@ import { reason } from "../src/panels/Queue";
 import { submissionOf } from "../src/panels/Submit";
 import { roundUp } from "../src/parts/Chart";
 import { colour, inkOn } from "../src/parts/colours";
+import { came, isOpen, took } from "../src/parts/record";
 import { elapsed, gigabytes, ranges, span } from "../src/parts/format";
 import { changes } from "../src/state/announce";
 import { History } from "../src/state/history";
@@ -161,4 +162,13 @@ test("happenings are filtered by kind and by text, newest first", () => {
 test("rates leave the bucket out that is being filled, and pauses have an end", () => {
   assert.equal(perMinute([5, 5, 5, 0], 5), 60);
   assert.deepEqual([1, 2, 3, 9].map(pauseAfter), [1000, 2000, 4000, 30_000]);
+});
+
+test("a run's requests are told in its own seconds, a service's by the clock", () => {
+  const record = { request_id: "r", workflow_id: "w", status: "completed", why: null, accepted_at: 100, ended_at: 101 };
+  assert.equal(took(record), "1.0 s");
+  assert.match(came(record), /^\d\d:\d\d:\d\d$/);
+  const run = { ...record, accepted_at: null, ended_at: null, arrived: 2, ended: 14 };
+  assert.deepEqual([took(run), came(run), isOpen(run)], ["12 s", "2.0 s", false]);
+  assert.deepEqual([took({ ...run, status: "open", ended: null }), isOpen({ ...run, status: "open" })], ["–", true]);
 });

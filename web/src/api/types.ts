@@ -144,7 +144,7 @@ export interface QueuedRequest {
   request_id: string;
   workflow_id: string;
   kind: "call" | "workflow";
-  accepted_at: number;
+  accepted_at: number | null;
   priority: number;
   trouble: unknown;
   nodes: QueueNode[];
@@ -163,8 +163,11 @@ export interface RequestRecord {
   workflow_id: string;
   status: string;
   why: string | null;
-  accepted_at: number;
+  accepted_at: number | null;
   ended_at: number | null;
+  /** Of a run only: seconds since it began. */
+  arrived?: number | null;
+  ended?: number | null;
   priority?: number;
   deadline_seconds?: number;
   deadline_missed?: boolean;

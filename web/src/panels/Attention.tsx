@@ -20,7 +20,7 @@ export function troubles(overview: Overview, history: History): Trouble[] {
   const grave = (text: string): void => void found.push({ text, grave: true });
   const light = (text: string): void => void found.push({ text, grave: false });
   const why = overview.why ? `: ${overview.why}` : "";
-  if (overview.state === "interrupted") grave(`The run was interrupted${why}. \`gswarm resume\` goes on with it.`);
+  if (overview.state === "interrupted") grave(`The run was interrupted${why || ": `gswarm resume` goes on with it"}.`);
   if (overview.state === "waiting for servers") grave(`No server answers${why}. Requests are kept until one does.`);
   if (overview.state === "stopping") light(`The service is stopping${why}. It takes nothing more on.`);
   if (overview.state === "finished") light(`The run is finished${why}. Nothing changes any more.`);

@@ -3,8 +3,9 @@
 import { Fault, get, requestPath, wordsOf } from "../api/client";
 import type { QueuedRequest, RequestRecord } from "../api/types";
 import { Dialog } from "../parts/Dialog";
-import { clock, day, span } from "../parts/format";
+import { clock, span } from "../parts/format";
 import { useAsked } from "../parts/hooks";
+import { came, isOpen, took } from "../parts/record";
 import { ModelName } from "../parts/Swatch";
 import type { Live } from "../state/live";
 import { StatusPill } from "./Requests";
@@ -36,7 +37,7 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
   const { value, fault } = useAsked(`request ${id}`, () => ask(id), live.ticks, live.link.state === "up");
   const record = value?.record ?? null;
   const standing = value?.standing ?? null;
-  const ended = record?.ended_at != null;
+  const ended = record !== null && !isOpen(record);
   const missing = fault instanceof Fault && fault.status === 404;
   return (
     <Dialog title={`Request ${id}`} close={close}>
@@ -65,8 +66,8 @@ function Facts({ record }: { record: RequestRecord }) {
     <dl class="facts-list">
       <dt>Status</dt><dd><StatusPill status={record.status} /> {record.why ?? ""}</dd>
       <dt>Workflow</dt><dd>{record.workflow_id}</dd>
-      <dt>Accepted</dt><dd>{day(record.accepted_at)}, {clock(record.accepted_at)}</dd>
-      {record.ended_at !== null && <><dt>Took</dt><dd>{span(record.ended_at - record.accepted_at)}</dd></>}
+      <dt>Accepted</dt><dd>{came(record, true)}</dd>
+      {!isOpen(record) && <><dt>Took</dt><dd>{took(record)}</dd></>}
       {record.priority !== undefined && <><dt>Priority</dt><dd>{record.priority}</dd></>}
       {record.deadline_seconds !== undefined && (
         <><dt>Deadline</dt><dd>{span(record.deadline_seconds)}{record.deadline_missed === undefined ? "" : record.deadline_missed ? <b class="bad"> missed</b> : " kept"}</dd></>

@@ -3,8 +3,8 @@
 import { useEffect, useRef } from "preact/hooks";
 import { get, wordsOf } from "../api/client";
 import type { RequestRecord } from "../api/types";
-import { clock, span } from "../parts/format";
 import { useAsked, useInSight } from "../parts/hooks";
+import { came, isOpen, took } from "../parts/record";
 import { RequestLink } from "../parts/RequestLink";
 import type { Live } from "../state/live";
 import { Submit } from "./Submit";
@@ -51,9 +51,9 @@ export function Requests({ live, open, cancel, submitted, changed }: Given) {
                     <td><RequestLink id={request.request_id} open={open} /></td>
                     <td data-name="Workflow">{request.workflow_id}</td>
                     <td data-name="Status"><StatusPill status={request.status} /></td>
-                    <td data-name="Accepted">{clock(request.accepted_at)}</td>
-                    <td data-name="Took" class="number">{request.ended_at === null ? "–" : span(request.ended_at - request.accepted_at)}</td>
-                    {can?.cancel && <td>{request.ended_at === null && <button type="button" class="small" aria-label={`Cancel ${request.request_id}`} onClick={() => cancel(request.request_id)}>Cancel</button>}</td>}
+                    <td data-name="Accepted">{came(request)}</td>
+                    <td data-name="Took" class="number">{took(request)}</td>
+                    {can?.cancel && <td>{isOpen(request) && <button type="button" class="small" aria-label={`Cancel ${request.request_id}`} onClick={() => cancel(request.request_id)}>Cancel</button>}</td>}
                   </tr>
                 ))}
               </tbody>

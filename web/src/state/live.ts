@@ -25,6 +25,9 @@ export const pauseAfter = (failures: number): number => Math.min(FIRST_PAUSE * 2
 export const hasEnded = (overview: Overview | null): boolean =>
   overview?.state === "finished" || overview?.state === "interrupted";
 
+/** Whether two beginnings are of two processes. That of a run is worked out anew each time, and is never quite the same. */
+const another = (before: number | null, now: number | null): boolean => before !== null && now !== null && Math.abs(now - before) > 5;
+
 export class Live {
   overview: Overview | null = null;
   readonly history = new History();
@@ -88,7 +91,7 @@ export class Live {
     const overview = await get<Overview>("/v1/overview");
     const at = performance.now();
     const old = this.overview;
-    if (old && old.started_at !== overview.started_at) this.history.clear();
+    if (old && another(old.started_at, overview.started_at)) this.history.clear();
     else if (old && overview.now > old.now) {
       const rate = (overview.now - old.now) / Math.max((at - this.askedAt) / 1000, 0.05);
       this.rate = this.rate * 0.7 + rate * 0.3;

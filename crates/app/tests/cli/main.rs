@@ -3,6 +3,7 @@
 mod beliefs;
 mod check;
 mod compare;
+mod dashboard;
 mod examples;
 mod explain;
 mod front;

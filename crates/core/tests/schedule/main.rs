@@ -6,6 +6,7 @@ mod engine;
 mod exact;
 mod failures;
 mod generated;
+mod onward;
 mod partition;
 mod planner;
 mod properties;
