@@ -1,6 +1,6 @@
 //! How a run stands between two of its steps: what is on the GPUs, who waits for what, and why.
 
-use crate::chronicle::{numbers, whose};
+use crate::chronicle::{in_words, numbers, whose};
 use gswarm_core::engine::{TaskState, UnderWay, View};
 use gswarm_core::instance::Residency;
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
@@ -96,12 +96,17 @@ impl Scene<'_> {
     #[must_use]
     pub fn models(&self) -> Value {
         let instance = self.view.instance();
-        let models = instance.models.iter_enumerated().zip(self.ranks()).map(|((model, spec), tasks)| {
-            let first = tasks.iter().map(|&(_, since, _)| since).min();
+        // Nobody's place in the row is asked for here, so that nothing is put in order.
+        let mut waits = vec![(0usize, Time::NEVER); instance.models.len()];
+        for (&task, &since) in self.ready {
+            let (count, first) = &mut waits[instance.model_of(task).index()];
+            (*count, *first) = (*count + 1, since.min(*first));
+        }
+        let models = instance.models.iter_enumerated().zip(waits).map(|((model, spec), (count, first))| {
             let on: Vec<u32> = self.view.holding(model).iter().map(|gpu| gpu.0).collect();
-            json!({"name": spec.name, "waiting": tasks.len(), "resident_on": on,
-                   "longest_wait": first.map_or(0.0, |since| self.now.since(since).seconds()),
-                   "why": first.map(|_| self.why(model))})
+            let longest = if count == 0 { 0.0 } else { self.now.since(first).seconds() };
+            json!({"name": spec.name, "waiting": count, "resident_on": on, "longest_wait": longest,
+                   "why": (count > 0).then(|| self.why(model))})
         });
         models.collect()
     }
@@ -193,7 +198,7 @@ impl Scene<'_> {
             windows().find(|gpus| gpus.iter().any(|gpu| view.being_loaded(gpu) == Some(model)))
         {
             let left = soonest(Some(free_at(gpus)));
-            return format!("the model is being loaded on GPU {gpus}, for another {left:.1} s or so");
+            return format!("the model is being loaded on {}, for another {left:.1} s or so", in_words(gpus));
         }
         if windows().any(|gpus| gpus.iter().all(|gpu| view.idle().contains(gpu))) {
             return "the model is not loaded; its turn comes when more wait for it, or within the limit on waiting"
@@ -201,9 +206,9 @@ impl Scene<'_> {
         }
         let next = windows().min_by_key(|&gpus| free_at(gpus));
         let (gpus, left) =
-            next.map_or((String::new(), 0.0), |gpus| (gpus.to_string(), soonest(Some(free_at(gpus)))));
+            next.map_or((String::new(), 0.0), |gpus| (in_words(gpus), soonest(Some(free_at(gpus)))));
         format!(
-            "the model is not loaded and all GPUs are busy; the first that could take it, GPU {gpus}, is free in {left:.1} s or so"
+            "the model is not loaded and all GPUs are busy; the first that could take it, {gpus}, is free in {left:.1} s or so"
         )
     }
 }

@@ -81,7 +81,7 @@ fn of_kind(list: &[Value], kind: &str) -> Vec<Value> {
 async fn a_service_shows_what_its_ledger_says() {
     let place = Place::new();
     place.write("config.yaml", CONFIG);
-    place.write("servers.yaml", "backends: [{kind: emulated, speed: 200}]");
+    place.write("servers.yaml", "backends: [{kind: emulated, speed: 50}]");
     let server =
         Running::of(&place, "serve --config config.yaml --backends servers.yaml --port 0 --state state");
     let url = server.url.clone();

@@ -7,7 +7,7 @@ use gswarm_core::instance::{Infeasible, Onward};
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::what_if::{Outcome, what_if};
-use gswarm_core::{GpuId, Gpus, Instance, ModelId, Span, TaskId, Time};
+use gswarm_core::{GpuId, Gpus, Instance, ModelId, RequestId, Span, TaskId, Time};
 use proptest::prelude::*;
 
 /// A policy that is looked at over its shoulder: at the last question before `until`, once it has no more to decide.
@@ -75,7 +75,7 @@ fn what_runs_has_only_the_rest_of_its_time_left_and_its_model_is_there() {
     }
     let instance = problem.build();
     let left = onward(&instance, PolicyKind::Baseline, 15.0, 1);
-    assert_eq!((left.instance.tasks(), left.waited[0.into()]), (3, Span(15_000_000)));
+    assert_eq!((left.instance.tasks(), left.waited[RequestId(0)]), (3, Span(15_000_000)));
     assert_eq!(left.instance.start.running, [(TaskId(0), Gpus::new(0, 1))]);
     for kind in [PolicyKind::Baseline, PolicyKind::Adaptive, PolicyKind::Planned] {
         let outcome = ahead(&left, kind);

@@ -6,7 +6,7 @@ mod minutes;
 mod record;
 
 pub use minutes::{Minutes, USUAL};
-pub use record::{Bar, Happening, Node, What, Whose, numbers};
+pub use record::{Bar, Happening, Node, What, Whose, in_words, numbers};
 
 use gswarm_core::engine::{Decision, Event, TaskState, View};
 use gswarm_core::log::{Execution, Status};

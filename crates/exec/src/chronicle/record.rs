@@ -155,7 +155,9 @@ pub fn numbers(gpus: Gpus) -> Vec<u32> {
     gpus.iter().map(|gpu| gpu.0).collect()
 }
 
-fn in_words(gpus: Gpus) -> String {
+/// GPUs, for people.
+#[must_use]
+pub fn in_words(gpus: Gpus) -> String {
     let last = gpus.first.0 + gpus.count.saturating_sub(1);
     match gpus.count {
         1 => format!("GPU {last}"),

@@ -3,7 +3,7 @@
 use super::{About, Answer, Present, Source};
 use crate::fault::Fault;
 use gswarm_core::policy::{PolicyKind, PolicyParams};
-use gswarm_core::{Instance, RequestId, Span, Time};
+use gswarm_core::{Instance, RequestId, Span, TaskId, Time};
 use gswarm_exec::chronicle::End;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::journal::{JournalError, JournalReader, is_written};
@@ -12,7 +12,7 @@ use gswarm_exec::watched::Watched;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Entries that are read at once.
 const TOGETHER: u32 = 10_000;
@@ -36,7 +36,8 @@ struct Run {
 /// A journal that is followed.
 struct Followed {
     path: PathBuf,
-    reader: JournalReader,
+    /// Of a journal that nobody writes.
+    copy: Option<JournalReader>,
     read_to: i64,
     /// How fast the run's own time goes.
     clock: Clock,
@@ -52,9 +53,8 @@ impl Viewed {
         path: &Path,
         clock: Clock,
     ) -> Result<Viewed, JournalError> {
-        let reader = JournalReader::open(path)?;
         let watched = Watched::new(instance.clone(), max_attempts);
-        let mut journal = Followed { path: path.to_owned(), reader, read_to: 0, clock };
+        let mut journal = Followed { path: path.to_owned(), copy: None, read_to: 0, clock };
         let mut run = Run { watched, journal: None };
         journal.read(&mut run.watched)?;
         run.journal = Some(journal);
@@ -103,7 +103,7 @@ impl Run {
 
     fn now(&self) -> Look<'_> {
         let last = self.watched.last();
-        let followed = self.journal.as_ref().filter(|journal| journal.reader.is_followed());
+        let followed = self.journal.as_ref().filter(|journal| journal.copy.is_none());
         let state = match (self.watched.is_over(), followed) {
             (true, _) => "finished",
             (false, Some(_)) => "running",
@@ -116,21 +116,32 @@ impl Run {
 }
 
 impl Followed {
-    /// Takes in what is new. A run that has ended, or that is taken up again, is seen to.
+    /// Takes in what is new. While the run goes on, the journal is open only for the moment of reading: nothing of it stays
+    /// behind in the folder when the run ends.
     fn read(&mut self, watched: &mut Watched) -> Result<(), JournalError> {
+        let reader = match self.copy.take().filter(|_| !is_written(&self.path)) {
+            Some(reader) => reader,
+            None => opened(&self.path)?,
+        };
         loop {
-            let written = self.reader.after(self.read_to, TOGETHER)?;
+            let written = reader.after(self.read_to, TOGETHER)?;
             for one in &written {
                 watched.take(one.at, one.entry, one.note.as_deref())?;
                 self.read_to = one.id;
             }
-            if written.len() as u32 == TOGETHER {
-                continue;
+            if (written.len() as u32) < TOGETHER {
+                break;
             }
-            if self.reader.is_followed() == is_written(&self.path) {
-                return Ok(());
-            }
-            self.reader = JournalReader::open(&self.path)?;
+        }
+        self.copy = Some(reader).filter(|reader| !reader.is_followed());
+        Ok(())
+    }
+
+    /// What a task wrote, where it has finished.
+    fn output(&self, task: TaskId) -> Option<Map<String, Value>> {
+        match &self.copy {
+            Some(copy) => copy.output(task).ok()?,
+            None => opened(&self.path).ok()?.output(task).ok()?,
         }
     }
 
@@ -143,6 +154,17 @@ impl Followed {
         let silent = last.and_then(|last| SystemTime::now().duration_since(last).ok()).unwrap_or_default();
         self.clock.of_wall(Span(silent.as_micros() as u64))
     }
+}
+
+/// Opens a journal, once more where its writer ended at the same moment.
+fn opened(path: &Path) -> Result<JournalReader, JournalError> {
+    JournalReader::open(path).or_else(|error| match error {
+        JournalError::Sqlite(_) => {
+            std::thread::sleep(Duration::from_millis(50));
+            JournalReader::open(path)
+        }
+        other => Err(other),
+    })
 }
 
 /// A run at one moment.
@@ -245,7 +267,7 @@ impl Look<'_> {
             .tasks_of(id)
             .filter_map(|task| {
                 let node = &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
-                let written = self.journal?.reader.output(task).ok()??;
+                let written = self.journal?.output(task)?;
                 Some((node.clone(), Value::Object(written)))
             })
             .collect();
