@@ -187,10 +187,20 @@ impl Watched {
     }
 }
 
+/// A load that an execution bore, or that was made ahead.
+struct PastLoad {
+    start: Time,
+    end: Time,
+    gpus: Gpus,
+    model: ModelId,
+    /// What went wrong.
+    why: Option<&'static str>,
+    evicted: Box<[ModelId]>,
+}
+
 /// A log, put in order.
 struct Past {
-    /// Loads that executions bore and those made ahead, with what went wrong.
-    loads: Vec<(Time, Time, Gpus, ModelId, Option<&'static str>, Box<[ModelId]>)>,
+    loads: Vec<PastLoad>,
     /// What is on the GPUs in the end.
     resident: Vec<(GpuId, ModelId)>,
     /// What left which GPUs for what, and when.
@@ -203,14 +213,28 @@ impl Past {
         let borne = log.executions.iter().filter(|one| one.switch > Span::ZERO).map(|one| {
             let start = Time(one.start.0.saturating_sub(one.switch.0));
             let cut_short = one.status != Status::Completed && one.start == one.end;
-            (start, one.start, one.gpus, instance.model_of(one.task), why(cut_short), one.evicted.clone())
+            PastLoad {
+                start,
+                end: one.start,
+                gpus: one.gpus,
+                model: instance.model_of(one.task),
+                why: why(cut_short),
+                evicted: one.evicted.clone(),
+            }
         });
         let ahead = log.loads.iter().map(|one| {
             let cut_short = one.status != Status::Completed;
-            (one.start, one.end, one.gpus, one.model, why(cut_short), one.evicted.clone())
+            PastLoad {
+                start: one.start,
+                end: one.end,
+                gpus: one.gpus,
+                model: one.model,
+                why: why(cut_short),
+                evicted: one.evicted.clone(),
+            }
         });
         let mut loads: Vec<_> = borne.chain(ahead).collect();
-        loads.sort_by_key(|&(start, end, gpus, ..)| (start, end, gpus));
+        loads.sort_by_key(|load| (load.start, load.end, load.gpus));
         let mut past = Past { loads, resident: Vec::new(), evicted: Vec::new() };
         past.replay(instance, log);
         past
@@ -220,7 +244,7 @@ impl Past {
     fn replay(&mut self, instance: &Instance, log: &ExecutionLog) {
         let mut holds: Vec<Vec<ModelId>> = vec![Vec::new(); instance.cluster.gpus as usize];
         let mut losses = log.losses.iter().peekable();
-        for (start, _, gpus, model, why, evicted) in &self.loads {
+        for PastLoad { start, gpus, model, why, evicted, .. } in &self.loads {
             while let Some(loss) = losses.next_if(|loss| loss.at <= *start) {
                 holds.get_mut(loss.gpu.index()).into_iter().for_each(Vec::clear);
             }
@@ -265,7 +289,7 @@ impl Past {
             tells.push((one.start, Tell::Waits(-1)));
             tells.push((one.end, Tell::Executed(one)));
         }
-        tells.extend((0..).zip(&self.loads).map(|(number, load)| (load.1, Tell::Loaded(number))));
+        tells.extend((0..).zip(&self.loads).map(|(number, load)| (load.end, Tell::Loaded(number))));
         tells.extend((0..).zip(&self.evicted).map(|(number, one)| (one.0, Tell::Evicted(number))));
         tells.sort_by_key(|&(at, _)| at);
         let retried = log.executions.iter().filter(|one| one.attempt > 1);
@@ -291,7 +315,7 @@ impl Past {
                     chronicle.evicted(at, left, gpus, came);
                 }
                 Tell::Loaded(number) => {
-                    let &(start, end, gpus, model, why, _) = &self.loads[number];
+                    let &PastLoad { start, end, gpus, model, why, .. } = &self.loads[number];
                     chronicle.loaded(model, gpus, (start, end), why);
                 }
                 Tell::Executed(one) => {

@@ -15,8 +15,11 @@ struct Watched<'i> {
     policy: Box<dyn Policy + 'i>,
     until: Time,
     gpus: u32,
-    seen: Option<(Result<Onward, Vec<Infeasible>>, usize, Vec<(TaskId, Gpus)>)>,
+    seen: Option<Seen>,
 }
+
+/// What is left, how many tasks that is, and what runs where.
+type Seen = (Result<Onward, Vec<Infeasible>>, usize, Vec<(TaskId, Gpus)>);
 
 impl Policy for Watched<'_> {
     fn ready(&mut self, task: TaskId, view: &View<'_>) {
