@@ -34,6 +34,9 @@ pub enum WhyNot {
     /// The policy knows no requests that come later.
     #[error("`{0}` is for batches that are known beforehand, and requests are still to come")]
     Mode(&'static str),
+    /// It puts every model in its place, for good, before anything runs.
+    #[error("`{0}` puts every model in its place before anything runs, and these GPUs are in use")]
+    InUse(&'static str),
     /// It cannot be run on these GPUs.
     #[error("{0}")]
     Infeasible(Infeasible),
@@ -59,6 +62,9 @@ pub fn what_if(onward: &Onward, policy: PolicyKind, params: &PolicyParams) -> Re
     let mut instance = onward.instance.clone();
     if !policy.supports(instance.mode) {
         return Err(WhyNot::Mode(policy.name()));
+    }
+    if policy == PolicyKind::Static && !instance.start.is_empty() {
+        return Err(WhyNot::InUse(policy.name()));
     }
     instance.cluster.residency = policy.residency(instance.cluster.residency);
     if instance.cluster.residency != onward.instance.cluster.residency {

@@ -80,6 +80,8 @@ impl Watched {
                     self.ready.remove(&task);
                 }
                 let damaged = |why| JournalError::Damaged(format!("a decision cannot be made again: {why}"));
+                // That the policy was only woken is not written down, and what it decided then starts then.
+                self.engine.handle(at, Event::Woken);
                 self.engine.apply(decision).map_err(damaged)?;
             }
         }

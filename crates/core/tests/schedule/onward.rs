@@ -6,7 +6,7 @@ use gswarm_core::engine::{Decision, TaskState, View};
 use gswarm_core::instance::{Infeasible, Onward};
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams};
 use gswarm_core::sim::{SimOptions, simulate};
-use gswarm_core::what_if::{Outcome, what_if};
+use gswarm_core::what_if::{Outcome, WhyNot, what_if};
 use gswarm_core::{GpuId, Gpus, Instance, ModelId, RequestId, Span, TaskId, Time};
 use proptest::prelude::*;
 
@@ -152,6 +152,12 @@ proptest! {
             return Ok(());
         }
         for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(onward.instance.mode)) {
+            // It deploys on empty GPUs, and is refused where they are not: `what_if` says so.
+            if kind == PolicyKind::Static && !onward.instance.start.is_empty() {
+                let refused = what_if(&onward, kind, &PolicyParams::default());
+                prop_assert!(matches!(refused, Err(WhyNot::InUse(_))), "{:?}", refused.err());
+                continue;
+            }
             if kind.residency(onward.instance.cluster.residency) == onward.instance.cluster.residency {
                 run_all(&onward.instance, kind);
             }

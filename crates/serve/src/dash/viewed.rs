@@ -36,8 +36,8 @@ struct Run {
 /// A journal that is followed.
 struct Followed {
     path: PathBuf,
-    /// Of a journal that nobody writes.
-    copy: Option<JournalReader>,
+    /// Of a journal that nobody writes, as it was then.
+    copy: Option<(JournalReader, [Stamp; 2])>,
     read_to: i64,
     /// How fast the run's own time goes.
     clock: Clock,
@@ -119,8 +119,11 @@ impl Followed {
     /// Takes in what is new. While the run goes on, the journal is open only for the moment of reading: nothing of it stays
     /// behind in the folder when the run ends.
     fn read(&mut self, watched: &mut Watched) -> Result<(), JournalError> {
-        let reader = match self.copy.take().filter(|_| !is_written(&self.path)) {
-            Some(reader) => reader,
+        // A run may have gone on and ended between two looks.
+        let stamps = stamps(&self.path);
+        let copy = self.copy.take().filter(|(_, then)| *then == stamps && !is_written(&self.path));
+        let reader = match copy {
+            Some((reader, _)) => reader,
             None => opened(&self.path)?,
         };
         loop {
@@ -133,24 +136,21 @@ impl Followed {
                 break;
             }
         }
-        self.copy = Some(reader).filter(|reader| !reader.is_followed());
+        self.copy = Some((reader, stamps)).filter(|(reader, _)| !reader.is_followed());
         Ok(())
     }
 
     /// What a task wrote, where it has finished.
     fn output(&self, task: TaskId) -> Option<Map<String, Value>> {
         match &self.copy {
-            Some(copy) => copy.output(task).ok()?,
+            Some((copy, _)) => copy.output(task).ok()?,
             None => opened(&self.path).ok()?.output(task).ok()?,
         }
     }
 
     /// What has gone by of the run since its journal was written last.
     fn silent_for(&self) -> Span {
-        let mut beside = self.path.as_os_str().to_owned();
-        beside.push("-wal");
-        let changed = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
-        let last = changed(Path::new(&beside)).max(changed(&self.path));
+        let last = stamps(&self.path).into_iter().filter_map(|(changed, _)| changed).max();
         let silent = last.and_then(|last| SystemTime::now().duration_since(last).ok()).unwrap_or_default();
         self.clock.of_wall(Span(silent.as_micros() as u64))
     }
@@ -165,6 +165,17 @@ fn opened(path: &Path) -> Result<JournalReader, JournalError> {
         }
         other => Err(other),
     })
+}
+
+/// When a file was changed last, and how long it is.
+type Stamp = (Option<SystemTime>, u64);
+
+/// Of a journal and of what is written beside it.
+fn stamps(path: &Path) -> [Stamp; 2] {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("-wal");
+    [path, Path::new(&beside)]
+        .map(|path| std::fs::metadata(path).map_or((None, 0), |about| (about.modified().ok(), about.len())))
 }
 
 /// A run at one moment.

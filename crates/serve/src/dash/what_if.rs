@@ -113,7 +113,7 @@ fn both(state: &State, policy: PolicyKind, other: PolicyKind, params: &PolicyPar
 fn refused(why: &WhyNot) -> Fault {
     match why {
         WhyNot::Violation(_) => Fault::internal(why.to_string()),
-        WhyNot::Mode(_) | WhyNot::Infeasible(_) | WhyNot::Sim(_) => {
+        WhyNot::Mode(_) | WhyNot::InUse(_) | WhyNot::Infeasible(_) | WhyNot::Sim(_) => {
             unprocessable("cannot_be", why.to_string())
         }
     }
