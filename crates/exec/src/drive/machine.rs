@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 use crate::journal::JournalError;
 use crate::keeper::{Done, Keeper, Report, overlap};
 use crate::work::Work;
-use gswarm_core::engine::{Decision, Effect, Engine, Event, News, View};
+use gswarm_core::engine::{Decision, Effect, Engine, Event, News, TaskState, View};
 use gswarm_core::policy::Policy;
 use gswarm_core::{GpuId, Gpus, Span, TaskId, Time};
 use rustc_hash::FxHashMap;
@@ -175,6 +175,9 @@ impl<'i, B: Book> Machine<'i, B> {
         happened.sort_by_key(|happening| happening.event);
         let now = self.clock.now();
         for (at, Happening { event, why, may_pass }) in self.timed(now, happened) {
+            if is_overtaken(&self.engine.view(), event) {
+                continue;
+            }
             let fails = why.as_ref().map_or(Vec::new(), |_| self.fails_by(event));
             let trouble = why.as_deref().map(|why| Trouble { why, fails: &fails });
             self.book.event(&self.engine.view(), at, event, trouble)?;
@@ -405,6 +408,20 @@ impl<'i, B: Book> Machine<'i, B> {
         if let Some(member) = members.iter().position(|member| overlap(member.gpus, gpus)) {
             self.goes_down(member, "it would not unload a model", self.pauses.shortest());
         }
+    }
+}
+
+/// Whether an event is about something that is no longer so: a load, or a run, ended in the same moment in which its backend was
+/// found to be out, and the loss of the GPUs was handled first.
+fn is_overtaken(view: &View<'_>, event: Event) -> bool {
+    match event {
+        Event::Loaded(lead) | Event::LoadFailed(lead) => {
+            view.load_on(lead).is_none_or(|(_, gpus, _)| gpus.first != lead)
+        }
+        Event::Finished(task) | Event::Failed(task) | Event::Refused(task) => {
+            view.state(task) != TaskState::Running
+        }
+        _ => false,
     }
 }
 

@@ -22,11 +22,13 @@ use std::sync::{Arc, Mutex};
 /// Says how a call ends, from its name and how often it was made before.
 type Verdict = fn(&str, u32) -> Option<BackendError>;
 
-/// Emulated servers whose calls fail after a second, where a verdict says so.
+/// Emulated servers whose calls fail after a while, where a verdict says so.
 struct Faulty {
     inner: Emulated,
     clock: Clock,
     verdict: Verdict,
+    /// How long it takes to fail.
+    takes: Span,
     made: Mutex<HashMap<String, u32>>,
 }
 
@@ -47,7 +49,7 @@ impl Backend for Faulty {
         };
         match (self.verdict)(&call.name, before) {
             Some(error) => {
-                self.clock.sleep(Span(1_000_000)).await;
+                self.clock.sleep(self.takes).await;
                 Err(error)
             }
             None => self.inner.call(replica, call).await,
@@ -59,9 +61,13 @@ impl Backend for Faulty {
 }
 
 fn faulty(instance: &Instance, clock: &Clock, verdict: Verdict) -> Arc<dyn Backend> {
+    faulty_after(instance, clock, verdict, Span(1_000_000))
+}
+
+fn faulty_after(instance: &Instance, clock: &Clock, verdict: Verdict, takes: Span) -> Arc<dyn Backend> {
     let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
     let inner = Emulated::new(clock.clone(), slowdown);
-    Arc::new(Faulty { inner, clock: clock.clone(), verdict, made: Mutex::default() })
+    Arc::new(Faulty { inner, clock: clock.clone(), verdict, takes, made: Mutex::default() })
 }
 
 fn stumbles() -> Option<BackendError> {
@@ -231,6 +237,27 @@ async fn a_server_that_fails_everything_is_left_alone_for_a_while() {
     assert!(lost > 0 && finished.log.losses.iter().all(|loss| loss.gpu.0 < 2), "{:?}", finished.log.losses);
     let done = finished.outputs.len();
     assert!(done * 10 >= instance.tasks() * 9, "{done} of {} are done", instance.tasks());
+}
+
+/// A server is left alone in the very moment in which a load on it ends: with calls that fail at once, and loads that all take
+/// as long as one another, that is so again and again.
+#[tokio::test(start_paused = true)]
+async fn loads_that_end_when_their_server_is_left_alone_are_no_surprise() {
+    for (gpus, takes) in [(2, 0), (3, 0), (4, 0), (6, 0), (2, 1_000_000), (4, 500_000)] {
+        for &kind in PolicyKind::ALL {
+            let (mut scenario, _) = problem(40, gpus, kind);
+            scenario.models.iter_mut().for_each(|model| model.load_time_seconds = 1.0);
+            let instance = instance(&scenario, gpus, Mode::Offline, kind);
+            let problem = Problem { scenario: &scenario, instance: &instance };
+            let fleet = |clock: &Clock| {
+                Fleet::of(faulty_after(&instance, clock, |_, _| stumbles(), Span(takes)), gpus)
+            };
+            let finished =
+                run(problem, kind, fleet).await.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
+            assert_eq!(check::check_log(&instance, &finished.log, None), [], "{} on {gpus}", kind.name());
+            assert!(finished.outputs.is_empty() && !finished.log.losses.is_empty(), "{}", kind.name());
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
