@@ -103,12 +103,26 @@ impl Scene<'_> {
             (*count, *first) = (*count + 1, since.min(*first));
         }
         let models = instance.models.iter_enumerated().zip(waits).map(|((model, spec), (count, first))| {
-            let on: Vec<u32> = self.view.holding(model).iter().map(|gpu| gpu.0).collect();
+            let on: Vec<u32> = self.replicas(model).flat_map(Gpus::iter).map(|gpu| gpu.0).collect();
             let longest = if count == 0 { 0.0 } else { self.now.since(first).seconds() };
             json!({"name": spec.name, "waiting": count, "resident_on": on, "longest_wait": longest,
                    "why": (count > 0).then(|| self.why(model))})
         });
         models.collect()
+    }
+
+    /// Where a model is, whole: what is left of it on GPUs beside others that were given to another model is of no use.
+    fn replicas(&self, model: ModelId) -> impl Iterator<Item = Gpus> + '_ {
+        let (view, mut next) = (self.view, 0);
+        let windows = view.instance().models[model].windows();
+        // A window that begins inside of one that is a replica is none itself.
+        windows.filter(move |gpus| {
+            let is_one = gpus.first.0 >= next && view.holding(model).contains_all(*gpus);
+            if is_one {
+                next = gpus.first.0 + gpus.count;
+            }
+            is_one
+        })
     }
 
     /// What executes or loads just now.
@@ -189,8 +203,8 @@ impl Scene<'_> {
         let soonest = |at: Option<Time>| at.map_or(0.0, |at| at.since(now).seconds());
         if !loaded.is_empty() {
             let next = soonest(loaded.iter().map(|&gpus| free_at(gpus)).min());
-            return match loaded.len() {
-                1 => format!("its one replica is busy, for another {next:.1} s or so"),
+            return match self.replicas(model).count() {
+                0 | 1 => format!("its one replica is busy, for another {next:.1} s or so"),
                 many => format!("all {many} replicas of it are busy; the first is free in {next:.1} s or so"),
             };
         }

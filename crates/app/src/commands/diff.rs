@@ -44,6 +44,14 @@ pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
     let first = load(&args.first, &args.given, &mut known)?;
     let second = load(&args.second, &args.given, &mut known)?;
     drop(phase);
+    for (path, run) in [(&args.first, &first), (&args.second, &second)] {
+        if let Some((count, why)) = &run.misfits {
+            let found = output::count(*count as u64, "record or field");
+            let message = format!("{found} of {} cannot be used with these inputs: {why}", path.display());
+            return Err(Failure::input(message)
+                .hint("name the inputs that the log was made from with --config and --requests"));
+        }
+    }
     let phase = Phase::new("comparing", !args.json);
     let found = differences(side(&first), side(&second), args.top).ok_or_else(|| {
         Failure::input("the two logs have no request in common")

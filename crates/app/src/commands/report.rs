@@ -120,7 +120,7 @@ fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
     let most = MOST_BARS / paths.len().clamp(1, MOST_GANTTS);
     for (number, path) in paths.iter().enumerate() {
         let read = load(path, &args.given, &mut known)?;
-        let Loaded { instance, log, file, configuration } = &read;
+        let Loaded { instance, log, file, configuration, .. } = &read;
         let (violations, (mut run, gantt)) = rayon::join(
             || check(instance, file),
             || {

@@ -73,6 +73,7 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
     );
     assert_eq!(post(&url, path, json!({"workflow_id": "other"})).await.0, 400);
     assert_eq!(post(&url, path, json!({"request_id": "x".repeat(300)})).await.0, 400);
+    assert_eq!(post(&url, path, json!({"request_id": ".."})).await.0, 400, "no address leads to it");
     let plain = client().post(format!("{url}{path}")).header("content-type", "text/plain").body("{}");
     assert_eq!(plain.send().await.unwrap().status(), 415, "what any page in a browser could send is refused");
     for (path, param, given) in

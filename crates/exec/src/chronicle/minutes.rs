@@ -97,6 +97,36 @@ impl Minutes {
         })
     }
 
+    /// The latency of requests that ended within a while before `now`, or of all that is kept.
+    #[must_use]
+    pub fn latency(&self, now: Time, within: Option<Span>) -> Value {
+        let late = within.map_or(0, |within| now.0.saturating_sub(within.0) / self.each.0);
+        let stretches = (self.first..).zip(&self.kept).filter(|&(number, _)| number >= late);
+        // Each that is kept stands for as many as ended there.
+        let mut all: Vec<(f32, f64)> = Vec::new();
+        for (_, one) in stretches.filter(|(_, one)| !one.latencies.is_empty()) {
+            let weight = f64::from(one.ended) / one.latencies.len() as f64;
+            all.extend(one.latencies.iter().map(|&took| (took, weight)));
+        }
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let whole: f64 = all.iter().map(|one| one.1).sum();
+        let quantile = |part: f64| {
+            let mut passed = 0.0;
+            let reached = all.iter().find(|&&(_, weight)| {
+                passed += weight;
+                passed >= part * whole - 1e-9
+            });
+            reached.map(|&(took, _)| f64::from(took))
+        };
+        json!({"window_seconds": within.map(Span::seconds), "p50": quantile(0.5), "p99": quantile(0.99)})
+    }
+
+    /// Whether nothing that happened has been dropped.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.first == 0
+    }
+
     /// The stretch of a moment; of one before all that is kept, the oldest.
     fn at(&mut self, at: Time) -> &mut Stretch {
         let number = at.0 / self.each.0;
@@ -149,6 +179,21 @@ mod tests {
         let silent = minutes.clone().json(seconds(1_000_000));
         assert!(silent["executions"].as_array().unwrap().iter().all(|count| *count == 0));
         assert_eq!(silent["executions"].as_array().unwrap().len(), 180);
+    }
+
+    #[test]
+    fn the_latency_of_the_last_minute_is_of_all_that_ended_in_it() {
+        let mut minutes = Minutes::new(USUAL);
+        minutes.ended(seconds(10), true, Span(500_000_000));
+        (1..=99).for_each(|took| minutes.ended(seconds(100 + took % 50), true, Span(took * 1_000_000)));
+        let late = minutes.latency(seconds(150), Some(Span(60_000_000)));
+        assert_eq!(late, json!({"window_seconds": 60.0, "p50": 50.0, "p99": 99.0}));
+        let all = minutes.latency(seconds(150), None);
+        assert_eq!((&all["p99"], &all["window_seconds"]), (&json!(99.0), &Value::Null));
+        assert_eq!(minutes.latency(seconds(900), Some(Span(60_000_000)))["p50"], Value::Null);
+        // Of a stretch with more than are kept, each counts for several.
+        (0..5120).for_each(|_| minutes.ended(seconds(160), true, Span(7_000_000)));
+        assert_eq!(minutes.latency(seconds(160), Some(Span(60_000_000)))["p50"], 7.0);
     }
 
     #[test]

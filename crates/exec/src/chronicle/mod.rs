@@ -163,8 +163,10 @@ impl Chronicle {
     /// An execution ended, and the engine knows. `again` says whether it is to be tried again.
     pub fn executed(&mut self, instance: &Instance, one: &Execution, again: bool) {
         let (model, whose) = (instance.model_of(one.task), whose(instance, one.task));
-        self.counts.executions += 1;
-        self.minutes.executed(one.end);
+        if one.status == Status::Completed {
+            self.counts.executions += 1;
+            self.minutes.executed(one.end);
+        }
         let noted = if self.why.is_empty() { None } else { self.why.remove(&one.task) };
         let why = match one.status {
             Status::Completed => None,

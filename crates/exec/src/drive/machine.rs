@@ -365,6 +365,14 @@ impl<'i, B: Book> Machine<'i, B> {
     fn judge(&mut self, task: TaskId, replica: Replica, error: Option<&BackendError>) {
         let Some(member) = self.acts.fleet().serves(replica) else { return };
         let is_called = error.is_some() && self.acts.calls(member);
+        if let Some(error) = error
+            && self.pauses.has_gone_well(member)
+        {
+            tracing::warn!(
+                "{}: {error}; what failed is tried again",
+                self.acts.fleet().members()[member].name
+            );
+        }
         if let Some(pause) = self.pauses.judge(member, task, error, is_called) {
             self.goes_down(member, "it failed calls of many nodes, one after the other", pause);
         }

@@ -66,6 +66,11 @@ impl Pauses {
         *self.failed.entry(model).or_insert(0) += 1;
     }
 
+    /// Whether the last call of a backend went well, or there was none.
+    pub fn has_gone_well(&self, member: usize) -> bool {
+        !self.strikes.contains_key(&member)
+    }
+
     /// A call of a backend has ended, and it `is_called` by others or not: one of those may yet go well. Where it has struck
     /// out, for how long to leave it alone.
     pub fn judge(
@@ -80,8 +85,9 @@ impl Pauses {
             Some(BackendError::Failed(_) | BackendError::TimedOut(_)) => {
                 let (tasks, times) = self.strikes.entry(member).or_default();
                 tasks.insert(task);
-                // One that has been out before has fewer of them.
-                if tasks.len() >= STRIKES >> (*times).min(2) && !is_called {
+                // One that has been out before has fewer of them. One that never lets go of its calls is not waited for.
+                let most = STRIKES >> (*times).min(2);
+                if tasks.len() >= most && (!is_called || tasks.len() >= 2 * most) {
                     tasks.clear();
                     *times += 1;
                     let pause = self.backoff.0.saturating_mul(1 << (*times - 1).min(16));

@@ -1,8 +1,8 @@
 //! How things stand, in the form that the page reads.
 
-use gswarm_core::Time;
 use gswarm_core::input::{ModelSpec, WorkflowSpec};
 use gswarm_core::policy::PolicyKind;
+use gswarm_core::{Span, Time};
 use gswarm_exec::chronicle::{Chronicle, Counts, Minutes};
 use gswarm_exec::scene::Scene;
 use serde_json::{Value, json};
@@ -75,6 +75,9 @@ impl Present {
     #[must_use]
     pub fn told(self, about: &About) -> Value {
         let Counts { completed, failed, cancelled, executions, loads, evictions, retries } = self.counts;
+        // Of what is over, the last minute is of no more interest than any other.
+        let whole = matches!(self.state, "finished" | "interrupted") && self.minutes.is_whole();
+        let latency = self.minutes.latency(self.now, (!whole).then_some(Span(60_000_000)));
         let policies: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
         json!({
             "source": about.source, "title": about.title, "version": env!("CARGO_PKG_VERSION"),
@@ -87,7 +90,7 @@ impl Present {
                 "completed": completed, "failed": failed, "cancelled": cancelled, "executions": executions,
                 "loads": loads, "evictions": evictions, "retries": retries,
             },
-            "minutes": self.minutes.json(self.now), "models": self.models, "workflows": about.workflows,
+            "latency": latency, "minutes": self.minutes.json(self.now), "models": self.models, "workflows": about.workflows,
             "policies": policies,
         })
     }

@@ -115,8 +115,12 @@ async fn accepted(
     let (spec, mut warnings) = read(front, &text)?;
     warnings.extend(lacks(front, &spec));
     fits(front, &spec)?;
-    if spec.id.chars().count() > LONGEST_NAME || spec.id.chars().any(char::is_control) {
-        let message = format!("request_id may have {LONGEST_NAME} characters, and no control characters");
+    // An address that ends in dots is another one.
+    let is_dots = matches!(spec.id.as_str(), "." | "..");
+    if is_dots || spec.id.chars().count() > LONGEST_NAME || spec.id.chars().any(char::is_control) {
+        let message = format!(
+            "request_id may have {LONGEST_NAME} characters, no control characters, and is not . or .."
+        );
         return Err(Fault::param("request_id", message));
     }
     let id = spec.id.clone();

@@ -1,7 +1,7 @@
 //! The rows of a comparison, kept as they come, so that it can go on where it was interrupted.
 
 use crate::failure::Failure;
-use crate::output::files;
+use crate::output::{self, files};
 use gswarm_core::compare::{Key, Row, fill_in_speedups};
 use gswarm_learn::{Column, Table, Values};
 use serde_json::Value;
@@ -79,6 +79,12 @@ pub fn read(folder: &Path) -> Result<Option<Vec<Row>>, Failure> {
     let mut known: BTreeMap<Key, Row> = BTreeMap::new();
     for (_, row) in whole_rows(&bytes) {
         known.insert(row.key(), row);
+    }
+    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
+    let whole = whole_rows(&bytes).count();
+    if whole < lines && whole > 0 {
+        let left = output::count((lines - whole) as u64, "line");
+        output::note(&format!("note: {left} of {} cannot be read, and is left out", path.display()));
     }
     if known.is_empty() {
         let message = format!("{} has no row of a comparison in it (R005)", path.display());

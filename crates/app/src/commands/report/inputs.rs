@@ -40,6 +40,8 @@ pub struct Loaded {
     pub file: LogFile,
     /// The configuration's name, for people.
     pub configuration: String,
+    /// Records and fields of the log that are not of these inputs, the first in words.
+    pub misfits: Option<(usize, String)>,
 }
 
 /// Inputs that were read last: many logs have the same.
@@ -95,7 +97,8 @@ pub fn load(path: &Path, given: &Given, known: &mut Known) -> Result<Loaded, Fai
         return Err(Failure::input(format!("{} has no execution of these inputs{first}", path.display()))
             .hint("`gswarm check` says all that does not fit; --config and --requests name other inputs"));
     }
-    Ok(Loaded { instance, log, file, configuration: named(&config) })
+    let misfits = faults.first().map(|first| (faults.len(), first.to_string()));
+    Ok(Loaded { instance, log, file, configuration: named(&config), misfits })
 }
 
 /// What the head of a log says of the mode, before all of it is read; what it says in the end counts.

@@ -57,6 +57,11 @@ impl Server {
 impl Asked for Server {
     fn ask(&mut self) -> Result<Told, String> {
         let overview = self.get("/v1/overview")?;
+        if self.known == 0 {
+            // Of a long past, the end is of interest.
+            let there: History = self.get("/v1/history?limit=1")?;
+            self.known = there.last.saturating_sub(MOST as u64);
+        }
         let history: History = self.get(&format!("/v1/history?after={}", self.known))?;
         // A service that was started again counts from the beginning.
         self.known = history.last;
@@ -80,13 +85,16 @@ impl Folder {
 
 impl Asked for Folder {
     fn ask(&mut self) -> Result<Told, String> {
-        let (overview, history) = self
-            .runtime
-            .block_on(async { (self.viewed.overview().await, self.viewed.history(self.known, MOST).await) });
         let said = |answer: Result<Value, Fault>| answer.map_err(|fault| fault.message);
-        let history: History = read(said(history)?)?;
+        if self.known == 0 {
+            let there: History = read(said(self.runtime.block_on(self.viewed.history(0, 1)))?)?;
+            self.known = there.last.saturating_sub(MOST as u64);
+        }
+        let overview = said(self.runtime.block_on(self.viewed.overview()))?;
+        let history = said(self.runtime.block_on(self.viewed.history(self.known, MOST)))?;
+        let history: History = read(history)?;
         self.known = history.last;
-        Ok(Told { overview: read(said(overview)?)?, happenings: history.happenings })
+        Ok(Told { overview: read(overview)?, happenings: history.happenings })
     }
 }
 

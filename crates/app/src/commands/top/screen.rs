@@ -138,7 +138,7 @@ impl Screen {
     fn rates(&self, frame: &mut Frame<'_>, area: Rect) {
         let minutes = &self.overview.minutes;
         let [words, lines] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
-        frame.render_widget(Paragraph::new(words::rates(minutes)), words);
+        frame.render_widget(Paragraph::new(words::rates(&self.overview)), words);
         let [executed, waiting] =
             Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(lines);
         for (title, counts, area) in [

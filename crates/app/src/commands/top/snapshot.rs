@@ -13,6 +13,7 @@ pub struct Overview {
     pub gpus: Vec<Gpu>,
     pub backends: Vec<Backend>,
     pub counts: Counts,
+    pub latency: Latency,
     pub minutes: Minutes,
     pub models: Vec<Model>,
 }
@@ -57,9 +58,15 @@ pub struct Minutes {
     pub completed: Vec<u64>,
     pub executions: Vec<u64>,
     pub loads: Vec<u64>,
-    pub p50: Vec<Option<f64>>,
-    pub p99: Vec<Option<f64>>,
     pub waiting: Vec<u64>,
+}
+
+/// Of requests that ended within a while, or of all.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Latency {
+    pub window_seconds: Option<f64>,
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -102,25 +109,18 @@ impl Minutes {
             late.iter().sum::<u64>() as f64 / (late.len() as f64 * self.bucket_seconds)
         }
     }
-
-    /// The newest figure of the last minute.
-    pub fn newest(&self, figures: &[Option<f64>]) -> Option<f64> {
-        figures.iter().rev().take(self.last_minute()).flatten().next().copied()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn minutes(completed: &[u64], p50: &[Option<f64>]) -> Minutes {
+    fn minutes(completed: &[u64]) -> Minutes {
         Minutes {
             bucket_seconds: 5.0,
             completed: completed.to_vec(),
             executions: Vec::new(),
             loads: Vec::new(),
-            p50: p50.to_vec(),
-            p99: Vec::new(),
             waiting: Vec::new(),
         }
     }
@@ -129,18 +129,8 @@ mod tests {
     fn rates_are_of_the_last_minute() {
         let mut counts = vec![100; 20];
         counts.extend([6; 12]);
-        let late = minutes(&counts, &[]);
+        let late = minutes(&counts);
         assert!((late.rate(&late.completed) - 1.2).abs() < 1e-9);
-        assert_eq!(minutes(&[], &[]).rate(&[]), 0.0);
-    }
-
-    #[test]
-    fn the_newest_figure_is_that_of_the_last_minute_or_none() {
-        let mut figures = vec![Some(1.0)];
-        figures.extend([None; 11]);
-        let late = minutes(&[], &figures);
-        assert_eq!(late.newest(&late.p50), Some(1.0));
-        figures.push(None);
-        assert_eq!(late.newest(&figures), None);
+        assert_eq!(minutes(&[]).rate(&[]), 0.0);
     }
 }

@@ -1,6 +1,6 @@
 //! How things stand, as text: the cells and lines that screen and plain text share.
 
-use super::snapshot::{Gpu, Happening, Minutes, Model, Overview};
+use super::snapshot::{Gpu, Happening, Model, Overview};
 use crate::output::table::table;
 use gswarm_core::log_file::shown;
 
@@ -73,15 +73,17 @@ pub fn counts(of: &Overview) -> String {
 }
 
 /// How fast it goes, of late.
-pub fn rates(of: &Minutes) -> String {
-    let latency = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), seconds);
+pub fn rates(of: &Overview) -> String {
+    let (minutes, latency) = (&of.minutes, &of.latency);
+    let shown = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), seconds);
+    let whole = if latency.window_seconds.is_none() { " of the whole run" } else { "" };
     format!(
-        "last minute: {:.2} requests/s, {:.2} nodes/s, {:.1} loads/min, latency P50 {} P99 {}",
-        of.rate(&of.completed),
-        of.rate(&of.executions),
-        60.0 * of.rate(&of.loads),
-        latency(of.newest(&of.p50)),
-        latency(of.newest(&of.p99))
+        "last minute: {:.2} requests/s, {:.2} nodes/s, {:.1} loads/min, latency{whole} P50 {} P99 {}",
+        minutes.rate(&minutes.completed),
+        minutes.rate(&minutes.executions),
+        60.0 * minutes.rate(&minutes.loads),
+        shown(latency.p50),
+        shown(latency.p99)
     )
 }
 
@@ -102,7 +104,7 @@ pub fn happening(one: &Happening) -> String {
 /// All of it as plain text.
 pub fn text(of: &Overview, happenings: &[Happening]) -> String {
     const LATEST: usize = 10;
-    let mut lines = vec![format!("{}: {}", shown(&of.title), state(of)), counts(of), rates(&of.minutes)];
+    let mut lines = vec![format!("{}: {}", shown(&of.title), state(of)), counts(of), rates(of)];
     lines.extend(trouble(of));
     lines.push(String::new());
     lines.push(table(&GPU_HEADS, 4, of.gpus.iter().map(gpu)));
