@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { type TestContext, after, before } from "node:test";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { Mock } from "../mock/server";
 import type { Options } from "../mock/world";
 import { PAGES, accessible, browser, noBrowser, noSidewaysScrolling, tabTo, until, visit } from "./support";
@@ -56,6 +56,25 @@ inBrowser("a telephone shows all of it without scrolling sideways", async (t) =>
   assert.deepEqual(faults, []);
 });
 
+/** How many times as long as plain rectangles a frame of as many bars may take. It takes 1.2 times as long. */
+const TIMES_PLAIN = 2.5;
+
+/** The milliseconds that rectangles take on a canvas of the timeline's size, as many as there are bars and as varied in colour. */
+const plainRectangles = (page: Page, many: number): Promise<number> => page.evaluate((many) => {
+  const like = document.querySelector<HTMLCanvasElement>("#timeline canvas")!;
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [like.width, like.height];
+  const c = canvas.getContext("2d")!;
+  const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
+  const [across, high] = [Math.ceil(many / 64), canvas.height / 64];
+  const before = performance.now();
+  for (let at = 0; at < many; at++) {
+    c.fillStyle = colours[at % colours.length]!;
+    c.fillRect(Math.round(((at % across) * canvas.width) / across), Math.floor(at / across) * high, 3, high - 1);
+  }
+  return performance.now() - before;
+}, many);
+
 inBrowser("twenty thousand bars are drawn as fast as they move", async (t) => {
   const { mock, address } = await mocked(t, { gpus: 64, past: 1300 });
   assert.ok(mock.world.bars.length >= 20_000, String(mock.world.bars.length));
@@ -63,17 +82,18 @@ inBrowser("twenty thousand bars are drawn as fast as they move", async (t) => {
   const canvas = page.locator("#timeline canvas");
   await until("all bars are there", async () => Number(await canvas.getAttribute("data-bars")) >= 20_000);
   await page.getByRole("button", { name: "All", exact: true }).click();
-  const frames: number[] = [];
+  const [frames, plain]: [number[], number[]] = [[], []];
   for (let at = 0; at < 12; at++) {
+    plain.push(await plainRectangles(page, mock.world.bars.length));
     await canvas.press(at % 2 ? "ArrowLeft" : "ArrowRight");
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
     frames.push(Number(await canvas.getAttribute("data-frame")));
   }
   assert.ok(Number(await canvas.getAttribute("data-drawn")) >= 18_000);
-  // The fastest, and with room: it is to tell of a mistake, not of a busy neighbour.
-  const least = Math.min(...frames);
-  t.diagnostic(`a frame of ${mock.world.bars.length} bars takes ${least} ms`);
-  assert.ok(least < 40, `a frame takes ${least} ms`);
+  // The fastest of each, measured by turns: a busy neighbour makes both slow, a mistake only the frame.
+  const [frame, rectangles] = [Math.min(...frames), Math.min(...plain)];
+  t.diagnostic(`a frame of ${mock.world.bars.length} bars takes ${frame} ms, as many plain rectangles ${rectangles.toFixed(1)} ms`);
+  assert.ok(frame < rectangles * TIMES_PLAIN, `a frame takes ${frame} ms, ${(frame / rectangles).toFixed(1)} times as long as plain rectangles`);
   assert.deepEqual(faults, []);
 });
 
@@ -185,6 +205,7 @@ inBrowser("a server that begins anew is not mixed with what was before", async (
   const canvas = page.locator("#timeline canvas");
   await until("bars are there", async () => Number(await canvas.getAttribute("data-bars")) > 500);
   mock.world = new (mock.world.constructor as typeof import("../mock/world").World)({ ...mock.world.options, past: 10 });
-  await until("only the new ones are there", async () => Number(await canvas.getAttribute("data-bars")) < 200);
+  // However long that takes: the new one grows, but has far to go until it has as many as the old one had.
+  await until("only the new ones are there", async () => Number(await canvas.getAttribute("data-bars")) <= mock.world.bars.length);
   assert.deepEqual(faults, []);
 });
