@@ -118,7 +118,7 @@ export class World {
 
   ongoing(): Ongoing[] {
     const now = this.now();
-    if (this.state === "finished" || this.state === "interrupted") return [];
+    if (this.state === "finished") return [];
     return this.going.flatMap((bar, gpu) => {
       if (!bar || bar.start > now || gpu === this.lost) return [];
       const { kind, gpus, model, request, node, start, end } = bar;

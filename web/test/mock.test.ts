@@ -143,6 +143,17 @@ inBrowser("a token is asked for, kept for the tab, and asked for again where it 
   assert.deepEqual(faults, []);
 });
 
+/** What was under way when a run was interrupted is told as what was, and nothing twice. */
+async function nothingGoesOn(page: Page, mock: Mock): Promise<void> {
+  const held = mock.world.gpus().filter((gpu) => gpu.state !== "idle").length;
+  assert.ok(held > 0, "something was under way");
+  assert.equal(await page.locator('[data-card="gpus-busy"]').textContent(), `GPUs at work0/16${held} were`);
+  for (const text of await page.locator(".gpu .doing").allTextContents()) assert.match(text, /^(idle|was (running|loading)( ×\d+)?)$/);
+  await page.locator(".as-table summary").click();
+  assert.equal(await page.getByText("under way").count(), 0);
+  assert.equal((await page.locator("main").textContent())?.split("gswarm resume").length, 2, "how to go on is said once");
+}
+
 inBrowser("a run that has ended says so, and nothing can be submitted", async (t) => {
   for (const [state, words] of [["finished", "The run is finished"], ["interrupted", "The run was interrupted"]] as const) {
     const { mock, address } = await mocked(t, { state, source: "log" });
@@ -153,7 +164,8 @@ inBrowser("a run that has ended says so, and nothing can be submitted", async (t
     assert.equal(await page.locator("#what-if").count(), 0);
     const canvas = page.locator("#timeline canvas");
     // All of a run that has ended is seen at once.
-    await until("every bar is drawn", async () => Number(await canvas.getAttribute("data-drawn")) === mock.world.bars.length);
+    await until("every bar is drawn", async () => Number(await canvas.getAttribute("data-drawn")) === mock.world.bars.length + mock.world.ongoing().length);
+    if (state === "interrupted") await nothingGoesOn(page, mock);
     assert.deepEqual(faults, []);
   }
 });

@@ -141,6 +141,7 @@ test("a request says why it waits, by the node that could run", () => {
     nodes: [{ node: "a", model: "m", state: "done" as const }, { node: "b", model: "m", state, position: 3, why: "its one replica is busy" }] });
   assert.equal(reason(request("ready")), "b: its one replica is busy; 3 before it");
   assert.equal(reason(request("running")), "b runs");
+  assert.deepEqual([reason(request("running"), true), reason(request("ready"), true)], ["b was running", "b was ready to run"], "nothing of an interrupted run goes on");
 });
 
 test("a submission holds what was filled in, and nothing else", () => {

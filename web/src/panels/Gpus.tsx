@@ -3,8 +3,11 @@
 import type { Gpu, Overview } from "../api/types";
 import { gigabytes, gpuNames, percent, span } from "../parts/format";
 import { ModelName } from "../parts/Swatch";
+import { wasCutOff } from "../state/live";
 
-const doing = (gpu: Gpu): string => {
+/** What a GPU does; of a run that was interrupted, what it did then. */
+export const doing = (gpu: Gpu, cutOff: boolean): string => {
+  if (cutOff && (gpu.state === "running" || gpu.state === "loading")) return `was ${gpu.state}${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}`;
   const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)}` : "";
   switch (gpu.state) {
     case "running": return `running${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}${left}`;
@@ -30,7 +33,7 @@ export function Gpus({ overview }: { overview: Overview }) {
                 <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
                   {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
               )}
-              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} />)}</ul>
+              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} cutOff={wasCutOff(overview)} />)}</ul>
             </div>
           );
         })}
@@ -39,15 +42,16 @@ export function Gpus({ overview }: { overview: Overview }) {
   );
 }
 
-function Tile({ gpu }: { gpu: Gpu }) {
+function Tile({ gpu, cutOff }: { gpu: Gpu; cutOff: boolean }) {
+  const what = doing(gpu, cutOff);
   const { memory_gb: used, memory_total_gb: total } = gpu;
   const share = total ? Math.min(used / total, 1) : null;
   return (
-    <li class={`gpu ${gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
-      <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={doing(gpu)}>{doing(gpu)}</span></div>
+    <li class={`gpu ${cutOff ? "was" : gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
+      <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={what}>{what}</span></div>
       <div class="on">
         {gpu.models.map((model) => <ModelName key={model} model={model} />)}
-        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} /> <span class="quiet">comes</span></span>}
+        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} /> <span class="quiet">{cutOff ? "was to come" : "comes"}</span></span>}
         {gpu.models.length === 0 && !gpu.loading && <span class="quiet">no model</span>}
       </div>
       <div class="memory">

@@ -5,9 +5,10 @@ import type { QueuedRequest, RequestRecord } from "../api/types";
 import { Dialog } from "../parts/Dialog";
 import { clock, span } from "../parts/format";
 import { useAsked } from "../parts/hooks";
+import { stateOf } from "../parts/Nodes";
 import { came, isOpen, took } from "../parts/record";
 import { ModelName } from "../parts/Swatch";
-import type { Live } from "../state/live";
+import { type Live, wasCutOff } from "../state/live";
 import { StatusPill } from "./Requests";
 
 interface Known {
@@ -45,7 +46,7 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
       {fault && !missing ? <p class="bad">{wordsOf(fault)}</p> : null}
       {!value && !fault && <p class="quiet">Asking …</p>}
       {record && <Facts record={record} />}
-      {standing && !ended && <Standing standing={standing} />}
+      {standing && !ended && <Standing standing={standing} cutOff={wasCutOff(live.overview)} />}
       {record?.failures && record.failures.length > 0 && (
         <><h3>What went wrong</h3><ul>{record.failures.map((one, at) => <li key={at} class="bad">{clock(one.at)} {one.node}: {one.why}</li>)}</ul></>
       )}
@@ -76,15 +77,15 @@ function Facts({ record }: { record: RequestRecord }) {
   );
 }
 
-function Standing({ standing }: { standing: QueuedRequest }) {
+function Standing({ standing, cutOff }: { standing: QueuedRequest; cutOff: boolean }) {
   return (
     <>
       <h3>Nodes</h3>
       <ul class="nodes">
         {standing.nodes.map((node) => (
           <li key={node.node}>
-            <b>{node.node}</b> <ModelName model={node.model} /> <span class="quiet">{node.state}{node.waited ? ` for ${span(node.waited)}` : ""}</span>
-            {node.why && <div class="why">{node.why}</div>}
+            <b>{node.node}</b> <ModelName model={node.model} /> <span class="quiet">{stateOf(node, cutOff)}{node.waited ? ` for ${span(node.waited)}` : ""}</span>
+            {node.why && !cutOff && <div class="why">{node.why}</div>}
           </li>
         ))}
       </ul>
