@@ -91,7 +91,7 @@ function ByModel({ models, cutOff }: { models: ModelState[]; cutOff: boolean }) 
             <td data-name="Waiting" class="number">{count(model.waiting)}</td>
             <td data-name="Longest" class="number">{span(model.longest_wait)}</td>
             <td data-name="On GPUs">{model.resident_on.length ? ranges(model.resident_on) : "none"}</td>
-            <td data-name="Why" class="why">{cutOff ? "the run was interrupted" : model.why ?? ""}</td>
+            <td data-name="Why" class="why">{cutOff ? "nothing runs any more" : model.why ?? ""}</td>
           </tr>
         ))}
       </tbody>
