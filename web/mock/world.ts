@@ -130,7 +130,7 @@ export class World {
     const now = this.now();
     return this.going.map((bar, gpu) => {
       const model = MODELS[this.held[gpu] as number] as string;
-      const busy = bar !== null && bar.start <= now && this.ongoing().length > 0;
+      const busy = bar !== null && bar.start <= now && this.state !== "finished";
       const state = gpu === this.lost ? "lost" : !busy ? "idle" : bar.kind === "load" ? "loading" : "running";
       const models = state === "lost" ? [] : state === "loading" ? ["embedder"] : model === "embedder" ? [model] : [model, "embedder"];
       return {
@@ -199,7 +199,7 @@ export class World {
       },
       minutes: {
         bucket_seconds: BUCKET, from, completed, executions, loads: tally(loads.map((bar) => bar.end)),
-        p50: completed.map((value, at) => (value ? wave(at) : null)), p99: completed.map((value, at) => (value ? wave(at) * 2.3 : null)), waiting: executions.map((_, at) => Math.round(wave(at) * 4)),
+        p50: completed.map((value, at) => (value ? wave(at) * this.options.length / 3 : null)), p99: completed.map((value, at) => (value ? wave(at) * 2.3 * this.options.length / 3 : null)), waiting: executions.map((_, at) => Math.round(wave(at) * 4)),
       },
       models: this.models(),
       workflows: [

@@ -56,6 +56,44 @@ inBrowser("a telephone shows all of it without scrolling sideways", async (t) =>
   assert.deepEqual(faults, []);
 });
 
+inBrowser("nothing sticks out where ids are long and requests slow", async (t) => {
+  const { mock, address } = await mocked(t, { length: 160 });
+  for (let at = 0; at < 15; at++) {
+    const id = `nightly-batch-of-product-descriptions-${at}-${"0123456789abcdef".repeat(3)}`;
+    mock.world.records.set(id, { request_id: id, workflow_id: "translate-summarise-and-illustrate-for-the-newsletter", status: "open", why: null, accepted_at: Date.now() / 1000 + 1e6, ended_at: null });
+  }
+  const { page, faults } = await visit(t, chrome, address, { viewport: { width: 1280, height: 800 } });
+  await page.locator("#requests").scrollIntoViewIfNeeded();
+  await page.locator(".latest button.small").nth(14).waitFor();
+  for (const width of [1280, 1090, 1024, 760, 375]) {
+    await page.setViewportSize({ width, height: 800 });
+    await noSidewaysScrolling(page);
+    const out = await page.evaluate(() => [...document.querySelectorAll("section")].flatMap((section) => {
+      const box = section.getBoundingClientRect();
+      const beyond = (part: Element): boolean => part.getBoundingClientRect().left < box.left || part.getBoundingClientRect().right > box.right + 0.5;
+      return [...section.querySelectorAll("button.small, .chart text, td")].filter((part) => !part.closest(".scroll") && beyond(part)).map((part) => `${section.id}: ${part.textContent}`);
+    }));
+    assert.deepEqual(out, [], `at ${width} pixels`);
+  }
+  await accessible(page);
+  assert.deepEqual(faults, []);
+});
+
+inBrowser("a thousand GPUs are shown a page at a time", async (t) => {
+  const { address } = await mocked(t, { gpus: 1024, past: 5, lost: 1000 });
+  const { page, faults } = await visit(t, chrome, address, { viewport: { width: 375, height: 800 } });
+  await page.locator('[data-gpu="63"]').waitFor();
+  assert.equal(await page.locator("[data-gpu]").count(), 64);
+  assert.match((await page.locator("#gpus-title").textContent()) ?? "", /1,024: .*1 lost/);
+  const tall = await page.locator("#gpus").evaluate((section) => section.getBoundingClientRect().height);
+  assert.ok(tall < 8000, `${tall} pixels tall`);
+  await page.locator("#gpus").getByRole("button", { name: "Last page" }).click();
+  await page.locator('[data-gpu="1000"][data-state="lost"]').waitFor();
+  await noSidewaysScrolling(page);
+  await accessible(page);
+  assert.deepEqual(faults, []);
+});
+
 /** How many times as long as plain rectangles a frame of as many bars may take. It takes 1.2 times as long. */
 const TIMES_PLAIN = 2.5;
 

@@ -8,7 +8,7 @@ import { compared, verdict } from "../src/panels/compare";
 import { perMinute } from "../src/panels/Cards";
 import { reason } from "../src/panels/Queue";
 import { submissionOf } from "../src/panels/Submit";
-import { roundUp } from "../src/parts/Chart";
+import { roundUp, roundUpTime } from "../src/parts/Chart";
 import { colour, inkOn } from "../src/parts/colours";
 import { came, isOpen, took } from "../src/parts/record";
 import { elapsed, gigabytes, ranges, span } from "../src/parts/format";
@@ -32,6 +32,15 @@ test("times and sizes read as people say them", () => {
   assert.equal(ranges([3, 1, 2, 7, 8]), "1–3, 7, 8");
   assert.deepEqual([gigabytes(0.08), gigabytes(1.2), gigabytes(80), gigabytes(0)], ["0.08 GB", "1.2 GB", "80 GB", "0 GB"]);
   assert.deepEqual([roundUp(0), roundUp(0.3), roundUp(7), roundUp(21)], [1, 0.5, 10, 25]);
+});
+
+test("labels of an axis of time are round and short", () => {
+  assert.deepEqual([0, 0.3, 1.5, 47, 170, 200, 3700, 90_000].map(roundUpTime), [1, 0.5, 2, 60, 240, 240, 7200, 172_800]);
+  for (let value = 0.001; value < 1e6; value *= 1.07) {
+    const top = roundUpTime(value);
+    assert.ok(top >= value * 0.999 && top < value * 4, `${value}: ${top}`);
+    for (const label of [span(top), span(top / 2)]) assert.ok(label.length <= 8, `${value}: ${label}`);
+  }
 });
 
 test("text on a bar reads on its colour", () => {

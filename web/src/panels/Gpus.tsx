@@ -1,7 +1,9 @@
 // Each GPU: what it does, which models are on it, and how full it is.
 
+import { useState } from "preact/hooks";
 import type { Gpu, Overview } from "../api/types";
-import { gigabytes, gpuNames, percent, span } from "../parts/format";
+import { count, gigabytes, gpuNames, percent, span } from "../parts/format";
+import { Pager } from "../parts/Pager";
 import { ModelName } from "../parts/Swatch";
 import { wasCutOff } from "../state/live";
 
@@ -17,27 +19,44 @@ export const doing = (gpu: Gpu, cutOff: boolean): string => {
   }
 };
 
+/** Tiles at a time: of more, a page is taller than anybody scrolls. */
+const PAGE = 64;
+
+/** `900 running, 3 lost`: what many GPUs do. */
+export function tally(gpus: Gpu[], cutOff: boolean): string {
+  const many = new Map<string, number>();
+  for (const { state } of gpus) many.set(state, (many.get(state) ?? 0) + 1);
+  const was = (state: string): string => (cutOff && (state === "running" || state === "loading") ? `were ${state}` : state);
+  return [...many].sort((a, b) => b[1] - a[1]).map(([state, number]) => `${count(number)} ${was(state)}`).join(", ");
+}
+
 export function Gpus({ overview }: { overview: Overview }) {
-  const servers = [...new Set(overview.gpus.map((gpu) => gpu.server))];
+  const { gpus } = overview;
+  const [from, setFrom] = useState(0);
+  const cutOff = wasCutOff(overview);
+  const at = from < gpus.length ? from : 0;
+  const shown = gpus.slice(at, at + PAGE);
+  const servers = new Set(gpus.map((gpu) => gpu.server));
   return (
     <section id="gpus" aria-labelledby="gpus-title">
-      <h2 id="gpus-title">GPUs</h2>
+      <h2 id="gpus-title">GPUs {gpus.length > PAGE && <span class="quiet">{count(gpus.length)}: {tally(gpus, cutOff)}</span>}</h2>
       <div class="servers">
-        {servers.map((server) => {
-          const own = overview.gpus.filter((gpu) => gpu.server === server);
-          const numbers = own.map((gpu) => gpu.gpu);
+        {[...new Set(shown.map((gpu) => gpu.server))].map((server) => {
+          const own = shown.filter((gpu) => gpu.server === server);
+          const numbers = gpus.filter((gpu) => gpu.server === server).map((gpu) => gpu.gpu);
           const down = overview.backends.filter((backend) => !backend.up && backend.gpus.some((gpu) => numbers.includes(gpu)));
           return (
             <div key={server} class="server" style={{ flexBasis: `min(100%, ${Math.min(own.length, 8) * 9.9}rem)` }}>
-              {servers.length > 1 && (
+              {servers.size > 1 && (
                 <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
                   {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
               )}
-              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} cutOff={wasCutOff(overview)} />)}</ul>
+              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} cutOff={cutOff} />)}</ul>
             </div>
           );
         })}
       </div>
+      <Pager from={at} page={PAGE} total={gpus.length} go={setFrom} of="GPUs" />
     </section>
   );
 }
