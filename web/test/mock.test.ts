@@ -79,6 +79,27 @@ inBrowser("nothing sticks out where ids are long and requests slow", async (t) =
   assert.deepEqual(faults, []);
 });
 
+inBrowser("a what-if waits for another, and its answer for whoever changes the form meanwhile", async (t) => {
+  const { mock, address } = await mocked(t);
+  const { page, faults } = await visit(t, chrome, address, {}, /429/);
+  const [form, said] = [page.locator("#what-if form"), page.locator("#what-if [role=status]")];
+  mock.simulating = true;
+  await form.locator("input[name=gpus]").fill("20");
+  await form.locator("button[type=submit]").click();
+  await said.filter({ hasText: "Another what-if is being worked out" }).waitFor();
+  let answer = (): void => undefined;
+  mock.simulated = new Promise((done) => (answer = done));
+  mock.simulating = false;
+  await form.locator("input[name=gpus]").fill("24");
+  await form.locator("select").selectOption("planned");
+  assert.ok(await form.locator("button[type=submit]").isDisabled(), "one at a time");
+  answer();
+  await said.filter({ hasText: "With 20 GPUs, the 24 open requests" }).waitFor();
+  await form.locator("button[type=submit]").click();
+  await said.filter({ hasText: "With 24 GPUs and planned" }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
 inBrowser("a thousand GPUs are shown a page at a time", async (t) => {
   const { address } = await mocked(t, { gpus: 1024, past: 5, lost: 1000 });
   const { page, faults } = await visit(t, chrome, address, { viewport: { width: 375, height: 800 } });
