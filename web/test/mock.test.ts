@@ -100,6 +100,25 @@ inBrowser("a what-if waits for another, and its answer for whoever changes the f
   assert.deepEqual(faults, []);
 });
 
+inBrowser("an id cannot turn or hide what stands around it", async (t) => {
+  const { mock, address } = await mocked(t);
+  const { page, faults } = await visit(t, chrome, address);
+  const id = "order\u202Edetelpmoc\u2066";
+  mock.world.records.set(id, { request_id: id, workflow_id: "story", status: "open", why: null, accepted_at: Date.now() / 1000 + 1e6, ended_at: null });
+  mock.world.happen("accepted", mock.world.now(), `${id} was accepted`, { request: id });
+  await page.locator("#requests").scrollIntoViewIfNeeded();
+  await page.locator(".latest .link bdi", { hasText: "order\\u202Edetelpmoc\\u2066" }).waitFor();
+  await page.locator("#happenings bdi", { hasText: "order\\u202Edetelpmoc\\u2066" }).waitFor();
+  await page.locator(".latest button.small").first().click();
+  await page.locator("dialog h2", { hasText: "Cancel order\\u202Edetelpmoc\\u2066?" }).waitFor();
+  await page.locator("dialog button.danger").click();
+  await until("that one is cancelled", async () => mock.world.records.get(id)?.status === "cancelled");
+  await page.locator("dialog").waitFor({ state: "detached" });
+  const raw = await page.evaluate(() => /[\u202a-\u202e\u2066-\u2069]/.test(document.body.textContent ?? ""));
+  assert.equal(raw, false, "nothing that is shown has such a character in it");
+  assert.deepEqual(faults, []);
+});
+
 inBrowser("a thousand GPUs are shown a page at a time", async (t) => {
   const { address } = await mocked(t, { gpus: 1024, past: 5, lost: 1000 });
   const { page, faults } = await visit(t, chrome, address, { viewport: { width: 375, height: 800 } });

@@ -11,7 +11,7 @@ import { submissionOf } from "../src/panels/Submit";
 import { roundUp, roundUpTime } from "../src/parts/Chart";
 import { colour, inkOn } from "../src/parts/colours";
 import { came, isOpen, took } from "../src/parts/record";
-import { elapsed, gigabytes, ranges, span } from "../src/parts/format";
+import { elapsed, gigabytes, plainly, ranges, span } from "../src/parts/format";
 import { changes } from "../src/state/announce";
 import { History } from "../src/state/history";
 import { pauseAfter } from "../src/state/live";
@@ -32,6 +32,11 @@ test("times and sizes read as people say them", () => {
   assert.equal(ranges([3, 1, 2, 7, 8]), "1–3, 7, 8");
   assert.deepEqual([gigabytes(0.08), gigabytes(1.2), gigabytes(80), gigabytes(0)], ["0.08 GB", "1.2 GB", "80 GB", "0 GB"]);
   assert.deepEqual([roundUp(0), roundUp(0.3), roundUp(7), roundUp(21)], [1, 0.5, 10, 25]);
+});
+
+test("an id is what it looks like", () => {
+  assert.equal(plainly("safe\u202Eexe.txt\u2066\n\u200b"), "safe\\u202Eexe.txt\\u2066\\u000A\\u200B");
+  assert.equal(plainly("تقرير-7 ✓ größe"), "تقرير-7 ✓ größe", "letters stay");
 });
 
 test("labels of an axis of time are round and short", () => {

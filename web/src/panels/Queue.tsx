@@ -3,7 +3,7 @@
 import { useRef, useState } from "preact/hooks";
 import { get, wordsOf } from "../api/client";
 import type { ModelState, Queue as Answer, QueuedRequest } from "../api/types";
-import { count, ranges, span } from "../parts/format";
+import { count, plainly, ranges, span } from "../parts/format";
 import { useAsked, useInSight } from "../parts/hooks";
 import { Nodes } from "../parts/Nodes";
 import { Pager } from "../parts/Pager";
@@ -59,13 +59,13 @@ export function Queue({ live, open, cancel }: Given) {
             <tbody>
               {value.requests.map((request) => (
                 <tr key={request.request_id} data-request={request.request_id}>
-                  <td><RequestLink id={request.request_id} open={open} />{request.trouble ? <span class="bad" title={String(request.trouble)}> has had trouble</span> : null}</td>
+                  <td><RequestLink id={request.request_id} open={open} />{request.trouble ? <span class="bad" title={plainly(String(request.trouble))}> has had trouble</span> : null}</td>
                   <td data-name="Workflow">{request.kind === "call" ? <span class="quiet">a direct call</span> : request.workflow_id}</td>
                   <td data-name="Priority" class="number">{request.priority}</td>
                   <td data-name="Nodes"><Nodes nodes={request.nodes} cutOff={cutOff} /></td>
                   <td data-name="Why" class="why">{reason(request, cutOff)}</td>
                   {overview?.can.cancel && (
-                    <td>{request.kind === "workflow" && <button type="button" class="small" onClick={() => cancel(request.request_id)} aria-label={`Cancel ${request.request_id}`}>Cancel</button>}</td>
+                    <td>{request.kind === "workflow" && <button type="button" class="small" onClick={() => cancel(request.request_id)} aria-label={`Cancel ${plainly(request.request_id)}`}>Cancel</button>}</td>
                   )}
                 </tr>
               ))}

@@ -4,6 +4,7 @@ import type { Ongoing } from "../api/types";
 import { type Drawn, type Lanes, type Piece, same } from "./lanes";
 import type { Layout, Row } from "./layout";
 import { inkOn } from "../parts/colours";
+import { plainly } from "../parts/format";
 import { type Window, ticks } from "./window";
 
 export interface Theme {
@@ -215,7 +216,8 @@ function caption(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn | Ongoing
   const from = Math.max(x, scene.layout.gutter);
   const room = width - (from - x) - 8;
   // Whole names or none: what makes one differ from the next is mostly at its end.
-  const texts = [`${bar.request}${bar.node ? ` · ${bar.node}` : ""}`, bar.request ?? "", bar.node ?? ""];
+  const request = plainly(bar.request ?? "");
+  const texts = [`${request}${bar.node ? ` · ${bar.node}` : ""}`, request, bar.node ?? ""];
   const text = texts.find((one) => one && c.measureText(one).width <= room);
   if (!text) return;
   c.textAlign = "left";

@@ -1,12 +1,12 @@
 // What a bar is, in words: for the text beside the pointer, for tables and for those who do not see the picture.
 
 import type { Ongoing } from "../api/types";
-import { clock, elapsed, gpuNames, span } from "../parts/format";
+import { clock, elapsed, gpuNames, plainly, span } from "../parts/format";
 import type { Drawn } from "./lanes";
 
 export const what = (bar: Drawn | Ongoing): string => {
   if (bar.kind === "load") return `load of ${bar.model}`;
-  return bar.request ? `${bar.request}${bar.node ? ` / ${bar.node}` : ""}` : `call of ${bar.model}`;
+  return bar.request ? `${plainly(bar.request)}${bar.node ? ` / ${bar.node}` : ""}` : `call of ${bar.model}`;
 };
 
 /** Lines: what, on which model and GPUs, when, how long, and what became of it. */
