@@ -201,6 +201,7 @@ export class World {
         bucket_seconds: BUCKET, from, completed, executions, loads: tally(loads.map((bar) => bar.end)),
         p50: completed.map((value, at) => (value ? wave(at) * this.options.length / 3 : null)), p99: completed.map((value, at) => (value ? wave(at) * 2.3 * this.options.length / 3 : null)), waiting: executions.map((_, at) => Math.round(wave(at) * 4)),
       },
+      latency: { window_seconds: this.state === "finished" || this.state === "interrupted" ? null : 60, p50: done.length ? this.options.length : null, p99: done.length ? this.options.length * 2.3 : null },
       models: this.models(),
       workflows: [
         { id: "story", name: "A story, and what a critic says of it", inputs: ["wish"], nodes: [{ node: "draft", model: "llama-70b", after: [] }, { node: "judge", model: "qwen-vl-7b", after: ["draft"] }] },

@@ -243,6 +243,7 @@ inBrowser("a run that has ended says so, and nothing can be submitted", async (t
     const canvas = page.locator("#timeline canvas");
     // All of a run that has ended is seen at once.
     await until("every bar is drawn", async () => Number(await canvas.getAttribute("data-drawn")) === mock.world.bars.length + mock.world.ongoing().length);
+    assert.match((await page.locator('[data-card="latency"]').textContent()) ?? "", /whole run$/);
     if (state === "interrupted") await nothingGoesOn(page, mock);
     assert.deepEqual(faults, []);
   }

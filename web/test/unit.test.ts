@@ -5,7 +5,7 @@ import test from "node:test";
 import type { Bar, Happening, HistoryPage, Outcome } from "../src/api/types";
 import { chosen } from "../src/panels/Happenings";
 import { compared, verdict } from "../src/panels/compare";
-import { perMinute } from "../src/panels/Cards";
+import { latencyOf, perMinute } from "../src/panels/Cards";
 import { reason } from "../src/panels/Queue";
 import { submissionOf } from "../src/panels/Submit";
 import { roundUp, roundUpTime } from "../src/parts/Chart";
@@ -177,6 +177,16 @@ test("happenings are filtered by kind and by text, newest first", () => {
 test("rates leave the bucket out that is being filled, and pauses have an end", () => {
   assert.equal(perMinute([5, 5, 5, 0], 5), 60);
   assert.deepEqual([1, 2, 3, 9].map(pauseAfter), [1000, 2000, 4000, 30_000]);
+});
+
+test("the latency says of which requests it is", () => {
+  const minutes = { bucket_seconds: 5, from: 0, completed: [], executions: [], loads: [], waiting: [], p50: [3, 4, null], p99: [6, 7, null] };
+  const of = (window_seconds: number | null, p50: number | null, p99: number | null) => latencyOf({ minutes, latency: { window_seconds, p50, p99 } });
+  assert.deepEqual(of(60, 2, 5), { value: "2.0 s", note: "P99 5.0 s, last minute" });
+  assert.deepEqual(of(null, 2, 5), { value: "2.0 s", note: "P99 5.0 s, whole run" });
+  assert.deepEqual(of(300, 2, 5).note, "P99 5.0 s, last 5 min");
+  assert.deepEqual(of(60, null, null), { value: "–", note: "none ended, last minute" });
+  assert.deepEqual(latencyOf({ minutes }), { value: "4.0 s", note: "P99 7.0 s" }, "of a server that names no window");
 });
 
 test("a run's requests are told in its own seconds, a service's by the clock", () => {
