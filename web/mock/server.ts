@@ -19,6 +19,10 @@ export class Mock {
   token: string | null = null;
   /** As if a proxy stood there and nobody behind it. */
   gone = false;
+  /** As if somebody else's what-if were being worked out. */
+  simulating = false;
+  /** What a what-if waits for before it is answered. */
+  simulated: Promise<void> = Promise.resolve();
   private readonly server: Server;
 
   constructor(private readonly pages: string, options: Partial<Options> = {}) {
@@ -48,6 +52,8 @@ export class Mock {
     let body = "";
     for await (const chunk of request) body += String(chunk);
     this.world.step();
+    if (url.pathname === "/v1/what-if" && this.simulating) return fault(429, "another what-if is being worked out; try again in a moment");
+    if (url.pathname === "/v1/what-if") await this.simulated;
     const found = this.found(request.method ?? "GET", url, body ? JSON.parse(body) : {});
     if (typeof found === "string") fault(404, found);
     else json(...found);

@@ -118,7 +118,7 @@ export class World {
 
   ongoing(): Ongoing[] {
     const now = this.now();
-    if (this.state === "finished" || this.state === "interrupted") return [];
+    if (this.state === "finished") return [];
     return this.going.flatMap((bar, gpu) => {
       if (!bar || bar.start > now || gpu === this.lost) return [];
       const { kind, gpus, model, request, node, start, end } = bar;
@@ -130,7 +130,7 @@ export class World {
     const now = this.now();
     return this.going.map((bar, gpu) => {
       const model = MODELS[this.held[gpu] as number] as string;
-      const busy = bar !== null && bar.start <= now && this.ongoing().length > 0;
+      const busy = bar !== null && bar.start <= now && this.state !== "finished";
       const state = gpu === this.lost ? "lost" : !busy ? "idle" : bar.kind === "load" ? "loading" : "running";
       const models = state === "lost" ? [] : state === "loading" ? ["embedder"] : model === "embedder" ? [model] : [model, "embedder"];
       return {
@@ -199,8 +199,9 @@ export class World {
       },
       minutes: {
         bucket_seconds: BUCKET, from, completed, executions, loads: tally(loads.map((bar) => bar.end)),
-        p50: completed.map((value, at) => (value ? wave(at) : null)), p99: completed.map((value, at) => (value ? wave(at) * 2.3 : null)), waiting: executions.map((_, at) => Math.round(wave(at) * 4)),
+        p50: completed.map((value, at) => (value ? wave(at) * this.options.length / 3 : null)), p99: completed.map((value, at) => (value ? wave(at) * 2.3 * this.options.length / 3 : null)), waiting: executions.map((_, at) => Math.round(wave(at) * 4)),
       },
+      latency: { window_seconds: this.state === "finished" || this.state === "interrupted" ? null : 60, p50: done.length ? this.options.length : null, p99: done.length ? this.options.length * 2.3 : null },
       models: this.models(),
       workflows: [
         { id: "story", name: "A story, and what a critic says of it", inputs: ["wish"], nodes: [{ node: "draft", model: "llama-70b", after: [] }, { node: "judge", model: "qwen-vl-7b", after: ["draft"] }] },

@@ -14,6 +14,7 @@ import { TokenDialog } from "./panels/TokenDialog";
 import { Trends } from "./panels/Trends";
 import { WhatIf } from "./panels/WhatIf";
 import { colours } from "./parts/colours";
+import { plainly } from "./parts/format";
 import { useLive } from "./parts/hooks";
 import { type Said, changes, standing } from "./state/announce";
 import { type Live, hasEnded } from "./state/live";
@@ -55,7 +56,7 @@ export function App({ live }: { live: Live }) {
               <Queue live={live} open={open} cancel={setDoomed} />
               <Happenings live={live} real={real} open={open} />
             </div>
-            <Requests live={live} open={open} cancel={setDoomed} changed={changed} submitted={(id) => { touched(`Request ${id} is accepted.`); }} />
+            <Requests live={live} open={open} cancel={setDoomed} changed={changed} submitted={(id) => { touched(`Request ${plainly(id)} is accepted.`); }} />
             {overview.can.what_if && <WhatIf overview={overview} />}
           </>
         )}
@@ -63,7 +64,7 @@ export function App({ live }: { live: Live }) {
       <footer><p>gswarm {overview?.version ?? ""}. Everything here is also to be had as JSON, under <code>/v1</code>.</p></footer>
       <p class="unseen" role="status" id="said">{said}</p>
       {shown !== null && <RequestDialog key={shown} id={shown} live={live} close={() => setShown(null)} cancel={setDoomed} />}
-      {doomed !== null && <CancelDialog id={doomed} close={() => setDoomed(null)} cancelled={(id) => touched(`Request ${id} is cancelled.`)} />}
+      {doomed !== null && <CancelDialog id={doomed} close={() => setDoomed(null)} cancelled={(id) => touched(`Request ${plainly(id)} is cancelled.`)} />}
       {link.state === "locked" && <TokenDialog refused={link.refused} given={() => live.again()} />}
     </>
   );

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { type TestContext, after, before } from "node:test";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { Mock } from "../mock/server";
 import type { Options } from "../mock/world";
 import { PAGES, accessible, browser, noBrowser, noSidewaysScrolling, tabTo, until, visit } from "./support";
@@ -56,6 +56,103 @@ inBrowser("a telephone shows all of it without scrolling sideways", async (t) =>
   assert.deepEqual(faults, []);
 });
 
+inBrowser("nothing sticks out where ids are long and requests slow", async (t) => {
+  const { mock, address } = await mocked(t, { length: 160 });
+  for (let at = 0; at < 15; at++) {
+    const id = `nightly-batch-of-product-descriptions-${at}-${"0123456789abcdef".repeat(3)}`;
+    mock.world.records.set(id, { request_id: id, workflow_id: "translate-summarise-and-illustrate-for-the-newsletter", status: "open", why: null, accepted_at: Date.now() / 1000 + 1e6, ended_at: null });
+  }
+  const { page, faults } = await visit(t, chrome, address, { viewport: { width: 1280, height: 800 } });
+  await page.locator("#requests").scrollIntoViewIfNeeded();
+  await page.locator(".latest button.small").nth(14).waitFor();
+  for (const width of [1280, 1090, 1024, 760, 375]) {
+    await page.setViewportSize({ width, height: 800 });
+    await noSidewaysScrolling(page);
+    const out = await page.evaluate(() => [...document.querySelectorAll("section")].flatMap((section) => {
+      const box = section.getBoundingClientRect();
+      const beyond = (part: Element): boolean => part.getBoundingClientRect().left < box.left || part.getBoundingClientRect().right > box.right + 0.5;
+      return [...section.querySelectorAll("button.small, .chart text, td")].filter((part) => !part.closest(".scroll") && beyond(part)).map((part) => `${section.id}: ${part.textContent}`);
+    }));
+    assert.deepEqual(out, [], `at ${width} pixels`);
+  }
+  await accessible(page);
+  assert.deepEqual(faults, []);
+});
+
+inBrowser("a what-if waits for another, and its answer for whoever changes the form meanwhile", async (t) => {
+  const { mock, address } = await mocked(t);
+  const { page, faults } = await visit(t, chrome, address, {}, /429/);
+  const [form, said] = [page.locator("#what-if form"), page.locator("#what-if [role=status]")];
+  mock.simulating = true;
+  await form.locator("input[name=gpus]").fill("20");
+  await form.locator("button[type=submit]").click();
+  await said.filter({ hasText: "Another what-if is being worked out" }).waitFor();
+  let answer = (): void => undefined;
+  mock.simulated = new Promise((done) => (answer = done));
+  mock.simulating = false;
+  await form.locator("input[name=gpus]").fill("24");
+  await form.locator("select").selectOption("planned");
+  assert.ok(await form.locator("button[type=submit]").isDisabled(), "one at a time");
+  answer();
+  await said.filter({ hasText: "With 20 GPUs, the 24 open requests" }).waitFor();
+  await form.locator("button[type=submit]").click();
+  await said.filter({ hasText: "With 24 GPUs and planned" }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
+inBrowser("an id cannot turn or hide what stands around it", async (t) => {
+  const { mock, address } = await mocked(t);
+  const { page, faults } = await visit(t, chrome, address);
+  const id = "order\u202Edetelpmoc\u2066";
+  mock.world.records.set(id, { request_id: id, workflow_id: "story", status: "open", why: null, accepted_at: Date.now() / 1000 + 1e6, ended_at: null });
+  mock.world.happen("accepted", mock.world.now(), `${id} was accepted`, { request: id });
+  await page.locator("#requests").scrollIntoViewIfNeeded();
+  await page.locator(".latest .link bdi", { hasText: "order\\u202Edetelpmoc\\u2066" }).waitFor();
+  await page.locator("#happenings bdi", { hasText: "order\\u202Edetelpmoc\\u2066" }).waitFor();
+  await page.locator(".latest button.small").first().click();
+  await page.locator("dialog h2", { hasText: "Cancel order\\u202Edetelpmoc\\u2066?" }).waitFor();
+  await page.locator("dialog button.danger").click();
+  await until("that one is cancelled", async () => mock.world.records.get(id)?.status === "cancelled");
+  await page.locator("dialog").waitFor({ state: "detached" });
+  const raw = await page.evaluate(() => /[\u202a-\u202e\u2066-\u2069]/.test(document.body.textContent ?? ""));
+  assert.equal(raw, false, "nothing that is shown has such a character in it");
+  assert.deepEqual(faults, []);
+});
+
+inBrowser("a thousand GPUs are shown a page at a time", async (t) => {
+  const { address } = await mocked(t, { gpus: 1024, past: 5, lost: 1000 });
+  const { page, faults } = await visit(t, chrome, address, { viewport: { width: 375, height: 800 } });
+  await page.locator('[data-gpu="63"]').waitFor();
+  assert.equal(await page.locator("[data-gpu]").count(), 64);
+  assert.match((await page.locator("#gpus-title").textContent()) ?? "", /1,024: .*1 lost/);
+  const tall = await page.locator("#gpus").evaluate((section) => section.getBoundingClientRect().height);
+  assert.ok(tall < 8000, `${tall} pixels tall`);
+  await page.locator("#gpus").getByRole("button", { name: "Last page" }).click();
+  await page.locator('[data-gpu="1000"][data-state="lost"]').waitFor();
+  await noSidewaysScrolling(page);
+  await accessible(page);
+  assert.deepEqual(faults, []);
+});
+
+/** How many times as long as plain rectangles a frame of as many bars may take. It takes 1.2 times as long. */
+const TIMES_PLAIN = 2.5;
+
+/** The milliseconds that rectangles take on a canvas of the timeline's size, as many as there are bars and as varied in colour. */
+const plainRectangles = (page: Page, many: number): Promise<number> => page.evaluate((many) => {
+  const like = document.querySelector<HTMLCanvasElement>("#timeline canvas")!;
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [like.width, like.height];
+  const c = canvas.getContext("2d")!;
+  const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
+  const [across, high] = [Math.ceil(many / 64), canvas.height / 64];
+  const before = performance.now();
+  for (let at = 0; at < many; at++) {
+    c.fillStyle = colours[at % colours.length]!;
+    c.fillRect(Math.round(((at % across) * canvas.width) / across), Math.floor(at / across) * high, 3, high - 1);
+  }
+  return performance.now() - before;
+}, many);
+
 inBrowser("twenty thousand bars are drawn as fast as they move", async (t) => {
   const { mock, address } = await mocked(t, { gpus: 64, past: 1300 });
   assert.ok(mock.world.bars.length >= 20_000, String(mock.world.bars.length));
@@ -63,17 +160,18 @@ inBrowser("twenty thousand bars are drawn as fast as they move", async (t) => {
   const canvas = page.locator("#timeline canvas");
   await until("all bars are there", async () => Number(await canvas.getAttribute("data-bars")) >= 20_000);
   await page.getByRole("button", { name: "All", exact: true }).click();
-  const frames: number[] = [];
+  const [frames, plain]: [number[], number[]] = [[], []];
   for (let at = 0; at < 12; at++) {
+    plain.push(await plainRectangles(page, mock.world.bars.length));
     await canvas.press(at % 2 ? "ArrowLeft" : "ArrowRight");
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
     frames.push(Number(await canvas.getAttribute("data-frame")));
   }
   assert.ok(Number(await canvas.getAttribute("data-drawn")) >= 18_000);
-  // The fastest, and with room: it is to tell of a mistake, not of a busy neighbour.
-  const least = Math.min(...frames);
-  t.diagnostic(`a frame of ${mock.world.bars.length} bars takes ${least} ms`);
-  assert.ok(least < 40, `a frame takes ${least} ms`);
+  // The fastest of each, measured by turns: a busy neighbour makes both slow, a mistake only the frame.
+  const [frame, rectangles] = [Math.min(...frames), Math.min(...plain)];
+  t.diagnostic(`a frame of ${mock.world.bars.length} bars takes ${frame} ms, as many plain rectangles ${rectangles.toFixed(1)} ms`);
+  assert.ok(frame < rectangles * TIMES_PLAIN, `a frame takes ${frame} ms, ${(frame / rectangles).toFixed(1)} times as long as plain rectangles`);
   assert.deepEqual(faults, []);
 });
 
@@ -123,6 +221,17 @@ inBrowser("a token is asked for, kept for the tab, and asked for again where it 
   assert.deepEqual(faults, []);
 });
 
+/** What was under way when a run was interrupted is told as what was, and nothing twice. */
+async function nothingGoesOn(page: Page, mock: Mock): Promise<void> {
+  const held = mock.world.gpus().filter((gpu) => gpu.state !== "idle").length;
+  assert.ok(held > 0, "something was under way");
+  assert.equal(await page.locator('[data-card="gpus-busy"]').textContent(), `GPUs at work0/16${held} were`);
+  for (const text of await page.locator(".gpu .doing").allTextContents()) assert.match(text, /^(idle|was (running|loading)( ×\d+)?)$/);
+  await page.locator(".as-table summary").click();
+  assert.equal(await page.getByText("under way").count(), 0);
+  assert.equal((await page.locator("main").textContent())?.split("gswarm resume").length, 2, "how to go on is said once");
+}
+
 inBrowser("a run that has ended says so, and nothing can be submitted", async (t) => {
   for (const [state, words] of [["finished", "The run is finished"], ["interrupted", "The run was interrupted"]] as const) {
     const { mock, address } = await mocked(t, { state, source: "log" });
@@ -133,7 +242,9 @@ inBrowser("a run that has ended says so, and nothing can be submitted", async (t
     assert.equal(await page.locator("#what-if").count(), 0);
     const canvas = page.locator("#timeline canvas");
     // All of a run that has ended is seen at once.
-    await until("every bar is drawn", async () => Number(await canvas.getAttribute("data-drawn")) === mock.world.bars.length);
+    await until("every bar is drawn", async () => Number(await canvas.getAttribute("data-drawn")) === mock.world.bars.length + mock.world.ongoing().length);
+    assert.match((await page.locator('[data-card="latency"]').textContent()) ?? "", /whole run$/);
+    if (state === "interrupted") await nothingGoesOn(page, mock);
     assert.deepEqual(faults, []);
   }
 });
@@ -185,6 +296,7 @@ inBrowser("a server that begins anew is not mixed with what was before", async (
   const canvas = page.locator("#timeline canvas");
   await until("bars are there", async () => Number(await canvas.getAttribute("data-bars")) > 500);
   mock.world = new (mock.world.constructor as typeof import("../mock/world").World)({ ...mock.world.options, past: 10 });
-  await until("only the new ones are there", async () => Number(await canvas.getAttribute("data-bars")) < 200);
+  // However long that takes: the new one grows, but has far to go until it has as many as the old one had.
+  await until("only the new ones are there", async () => Number(await canvas.getAttribute("data-bars")) <= mock.world.bars.length);
   assert.deepEqual(faults, []);
 });

@@ -16,12 +16,12 @@ before(async () => {
 });
 after(() => chrome?.close());
 
-/** Four GPUs on two servers; `sleeper` takes longer than any test, so that there is something to cancel. */
+/** Four GPUs on two servers; calls long enough to be seen beside a pause of half a minute; `sleeper` takes longer than any test, so that there is something to cancel. */
 const CONFIG = `
 models:
-  writer: {name: Writer, memory_gb: 10, gpus_required: 1, load_time_seconds: 0.3, inference_time_mean: 0.12, type: llm}
-  critic: {name: Critic, memory_gb: 12, gpus_required: 1, load_time_seconds: 0.3, inference_time_mean: 0.1, type: llm}
-  finder: {name: Finder, memory_gb: 4, gpus_required: 1, load_time_seconds: 0.2, inference_time_mean: 0.05, type: embedding}
+  writer: {name: Writer, memory_gb: 10, gpus_required: 1, load_time_seconds: 0.3, inference_time_mean: 0.25, type: llm}
+  critic: {name: Critic, memory_gb: 12, gpus_required: 1, load_time_seconds: 0.3, inference_time_mean: 0.25, type: llm}
+  finder: {name: Finder, memory_gb: 4, gpus_required: 1, load_time_seconds: 0.2, inference_time_mean: 0.2, type: embedding}
   sleeper: {name: Sleeper, memory_gb: 16, gpus_required: 1, load_time_seconds: 0.2, inference_time_mean: 600, type: llm}
 workflows:
   story:
@@ -185,9 +185,10 @@ real("the queue says who waits and why, and what if says what would be", async (
   await until("so does the page", async () => (await page.locator('#queue [data-model=sleeper] [data-name="Waiting"]').textContent()) === "26");
   assert.equal(await page.locator("#queue-title .quiet").textContent(), `${queue.open} open`);
   const rows = page.locator("#queue [data-request]");
+  await rows.nth(queue.requests.length - 1).waitFor();
   assert.deepEqual(await rows.evaluateAll((rows) => rows.map((row) => row.getAttribute("data-request"))), queue.requests.map((request) => request.request_id));
   await until("those that wait say for what", async () => /replicas of it are busy/.test((await rows.nth(6).locator(".why").textContent()) ?? ""));
-  assert.equal(await card(page, "gpus-busy"), "4/4");
+  await until("all GPUs have loaded and are at work", async () => (await card(page, "gpus-busy")) === "4/4");
 
   await page.locator("#what-if input[name=gpus]").fill("8");
   await page.locator("#what-if select").selectOption("planned");
@@ -215,7 +216,7 @@ real("the pictures of the documents", async (t) => {
     void server.post(`/v1/workflows/${name}/requests`, { input_data: { wish: "w", subject: "s", question: "q" }, priority: Math.random() < 0.1 ? 5 : 0 }).catch(() => undefined);
   }, 400);
   t.after(() => clearInterval(sent));
-  await until("there is something to see", async () => (await server.get<Overview>("/v1/overview")).now > 110, 140_000);
+  await until("there is something to see", async () => (await server.get<Overview>("/v1/overview")).now > 110, 240_000);
   for (const colorScheme of ["light", "dark"] as const) {
     const { page, faults } = await visit(t, chrome, server.address, { colorScheme, viewport: { width: 1280, height: 1120 } });
     await until("bars are there", async () => Number(await page.locator("#timeline canvas").getAttribute("data-bars")) > 100);

@@ -19,10 +19,13 @@ export const GSWARM = process.env.GSWARM_BIN ?? join(process.cwd(), "../target/d
 export const noBrowser: string | false = existsSync(BROWSER) ? false : `there is no browser at ${BROWSER}; GSWARM_BROWSER names one`;
 export const noServer: string | false = noBrowser || (existsSync(GSWARM) ? false : `there is no ${GSWARM}; GSWARM_BIN names one`);
 
+/** How long anything may take, in milliseconds: many times what it does, since machines that test are busy. */
+const LIMIT = 90_000;
+
 const QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 export async function browser(): Promise<Browser> {
-  return chromium.launch({ executablePath: BROWSER, args: QUIET });
+  return chromium.launch({ executablePath: BROWSER, args: QUIET, timeout: LIMIT });
 }
 
 export interface Visit {
@@ -35,6 +38,7 @@ export interface Visit {
 export async function visit(t: TestContext, from: Browser, address: string, options: BrowserContextOptions = {}, expected = /^$/): Promise<Visit> {
   const context = await from.newContext({ viewport: { width: 1400, height: 950 }, ...options });
   t.after(() => context.close());
+  context.setDefaultTimeout(LIMIT);
   const page = await context.newPage();
   const faults: string[] = [];
   const fault = (text: string): void => void (expected.test(text) || faults.push(text));
@@ -94,7 +98,7 @@ export async function served(t: TestContext, ...args: string[]): Promise<Served>
   const ended = new Promise<void>((done) => child.on("close", () => done()));
   t.after(async () => {
     child.kill("SIGTERM");
-    const hard = setTimeout(() => child.kill("SIGKILL"), 10_000);
+    const hard = setTimeout(() => child.kill("SIGKILL"), LIMIT);
     await ended;
     clearTimeout(hard);
   });
@@ -118,7 +122,7 @@ export async function served(t: TestContext, ...args: string[]): Promise<Served>
 }
 
 /** Waits until something holds, and says what it was when it does not within a limit. */
-export async function until<T>(what: string, ask: () => Promise<T | false | null | undefined>, limit = 30_000): Promise<T> {
+export async function until<T>(what: string, ask: () => Promise<T | false | null | undefined>, limit = LIMIT): Promise<T> {
   const end = Date.now() + limit;
   for (;;) {
     const found = await ask();

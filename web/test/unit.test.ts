@@ -5,13 +5,13 @@ import test from "node:test";
 import type { Bar, Happening, HistoryPage, Outcome } from "../src/api/types";
 import { chosen } from "../src/panels/Happenings";
 import { compared, verdict } from "../src/panels/compare";
-import { perMinute } from "../src/panels/Cards";
+import { latencyOf, perMinute } from "../src/panels/Cards";
 import { reason } from "../src/panels/Queue";
 import { submissionOf } from "../src/panels/Submit";
-import { roundUp } from "../src/parts/Chart";
+import { roundUp, roundUpTime } from "../src/parts/Chart";
 import { colour, inkOn } from "../src/parts/colours";
 import { came, isOpen, took } from "../src/parts/record";
-import { elapsed, gigabytes, ranges, span } from "../src/parts/format";
+import { elapsed, gigabytes, plainly, ranges, span } from "../src/parts/format";
 import { changes } from "../src/state/announce";
 import { History } from "../src/state/history";
 import { pauseAfter } from "../src/state/live";
@@ -32,6 +32,20 @@ test("times and sizes read as people say them", () => {
   assert.equal(ranges([3, 1, 2, 7, 8]), "1–3, 7, 8");
   assert.deepEqual([gigabytes(0.08), gigabytes(1.2), gigabytes(80), gigabytes(0)], ["0.08 GB", "1.2 GB", "80 GB", "0 GB"]);
   assert.deepEqual([roundUp(0), roundUp(0.3), roundUp(7), roundUp(21)], [1, 0.5, 10, 25]);
+});
+
+test("an id is what it looks like", () => {
+  assert.equal(plainly("safe\u202Eexe.txt\u2066\n\u200b"), "safe\\u202Eexe.txt\\u2066\\u000A\\u200B");
+  assert.equal(plainly("تقرير-7 ✓ größe"), "تقرير-7 ✓ größe", "letters stay");
+});
+
+test("labels of an axis of time are round and short", () => {
+  assert.deepEqual([0, 0.3, 1.5, 47, 170, 200, 3700, 90_000].map(roundUpTime), [1, 0.5, 2, 60, 240, 240, 7200, 172_800]);
+  for (let value = 0.001; value < 1e6; value *= 1.07) {
+    const top = roundUpTime(value);
+    assert.ok(top >= value * 0.999 && top < value * 4, `${value}: ${top}`);
+    for (const label of [span(top), span(top / 2)]) assert.ok(label.length <= 8, `${value}: ${label}`);
+  }
 });
 
 test("text on a bar reads on its colour", () => {
@@ -141,6 +155,7 @@ test("a request says why it waits, by the node that could run", () => {
     nodes: [{ node: "a", model: "m", state: "done" as const }, { node: "b", model: "m", state, position: 3, why: "its one replica is busy" }] });
   assert.equal(reason(request("ready")), "b: its one replica is busy; 3 before it");
   assert.equal(reason(request("running")), "b runs");
+  assert.deepEqual([reason(request("running"), true), reason(request("ready"), true)], ["b was running", "b was ready to run"], "nothing of an interrupted run goes on");
 });
 
 test("a submission holds what was filled in, and nothing else", () => {
@@ -162,6 +177,16 @@ test("happenings are filtered by kind and by text, newest first", () => {
 test("rates leave the bucket out that is being filled, and pauses have an end", () => {
   assert.equal(perMinute([5, 5, 5, 0], 5), 60);
   assert.deepEqual([1, 2, 3, 9].map(pauseAfter), [1000, 2000, 4000, 30_000]);
+});
+
+test("the latency says of which requests it is", () => {
+  const minutes = { bucket_seconds: 5, from: 0, completed: [], executions: [], loads: [], waiting: [], p50: [3, 4, null], p99: [6, 7, null] };
+  const of = (window_seconds: number | null, p50: number | null, p99: number | null) => latencyOf({ minutes, latency: { window_seconds, p50, p99 } });
+  assert.deepEqual(of(60, 2, 5), { value: "2.0 s", note: "P99 5.0 s, last minute" });
+  assert.deepEqual(of(null, 2, 5), { value: "2.0 s", note: "P99 5.0 s, whole run" });
+  assert.deepEqual(of(300, 2, 5).note, "P99 5.0 s, last 5 min");
+  assert.deepEqual(of(60, null, null), { value: "–", note: "none ended, last minute" });
+  assert.deepEqual(latencyOf({ minutes }), { value: "4.0 s", note: "P99 7.0 s" }, "of a server that names no window");
 });
 
 test("a run's requests are told in its own seconds, a service's by the clock", () => {

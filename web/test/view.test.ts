@@ -97,7 +97,7 @@ real("a finished run is shown as its log tells it", async (t) => {
 });
 
 real("a run in progress is followed to its end", async (t) => {
-  const { made, run } = await inputs(t, 12);
+  const { made, run } = await inputs(t, 8);
   const child = spawn(GSWARM, run, { stdio: "ignore" });
   const ended = new Promise((done) => child.on("close", done));
   t.after(() => child.kill("SIGKILL"));
@@ -114,7 +114,7 @@ real("a run in progress is followed to its end", async (t) => {
 });
 
 real("a run that was interrupted says so", async (t) => {
-  const { made, run } = await inputs(t, 6);
+  const { made, run } = await inputs(t, 4);
   const child = spawn(GSWARM, run, { stdio: "ignore" });
   const ended = new Promise((done) => child.on("close", done));
   t.after(() => child.kill("SIGKILL"));

@@ -44,14 +44,14 @@ async function faultOf(response: Response): Promise<Fault> {
 /** Statuses by which proxies say that nobody is behind them. */
 const NOBODY = new Set([502, 504]);
 
-export async function call<T>(method: "GET" | "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
+export async function call<T>(method: "GET" | "POST" | "DELETE", path: string, body?: unknown, patience = PATIENCE): Promise<T> {
   let response: Response;
   try {
     response = await fetch(path, {
       method,
       headers: headers(body),
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(patience),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   } catch (error) {

@@ -48,6 +48,13 @@ export interface Minutes {
   waiting: number[];
 }
 
+/** How long requests took that ended in the last seconds; without a number of them, in the whole run. */
+export interface Latency {
+  window_seconds: number | null;
+  p50: number | null;
+  p99: number | null;
+}
+
 export interface ModelState {
   name: string;
   waiting: number;
@@ -83,6 +90,8 @@ export interface Overview {
   backends: BackendState[];
   counts: Counts;
   minutes: Minutes;
+  /** Servers of older versions do not tell it. */
+  latency?: Latency;
   models: ModelState[];
   workflows: Workflow[];
   policies: string[];

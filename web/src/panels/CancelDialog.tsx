@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { call, requestPath, wordsOf } from "../api/client";
 import { Dialog } from "../parts/Dialog";
+import { plainly } from "../parts/format";
 
 export function CancelDialog({ id, close, cancelled }: { id: string; close: () => void; cancelled: (id: string) => void }) {
   const [busy, setBusy] = useState(false);
@@ -19,7 +20,7 @@ export function CancelDialog({ id, close, cancelled }: { id: string; close: () =
     }
   };
   return (
-    <Dialog title={`Cancel ${id}?`} close={close} narrow>
+    <Dialog title={`Cancel ${plainly(id)}?`} close={close} narrow>
       <p>What runs for it is ended, and the rest is not begun. This cannot be undone.</p>
       {fault && <p class="bad" role="alert">{fault}</p>}
       <div class="tools end">

@@ -2,6 +2,7 @@
 
 import type { Overview } from "../api/types";
 import { count, plural, span } from "../parts/format";
+import { wasCutOff } from "../state/live";
 
 /** The last value of a series that is known. */
 const latest = (values: (number | null)[]): number | null => values.findLast((value) => value !== null) ?? null;
@@ -14,20 +15,31 @@ export function perMinute(values: number[], bucket: number): number {
   return last.length ? (last.reduce((sum, value) => sum + value, 0) / (last.length * bucket)) * 60 : 0;
 }
 
+/** P50 of the time that requests took, and a note: P99, and of which requests. */
+export function latencyOf({ latency, minutes }: Pick<Overview, "latency" | "minutes">): { value: string; note: string } {
+  // Without a window the server tells only buckets; the last one that has a value is as near as that comes.
+  const { p50, p99 } = latency ?? { p50: latest(minutes.p50), p99: latest(minutes.p99) };
+  const seconds = latency?.window_seconds;
+  const window = seconds === undefined ? "" : seconds === null ? "whole run" : seconds === 60 ? "last minute" : `last ${span(seconds)}`;
+  if (p50 === null) return { value: "–", note: seconds === undefined ? "none has ended lately" : seconds === null ? "none has ended" : `none ended, ${window}` };
+  return { value: span(p50), note: [p99 === null ? "" : `P99 ${span(p99)}`, window].filter(Boolean).join(", ") };
+}
+
 const rate = (value: number): string => (value >= 10 ? count(Math.round(value)) : value.toFixed(1));
 
 export function Cards({ overview }: { overview: Overview }) {
   const { counts, minutes, gpus } = overview;
+  const cutOff = wasCutOff(overview);
   const busy = gpus.filter((gpu) => gpu.state === "running").length;
   const loading = gpus.filter((gpu) => gpu.state === "loading").length;
   const lost = gpus.filter((gpu) => gpu.state === "lost").length;
-  const [p50, p99] = [latest(minutes.p50), latest(minutes.p99)];
+  const latency = latencyOf(overview);
   const wait = Math.max(0, ...overview.models.map((model) => (model.waiting ? model.longest_wait : 0)));
   const cards: [string, string, string, string][] = [
-    ["gpus-busy", "GPUs at work", `${busy}/${gpus.length}`, [loading && `${loading} loading`, lost && `${lost} lost`].filter(Boolean).join(", ") || (busy < gpus.length ? `${gpus.length - busy} idle` : "all of them")],
-    ["open", "Open requests", count(counts.open), `${plural(counts.running_nodes, "node")} running`],
+    cutOff ? ["gpus-busy", "GPUs at work", `0/${gpus.length}`, `${busy + loading} were`] : ["gpus-busy", "GPUs at work", `${busy}/${gpus.length}`, [loading && `${loading} loading`, lost && `${lost} lost`].filter(Boolean).join(", ") || (busy < gpus.length ? `${gpus.length - busy} idle` : "all of them")],
+    ["open", "Open requests", count(counts.open), `${plural(counts.running_nodes, "node")} ${cutOff ? (counts.running_nodes === 1 ? "was running" : "were running") : "running"}`],
     ["waiting", "Nodes waiting", count(counts.waiting_nodes), counts.waiting_nodes ? `longest ${span(wait)}` : "nobody waits"],
-    ["latency", "Latency P50", p50 === null ? "–" : span(p50), p99 === null ? "none has ended lately" : `P99 ${span(p99)}`],
+    ["latency", "Latency P50", latency.value, latency.note],
     ["completed", "Completed", count(counts.completed), `${rate(perMinute(minutes.completed, minutes.bucket_seconds))} a minute`],
     ["executions", "Executions", count(counts.executions), `${rate(perMinute(minutes.executions, minutes.bucket_seconds))} a minute`],
     ["loads", "Loads", count(counts.loads), `${plural(counts.evictions, "eviction")}`],

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type { Happening, HappeningKind } from "../api/types";
-import { clock, count, elapsed } from "../parts/format";
+import { clock, count, elapsed, plainly } from "../parts/format";
 import { Pager } from "../parts/Pager";
 import { RequestLink } from "../parts/RequestLink";
 import type { Live } from "../state/live";
@@ -68,9 +68,9 @@ export function Happenings({ live, real, open }: { live: Live; real: boolean; op
 
 /** The sentence, with the request that it names as a link; the link behind it where it names none. */
 function Text({ one, open }: { one: Happening; open: (request: string) => void }) {
-  if (!one.request) return <>{one.text}</>;
+  if (!one.request) return <>{plainly(one.text)}</>;
   const link = <RequestLink id={one.request} open={open} />;
   const at = one.text.indexOf(one.request);
-  if (at < 0) return <>{one.text} {link}</>;
-  return <>{one.text.slice(0, at)}{link}{one.text.slice(at + one.request.length)}</>;
+  if (at < 0) return <>{plainly(one.text)} {link}</>;
+  return <>{plainly(one.text.slice(0, at))}{link}{plainly(one.text.slice(at + one.request.length))}</>;
 }

@@ -3,25 +3,27 @@
 import { useRef, useState } from "preact/hooks";
 import { get, wordsOf } from "../api/client";
 import type { ModelState, Queue as Answer, QueuedRequest } from "../api/types";
-import { count, ranges, span } from "../parts/format";
+import { count, plainly, ranges, span } from "../parts/format";
 import { useAsked, useInSight } from "../parts/hooks";
 import { Nodes } from "../parts/Nodes";
 import { Pager } from "../parts/Pager";
 import { RequestLink } from "../parts/RequestLink";
 import { ModelName } from "../parts/Swatch";
-import type { Live } from "../state/live";
+import { type Live, wasCutOff } from "../state/live";
 
 const PAGE = 12;
 
 /** Why a request is not further: of the nodes that could run, what keeps them. */
-export function reason(request: QueuedRequest): string {
+export function reason(request: QueuedRequest, cutOff = false): string {
   const ready = request.nodes.find((node) => node.state === "ready");
+  // What kept a node then no longer does.
+  if (ready && cutOff) return `${ready.node} was ready to run`;
   if (ready) {
     const place = ready.position === undefined ? "" : ready.position === 0 ? "first in line" : `${count(ready.position)} before it`;
     return [`${ready.node}: ${ready.why ?? "waits"}`, place].filter(Boolean).join("; ");
   }
   const running = request.nodes.filter((node) => node.state === "running").map((node) => node.node);
-  if (running.length) return `${running.join(", ")} ${running.length > 1 ? "run" : "runs"}`;
+  if (running.length) return `${running.join(", ")} ${cutOff ? (running.length > 1 ? "were running" : "was running") : running.length > 1 ? "run" : "runs"}`;
   const waiting = request.nodes.find((node) => node.state === "waiting");
   return waiting?.why ? `${waiting.node}: ${waiting.why}` : "";
 }
@@ -37,6 +39,7 @@ export function Queue({ live, open, cancel }: Given) {
   const inSight = useInSight(element);
   const [from, setFrom] = useState(0);
   const overview = live.overview;
+  const cutOff = wasCutOff(overview);
   const total = overview?.counts.open ?? 0;
   const { value, fault } = useAsked(`queue ${from}`, () => get<Answer>(`/v1/queue?from=${from}&limit=${PAGE}`), live.ticks, inSight && live.link.state === "up");
   const shown = value?.open ?? total;
@@ -45,7 +48,7 @@ export function Queue({ live, open, cancel }: Given) {
   return (
     <section id="queue" aria-labelledby="queue-title" ref={element}>
       <h2 id="queue-title">Queue <span class="quiet">{count(shown)} open</span></h2>
-      <ByModel models={overview?.models ?? []} />
+      <ByModel models={overview?.models ?? []} cutOff={cutOff} />
       {fault ? <p class="bad">{wordsOf(fault)}</p> : null}
       {shown === 0 && <p class="quiet">No request is open.</p>}
       {value && value.requests.length > 0 && (
@@ -56,13 +59,13 @@ export function Queue({ live, open, cancel }: Given) {
             <tbody>
               {value.requests.map((request) => (
                 <tr key={request.request_id} data-request={request.request_id}>
-                  <td><RequestLink id={request.request_id} open={open} />{request.trouble ? <span class="bad" title={String(request.trouble)}> has had trouble</span> : null}</td>
+                  <td><RequestLink id={request.request_id} open={open} />{request.trouble ? <span class="bad" title={plainly(String(request.trouble))}> has had trouble</span> : null}</td>
                   <td data-name="Workflow">{request.kind === "call" ? <span class="quiet">a direct call</span> : request.workflow_id}</td>
                   <td data-name="Priority" class="number">{request.priority}</td>
-                  <td data-name="Nodes"><Nodes nodes={request.nodes} /></td>
-                  <td data-name="Why" class="why">{reason(request)}</td>
+                  <td data-name="Nodes"><Nodes nodes={request.nodes} cutOff={cutOff} /></td>
+                  <td data-name="Why" class="why">{reason(request, cutOff)}</td>
                   {overview?.can.cancel && (
-                    <td>{request.kind === "workflow" && <button type="button" class="small" onClick={() => cancel(request.request_id)} aria-label={`Cancel ${request.request_id}`}>Cancel</button>}</td>
+                    <td>{request.kind === "workflow" && <button type="button" class="small" onClick={() => cancel(request.request_id)} aria-label={`Cancel ${plainly(request.request_id)}`}>Cancel</button>}</td>
                   )}
                 </tr>
               ))}
@@ -75,7 +78,7 @@ export function Queue({ live, open, cancel }: Given) {
   );
 }
 
-function ByModel({ models }: { models: ModelState[] }) {
+function ByModel({ models, cutOff }: { models: ModelState[]; cutOff: boolean }) {
   const waited = models.filter((model) => model.waiting > 0).sort((a, b) => b.longest_wait - a.longest_wait);
   if (waited.length === 0) return <p class="quiet">No model is waited for.</p>;
   return (
@@ -88,7 +91,7 @@ function ByModel({ models }: { models: ModelState[] }) {
             <td data-name="Waiting" class="number">{count(model.waiting)}</td>
             <td data-name="Longest" class="number">{span(model.longest_wait)}</td>
             <td data-name="On GPUs">{model.resident_on.length ? ranges(model.resident_on) : "none"}</td>
-            <td data-name="Why" class="why">{model.why ?? ""}</td>
+            <td data-name="Why" class="why">{cutOff ? "nothing runs any more" : model.why ?? ""}</td>
           </tr>
         ))}
       </tbody>

@@ -3,11 +3,12 @@
 import { Fault, get, requestPath, wordsOf } from "../api/client";
 import type { QueuedRequest, RequestRecord } from "../api/types";
 import { Dialog } from "../parts/Dialog";
-import { clock, span } from "../parts/format";
+import { clock, plainly, span } from "../parts/format";
 import { useAsked } from "../parts/hooks";
+import { stateOf } from "../parts/Nodes";
 import { came, isOpen, took } from "../parts/record";
 import { ModelName } from "../parts/Swatch";
-import type { Live } from "../state/live";
+import { type Live, wasCutOff } from "../state/live";
 import { StatusPill } from "./Requests";
 
 interface Known {
@@ -40,14 +41,14 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
   const ended = record !== null && !isOpen(record);
   const missing = fault instanceof Fault && fault.status === 404;
   return (
-    <Dialog title={`Request ${id}`} close={close}>
+    <Dialog title={`Request ${plainly(id)}`} close={close}>
       {missing && !value && <p class="quiet">The server keeps no record of it{bars.length ? ", only what ran for it" : ""}. Direct calls are not written down.</p>}
       {fault && !missing ? <p class="bad">{wordsOf(fault)}</p> : null}
       {!value && !fault && <p class="quiet">Asking …</p>}
       {record && <Facts record={record} />}
-      {standing && !ended && <Standing standing={standing} />}
+      {standing && !ended && <Standing standing={standing} cutOff={wasCutOff(live.overview)} />}
       {record?.failures && record.failures.length > 0 && (
-        <><h3>What went wrong</h3><ul>{record.failures.map((one, at) => <li key={at} class="bad">{clock(one.at)} {one.node}: {one.why}</li>)}</ul></>
+        <><h3>What went wrong</h3><ul>{record.failures.map((one, at) => <li key={at} class="bad">{clock(one.at)} {one.node}: {plainly(one.why)}</li>)}</ul></>
       )}
       {record?.outputs && <Outputs outputs={record.outputs} />}
       {bars.length > 0 && (
@@ -64,7 +65,7 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
 function Facts({ record }: { record: RequestRecord }) {
   return (
     <dl class="facts-list">
-      <dt>Status</dt><dd><StatusPill status={record.status} /> {record.why ?? ""}</dd>
+      <dt>Status</dt><dd><StatusPill status={record.status} /> {plainly(record.why ?? "")}</dd>
       <dt>Workflow</dt><dd>{record.workflow_id}</dd>
       <dt>Accepted</dt><dd>{came(record, true)}</dd>
       {!isOpen(record) && <><dt>Took</dt><dd>{took(record)}</dd></>}
@@ -76,15 +77,15 @@ function Facts({ record }: { record: RequestRecord }) {
   );
 }
 
-function Standing({ standing }: { standing: QueuedRequest }) {
+function Standing({ standing, cutOff }: { standing: QueuedRequest; cutOff: boolean }) {
   return (
     <>
       <h3>Nodes</h3>
       <ul class="nodes">
         {standing.nodes.map((node) => (
           <li key={node.node}>
-            <b>{node.node}</b> <ModelName model={node.model} /> <span class="quiet">{node.state}{node.waited ? ` for ${span(node.waited)}` : ""}</span>
-            {node.why && <div class="why">{node.why}</div>}
+            <b>{node.node}</b> <ModelName model={node.model} /> <span class="quiet">{stateOf(node, cutOff)}{node.waited ? ` for ${span(node.waited)}` : ""}</span>
+            {node.why && !cutOff && <div class="why">{node.why}</div>}
           </li>
         ))}
       </ul>

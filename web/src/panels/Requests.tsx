@@ -3,6 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { get, wordsOf } from "../api/client";
 import type { RequestRecord } from "../api/types";
+import { plainly } from "../parts/format";
 import { useAsked, useInSight } from "../parts/hooks";
 import { came, isOpen, took } from "../parts/record";
 import { RequestLink } from "../parts/RequestLink";
@@ -53,7 +54,7 @@ export function Requests({ live, open, cancel, submitted, changed }: Given) {
                     <td data-name="Status"><StatusPill status={request.status} /></td>
                     <td data-name="Accepted">{came(request)}</td>
                     <td data-name="Took" class="number">{took(request)}</td>
-                    {can?.cancel && <td>{isOpen(request) && <button type="button" class="small" aria-label={`Cancel ${request.request_id}`} onClick={() => cancel(request.request_id)}>Cancel</button>}</td>}
+                    {can?.cancel && <td>{isOpen(request) && <button type="button" class="small" aria-label={`Cancel ${plainly(request.request_id)}`} onClick={() => cancel(request.request_id)}>Cancel</button>}</td>}
                   </tr>
                 ))}
               </tbody>

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { call, wordsOf } from "../api/client";
 import type { Accepted, Submission, Workflow } from "../api/types";
+import { plainly } from "../parts/format";
 
 /** What is sent: only what was filled in. */
 export function submissionOf(inputs: string[], form: FormData): Submission {
@@ -31,7 +32,7 @@ export function Submit({ workflows, submitted }: { workflows: Workflow[]; submit
     try {
       const path = `/v1/workflows/${encodeURIComponent(workflow.id)}/requests`;
       const answer = await call<Accepted>("POST", path, submissionOf(workflow.inputs, form));
-      setSaid({ text: [`${answer.request_id} is accepted.`, ...answer.warnings].join(" "), bad: false });
+      setSaid({ text: [`${plainly(answer.request_id)} is accepted.`, ...answer.warnings].join(" "), bad: false });
       submitted(answer.request_id);
     } catch (error) {
       setSaid({ text: wordsOf(error), bad: true });

@@ -1,7 +1,7 @@
 // The last minutes: how long requests took, how many were done, how many waited.
 
 import type { Overview } from "../api/types";
-import { Chart } from "../parts/Chart";
+import { Chart, roundUpTime } from "../parts/Chart";
 import { count, span } from "../parts/format";
 
 export function Trends({ overview }: { overview: Overview }) {
@@ -16,7 +16,7 @@ export function Trends({ overview }: { overview: Overview }) {
     <section id="trends" aria-labelledby="trends-title">
       <h2 id="trends-title">The last minutes</h2>
       <div class="charts">
-        <Chart title="Latency of requests" bucket={bucket} format={span} empty="No request has ended in the last minutes."
+        <Chart title="Latency of requests" bucket={bucket} format={span} round={roundUpTime} empty="No request has ended in the last minutes."
           series={[{ name: "P50", values: minutes.p50, look: "one" }, { name: "P99", values: minutes.p99, look: "two" }]} />
         <Chart title="Throughput, a minute" bucket={bucket} format={perMinute} empty="Nothing has run yet."
           series={[{ name: "executions", values: rate(minutes.executions), look: "three", bars: true }, { name: "requests", values: rate(minutes.completed), look: "one" }]} />

@@ -1,32 +1,38 @@
 // What would be, with other GPUs or another policy: two simulations from the present state, side by side.
 
-import { useState } from "preact/hooks";
-import { call, wordsOf } from "../api/client";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { wordsOf } from "../api/client";
 import type { Outcome, Overview, WhatIf as Answer } from "../api/types";
 import { count, percent, plural, span } from "../parts/format";
 import { SmallGantt } from "../timeline/SmallGantt";
+import { whatWouldBe } from "./ask";
 import { compared, verdict } from "./compare";
 
 export function WhatIf({ overview }: { overview: Overview }) {
   const present = overview.gpus.length;
   const [gpus, setGpus] = useState(present);
   const [policy, setPolicy] = useState(overview.policy);
-  const [busy, setBusy] = useState(false);
+  const [busy, setBusy] = useState<"" | "simulating" | "queued">("");
   const [answer, setAnswer] = useState<Answer | null>(null);
   const [fault, setFault] = useState<string | null>(null);
+  const leaving = useRef(new AbortController());
+  useEffect(() => () => leaving.current.abort(), []);
   const step = (by: number): void => setGpus((now) => Math.max(1, now + by));
+  // The form may be changed meanwhile: the answer says itself what it was asked.
   const ask = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
-    setBusy(true);
+    if (busy) return;
+    setBusy("simulating");
     setFault(null);
     try {
-      setAnswer(await call<Answer>("POST", "/v1/what-if", { gpus, policy }));
+      setAnswer(await whatWouldBe({ gpus, policy }, () => setBusy("queued"), leaving.current.signal));
     } catch (error) {
       setAnswer(null);
       setFault(wordsOf(error));
     }
-    setBusy(false);
+    setBusy("");
   };
+  const waits = busy === "queued" ? "Another what-if is being worked out. This one follows as soon as it is done …" : "";
   const policies = overview.policies.includes(overview.policy) ? overview.policies : [overview.policy, ...overview.policies];
   return (
     <section id="what-if" aria-labelledby="what-if-title">
@@ -40,10 +46,10 @@ export function WhatIf({ overview }: { overview: Overview }) {
         <label>Policy <select name="policy" value={policy} onChange={(event) => setPolicy(event.currentTarget.value)}>
           {policies.map((name) => <option key={name} value={name}>{name}{name === overview.policy ? " (present)" : ""}</option>)}
         </select></label>
-        <button type="submit" class="primary" disabled={busy}>{busy ? "Simulating …" : "Simulate"}</button>
+        <button type="submit" class="primary" disabled={busy !== ""}>{busy === "queued" ? "Waiting …" : busy ? "Simulating …" : "Simulate"}</button>
         <span class="quiet">From how things stand now: {present} GPUs, {overview.policy}, {plural(overview.counts.open, "open request")}.</span>
       </form>
-      <p role="status" class={fault ? "bad" : "verdict"}>{fault ?? (answer ? verdict(answer) : "")}</p>
+      <p role="status" class={fault ? "bad" : "verdict"}>{fault ?? (waits || (answer ? verdict(answer) : ""))}</p>
       {answer && answer.as_it_is.requests > 0 && <Outcomes answer={answer} />}
     </section>
   );

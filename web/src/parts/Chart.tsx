@@ -18,6 +18,8 @@ interface Given {
   format: (value: number) => string;
   /** What stands where there is nothing yet. */
   empty: string;
+  /** Where the axis ends: the least round number that is not below a value. */
+  round?: (value: number) => number;
 }
 
 const WIDTH = 330;
@@ -31,11 +33,21 @@ export function roundUp(value: number): number {
   return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= value * 0.999) ?? value;
 }
 
-export function Chart({ title, series, bucket, format, empty }: Given) {
+const [MINUTE, HOUR, DAY] = [60, 3_600, 86_400];
+/** Lengths of time that are round, and whose halves are. */
+const ROUND_TIMES = [1, 2, 4, 10, 20, 30, MINUTE, 2 * MINUTE, 4 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 12 * HOUR, DAY];
+
+/** The same of a number of seconds: `1 min 40 s` is round to nobody, and has no room beside the axis. */
+export function roundUpTime(seconds: number): number {
+  if (seconds < 0.999) return roundUp(seconds);
+  return ROUND_TIMES.find((size) => size >= seconds * 0.999) ?? 4 * DAY * 2 ** Math.ceil(Math.log2(seconds / (4 * DAY)));
+}
+
+export function Chart({ title, series, bucket, format, empty, round = roundUp }: Given) {
   const [at, setAt] = useState<number | null>(null);
   const length = Math.max(2, ...series.map((one) => one.values.length));
   const known = series.flatMap((one) => one.values).filter((value): value is number => value !== null);
-  const top = roundUp(Math.max(0, ...known));
+  const top = round(Math.max(0, ...known));
   const x = (index: number): number => LEFT + (index / (length - 1)) * (WIDTH - LEFT - RIGHT);
   const y = (value: number): number => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const read = at === null ? length - 1 : Math.min(at, length - 1);

@@ -7,14 +7,17 @@ const MARK: Record<QueueNode["state"], string> = { done: "✓", running: "▶", 
 /** Marks that still read as a row. */
 const MOST = 12;
 
-export function Nodes({ nodes }: { nodes: QueueNode[] }) {
+/** The state of a node; of a run that was interrupted, what it was then. */
+export const stateOf = (node: QueueNode, cutOff: boolean): string => (cutOff && node.state === "running" ? "was running" : node.state);
+
+export function Nodes({ nodes, cutOff }: { nodes: QueueNode[]; cutOff: boolean }) {
   const done = nodes.filter((node) => node.state === "done").length;
   const said = `${done} of ${nodes.length} done`;
   if (nodes.length > MOST) return <span>{said}</span>;
   return (
-    <span class="marks" title={nodes.map((node) => `${node.node}: ${node.state}`).join("\n")}>
+    <span class="marks" title={nodes.map((node) => `${node.node}: ${stateOf(node, cutOff)}`).join("\n")}>
       <span class="unseen">{said}</span>
-      {nodes.map((node) => <span key={node.node} class={`mark ${node.state.replace(" ", "-")}`} aria-hidden="true">{MARK[node.state]}</span>)}
+      {nodes.map((node) => <span key={node.node} class={`mark ${stateOf(node, cutOff).replace(" ", "-")}`} aria-hidden="true">{MARK[node.state]}</span>)}
     </span>
   );
 }

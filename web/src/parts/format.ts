@@ -62,3 +62,10 @@ export function ranges(numbers: number[]): string {
 }
 
 export const gpuNames = (gpus: number[]): string => `${gpus.length === 1 ? "GPU" : "GPUs"} ${ranges(gpus)}`;
+
+/** Characters that are not seen but turn or hide their neighbours, or break lines: controls, marks of direction, empty ones. */
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** A name that somebody else gave, such that it is what it looks like: what is not seen in it is written out. */
+export const plainly = (name: string): string =>
+  name.replace(UNSEEN, (character) => `\\u${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`);

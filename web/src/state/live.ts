@@ -25,6 +25,9 @@ export const pauseAfter = (failures: number): number => Math.min(FIRST_PAUSE * 2
 export const hasEnded = (overview: Overview | null): boolean =>
   overview?.state === "finished" || overview?.state === "interrupted";
 
+/** Nothing of an interrupted run goes on: what it had under way is told as what was. */
+export const wasCutOff = (overview: Overview | null): boolean => overview?.state === "interrupted";
+
 /** Whether two beginnings are of two processes. That of a run is worked out anew each time, and is never quite the same. */
 const another = (before: number | null, now: number | null): boolean => before !== null && now !== null && Math.abs(now - before) > 5;
 

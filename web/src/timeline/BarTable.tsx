@@ -8,17 +8,25 @@ import { ModelName } from "../parts/Swatch";
 
 const ROWS = 50;
 
-export function BarTable({ history, now, open }: { history: History; now: number; open: (request: string) => void }) {
+interface Given {
+  history: History;
+  now: number;
+  /** The run was interrupted: what went on goes on no more. */
+  cutOff: boolean;
+  open: (request: string) => void;
+}
+
+export function BarTable(given: Given) {
   const [shown, setShown] = useState(false);
   return (
     <details class="as-table" onToggle={(event) => setShown(event.currentTarget.open)}>
       <summary>The last {ROWS} as a table</summary>
-      {shown && <Rows history={history} now={now} open={open} />}
+      {shown && <Rows {...given} />}
     </details>
   );
 }
 
-function Rows({ history, now, open }: { history: History; now: number; open: (request: string) => void }) {
+function Rows({ history, now, cutOff, open }: Given) {
   const going = history.ongoing.map((work) => ({ ...work, end: null, ok: true, why: null }));
   const rows = [...going, ...history.bars.slice(-ROWS).reverse()].slice(0, ROWS);
   if (rows.length === 0) return <p class="quiet">Nothing has run yet.</p>;
@@ -40,7 +48,7 @@ function Rows({ history, now, open }: { history: History; now: number; open: (re
               <td>{bar.node ?? "–"}</td>
               <td class="number">{elapsed(bar.start, 0.01)}</td>
               <td class="number">{span((bar.end ?? now) - bar.start)}</td>
-              <td class={bar.ok ? "" : "bad"}>{bar.end === null ? "under way" : bar.ok ? "done" : `failed: ${bar.why ?? ""}`}</td>
+              <td class={bar.ok ? "" : "bad"}>{bar.end === null ? (cutOff ? "interrupted" : "under way") : bar.ok ? "done" : `failed: ${bar.why ?? ""}`}</td>
             </tr>
           ))}
         </tbody>

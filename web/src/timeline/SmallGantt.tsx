@@ -15,7 +15,7 @@ export function SmallGantt({ outcome, until, label }: { outcome: Outcome; until:
     const gpus = Array.from({ length: outcome.gpus }, (_, gpu) => ({ gpu, server: 0 }));
     const layout = layoutOf(gpus, 240, 14, 48, 22);
     const content = {
-      layout, lanes: Lanes.from(outcome.bars), ongoing: [], now: null, chosen: null, origin: 0, lost: new Set<number>(),
+      layout, lanes: Lanes.from(outcome.bars), ongoing: [], now: null, cutOff: null, chosen: null, origin: 0, lost: new Set<number>(),
       colour: (model: string) => colours.of(model), label: (time: number, step: number) => elapsed(time, step),
     };
     const chart = new Chart(canvas.current, () => content, () => ({ first: 0, last: until }), { mark: () => undefined, open: () => undefined, moved: () => undefined }, true);

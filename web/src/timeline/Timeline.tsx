@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Live } from "../state/live";
-import { hasEnded } from "../state/live";
+import { hasEnded, wasCutOff } from "../state/live";
 import { colours } from "../parts/colours";
 import { clock, count, elapsed } from "../parts/format";
 import { BarTable } from "./BarTable";
@@ -47,7 +47,7 @@ export function Timeline({ live, chosen, open }: { live: Live; chosen: string | 
       const { layout, sought, chosen, real, startedAt } = shown.current;
       const label = (time: number, step: number): string => (real && startedAt !== null ? clock(startedAt + time, step) : elapsed(time, step));
       return {
-        layout, label, origin: real ? localSeconds(startedAt ?? 0) : 0, lanes: live.history.lanes, ongoing: live.history.ongoing, now: hasEnded(now) ? null : live.now(),
+        layout, label, origin: real ? localSeconds(startedAt ?? 0) : 0, lanes: live.history.lanes, ongoing: live.history.ongoing, now: hasEnded(now) ? null : live.now(), cutOff: wasCutOff(now) ? now.now : null,
         colour: (model: string) => colours.of(model), chosen: sought || chosen,
         lost: new Set(now.gpus.filter((gpu) => gpu.state === "lost").map((gpu) => gpu.gpu)),
       };
@@ -58,7 +58,7 @@ export function Timeline({ live, chosen, open }: { live: Live; chosen: string | 
       open,
       moved: (window) => setFollows(window.follow),
     });
-    const textOf = (bar: Anything): string[] => lines(bar, live.now(), shown.current.real ? shown.current.startedAt : null);
+    const textOf = (bar: Anything): string[] => lines(bar, live.now(), shown.current.real ? shown.current.startedAt : null, wasCutOff(live.overview));
     made.window = lately(120, live.now());
     chart.current = made;
     if (hasEnded(live.overview)) made.all();
@@ -106,7 +106,7 @@ export function Timeline({ live, chosen, open }: { live: Live; chosen: string | 
         Drag to move, Ctrl and wheel to zoom, click for the request. Keys: ← → move, + − zoom, 0 all, F follow, N P next and previous bar, ↑ ↓ other GPU, Enter request.
         {history.forgotten > 0 && ` ${count(history.forgotten)} older entries are no longer kept.`}
       </p>
-      <BarTable history={history} now={live.now()} open={open} />
+      <BarTable history={history} now={live.now()} cutOff={wasCutOff(overview)} open={open} />
     </section>
   );
 }

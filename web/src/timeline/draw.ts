@@ -4,6 +4,7 @@ import type { Ongoing } from "../api/types";
 import { type Drawn, type Lanes, type Piece, same } from "./lanes";
 import type { Layout, Row } from "./layout";
 import { inkOn } from "../parts/colours";
+import { plainly } from "../parts/format";
 import { type Window, ticks } from "./window";
 
 export interface Theme {
@@ -23,6 +24,8 @@ export interface Scene {
   ongoing: Ongoing[];
   /** Where the line of the present is drawn, if it is. */
   now: number | null;
+  /** When the run was interrupted, if it was: what went on then ended there, and is drawn faintly. */
+  cutOff: number | null;
   theme: Theme;
   colour: (model: string) => string;
   label: (time: number, step: number) => string;
@@ -39,6 +42,9 @@ export const xOf = (scene: Scene, time: number): number =>
 
 export const timeAt = (scene: Scene, x: number): number =>
   scene.window.from + ((x - scene.layout.gutter) / (scene.width - scene.layout.gutter)) * (scene.window.to - scene.window.from);
+
+/** Up to where things are drawn that have not ended. */
+export const presentOf = (scene: Scene): number | null => scene.now ?? scene.cutOff;
 
 const FONT = "11px system-ui, 'DejaVu Sans', sans-serif";
 
@@ -140,15 +146,15 @@ function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number
 }
 
 function ongoingBar(c: CanvasRenderingContext2D, scene: Scene, work: Ongoing, y: number, height: number): void {
-  const now = scene.now ?? work.start;
+  const now = presentOf(scene) ?? work.start;
   const [x, end] = [xOf(scene, work.start), xOf(scene, Math.max(now, work.start))];
   const aside = scene.chosen !== null && work.request !== scene.chosen;
   c.fillStyle = scene.colour(work.model);
-  if (work.expected_end !== null && work.expected_end > now) {
+  if (scene.cutOff === null && work.expected_end !== null && work.expected_end > now) {
     c.globalAlpha = aside ? 0.1 : 0.3;
     c.fillRect(end, y, xOf(scene, work.expected_end) - end, height);
   }
-  c.globalAlpha = aside ? 0.2 : 1;
+  c.globalAlpha = aside ? 0.2 : scene.cutOff === null ? 1 : 0.45;
   const width = Math.max(end - x, 1);
   c.fillRect(x, y, width, height);
   if (work.kind === "load") hatched(c, scene, x, y, width, height);
@@ -210,7 +216,8 @@ function caption(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn | Ongoing
   const from = Math.max(x, scene.layout.gutter);
   const room = width - (from - x) - 8;
   // Whole names or none: what makes one differ from the next is mostly at its end.
-  const texts = [`${bar.request}${bar.node ? ` · ${bar.node}` : ""}`, bar.request ?? "", bar.node ?? ""];
+  const request = plainly(bar.request ?? "");
+  const texts = [`${request}${bar.node ? ` · ${bar.node}` : ""}`, request, bar.node ?? ""];
   const text = texts.find((one) => one && c.measureText(one).width <= room);
   if (!text) return;
   c.textAlign = "left";

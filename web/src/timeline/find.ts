@@ -1,13 +1,13 @@
 // Finds bars: under the pointer, and from one to the next by keys.
 
 import type { Ongoing } from "../api/types";
-import { type Scene, timeAt, xOf } from "./draw";
+import { type Scene, presentOf, timeAt, xOf } from "./draw";
 import { type Drawn, same } from "./lanes";
 import { type Row, rowAt } from "./layout";
 
 type Found = Drawn | Ongoing;
 
-const endOf = (scene: Scene, bar: Found): number => ("end" in bar ? bar.end : Math.max(scene.now ?? bar.start, bar.start));
+const endOf = (scene: Scene, bar: Found): number => ("end" in bar ? bar.end : Math.max(presentOf(scene) ?? bar.start, bar.start));
 
 /** The bars of a lane that lie in a span of time, each with its slot. */
 function pieces(scene: Scene, gpu: number, from: number, to: number): { bar: Found; slot: number }[] {

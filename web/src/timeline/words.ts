@@ -1,16 +1,16 @@
 // What a bar is, in words: for the text beside the pointer, for tables and for those who do not see the picture.
 
 import type { Ongoing } from "../api/types";
-import { clock, elapsed, gpuNames, span } from "../parts/format";
+import { clock, elapsed, gpuNames, plainly, span } from "../parts/format";
 import type { Drawn } from "./lanes";
 
 export const what = (bar: Drawn | Ongoing): string => {
   if (bar.kind === "load") return `load of ${bar.model}`;
-  return bar.request ? `${bar.request}${bar.node ? ` / ${bar.node}` : ""}` : `call of ${bar.model}`;
+  return bar.request ? `${plainly(bar.request)}${bar.node ? ` / ${bar.node}` : ""}` : `call of ${bar.model}`;
 };
 
 /** Lines: what, on which model and GPUs, when, how long, and what became of it. */
-export function lines(bar: Drawn | Ongoing, now: number, startedAt: number | null): string[] {
+export function lines(bar: Drawn | Ongoing, now: number, startedAt: number | null, cutOff = false): string[] {
   const end = "end" in bar ? bar.end : null;
   const at = startedAt === null ? "" : ` (${clock(startedAt + bar.start)})`;
   const length = span((end ?? now) - bar.start);
@@ -19,7 +19,7 @@ export function lines(bar: Drawn | Ongoing, now: number, startedAt: number | nul
   return [
     what(bar),
     bar.kind === "load" ? gpuNames(bar.gpus) : `${bar.model} on ${gpuNames(bar.gpus)}`,
-    end === null ? `since ${elapsed(bar.start)}${at}: ${length} so far${left}` : `at ${elapsed(bar.start, 0.01)}${at}, took ${length}`,
+    end === null && cutOff ? `at ${elapsed(bar.start, 0.01)}, was ${bar.kind === "load" ? "loading" : "running"} for ${length} when the run was interrupted` : end === null ? `since ${elapsed(bar.start)}${at}: ${length} so far${left}` : `at ${elapsed(bar.start, 0.01)}${at}, took ${length}`,
     ...(ending ? [ending] : []),
   ];
 }
