@@ -128,5 +128,8 @@ real("a run that was interrupted says so", async (t) => {
   await page.getByText("The run was interrupted").waitFor();
   const history = await server.get<HistoryPage>("/v1/history?after=0");
   await until("every bar is drawn", async () => Number(await canvas.getAttribute("data-bars")) === history.bars.length);
+  assert.equal(await page.locator('[data-card="gpus-busy"] .value').textContent(), "0/4");
+  for (const text of await page.locator(".gpu .doing").allTextContents()) assert.match(text, /^(idle|was (running|loading)( ×\d+)?)$/);
+  assert.equal((await page.locator("main").textContent())?.split("gswarm resume").length, 2, "how to go on is said once");
   assert.deepEqual(faults, []);
 });

@@ -66,7 +66,7 @@ function Tile({ gpu, cutOff }: { gpu: Gpu; cutOff: boolean }) {
   const { memory_gb: used, memory_total_gb: total } = gpu;
   const share = total ? Math.min(used / total, 1) : null;
   return (
-    <li class={`gpu ${cutOff ? "was" : gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
+    <li class={`gpu ${cutOff && gpu.state !== "lost" ? "was" : gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
       <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={what}>{what}</span></div>
       <div class="on">
         {gpu.models.map((model) => <ModelName key={model} model={model} />)}

@@ -14,15 +14,15 @@ export function Trends({ overview }: { overview: Overview }) {
   const perMinute = (value: number): string => (value >= 10 || value === 0 ? count(Math.round(value)) : value.toFixed(1));
   return (
     <section id="trends" aria-labelledby="trends-title">
-      <h2 id="trends-title">The last minutes</h2>
+      <h2 id="trends-title">{ended ? "Its last minutes" : "The last minutes"}</h2>
       <div class="charts">
-        <Chart title="Latency of requests" bucket={bucket} format={span} round={roundUpTime} empty="No request has ended in the last minutes."
+        <Chart title="Latency of requests" bucket={bucket} over={ended} format={span} round={roundUpTime} empty="No request has ended in the last minutes."
           series={[{ name: "P50", values: minutes.p50, look: "one" }, { name: "P99", values: minutes.p99, look: "two" }]} />
-        <Chart title="Throughput, a minute" bucket={bucket} format={perMinute} empty="Nothing has run yet."
+        <Chart title="Throughput, a minute" bucket={bucket} over={ended} format={perMinute} empty="Nothing has run yet."
           series={[{ name: "executions", values: rate(minutes.executions), look: "three", bars: true }, { name: "requests", values: rate(minutes.completed), look: "one" }]} />
-        <Chart title="Waiting nodes" bucket={bucket} format={(value) => count(Math.round(value))} empty="Nobody has waited yet."
+        <Chart title="Waiting nodes" bucket={bucket} over={ended} format={(value) => count(Math.round(value))} empty="Nobody has waited yet."
           series={[{ name: "waiting", values: minutes.waiting, look: "one" }]} />
-        <Chart title={`Loads of models, in ${span(bucket)}`} bucket={bucket} format={(value) => count(Math.round(value * 10) / 10)} empty="No model has been loaded yet."
+        <Chart title={`Loads of models, in ${span(bucket)}`} bucket={bucket} over={ended} format={(value) => count(Math.round(value * 10) / 10)} empty="No model has been loaded yet."
           series={[{ name: "loads", values: whole(minutes.loads), look: "two", bars: true }]} />
       </div>
     </section>

@@ -18,6 +18,8 @@ interface Given {
   format: (value: number) => string;
   /** What stands where there is nothing yet. */
   empty: string;
+  /** Nothing more comes: the axis ends with the run, not with the present. */
+  over?: boolean;
   /** Where the axis ends: the least round number that is not below a value. */
   round?: (value: number) => number;
 }
@@ -43,7 +45,7 @@ export function roundUpTime(seconds: number): number {
   return ROUND_TIMES.find((size) => size >= seconds * 0.999) ?? 4 * DAY * 2 ** Math.ceil(Math.log2(seconds / (4 * DAY)));
 }
 
-export function Chart({ title, series, bucket, format, empty, round = roundUp }: Given) {
+export function Chart({ title, series, bucket, format, empty, round = roundUp, over = false }: Given) {
   const [at, setAt] = useState<number | null>(null);
   const length = Math.max(2, ...series.map((one) => one.values.length));
   const known = series.flatMap((one) => one.values).filter((value): value is number => value !== null);
@@ -57,6 +59,7 @@ export function Chart({ title, series, bucket, format, empty, round = roundUp }:
     const value = one.values[index] ?? null;
     return { ...one, text: value === null ? "–" : format(value) };
   });
+  const [present, before] = over ? ["the end", "before"] : ["now", "ago"];
   const sentence = values.map((one) => `${one.name} ${one.text}`).join(", ");
   const move = (by: number): void => setAt((old) => Math.min(Math.max((old ?? length - 1) + by, 0), length - 1));
   return (
@@ -68,7 +71,7 @@ export function Chart({ title, series, bucket, format, empty, round = roundUp }:
         </span>
       </figcaption>
       {known.length === 0 ? <p class="quiet none">{empty}</p> : (
-        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabIndex={0} aria-label={`${title}, ${at === null ? "latest" : `${span(ago)} ago`}: ${sentence}`}
+        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabIndex={0} aria-label={`${title}, ${at === null ? "latest" : `${span(ago)} ${before}`}: ${sentence}`}
           onPointerMove={(event) => {
             const box = event.currentTarget.getBoundingClientRect();
             const share = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
@@ -86,15 +89,15 @@ export function Chart({ title, series, bucket, format, empty, round = roundUp }:
               <text x={LEFT - 6} y={y(top * share) + 3.5} text-anchor="end">{format(top * share)}</text>
             </g>
           ))}
-          <text x={LEFT} y={HEIGHT - 5}>{`${span((length - 1) * bucket)} ago`}</text>
-          <text x={WIDTH - RIGHT} y={HEIGHT - 5} text-anchor="end">now</text>
+          <text x={LEFT} y={HEIGHT - 5}>{`${span((length - 1) * bucket)} ${before}`}</text>
+          <text x={WIDTH - RIGHT} y={HEIGHT - 5} text-anchor="end">{present}</text>
           {series.map((one) => one.bars
             ? <path key={one.name} class={`columns ${one.look}`} d={columns(one.values, x, y, (WIDTH - LEFT - RIGHT) / length)} />
             : <path key={one.name} class={`curve ${one.look}`} d={curve(one.values, x, y)} />)}
           {at !== null && <line class="cross" x1={x(read)} x2={x(read)} y1={TOP} y2={HEIGHT - BOTTOM} />}
         </svg>
       )}
-      <p class="quiet when">{at === null ? "\u00a0" : ago === 0 ? "now" : `${span(ago)} ago`}</p>
+      <p class="quiet when">{at === null ? "\u00a0" : ago === 0 ? present : `${span(ago)} ${before}`}</p>
     </figure>
   );
 }

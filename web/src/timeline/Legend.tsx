@@ -2,6 +2,7 @@
 
 import type { Overview } from "../api/types";
 import type { History } from "../state/history";
+import { wasCutOff } from "../state/live";
 import { Swatch } from "../parts/Swatch";
 
 /** Names that a legend can hold before it is in the way. */
@@ -16,7 +17,7 @@ export function Legend({ overview, history }: { overview: Overview | null; histo
       {names.length > MOST && <li class="quiet">and {names.length - MOST} more</li>}
       <li class="quiet"><span class="patch hatched" aria-hidden="true" /> hatched: the model is loaded</li>
       <li class="quiet"><span class="patch crossed" aria-hidden="true" /> crossed: it failed</li>
-      <li class="quiet"><span class="patch faint" aria-hidden="true" /> faint: still expected</li>
+      <li class="quiet"><span class="patch faint" aria-hidden="true" /> faint: {wasCutOff(overview) ? "had not ended" : "still expected"}</li>
     </ul>
   );
 }
