@@ -4,6 +4,7 @@
 //! reading it back into an engine gives the state at the moment of the kill.
 
 mod reader;
+pub(crate) mod replay;
 
 pub use reader::{JournalReader, is_written};
 
@@ -30,7 +31,7 @@ CREATE TABLE outputs (task INTEGER PRIMARY KEY, value TEXT NOT NULL);
 pub enum JournalError {
     /// SQLite says so.
     #[error("the journal cannot be used: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(#[source] rusqlite::Error),
     /// Somebody else writes it.
     #[error("another process is using this journal")]
     InUse,
@@ -59,6 +60,22 @@ pub enum JournalError {
     /// What it holds makes no sense.
     #[error("the journal is damaged: {0}")]
     Damaged(String),
+}
+
+impl From<rusqlite::Error> for JournalError {
+    fn from(error: rusqlite::Error) -> JournalError {
+        use rusqlite::Error::{
+            FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
+        };
+        match error {
+            // The file can be read, and what is in it is not of the kind that was written.
+            FromSqlConversionFailure(..)
+            | IntegralValueOutOfRange(..)
+            | InvalidColumnType(..)
+            | Utf8Error(..) => JournalError::Damaged(error.to_string()),
+            other => JournalError::Sqlite(other),
+        }
+    }
 }
 
 /// What is written down.
@@ -157,7 +174,7 @@ impl Journal {
 
     /// Everything that was written, in order.
     pub fn entries(&self) -> Result<Vec<Written>, JournalError> {
-        entries_after(&self.db, -1, u32::MAX)
+        entries_after(&self.db, 0, u32::MAX)
     }
 
     /// What the tasks that have finished wrote.
@@ -234,17 +251,36 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-/// What was written after an entry, in order, `limit` entries at most.
+/// What was written after an entry, in order, `limit` entries at most; all of it from the first on where `id` is 0.
 fn entries_after(db: &Connection, id: i64, limit: u32) -> Result<Vec<Written>, JournalError> {
-    let sql = "SELECT id, at, kind, a, b, c, d, note FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
+    // An output is written together with the entry that says that its task has finished.
+    let sql = "SELECT id, at, kind, a, b, c, d, note, kind = 0 AND NOT EXISTS (SELECT 1 FROM outputs WHERE task = a)
+        FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query((id, limit))?;
+    // Entries are counted from 1. One before that was not written by a run, and is found by not being the first.
+    let mut rows = statement.query((if id == 0 { i64::MIN } else { id }, limit))?;
     let mut entries = Vec::new();
+    let mut last = id;
     while let Some(row) = rows.next()? {
-        let number = |at: usize| row.get::<_, i64>(at).map(|value| value as u32);
-        let entry = decode(row.get(2)?, [number(3)?, number(4)?, number(5)?, number(6)?])?;
-        let at = Time(row.get::<_, i64>(1)? as u64);
-        entries.push(Written { id: row.get(0)?, at, entry, note: row.get(7)? });
+        let id: i64 = row.get(0)?;
+        if id != last + 1 {
+            return Err(JournalError::Damaged(format!("entry {id} follows upon entry {last}")));
+        }
+        let number = |at: usize| {
+            let value = row.get::<_, i64>(at)?;
+            let damaged = |_| JournalError::Damaged(format!("entry {id} has the number {value} in it"));
+            u32::try_from(value).map_err(damaged)
+        };
+        let entry = decode(id, row.get(2)?, [number(3)?, number(4)?, number(5)?, number(6)?])?;
+        let at: i64 = row.get(1)?;
+        let at = u64::try_from(at).map_err(|_| {
+            JournalError::Damaged(format!("entry {id} is of {at} microseconds after the start of the run"))
+        })?;
+        if row.get(8)? {
+            return Err(JournalError::Damaged(format!("the output of the task of entry {id} is missing")));
+        }
+        entries.push(Written { id, at: Time(at), entry, note: row.get(7)? });
+        last = id;
     }
     Ok(entries)
 }
@@ -272,8 +308,9 @@ fn encode(entry: Entry) -> Option<(i64, [u32; 4])> {
     })
 }
 
-fn decode(kind: i64, [a, b, c, d]: [u32; 4]) -> Result<Entry, JournalError> {
-    Ok(match kind {
+fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<Entry, JournalError> {
+    let [a, b, c, d] = numbers;
+    let entry = match kind {
         0 => Entry::Event(Event::Finished(TaskId(a))),
         1 => Entry::Event(Event::Failed(TaskId(a))),
         2 => Entry::Event(Event::LoadFailed(GpuId(a))),
@@ -291,8 +328,12 @@ fn decode(kind: i64, [a, b, c, d]: [u32; 4]) -> Result<Entry, JournalError> {
         10 => Entry::Event(Event::Refused(TaskId(a))),
         11 => Entry::Event(Event::Held(TaskId(a))),
         12 => Entry::Event(Event::Released(TaskId(a))),
-        other => return Err(JournalError::Damaged(format!("there is an entry of kind {other}"))),
-    })
+        other => return Err(JournalError::Damaged(format!("entry {id} is of kind {other}"))),
+    };
+    if encode(entry) != Some((kind, numbers)) {
+        return Err(JournalError::Damaged(format!("entry {id} holds more than its kind has")));
+    }
+    Ok(entry)
 }
 
 #[cfg(test)]
@@ -326,6 +367,7 @@ mod tests {
         for (at, &entry) in entries.iter().enumerate() {
             journal.append(Time(at as u64), entry, noted(at).as_deref()).unwrap();
         }
+        journal.output(task, &Map::new()).unwrap();
         journal.commit().unwrap();
         let expected = entries.iter().enumerate();
         let expected = expected.map(|(at, &entry)| Written {

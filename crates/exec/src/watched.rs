@@ -1,7 +1,7 @@
 //! A run that somebody else drives, or drove: what its journal or its log says goes into an engine that only watches.
 
 use crate::chronicle::{Chronicle, End, is_tried_again};
-use crate::journal::{Entry, JournalError};
+use crate::journal::{Entry, JournalError, replay};
 use crate::scene::Scene;
 use gswarm_core::engine::{Decision, Engine, Event, News, TaskState};
 use gswarm_core::instance::Residency;
@@ -68,6 +68,7 @@ impl Watched {
 
     /// Takes in what a journal says next.
     pub fn take(&mut self, at: Time, entry: Entry, note: Option<&str>) -> Result<(), JournalError> {
+        replay::could_follow(&self.engine, at, entry)?;
         self.last = at;
         match entry {
             Entry::Event(event) => {
@@ -79,10 +80,7 @@ impl Watched {
                 if let Decision::Start { task, .. } = decision {
                     self.ready.remove(&task);
                 }
-                let damaged = |why| JournalError::Damaged(format!("a decision cannot be made again: {why}"));
-                // That the policy was only woken is not written down, and what it decided then starts then.
-                self.engine.handle(at, Event::Woken);
-                self.engine.apply(decision).map_err(damaged)?;
+                replay::decide_again(&mut self.engine, at, decision)?;
             }
         }
         self.settle(at);

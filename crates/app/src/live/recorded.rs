@@ -1,12 +1,13 @@
 //! What a journal says that its run was begun with.
 
-use super::{Settings, mode, policy_of};
+use super::{Settings, journal_failure, mode, policy_of};
 use crate::beliefs::{Beliefs, Source};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs};
 use gswarm_core::Instance;
 use gswarm_core::input::Scenario;
 use gswarm_core::policy::PolicyKind;
+use gswarm_exec::journal::JournalError;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,32 +25,42 @@ pub struct Recorded {
     pub beliefs: Beliefs,
 }
 
-/// Makes the problem of a run again from what its journal was begun with, which `meta` fetches.
+/// Makes the problem of a run again from what its journal was begun with, which `meta` fetches. A run could begin with it:
+/// where it cannot be made again, the journal is damaged.
 pub fn recorded(
     path: &Path,
     meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure>,
 ) -> Result<Recorded, Failure> {
-    let part = |name: &str| {
-        meta(name)?.ok_or_else(|| Failure::input(format!("{}: `{name}` is missing", path.display())))
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let damaged = |why: String| journal_failure(folder, &JournalError::Damaged(why));
+    let unfit = |failure: Failure| match failure.code {
+        Code::Internal => failure,
+        _ => damaged(format!("what the run was begun with cannot be used: {}", failure.message())),
     };
-    let settings: Settings = serde_json::from_slice(&part("settings")?)
-        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let part = |name: &str| meta(name)?.ok_or_else(|| damaged(format!("`{name}` is missing")));
+    let settings = part("settings")?;
+    let settings: Settings =
+        serde_json::from_slice(&settings).map_err(|error| damaged(format!("`settings`: {error}")))?;
     let inputs = Inputs {
         config: (settings.config_name.clone(), part("config")?),
         requests: (settings.requests_name.clone(), part("requests")?),
     };
-    let (policy, mode) = (policy_of(&settings)?, mode(&settings));
+    let (policy, mode) = (policy_of(&settings).map_err(unfit)?, mode(&settings));
     let scenario = if settings.predictor.is_some() {
-        inputs.predicted_scenario(mode, true)?
+        inputs.predicted_scenario(mode, true)
     } else {
-        inputs.scenario(mode, true)?
+        inputs.scenario(mode, true)
     };
-    let mut instance = job::build(&scenario, &settings.cluster, mode, policy)?;
+    let scenario = scenario.map_err(unfit)?;
+    let mut instance = job::build(&scenario, &settings.cluster, mode, policy).map_err(unfit)?;
     let mut beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
     if let Some(name) = settings.predictor.clone() {
-        let source = Source::read(name, part("predictor")?, &scenario)?;
+        let source = Source::read(name, part("predictor")?, &scenario).map_err(unfit)?;
         source.tell(&scenario, &mut instance, false);
         beliefs.source = Some(Arc::new(source));
+    }
+    if let Some(plan) = meta("plan")? {
+        job::plan_of(&instance, "the plan", &plan).map_err(unfit)?;
     }
     Ok(Recorded { settings, scenario, instance, policy, beliefs })
 }

@@ -8,6 +8,7 @@ mod learn;
 mod load;
 mod loss;
 mod memory;
+mod possible;
 mod state;
 mod stream;
 mod view;

@@ -2,7 +2,7 @@
 
 use super::batch::Live;
 use super::{Failure, LiveError};
-use crate::journal::{Entry, JournalError, Written};
+use crate::journal::{Entry, Written, replay};
 use gswarm_core::engine::{Event, TaskState};
 use gswarm_core::policy::Policy;
 use gswarm_core::{GpuId, TaskId, Time};
@@ -14,6 +14,7 @@ impl Live<'_> {
         let mut last = Time::ZERO;
         for Written { at, entry, note, .. } in entries {
             last = at;
+            replay::could_follow(&self.machine.engine, at, entry)?;
             match entry {
                 Entry::Event(event) => {
                     if let Event::Arrived(request) = event {
@@ -26,16 +27,13 @@ impl Live<'_> {
                     }
                     self.machine.engine.handle(at, event);
                 }
-                Entry::Decision(decision) => {
-                    let damaged =
-                        |why| JournalError::Damaged(format!("a decision cannot be made again: {why}"));
-                    // It may have been made when nothing happened but that the policy was woken, which is not written down.
-                    self.machine.engine.handle(at, Event::Woken);
-                    self.machine.engine.apply(decision).map_err(damaged)?;
-                }
+                Entry::Decision(decision) => replay::decide_again(&mut self.machine.engine, at, decision)?,
             }
         }
-        self.machine.book.outputs.0.extend(self.machine.book.journal.outputs()?);
+        for (task, output) in self.machine.book.journal.outputs()? {
+            replay::could_be_output(&self.machine.engine, task)?;
+            self.machine.book.outputs.0.insert(task, output);
+        }
         self.machine.clock.go_on_from(last);
         // Of a run that has come to its end nothing is changed.
         if !self.machine.engine.is_done() {

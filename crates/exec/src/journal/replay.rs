@@ -1,0 +1,40 @@
+//! What a journal may say next of a run: a file that SQLite reads without complaint may still hold what never happened.
+
+use super::{Entry, JournalError};
+use gswarm_core::engine::{Decision, Engine, Event, TaskState};
+use gswarm_core::{TaskId, Time};
+
+/// Whether an entry can follow upon what an engine has been told; before anybody looks at what it speaks of.
+pub(crate) fn could_follow(engine: &Engine<'_>, at: Time, entry: Entry) -> Result<(), JournalError> {
+    let could = match entry {
+        Entry::Event(event) => engine.could_happen(at, event),
+        Entry::Decision(decision) => engine.could_decide(at, decision),
+    };
+    could.map_err(JournalError::Damaged)?;
+    // In the moment of its end more may happen, and nothing after it.
+    if engine.is_done() && at > engine.view().now() {
+        return Err(JournalError::Damaged(format!("something happens at {at}, after the end of the run")));
+    }
+    Ok(())
+}
+
+/// Makes a decision again.
+pub(crate) fn decide_again(
+    engine: &mut Engine<'_>,
+    at: Time,
+    decision: Decision,
+) -> Result<(), JournalError> {
+    // It may have been made when nothing happened but that the policy was woken, which is not written down.
+    engine.handle(at, Event::Woken);
+    let damaged = |why| JournalError::Damaged(format!("a decision cannot be made again: {why}"));
+    engine.apply(decision).map_err(damaged)
+}
+
+/// Whether what is written of a task is the output of one that has finished.
+pub(crate) fn could_be_output(engine: &Engine<'_>, task: TaskId) -> Result<(), JournalError> {
+    let view = engine.view();
+    if task.index() < view.instance().tasks() && view.state(task) == TaskState::Done {
+        return Ok(());
+    }
+    Err(JournalError::Damaged(format!("there is an output of task {}, which has not finished", task.0)))
+}
