@@ -183,6 +183,8 @@ fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
         "The makespan of `baseline` over that of each policy, on the same GPUs.",
         1,
     );
+    // What differs is seen around one, not from zero on.
+    speedup.y.from_zero = false;
     if !speedup.is_empty() {
         speedup.marks.push(Mark::Across { at: 1.0, label: "baseline".to_owned() });
     }
