@@ -2,6 +2,7 @@
 
 mod against_the_simulator;
 mod crashes;
+mod damaged;
 mod ending;
 mod keeper;
 mod other_times;
