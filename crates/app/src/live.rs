@@ -185,7 +185,10 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
             run.learn_with(learner);
         }
         if resumes {
-            run.restore(policy.as_mut()).map_err(ended_early)?;
+            run.restore(policy.as_mut()).map_err(|error| match error {
+                LiveError::Journal(error @ JournalError::Damaged(_)) => journal_failure(live.folder, &error),
+                other => ended_early(other),
+            })?;
         }
         let mut screen = watch::Screen::new(job.policy.name(), live.shown);
         let interrupted = files::interrupted_once();

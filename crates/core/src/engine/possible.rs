@@ -11,7 +11,18 @@ impl Engine<'_> {
     pub fn could_happen(&self, at: Time, event: Event) -> Result<(), String> {
         self.could_be_now(at)?;
         match event {
-            Event::Finished(task) | Event::Failed(task) | Event::Refused(task) => self.executes(task),
+            Event::Failed(task) | Event::Refused(task) => self.executes(task),
+            Event::Finished(task) => {
+                self.executes(task)?;
+                // Results take time: the checker holds every log to that.
+                let members = &self.runs[self.tasks[task].lead].members;
+                let at_once = members.iter().any(|member| member.task == task && member.start >= at);
+                if at_once {
+                    Err(format!("task {} ends in the moment in which it starts", task.0))
+                } else {
+                    Ok(())
+                }
+            }
             Event::Held(task) => self.has_just_failed(at, task),
             Event::Released(task) => match self.state_of(task)? {
                 // One that was held may have been given up; and who has been told that it is ready does not hold it.
