@@ -97,6 +97,9 @@ impl Api for KServe {
 
 /// The text goes to the first input that takes text; others get what the node's settings or inputs say under their names.
 fn body(about: &Value, input: Option<&str>, call: &Call) -> Result<Value, BackendError> {
+    // Something else than the model's description says nothing about its inputs: to guess them would have the server
+    // refuse a request that is sound.
+    field(about, "/name", Value::as_str)?;
     let none = Vec::new();
     let asked = about.get("inputs").and_then(Value::as_array).unwrap_or(&none);
     let text = |key: &str, of: &Value| of.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -167,4 +170,29 @@ fn result(answer: &Value, wants: Wants) -> Result<Value, BackendError> {
         fields.insert(if wants == Wants::Image { "image" } else { "text" }.to_owned(), found.into());
     }
     Ok(Value::Object(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer of 200 that describes no model once had the input guessed; the server refused it, and the request was
+    /// given up for good.
+    #[test]
+    fn what_is_no_description_is_asked_for_again() {
+        let call = Call {
+            name: "r/n".to_owned(),
+            inputs: Map::new(),
+            config: Map::new(),
+            kind: None,
+            estimate: gswarm_core::Span(1),
+        };
+        let told = body(&json!({"unexpected": []}), None, &call);
+        assert!(matches!(&told, Err(error @ BackendError::Failed(_)) if !error.is_final()), "{told:?}");
+        let told = body(&json!({"name": "m"}), None, &call).unwrap();
+        assert_eq!(
+            told["inputs"][0]["name"], TEXT_INPUT,
+            "models that say nothing of their inputs have the usual one"
+        );
+    }
 }
