@@ -7,6 +7,7 @@ use gswarm_core::{Gpus, ModelId};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A model as its server knows it.
 #[derive(Clone, Debug)]
@@ -133,6 +134,10 @@ pub trait Api: Send + Sync {
 
     /// All that is there, is coming or is going.
     async fn held(&self) -> Result<Held, BackendError>;
+
+    /// Somebody who called at `asked` was told that the model is not there, whatever was believed of it. For those whose
+    /// servers do not tell where their models stand.
+    fn denied(&self, _handle: &str, _asked: Instant) {}
 
     /// Calls it.
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError>;

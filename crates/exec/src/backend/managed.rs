@@ -330,9 +330,13 @@ impl<A: Api + 'static> Managed<A> {
         &self,
         replica: Replica,
         handle: &str,
+        asked: Instant,
         result: Result<T, BackendError>,
     ) -> Result<T, BackendError> {
         let Err(error) = result else { return result };
+        if error.denies_the_model() {
+            self.api.denied(handle, asked);
+        }
         match (self.still_has(handle).await, error) {
             (Ok(()), BackendError::Gone(why)) => Err(BackendError::Failed(why)),
             (Ok(()), error) => Err(error),
@@ -437,8 +441,9 @@ impl<A: Api + 'static> Backend for Managed<A> {
 
     async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError> {
         let handle = self.handle(replica).await?;
+        let asked = Instant::now();
         let result = self.watched(&handle, self.api.call(&handle, call)).await;
-        self.blamed(replica, &handle, result).await
+        self.blamed(replica, &handle, asked, result).await
     }
 
     async fn forward(
@@ -456,12 +461,14 @@ impl<A: Api + 'static> Backend for Managed<A> {
             relay.whole(forward, &answers).await;
             return Ok(());
         };
+        let asked = Instant::now();
         let result = self.watched(&handle, Box::pin(http.pass_on(forward, &name, relay))).await;
         match result {
             Ok(Passed::Answered) => Ok(()),
             // The server may have been started anew, and have lost the model: then this is nothing for whoever asked.
             Ok(Passed::Refused { status, kind, text, why }) => {
-                let lost = self.blamed(replica, &handle, Err::<(), _>(BackendError::Refused(why))).await;
+                let refused = Err::<(), _>(BackendError::Refused(why));
+                let lost = self.blamed(replica, &handle, asked, refused).await;
                 if let Err(BackendError::Refused(_)) = lost {
                     relay.head(status, &kind);
                     relay.piece(text).await;
@@ -469,7 +476,7 @@ impl<A: Api + 'static> Backend for Managed<A> {
                 }
                 lost
             }
-            Err(error) => self.blamed(replica, &handle, Err(error)).await,
+            Err(error) => self.blamed(replica, &handle, asked, Err(error)).await,
         }
     }
 

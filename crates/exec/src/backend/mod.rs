@@ -62,10 +62,15 @@ impl BackendError {
     /// Whether the request itself is at fault, so that the answer would be the same however often it were asked. Servers that
     /// lack memory, or the model, say so in these words too, and both may be there another time.
     pub(crate) fn is_final(&self) -> bool {
+        matches!(self, BackendError::Refused(_)) && !self.lacks_memory() && !self.denies_the_model()
+    }
+
+    /// Whether the server says that it does not have the model.
+    fn denies_the_model(&self) -> bool {
         let BackendError::Refused(why) = self else { return false };
         let why = why.to_lowercase();
-        let of_the_server = ["not loaded", "not ready", "is loading", "unavailable", "not available"];
-        !self.lacks_memory() && !of_the_server.iter().any(|words| why.contains(words))
+        let words = ["not loaded", "not ready", "is loading", "unavailable", "not available"];
+        words.iter().any(|words| why.contains(words))
     }
 
     /// Whether it says that there is not enough memory.

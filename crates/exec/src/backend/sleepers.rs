@@ -10,9 +10,9 @@ use futures_util::future::join_all;
 use gswarm_core::Gpus;
 use gswarm_core::input::Calls;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// vLLM, started with `VLLM_SERVER_DEV_MODE=1` and `--enable-sleep-mode`.
 pub struct Vllm {
@@ -115,6 +115,8 @@ pub struct Sglang {
     /// Servers that did not answer when they were asked last. One that has died comes back with its model; one that only
     /// stumbled is as it was.
     unsure: Mutex<BTreeSet<String>>,
+    /// When servers were resumed: what was asked before says nothing of them.
+    resumed: Mutex<BTreeMap<String, Instant>>,
 }
 
 const PARTS: [&str; 2] = ["weights", "kv_cache"];
@@ -122,7 +124,15 @@ const PARTS: [&str; 2] = ["weights", "kv_cache"];
 impl Sglang {
     /// Servers of which nothing is known yet.
     pub fn new(servers: Servers, calls: Calls, drops_weights: bool, load: Duration) -> Sglang {
-        Sglang { servers, calls, drops_weights, load, released: Mutex::default(), unsure: Mutex::default() }
+        Sglang {
+            servers,
+            calls,
+            drops_weights,
+            load,
+            released: Mutex::default(),
+            unsure: Mutex::default(),
+            resumed: Mutex::default(),
+        }
     }
 
     /// Where a server is gone, nothing is known of it any more.
@@ -178,6 +188,7 @@ impl Api for Sglang {
         if locked(&self.released).contains(name) {
             self.heard(name, self.resume(http).await)?;
             locked(&self.released).remove(name);
+            locked(&self.resumed).insert(name.to_owned(), Instant::now());
         }
         Ok(name.to_owned())
     }
@@ -205,6 +216,13 @@ impl Api for Sglang {
 
     fn is_one_of_many(&self, _handle: &str) -> bool {
         self.servers.own().count() > 1
+    }
+
+    /// It may have agreed to an order and not have followed it.
+    fn denied(&self, handle: &str, asked: Instant) {
+        if locked(&self.resumed).get(handle).is_none_or(|resumed| *resumed < asked) {
+            locked(&self.unsure).insert(handle.to_owned());
+        }
     }
 
     async fn held(&self) -> Result<Held, BackendError> {

@@ -343,6 +343,21 @@ async fn a_sleeper_that_dies_leaves_its_neighbours_alone() {
     }
 }
 
+/// A server that agreed to wake and has not done so, and does not tell where it stands: once it was believed for good, and
+/// every further call failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_denies_its_model_is_brought_to_have_it() {
+    let unload = Duration::ZERO;
+    let (mocks, spec) = servers(BackendKind::Sglang, 0, &Manners { unload, ..Manners::default() });
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    mocks[0].world.unload("writer-there");
+    let denied = backend.call(replica(0), &call("llm", "x")).await;
+    assert!(matches!(&denied, Err(error) if error.to_string().contains("not loaded")), "{denied:?}");
+    backend.call(replica(0), &call("llm", "x")).await.unwrap();
+    mocks[0].world.has_behaved();
+}
+
 /// A server that was started anew has lost its models: what it says of that is nothing for whoever asked. What it says of a
 /// bad request is.
 #[tokio::test(flavor = "multi_thread")]
