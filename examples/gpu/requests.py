@@ -1,0 +1,48 @@
+"""Requests for config.yaml: as many as asked for, from a seed, of three workflows in turn by chance.
+
+    python3 requests.py 300 7 > requests.json
+"""
+
+import json
+import random
+import sys
+
+WORDS = "a lighthouse, two rivers, the last train, a cat in the rain, snow at night, an old map, a red door".split(", ")
+
+
+def text(draw: random.Random, least: int, most: int) -> str:
+    """Words until there are as many letters as wanted: the random models read letters."""
+    wanted, words = draw.randint(least, most), "Tell of"
+    while len(words) < wanted:
+        words += " " + draw.choice(WORDS)
+    return words[:wanted]
+
+
+def request(draw: random.Random, number: int) -> dict[str, object]:
+    """One, of any of the workflows."""
+    workflow = draw.choice(["picture", "answer", "review"])
+    if workflow == "picture":
+        inputs = {"wish": text(draw, 40, 400)}
+        configs: dict[str, object] = {
+            "write": {"max_length": draw.randint(16, 48)},
+            "paint": {"steps": draw.randint(4, 8)},
+        }
+    elif workflow == "answer":
+        inputs = {"question": text(draw, 40, 600)}
+        configs = {"sort": {"max_length": draw.randint(8, 16)}, "answer": {"max_length": draw.randint(12, 40)}}
+    else:
+        inputs = {"wish": text(draw, 40, 400)}
+        configs = {"write": {"max_length": draw.randint(16, 48)}, "judge": {"max_length": draw.randint(8, 24)}}
+    return {
+        "request_id": f"r{number:04}", "timestamp": 0.0, "workflow_id": workflow, "input_data": inputs, "node_configs": configs,
+    }  # fmt: skip
+
+
+def main() -> None:
+    count, seed = int(sys.argv[1]), int(sys.argv[2])
+    draw = random.Random(seed)
+    json.dump({"requests": [request(draw, number) for number in range(count)]}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
