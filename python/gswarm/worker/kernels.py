@@ -12,6 +12,10 @@ import triton
 import triton.language as tl
 
 
+WARPS = 4
+"""Warps that read the context of a sequence's head together."""
+
+
 @triton.jit
 def _add_rmsnorm(x_ptr, r_ptr, w_ptr, out_ptr, width, eps, HAS_R: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
@@ -234,11 +238,11 @@ def decode_attention(qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, 
         cache.tables.shape[1], keys.stride(0), qkv.stride(0), dim**-0.5,
     )  # fmt: skip
     if heads == kv:
-        _decode_one[(rows, heads, splits)](*given, heads, dim, cache.block_size, splits, num_warps=4)
+        _decode_one[(rows, heads, splits)](*given, heads, dim, cache.block_size, splits, num_warps=WARPS)
     else:
         group = heads // kv
         pad = max(16, triton.next_power_of_2(group))
-        _decode_group[(rows, kv, splits)](*given, heads, dim, cache.block_size, splits, group, pad, num_warps=4)
+        _decode_group[(rows, kv, splits)](*given, heads, dim, cache.block_size, splits, group, pad, num_warps=WARPS)
     if splits > 1:
         _combine[(rows * heads,)](part, top, total, out, dim, splits, num_warps=1)
     return out

@@ -284,8 +284,6 @@ class Model:
             engine.ask(let_go)
             details["weights"] = ledger.release(f"{self.name} weights", region)
             self.on_device = False
-            if self.place.cuda:
-                torch.cuda.empty_cache()
         return details
 
     def unload(self) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Routes:
         on_disk = [
             {"model_name": name, "model_type": models[name].kind if name in models else None, "model_path": str(path),
              "bytes": sum(one.stat().st_size for one in path.glob("*.safetensors")), "error": None, "emulated": False}
-            for name, path in (await registry.blocking(registry.folders)).items()
+            for name, path in (await registry.blocking(registry.folders)).items() if name not in registry.options.random
         ]  # fmt: skip
         on_disk += [
             {"model_name": one.name, "model_type": one.kind, "model_path": None, "bytes": one.bytes, "error": None, "emulated": False}
