@@ -1,9 +1,10 @@
-"""What the worker does on a GPU, in figures: copies, loads, swaps, decoding, prompts, pictures, and the way over HTTP.
+"""What the worker does on a GPU, in figures: copies, loads, swaps, decoding, prompts, pictures, and the
+way over HTTP.
 
-    PYTHONPATH=python python3 python/benchmarks/gpu_check.py --device cuda:0 --reference h200-measured.json --out check.json
+    PYTHONPATH=python python3 python/benchmarks/gpu_check.py --reference h200-measured.json --out check.json
 
-Every section stands alone: one that fails says why in the output, and the others go on. `--tiny` runs all of it on the CPU
-with tiny models, to try the program itself.
+Every section stands alone: one that fails says why in the output, and the others go on. `--tiny` runs all
+of it on the CPU with tiny models, to try the program itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +49,22 @@ class Check:
         self.args = args
         self.tiny: bool = args.tiny
         self.found: dict[str, Any] = {"device": args.device, "torch": torch.__version__}
-        self.reference: dict[str, Any] = json.loads(Path(args.reference).read_text()) if args.reference else {}
+        self.reference: dict[str, Any] = (
+            json.loads(Path(args.reference).read_text()) if args.reference else {}
+        )
         small, large = ("tiny-llm", "tiny-llm") if self.tiny else ("llama-7b", "llama-13b")
         names = [f"a={small}", f"b={small}", f"c={large}"]
-        names += ["image=tiny-image", "embed=tiny-embedding"] if self.tiny else ["image=sdxl", "embed=bge-large"]
+        names += (
+            ["image=tiny-image", "embed=tiny-embedding"] if self.tiny else ["image=sdxl", "embed=bge-large"]
+        )
         options = Options(
-            device=args.device, random=random_models(names), max_batch=16 if self.tiny else 128, kernels=args.kernels,
-            virtual=not args.no_virtual, graphs=not args.no_graphs,
-        )  # fmt: skip
+            device=args.device,
+            random=random_models(names),
+            max_batch=16 if self.tiny else 128,
+            kernels=args.kernels,
+            virtual=not args.no_virtual,
+            graphs=not args.no_graphs,
+        )
         began = time.perf_counter()
         self.registry = Registry(options)
         self.cuda = self.registry.place.cuda
@@ -113,10 +123,13 @@ class Check:
             return size / statistics.median(times) / 1e9
 
         out = {
-            "h2d_gb_per_s": rate(device, host.flat), "d2h_gb_per_s": rate(host.flat, device),
-            "d2d_gb_per_s": 2 * rate(other, device), "pinned": host.pinned,
-            "pin_seconds": host.seconds, "pin_gb_per_s": size / host.seconds / 1e9,
-        }  # fmt: skip
+            "h2d_gb_per_s": rate(device, host.flat),
+            "d2h_gb_per_s": rate(host.flat, device),
+            "d2d_gb_per_s": 2 * rate(other, device),
+            "pinned": host.pinned,
+            "pin_seconds": host.seconds,
+            "pin_gb_per_s": size / host.seconds / 1e9,
+        }
         del device, other
         host.free()
         if self.cuda:
@@ -145,13 +158,22 @@ class Check:
         runner = engine.runner if isinstance(engine, LmEngine) else None
         wake = statistics.median(wakes)
         out = {
-            "bytes": model.bytes, "load": load.shown(), "first_wake": next(one.shown() for one in model.timings if one.what == "wake"),
-            "wake_seconds": wakes, "wake_median": wake, "wake_gb_per_s": model.bytes / wake / 1e9,
-            "copy_seconds": [one["copy_seconds"] for one in copies], "map_seconds": [one["map_seconds"] for one in copies],
-            "attach_seconds": [one["attach_seconds"] for one in copies], "sleep_seconds": sleeps,
-            "free_before_first_wake": free, "free_after_sleep": after,
-            "graphs": None if runner is None else {"count": runner.captures, "seconds": runner.capture_seconds},
-        }  # fmt: skip
+            "bytes": model.bytes,
+            "load": load.shown(),
+            "first_wake": next(one.shown() for one in model.timings if one.what == "wake"),
+            "wake_seconds": wakes,
+            "wake_median": wake,
+            "wake_gb_per_s": model.bytes / wake / 1e9,
+            "copy_seconds": [one["copy_seconds"] for one in copies],
+            "map_seconds": [one["map_seconds"] for one in copies],
+            "attach_seconds": [one["attach_seconds"] for one in copies],
+            "sleep_seconds": sleeps,
+            "free_before_first_wake": free,
+            "free_after_sleep": after,
+            "graphs": None
+            if runner is None
+            else {"count": runner.captures, "seconds": runner.capture_seconds},
+        }
         if free is not None and after is not None:
             out["kept_while_asleep_bytes"] = free - after
         if getattr(self, "best", None):
@@ -172,7 +194,9 @@ class Check:
             b.sleep()
             a.wake()
             rounds.append(time.perf_counter() - began)
-        copies = [one.details["copy_seconds"] for model in (a, b) for one in model.timings if one.what == "wake"][-2:]
+        copies = [
+            one.details["copy_seconds"] for model in (a, b) for one in model.timings if one.what == "wake"
+        ][-2:]
         jobs = self.submit(a, 8, 64, 256)
         time.sleep(0.2)
         before, began = self.engine(a).tokens_made, time.perf_counter()
@@ -187,12 +211,17 @@ class Check:
         began = time.perf_counter()
         first.future.result()
         out = {
-            "two_swaps_seconds": rounds, "one_swap_median": statistics.median(rounds) / 2, "sum_of_copies": sum(copies),
+            "two_swaps_seconds": rounds,
+            "one_swap_median": statistics.median(rounds) / 2,
+            "sum_of_copies": sum(copies),
             "ratio_to_copies": statistics.median(rounds) / sum(copies),
-            "overlapped_wake_seconds": taken, "tokens_while_copying": during,
-            "tokens_per_s_while_copying": during / taken, "tokens_per_s_on_average": 8 * 255 / max(alone["decode"], 1e-9),
-            "seconds_from_sleep_to_ready_after_overlap": switch, "first_call_seconds": time.perf_counter() - began,
-        }  # fmt: skip
+            "overlapped_wake_seconds": taken,
+            "tokens_while_copying": during,
+            "tokens_per_s_while_copying": during / taken,
+            "tokens_per_s_on_average": 8 * 255 / max(alone["decode"], 1e-9),
+            "seconds_from_sleep_to_ready_after_overlap": switch,
+            "first_call_seconds": time.perf_counter() - began,
+        }
         b.sleep()
         a.wake()
         return out
@@ -205,7 +234,10 @@ class Check:
     def submit(self, model: Model, count: int, prompt: int, new: int) -> list[Generation]:
         """So many texts at once."""
         vocab = getattr(model.config, "vocab", 256)
-        jobs = [Generation([(7 * at + 13 * n) % vocab for at in range(prompt)], new, ignore_eos=True) for n in range(count)]
+        jobs = [
+            Generation([(7 * at + 13 * n) % vocab for at in range(prompt)], new, ignore_eos=True)
+            for n in range(count)
+        ]
         for job in jobs:
             self.engine(model).check(job)
             self.engine(model).submit(job)
@@ -216,7 +248,11 @@ class Check:
         model = self.model(name)
         model.wake()
         prompt, new = (40, 24) if self.tiny else (CONTEXT - 64, 128)
-        known = {one["batch"]: one for one in self.reference.get("models", {}).get(shape, {}).get("decode", []) if "tok_s" in one}
+        known = {
+            one["batch"]: one
+            for one in self.reference.get("models", {}).get(shape, {}).get("decode", [])
+            if "tok_s" in one
+        }
         rows = []
         for batch in BATCHES:
             if batch > model.place.max_batch:
@@ -226,10 +262,14 @@ class Check:
             results = [job.future.result() for job in self.submit(model, batch, prompt, new)]
             whole = time.perf_counter() - began
             step = self.engine(model).pace.get(batch)
-            row: dict[str, Any] = {"batch": batch, "engine_step_s": step, "engine_tok_s": batch / step if step else None}
+            row: dict[str, Any] = {
+                "batch": batch,
+                "engine_step_s": step,
+                "engine_tok_s": batch / step if step else None,
+            }
             row["with_prompts_tok_s"] = batch * new / whole
             row["prefill_s"] = max(one["prefill"] for one in results)
-            row["graph_step_s"] = self.engine(model).ask(lambda: self.raw(model, batch, prompt + new // 2))
+            row["graph_step_s"] = self.engine(model).ask(partial(self.raw, model, batch, prompt + new // 2))
             row["graph_tok_s"] = batch / row["graph_step_s"]
             if batch in known:
                 row["reference_tok_s"] = known[batch]["tok_s"]
@@ -239,7 +279,10 @@ class Check:
         return rows
 
     def attention(self) -> list[dict[str, Any]]:
-        """How fast the context of many sequences is read, by number of warps; the best is kept for what follows."""
+        """How fast the context of many sequences is read, by number of warps.
+
+        The best is kept for what follows.
+        """
         if not self.cuda or not str(self.found["kernels"]).startswith("triton"):
             return []
         from types import SimpleNamespace
@@ -252,21 +295,25 @@ class Check:
         for batch, heads in ((1, 32), (8, 32), (128, 32), (128, 40)):
             model = SimpleNamespace(heads=heads, kv_heads=heads, head_dim=128)
             each = CONTEXT // 64
-            flat = torch.empty((batch * each + 1) * 4 * 2 * heads * 64 * 128 * 2, dtype=torch.uint8, device=device)
+            flat = torch.empty(
+                (batch * each + 1) * 4 * 2 * heads * 64 * 128 * 2, dtype=torch.uint8, device=device
+            )
             cache = KvCache(flat, 4, heads, 128, dtype, 64, batch, CONTEXT + 64)
             for layer in range(4):
                 for half in cache.layer(layer):
                     half.normal_()
-            cache.tables[:batch, :each] = torch.arange(1, batch * each + 1, device=device, dtype=torch.int32).view(batch, each)
+            cache.tables[:batch, :each] = torch.arange(
+                1, batch * each + 1, device=device, dtype=torch.int32
+            ).view(batch, each)
             pos = torch.full((batch,), CONTEXT - 1, dtype=torch.int32, device=device)
-            slots, qkv = torch.arange(batch, device=device), torch.randn(batch, 3 * heads * 128, device=device).to(dtype)
+            slots, qkv = (
+                torch.arange(batch, device=device),
+                torch.randn(batch, 3 * heads * 128, device=device).to(dtype),
+            )
             for warps in (2, 4, 8):
                 kernels.WARPS = warps
 
-                def once() -> None:
-                    for layer in range(4):
-                        kernels.decode_attention(qkv, pos, slots, cache, layer, model)
-
+                once = partial(four_layers, kernels.decode_attention, qkv, pos, slots, cache, model)
                 once()
                 self.sync()
                 begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -282,7 +329,15 @@ class Check:
                 self.sync()
                 seconds = begin.elapsed_time(end) / 1e3 / 40
                 size = batch * CONTEXT * heads * 128 * 2 * 2
-                rows.append({"batch": batch, "heads": heads, "warps": warps, "layer_s": seconds, "gb_per_s": size / seconds / 1e9})
+                rows.append(
+                    {
+                        "batch": batch,
+                        "heads": heads,
+                        "warps": warps,
+                        "layer_s": seconds,
+                        "gb_per_s": size / seconds / 1e9,
+                    }
+                )
                 best[warps] = best.get(warps, 0.0) + (seconds if heads == 32 else 0.0)
             del flat, cache
         kernels.WARPS = min(best, key=lambda one: best[one])
@@ -291,7 +346,10 @@ class Check:
         return rows
 
     def raw(self, model: Model, batch: int, position: int) -> float:
-        """Seconds of a step of so many sequences at a position, launched one after the other. In the engine's thread."""
+        """Seconds of a step of so many sequences at a position, launched one after the other.
+
+        In the engine's thread.
+        """
         runner = self.engine(model).runner
         assert runner is not None
         slots = list(range(batch))
@@ -319,9 +377,14 @@ class Check:
         """Seconds for prompts, from being taken up to the first token."""
         model = self.model(name)
         model.wake()
-        known = {(one["batch"], one["tokens"]): one["s"] for one in self.reference.get("models", {}).get(shape, {}).get("prefill", [])}
+        known = {
+            (one["batch"], one["tokens"]): one["s"]
+            for one in self.reference.get("models", {}).get(shape, {}).get("prefill", [])
+        }
         rows = []
-        for batch, tokens in ((1, 32), (2, 64)) if self.tiny else ((1, 16), (1, 128), (1, 512), (1, 2048), (4, 512), (16, 512)):
+        for batch, tokens in (
+            ((1, 32), (2, 64)) if self.tiny else ((1, 16), (1, 128), (1, 512), (1, 2048), (4, 512), (16, 512))
+        ):
             times = []
             for _ in range(3):
                 began = time.perf_counter()
@@ -351,7 +414,11 @@ class Check:
                     job.future.result()
                 taken = time.perf_counter() - began
             rows.append({"batch": batch, "step_s": engine.pace.get(batch), "six_steps_s": taken})  # type: ignore[attr-defined]
-        found = {"bytes": model.bytes, "steps": rows, "wake": [one.shown() for one in model.timings if one.what in ("load", "wake")]}
+        found = {
+            "bytes": model.bytes,
+            "steps": rows,
+            "wake": [one.shown() for one in model.timings if one.what in ("load", "wake")],
+        }
         model.sleep()
         return found
 
@@ -410,11 +477,18 @@ class Check:
                 call = {"data": {"prompt": prompt, "max_length": new}}
                 with ThreadPoolExecutor(batch) as pool:
                     began = time.perf_counter()
-                    answers = list(pool.map(lambda _: post(f"/standalone/call/{id}", call), range(batch)))
+                    answers = list(pool.map(partial(post, f"/standalone/call/{id}"), [call] * batch))
                     taken = time.perf_counter() - began
                 tokens = sum(one["new_tokens"] for one in answers)
                 times = sorted(one["execution_time"] for one in answers)
-                rows.append({"calls": batch, "seconds": taken, "tok_s": tokens / taken, "median_call_s": times[len(times) // 2]})
+                rows.append(
+                    {
+                        "calls": batch,
+                        "seconds": taken,
+                        "tok_s": tokens / taken,
+                        "median_call_s": times[len(times) // 2],
+                    }
+                )
         finally:
             box["loop"].call_soon_threadsafe(box["end"].set)
             thread.join(10)
@@ -428,9 +502,11 @@ class Check:
             model.unload()
         self.sync()
         out = {
-            "free_before": before, "free_after": place.devices.free_bytes(), "ledger_bytes": place.ledger.used,
+            "free_before": before,
+            "free_after": place.devices.free_bytes(),
+            "ledger_bytes": place.ledger.used,
             "pinned_bytes": place.pins.used,
-        }  # fmt: skip
+        }
         if self.cuda:
             out["torch_reserved"] = torch.cuda.memory_reserved(place.device)
             out["total"] = torch.cuda.get_device_properties(place.device).total_memory
@@ -453,6 +529,12 @@ class Check:
         self.section("prefill_13b", lambda: self.prefill("c", "llama-13b"))
         self.section("give_back", self.give_back)
         self.found["seconds"] = time.perf_counter() - START
+
+
+def four_layers(attend: Callable[..., Any], qkv: Any, pos: Any, slots: Any, cache: Any, model: Any) -> None:
+    """Attention of four layers: more than a device keeps in its own cache."""
+    for layer in range(4):
+        attend(qkv, pos, slots, cache, layer, model)
 
 
 def brief(value: Any) -> str:
@@ -479,7 +561,9 @@ def main() -> int:
     """Runs all, prints a line for each section and writes the whole as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--reference", help="measured figures to hold against, as h200-measured.json has them")
+    parser.add_argument(
+        "--reference", help="measured figures to hold against, as h200-measured.json has them"
+    )
     parser.add_argument("--out", help="where the whole goes, as JSON")
     parser.add_argument("--only", help="sections, with commas")
     parser.add_argument("--kernels", default="auto", choices=["auto", "triton", "plain"])

@@ -32,7 +32,9 @@ class Worker:
             raise RuntimeError(self.process.communicate()[1])
         self.port = int(self.url.rsplit(":", 1)[1])
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         """Status and JSON of an answer."""
         import http.client
 

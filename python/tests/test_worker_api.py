@@ -19,6 +19,9 @@ import pytest
 from conftest import ROOT, TOKEN, Worker
 
 
+JSON = "Host: localhost\r\nContent-Type: application/json\r\n"
+
+
 @pytest.fixture(scope="module")
 def llm(worker: Worker) -> Iterator[str]:
     id = worker.serve("tiny-llm")
@@ -43,7 +46,12 @@ def test_who_it_is_and_what_it_has(worker: Worker) -> None:
     assert worker.ask("GET", "/")[1]["name"] == "gswarm worker"
     assert worker.ask("GET", "/health")[1]["status"] == "healthy"
     status = worker.ask("GET", "/standalone/status")[1]
-    assert {one["model_name"] for one in status["models_on_disk"]} == {"tiny-llm", "other", "tiny-embedding", "tiny-image"}
+    assert {one["model_name"] for one in status["models_on_disk"]} == {
+        "tiny-llm",
+        "other",
+        "tiny-embedding",
+        "tiny-image",
+    }
     assert status["used_ports"] == [worker.port] and status["memory"]["budget_bytes"] > 0
 
 
@@ -52,7 +60,10 @@ def test_a_text_depends_on_its_seed(worker: Worker, llm: str) -> None:
     assert first["new_tokens"] == 12 and len(first["response"]) == 12 and first["finish_reason"] == "length"
     assert first["execution_time"] > 0 and first["model_type"] == "llm" and first["port"] == worker.port
     assert call(worker, llm, prompt="Once", max_length=12)["response"] == first["response"]
-    warm = [call(worker, llm, prompt="Once", max_length=12, temperature=1.0, seed=seed)["response"] for seed in (1, 1, 2)]
+    warm = [
+        call(worker, llm, prompt="Once", max_length=12, temperature=1.0, seed=seed)["response"]
+        for seed in (1, 1, 2)
+    ]
     assert warm[0] == warm[1] != warm[2]
 
 
@@ -67,15 +78,27 @@ def test_vectors_and_pictures(worker: Worker) -> None:
     embed, image = worker.serve("tiny-embedding"), worker.serve("tiny-image")
     vector = call(worker, embed, prompt="hello")["embedding"]
     assert len(vector) == 64 and abs(sum(one * one for one in vector) - 1) < 1e-3
-    _, answer = worker.post("/v1/embeddings", {"model": "tiny-embedding", "input": ["hello", "a longer one"], "encoding_format": "base64"})
+    _, answer = worker.post(
+        "/v1/embeddings",
+        {"model": "tiny-embedding", "input": ["hello", "a longer one"], "encoding_format": "base64"},
+    )
     raw = struct.unpack("<64f", base64.b64decode(answer["data"][0]["embedding"]))
-    assert max(abs(one - two) for one, two in zip(raw, vector)) < 1e-4 and answer["usage"]["total_tokens"] == 6 + 13
+    assert (
+        max(abs(one - two) for one, two in zip(raw, vector, strict=True)) < 1e-4
+        and answer["usage"]["total_tokens"] == 6 + 13
+    )
     with ThreadPoolExecutor(3) as pool:
-        paths = list(pool.map(lambda n: call(worker, image, prompt="a cat", steps=3, seed=n)["image_path"], (1, 1, 2)))
+        paths = list(
+            pool.map(lambda n: call(worker, image, prompt="a cat", steps=3, seed=n)["image_path"], (1, 1, 2))
+        )
     pictures = [Path(path).read_bytes() for path in paths]
     assert pictures[0].startswith(b"\x89PNG") and pictures[0] == pictures[1] != pictures[2]
     status, answer = worker.post(f"/standalone/estimate/{image}", {"data": {"steps": 30}})
-    assert status == 200 and answer["data"]["estimated_execution_time"] > 0 and answer["data"]["data_features"]["steps"] == 30
+    assert (
+        status == 200
+        and answer["data"]["estimated_execution_time"] > 0
+        and answer["data"]["data_features"]["steps"] == 30
+    )
     for id in (embed, image):
         assert worker.ask("DELETE", f"/standalone/instance/{id}")[0] == 200
 
@@ -86,11 +109,22 @@ def test_completions_and_chats(worker: Worker, llm: str) -> None:
     assert status == 200 and [one["index"] for one in answer["choices"]] == [0, 1, 2, 3]
     assert answer["choices"][0]["text"].startswith("a") and answer["choices"][2]["text"].startswith("b")
     assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 20, "total_tokens": 24}
-    chat = {"model": "tiny-llm", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}], "max_tokens": 4, "temperature": 0}
+    chat = {
+        "model": "tiny-llm",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "max_tokens": 4,
+        "temperature": 0,
+    }
     status, answer = worker.post("/v1/chat/completions", chat)
-    assert status == 200 and answer["choices"][0]["message"]["role"] == "assistant" and answer["choices"][0]["finish_reason"] == "length"
+    assert (
+        status == 200
+        and answer["choices"][0]["message"]["role"] == "assistant"
+        and answer["choices"][0]["finish_reason"] == "length"
+    )
     assert [one["id"] for one in worker.ask("GET", "/v1/models")[1]["data"]] == ["tiny-llm"]
-    assert worker.ask("GET", "/v1/models/tiny-llm")[0] == 200 and worker.ask("GET", "/v1/models/none")[0] == 404
+    assert (
+        worker.ask("GET", "/v1/models/tiny-llm")[0] == 200 and worker.ask("GET", "/v1/models/none")[0] == 404
+    )
 
 
 def test_a_stream_says_what_the_whole_says(worker: Worker, llm: str) -> None:
@@ -99,7 +133,9 @@ def test_a_stream_says_what_the_whole_says(worker: Worker, llm: str) -> None:
     for stop in (None, whole[4:6]):
         more = {"stream": True, "stream_options": {"include_usage": True}, "stop": stop}
         connection = http.client.HTTPConnection("127.0.0.1", worker.port, timeout=30)
-        connection.request("POST", "/v1/chat/completions", json.dumps({**body, **more}), {"Content-Type": "application/json"})
+        connection.request(
+            "POST", "/v1/chat/completions", json.dumps({**body, **more}), {"Content-Type": "application/json"}
+        )
         answer = connection.getresponse()
         assert answer.getheader("Content-Type") == "text/event-stream"
         events = [one[6:] for one in answer.read().decode().split("\n\n") if one]
@@ -115,7 +151,7 @@ def test_a_stream_says_what_the_whole_says(worker: Worker, llm: str) -> None:
 def test_those_who_go_are_not_computed_for(worker: Worker, llm: str) -> None:
     for stream in (False, True):
         body = json.dumps({"model": "tiny-llm", "prompt": "x", "max_tokens": 500, "stream": stream}).encode()
-        head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v1/completions HTTP/1.1\r\n{JSON}Content-Length: {len(body)}\r\n\r\n"
         with socket.create_connection(("127.0.0.1", worker.port)) as connection:
             connection.sendall(head.encode() + body)
             until(lambda: instance(worker, llm)["running"] == 1)
@@ -133,16 +169,27 @@ def instance(worker: Worker, id: str) -> dict[str, Any]:
 def test_many_at_once(worker: Worker, llm: str) -> None:
     alone = [call(worker, llm, prompt=f"p{n}", max_length=10 + n % 7)["response"] for n in range(24)]
     with ThreadPoolExecutor(24) as pool:
-        together = list(pool.map(lambda n: call(worker, llm, prompt=f"p{n}", max_length=10 + n % 7)["response"], range(24)))
+        together = list(
+            pool.map(
+                lambda n: call(worker, llm, prompt=f"p{n}", max_length=10 + n % 7)["response"], range(24)
+            )
+        )
     assert together == alone
 
 
 def test_from_tier_to_tier(worker: Worker) -> None:
     assert worker.model("other")["tier"] == "disk"
     status, answer = worker.post("/standalone/load", {"model_name": "other"})
-    assert status == 200 and answer["data"]["already_loaded"] is False and worker.model("other")["tier"] == "dram"
+    assert (
+        status == 200
+        and answer["data"]["already_loaded"] is False
+        and worker.model("other")["tier"] == "dram"
+    )
     assert worker.post("/standalone/load", {"model_name": "other"})[1]["data"]["already_loaded"] is True
-    assert worker.post("/standalone/load", {"model_name": "other", "target": "gpu"})[1]["success"] and worker.model("other")["tier"] == "gpu"
+    assert (
+        worker.post("/standalone/load", {"model_name": "other", "target": "gpu"})[1]["success"]
+        and worker.model("other")["tier"] == "gpu"
+    )
     first, second = worker.serve("other"), worker.serve("other")
     said = call(worker, first, prompt="x", max_length=5)["response"]
     worker.ask("DELETE", f"/standalone/instance/{first}")
@@ -177,12 +224,19 @@ def test_an_instance_that_stops_answers_those_inside(worker: Worker) -> None:
 def test_estimates(worker: Worker, llm: str) -> None:
     times = []
     for count in (10, 400):
-        status, answer = worker.post(f"/standalone/estimate/{llm}", {"data": {"prompt": "x", "max_length": count}})
+        status, answer = worker.post(
+            f"/standalone/estimate/{llm}", {"data": {"prompt": "x", "max_length": count}}
+        )
         assert status == 200 and answer["data"]["unit"] == "seconds"
         times.append(answer["data"]["estimated_execution_time"])
     assert 0 < times[0] < times[1]
     assert worker.post("/standalone/estimate", {"model_name": "tiny-llm", "data": {"prompt": "x"}})[0] == 200
-    assert worker.post("/standalone/estimate", {"model_name": "other", "data": {"prompt": "x"}})[1]["error"]["code"] == "not_measured"
+    assert (
+        worker.post("/standalone/estimate", {"model_name": "other", "data": {"prompt": "x"}})[1]["error"][
+            "code"
+        ]
+        == "not_measured"
+    )
 
 
 WRONG: list[tuple[str, str, Any, int, str]] = [
@@ -199,7 +253,13 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
     ("DELETE", "/standalone/instance/aaaaaa", None, 404, "instance_not_found"),
     ("POST", "/standalone/call/ID", {}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {}}, 400, "invalid_request"),
-    ("POST", "/standalone/call/ID", {"data": {"prompt": "x"}, "instance_id": "bbbbbb"}, 400, "invalid_request"),
+    (
+        "POST",
+        "/standalone/call/ID",
+        {"data": {"prompt": "x"}, "instance_id": "bbbbbb"},
+        400,
+        "invalid_request",
+    ),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "max_length": 0}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "temperature": 9}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "stop": [""]}}, 400, "invalid_request"),
@@ -214,7 +274,13 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/v1/completions", {"model": "tiny-llm", "prompt": "x", "logprobs": 1}, 400, "invalid_request"),
     ("POST", "/v1/completions", {"model": "tiny-llm", "prompt": ["x"] * 100, "n": 2}, 400, "invalid_request"),
     ("POST", "/v1/chat/completions", {"model": "tiny-llm", "messages": []}, 400, "invalid_request"),
-    ("POST", "/v1/chat/completions", {"model": "tiny-llm", "messages": [{"role": "king"}]}, 400, "invalid_request"),
+    (
+        "POST",
+        "/v1/chat/completions",
+        {"model": "tiny-llm", "messages": [{"role": "king"}]},
+        400,
+        "invalid_request",
+    ),
     ("POST", "/v1/embeddings", {"model": "tiny-llm", "input": "x"}, 400, "invalid_request"),
     ("GET", "/standalone/serve", None, 405, "method_not_allowed"),
     ("GET", "/standalone/nothing", None, 404, "no_such_route"),
@@ -240,27 +306,52 @@ def raw(worker: Worker, data: bytes) -> bytes:
 
 
 def test_http_is_read_with_care(worker: Worker) -> None:
-    assert b" 415 " in raw(worker, b"POST /standalone/serve HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
-    assert b" 413 " in raw(worker, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
+    assert b" 415 " in raw(
+        worker,
+        b"POST /standalone/serve HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        b"Content-Length: 2\r\n\r\n{}",
+    )
+    assert b" 413 " in raw(
+        worker, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
+    )
     assert b" 431 " in raw(worker, b"GET / HTTP/1.1\r\nX: " + b"y" * 70_000)
     assert b" 400 " in raw(worker, b"nonsense\r\n\r\n")
-    assert b" 400 " in raw(worker, b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert b" 400 " in raw(
+        worker, b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
     assert b" 403 " in raw(worker, b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
-    chunks = b"5\r\n{\"mod\r\n10\r\nel_name\": \"no\"} \r\n0\r\n\r\n"
-    head = b"POST /standalone/load HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    assert b"model_not_found" in raw(worker, head + chunks)
+    chunks = b'5\r\n{"mod\r\n10\r\nel_name": "no"} \r\n0\r\n\r\n'
+    head = f"POST /standalone/load HTTP/1.1\r\n{JSON}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    assert b"model_not_found" in raw(worker, head.encode() + chunks)
     # Two requests in one go are answered one after the other.
-    twice = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    assert raw(worker, twice).count(b"HTTP/1.1 200 OK") == 2
+    twice = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    twice += "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert raw(worker, twice.encode()).count(b"HTTP/1.1 200 OK") == 2
 
 
 def test_budgets_tokens_and_the_end(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN)
     one = Worker(
-        "--random", "a=tiny-llm", "--random", "b=tiny-llm", "--random", "c=tiny-embedding", "--max-batch", "2",
-        "--memory-gb", "0.0014", "--host-gb", "0.0012", "--kv-gb", "0.0003", "--token-file", str(token), "--max-waiting", "2",
-    )  # fmt: skip
+        "--random",
+        "a=tiny-llm",
+        "--random",
+        "b=tiny-llm",
+        "--random",
+        "c=tiny-embedding",
+        "--max-batch",
+        "2",
+        "--memory-gb",
+        "0.0014",
+        "--host-gb",
+        "0.0012",
+        "--kv-gb",
+        "0.0003",
+        "--token-file",
+        str(token),
+        "--max-waiting",
+        "2",
+    )
     try:
         mine = {"Authorization": f"Bearer {TOKEN}"}
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
-
 import torch
-
+from conftest import ROOT
 from gswarm.worker import checkpoint
 from gswarm.worker.encoder import Bert, BertConfig
 from gswarm.worker.kvcache import BlockPool, KvCache
@@ -27,9 +25,13 @@ from gswarm.worker.sampling import sample, uniform
 from gswarm.worker.shapes import shape
 
 SMALL = {
-    "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
     "max_position_embeddings": 128,
-}  # fmt: skip
+}
 
 
 def ours(folder: Path, ids: list[int]) -> torch.Tensor:
@@ -60,9 +62,13 @@ def test_logits_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     more: dict[str, Any] = {"num_key_value_heads": 4 if kind == "llama" else 2}
     if kind == "llama3-positions":
         more["rope_scaling"] = {
-            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 16, "rope_theta": 10000.0,
-        }  # fmt: skip
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16,
+            "rope_theta": 10000.0,
+        }
     if kind == "qwen2":
         more["tie_word_embeddings"] = True
     family = {"l": "Llama", "m": "Mistral"}.get(kind[0]) or kind.capitalize()
@@ -161,7 +167,14 @@ def text(engine: LmEngine, prompt: str, count: int, **more: Any) -> Generation:
 
 
 def test_many_at_once_write_what_each_would_alone(engine: LmEngine) -> None:
-    wants = [(f"prompt number {n} " * (n % 4 + 1), 5 + 7 * (n % 5), {"temperature": (n % 3) / 2, "seed": n, "top_p": 1.0 - (n % 2) / 4}) for n in range(20)]
+    wants = [
+        (
+            f"prompt number {n} " * (n % 4 + 1),
+            5 + 7 * (n % 5),
+            {"temperature": (n % 3) / 2, "seed": n, "top_p": 1.0 - (n % 2) / 4},
+        )
+        for n in range(20)
+    ]
     alone = [text(engine, prompt, count, **more).future.result(30)["tokens"] for prompt, count, more in wants]
     jobs = [text(engine, prompt, count, **more) for prompt, count, more in wants]
     together = [job.future.result(30)["tokens"] for job in jobs]
@@ -201,8 +214,11 @@ def test_kernels_compute_what_they_should() -> None:
     pytest.importorskip("triton")
     program = (
         "import torch\nfrom gswarm.worker import kernels, ops, selfcheck\n"
-        "torch.manual_seed(0)\nassert selfcheck.agree(kernels, ops.Plain(), torch.device('cpu'), torch.float32) < 1e-5\n"
+        "torch.manual_seed(0)\ncpu = torch.device('cpu')\n"
+        "assert selfcheck.agree(kernels, ops.Plain(), cpu, torch.float32) < 1e-5\n"
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT / "python")}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-2000:]

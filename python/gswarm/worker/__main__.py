@@ -32,7 +32,9 @@ async def serve(options: Options) -> None:
     """Serves until it is told to end. The first line of output is the address."""
     registry = Registry(options)
     routes = Routes(registry)
-    limits = Limits(body=options.max_body_mb << 20, requests=options.max_requests, seconds=options.request_timeout)
+    limits = Limits(
+        body=options.max_body_mb << 20, requests=options.max_requests, seconds=options.request_timeout
+    )
     server = Server(routes.handle, limits, options.token)
     if options.preload:
         for name in [*registry.models, *registry.folders()]:

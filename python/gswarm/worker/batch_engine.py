@@ -53,7 +53,7 @@ class EmbedEngine(Engine):
             ids = torch.tensor([texts[at] + [0] * (longest - len(texts[at])) for at in part])
             mask = torch.tensor([[1] * len(texts[at]) + [0] * (longest - len(texts[at])) for at in part])
             found = self.model.embed(ids.to(self.device), mask.to(self.device)).tolist()
-            vectors.update(zip(part, found))
+            vectors.update(zip(part, found, strict=True))
         now = time.perf_counter()
         if texts:
             self.token_pace = (now - began) / len(texts)
@@ -63,7 +63,9 @@ class EmbedEngine(Engine):
             tokens = sum(map(len, job.texts))
             own = [vectors[at + n] for n in range(len(job.texts))]
             at += len(job.texts)
-            job.finish({"vectors": own, "tokens": tokens, "waited": started - job.came, "seconds": now - started})
+            job.finish(
+                {"vectors": own, "tokens": tokens, "waited": started - job.came, "seconds": now - started}
+            )
         self.now = []
 
     def drop_all(self, error: Exception) -> None:
@@ -84,7 +86,15 @@ class ImageJob(Job):
 class ImageEngine(Engine):
     """Each step is for all pictures that are under way."""
 
-    def __init__(self, name: str, device: torch.device, max_waiting: int, max_batch: int, config: ImageConfig, out: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        device: torch.device,
+        max_waiting: int,
+        max_batch: int,
+        config: ImageConfig,
+        out: Path,
+    ) -> None:
         self.painter: Painter | None = None
         self.max_batch, self.config, self.out = max_batch, config, out
         self.now: list[ImageJob] = []
@@ -140,7 +150,9 @@ class ImageEngine(Engine):
             write_png(self.latents[n].cpu(), path)
             started = job.started or job.came
             took = time.perf_counter() - started
-            job.finish({"image_path": str(path), "steps": job.steps, "waited": started - job.came, "seconds": took})
+            job.finish(
+                {"image_path": str(path), "steps": job.steps, "waited": started - job.came, "seconds": took}
+            )
         if done:
             self._keep([n for n, job in enumerate(self.now) if job.left > 0])
 

@@ -84,7 +84,9 @@ def read_into(folder: Path, layout: Layout, flat: torch.Tensor, threads: int = 8
             stored = _find(tensors, piece.source)
             to = view[piece.first_row : piece.first_row + piece.rows]
             if stored.shape != tuple(to.shape):
-                raise broken(f"`{piece.source}` has the shape {stored.shape}, where {tuple(to.shape)} is expected")
+                raise broken(
+                    f"`{piece.source}` has the shape {stored.shape}, where {tuple(to.shape)} is expected"
+                )
             reads.append((stored, to))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda one: _read(*one), reads))
@@ -93,7 +95,7 @@ def read_into(folder: Path, layout: Layout, flat: torch.Tensor, threads: int = 8
 def _read(stored: Stored, to: torch.Tensor) -> None:
     direct = stored.dtype == to.dtype
     into = to if direct else torch.empty(stored.shape, dtype=stored.dtype)
-    memory = memoryview(into.flatten().view(torch.uint8).numpy())
+    memory = memoryview(into.flatten().view(torch.uint8).numpy().data)
     with open(stored.path, "rb", buffering=0) as file:
         for at in range(0, stored.size, PART):
             part = memory[at : at + PART]

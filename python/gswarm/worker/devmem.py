@@ -1,9 +1,12 @@
 """Device memory at addresses that stay the same while the memory behind them comes and goes.
 
-A captured CUDA graph holds addresses. With CUDA's virtual memory a model keeps its addresses for as long as the worker
-lives; memory is put behind them when it wakes and given back to the device when it sleeps, so that its graphs stay true.
-Where that cannot be had (the CPU, or a driver without it) plain tensors take its place, and graphs are captured anew.
+A captured CUDA graph holds addresses. With CUDA's virtual memory a model keeps its addresses for as long as
+the worker lives; memory is put behind them when it wakes and given back to the device when it sleeps, so
+that its graphs stay true. Where that cannot be had (the CPU, or a driver without it) plain tensors take its
+place, and graphs are captured anew.
 """
+
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -72,21 +75,31 @@ class VirtualMemory:
         """A stretch of addresses with nothing behind them."""
         address = ctypes.c_uint64()
         self.call(
-            "cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0),
-            ctypes.c_uint64(0), ctypes.c_uint64(0),
-        )  # fmt: skip
+            "cuMemAddressReserve",
+            ctypes.byref(address),
+            ctypes.c_size_t(size),
+            ctypes.c_size_t(0),
+            ctypes.c_uint64(0),
+            ctypes.c_uint64(0),
+        )
         return int(address.value)
 
     def map(self, address: int, size: int) -> int:
         """Puts memory behind addresses; what it is called by."""
         handle = ctypes.c_uint64()
         length = ctypes.c_size_t(size)
-        self.call("cuMemCreate", ctypes.byref(handle), length, ctypes.byref(self.properties), ctypes.c_uint64(0))
+        self.call(
+            "cuMemCreate", ctypes.byref(handle), length, ctypes.byref(self.properties), ctypes.c_uint64(0)
+        )
         try:
             zero = ctypes.c_size_t(0)
             self.call("cuMemMap", ctypes.c_uint64(address), length, zero, handle, ctypes.c_uint64(0))
             self.call(
-                "cuMemSetAccess", ctypes.c_uint64(address), length, ctypes.byref(self._access), ctypes.c_size_t(1)
+                "cuMemSetAccess",
+                ctypes.c_uint64(address),
+                length,
+                ctypes.byref(self._access),
+                ctypes.c_size_t(1),
             )
         except RuntimeError:
             self._lib.cuMemRelease(handle)
@@ -108,8 +121,12 @@ class _Interface:
 
     def __init__(self, address: int, size: int) -> None:
         self.__cuda_array_interface__ = {
-            "shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3, "strides": None,
-        }  # fmt: skip
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+            "strides": None,
+        }
 
 
 class Region:

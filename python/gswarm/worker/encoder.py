@@ -31,13 +31,20 @@ class BertConfig:
     def read(config: dict[str, Any], mean: bool = True) -> BertConfig:
         """From a `config.json`."""
         if config.get("model_type") != "bert" or config.get("hidden_act", "gelu") != "gelu":
-            raise unsupported("model_name", f"models of type `{config.get('model_type')}` are not computed here")
+            raise unsupported(
+                "model_name", f"models of type `{config.get('model_type')}` are not computed here"
+            )
         return BertConfig(
-            int(config["vocab_size"]), int(config["hidden_size"]), int(config["intermediate_size"]),
-            int(config["num_hidden_layers"]), int(config["num_attention_heads"]),
-            int(config.get("max_position_embeddings", 512)), int(config.get("type_vocab_size", 2)),
-            float(config.get("layer_norm_eps", 1e-12)), mean,
-        )  # fmt: skip
+            int(config["vocab_size"]),
+            int(config["hidden_size"]),
+            int(config["intermediate_size"]),
+            int(config["num_hidden_layers"]),
+            int(config["num_attention_heads"]),
+            int(config.get("max_position_embeddings", 512)),
+            int(config.get("type_vocab_size", 2)),
+            float(config.get("layer_norm_eps", 1e-12)),
+            mean,
+        )
 
     def layout(self, dtype: torch.dtype) -> Layout:
         """Where its parameters lie."""
@@ -77,7 +84,9 @@ class Bert:
         return F.linear(x, self.weights[name], self.weights[name + "_bias"])
 
     def _norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        return F.layer_norm(x, (self.config.hidden,), self.weights[name], self.weights[name + "_bias"], self.config.eps)
+        return F.layer_norm(
+            x, (self.config.hidden,), self.weights[name], self.weights[name + "_bias"], self.config.eps
+        )
 
     def hidden(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The last layer, of texts that are as long as the longest."""

@@ -1,5 +1,7 @@
 """A thread that computes for one model: it owns all work of the model on the device."""
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 import logging
@@ -142,7 +144,9 @@ class Engine:
                     self.tick()
                 except Exception as error:
                     LOG.exception("%s: a step failed", self.name)
-                    reason = Fault(500, "internal_error", f"a step of `{self.name}` failed: {type(error).__name__}")
+                    reason = Fault(
+                        500, "internal_error", f"a step of `{self.name}` failed: {type(error).__name__}"
+                    )
                     self.drop_all(reason)
                     for job in self._take_waiting():
                         job.fail(reason)

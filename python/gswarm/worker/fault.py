@@ -27,10 +27,17 @@ class Fault(Exception):
 
     def body(self, path: str) -> dict[str, Any]:
         """In the form that callers of this path know."""
-        kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(self.status)
+        kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(
+            self.status
+        )
         if kind is None:
             kind = "server_error" if self.status >= 500 else "invalid_request_error"
-        detail: dict[str, Any] = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        detail: dict[str, Any] = {
+            "message": self.message,
+            "type": kind,
+            "param": self.param,
+            "code": self.code,
+        }
         if self.sizes is not None:
             detail["sizes"] = self.sizes
         if path.startswith("/standalone"):

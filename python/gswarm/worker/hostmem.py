@@ -1,8 +1,11 @@
 """Host memory that the device can read at full speed.
 
-PyTorch's own pinned memory is handed out in powers of two, which for a model of 13 GB would take 16. Here memory is mapped
-with large pages where the system has them, touched by several threads at once, and then registered with CUDA.
+PyTorch's own pinned memory is handed out in powers of two, which for a model of 13 GB would take 16. Here
+memory is mapped with large pages where the system has them, touched by several threads at once, and then
+registered with CUDA.
 """
+
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ class HostBuffer:
         self.seconds = time.perf_counter() - began
 
     def _touch(self, threads: int) -> None:
-        """Pages that are there already are registered much faster; several threads bring them in faster still."""
+        """Pages that are there already are registered much faster.
+
+        Several threads bring them in faster still.
+        """
         start = self.flat.data_ptr()
         parts = [(start + at, min(TOUCH, self.size - at)) for at in range(0, self.size, TOUCH)]
         with ThreadPoolExecutor(threads) as pool:

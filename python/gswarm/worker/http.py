@@ -1,4 +1,5 @@
-"""HTTP/1.1 with nothing but the standard library: keep-alive, chunks, limits, and a fault is always an answer in JSON.
+"""HTTP/1.1 with nothing but the standard library: keep-alive, chunks, limits, and a fault is always an
+answer in JSON.
 
 The machines that workers run on often have PyTorch and nothing else.
 """
@@ -120,7 +121,9 @@ class Server:
             return
         host = urlsplit("//" + request.headers.get("host", "localhost")).hostname or ""
         if host not in ("localhost", "::1") and not host.startswith("127."):
-            raise Fault(403, "not_local", "without a token this server answers to this machine's own name alone")
+            raise Fault(
+                403, "not_local", "without a token this server answers to this machine's own name alone"
+            )
 
     async def answer(self, request: Request) -> Response:
         """The answer, whatever happens."""
@@ -129,11 +132,13 @@ class Server:
             if self.stopping:
                 raise unavailable("stopping", "the server is ending: it takes nothing more on")
             if self.active > self.limits.requests:
-                raise unavailable("too_many_requests", f"{self.limits.requests} requests are being answered already")
+                raise unavailable(
+                    "too_many_requests", f"{self.limits.requests} requests are being answered already"
+                )
             return await asyncio.wait_for(self.handler(request), self.limits.seconds)
         except Fault as fault:
             return failed(fault, request.path)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             message = f"there was no answer within {self.limits.seconds:.0f} s"
             return failed(Fault(504, "timed_out", message), request.path)
         except Exception:
@@ -215,7 +220,7 @@ class _Connection(asyncio.Protocol):
         try:
             while not self.gone and await self._one():
                 pass
-        except (_Closed, asyncio.TimeoutError, asyncio.CancelledError, ConnectionError):
+        except (TimeoutError, _Closed, asyncio.CancelledError, ConnectionError):
             pass
         except Exception:
             LOG.exception("a connection failed")
@@ -274,7 +279,7 @@ class _Connection(asyncio.Protocol):
     async def _body(self, headers: dict[str, str]) -> bytes:
         try:
             return await asyncio.wait_for(self._whole_body(headers), BODY_SECONDS)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise Fault(408, "slow_body", "the body did not come in time") from None
 
     async def _whole_body(self, headers: dict[str, str]) -> bytes:
@@ -347,7 +352,9 @@ class _Connection(asyncio.Protocol):
             lines += [f"{name}: {value}" for name, value in headers.items()]
             await self._write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
             return
-        headers.update({"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "Transfer-Encoding": "chunked"})
+        headers.update(
+            {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "Transfer-Encoding": "chunked"}
+        )
         lines += [f"{name}: {value}" for name, value in headers.items()]
         await self._write("\r\n".join(lines).encode() + b"\r\n\r\n")
         async for event in response.events:

@@ -1,8 +1,11 @@
 """Image-like models: the work of a diffusion model's step, without its meaning.
 
-Random weights in the shape of a U-shaped network: convolutions on each level, attention on the deeper ones, a way down and
-a way up. A picture is so many steps, and pictures that are asked for at the same time are computed together.
+Random weights in the shape of a U-shaped network: convolutions on each level, attention on the deeper ones,
+a way down and a way up. A picture is so many steps, and pictures that are asked for at the same time are
+computed together.
 """
+
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from .layout import Layout
 
 @dataclass(frozen=True)
 class ImageConfig:
-    """Channels and attention blocks of each level, residual blocks, the side of the latent, and what is attended to."""
+    """Channels and attention blocks of each level, residual blocks, the latent's side, what is attended to."""
 
     channels: tuple[int, ...]
     blocks: tuple[int, ...]
@@ -102,7 +105,9 @@ class Painter:
         w = self.weights
         h = F.silu(F.group_norm(x, min(32, x.shape[1]), w[f"{name}.norm1"]))
         h = F.conv2d(h, w[f"{name}.conv1"], padding=1)
-        h = F.conv2d(F.silu(F.group_norm(h, min(32, h.shape[1]), w[f"{name}.norm2"])), w[f"{name}.conv2"], padding=1)
+        h = F.conv2d(
+            F.silu(F.group_norm(h, min(32, h.shape[1]), w[f"{name}.norm2"])), w[f"{name}.conv2"], padding=1
+        )
         skip = w.get(f"{name}.skip")
         x = h + (x if skip is None else F.conv2d(x, skip))
         if blocks:
@@ -136,7 +141,9 @@ class Painter:
         if self.config.guided:
             with_text, without = noise.chunk(2)
             noise = without + 5.0 * (with_text - without)
-        noise = noise / noise.float().pow(2).mean((1, 2, 3), keepdim=True).sqrt().clamp_min(1e-6).to(noise.dtype)
+        noise = noise / noise.float().pow(2).mean((1, 2, 3), keepdim=True).sqrt().clamp_min(1e-6).to(
+            noise.dtype
+        )
         return 0.98 * latent - 0.1 * noise
 
 
@@ -144,7 +151,9 @@ def write_png(latent: torch.Tensor, path: Path) -> None:
     """Three of the latent's channels as a small picture."""
     values = latent[:3].float()
     low, high = values.amin((1, 2), keepdim=True), values.amax((1, 2), keepdim=True)
-    pixels = ((values - low) / (high - low).clamp_min(1e-6) * 255).to(torch.uint8).permute(1, 2, 0).contiguous()
+    pixels = (
+        ((values - low) / (high - low).clamp_min(1e-6) * 255).to(torch.uint8).permute(1, 2, 0).contiguous()
+    )
     height, width = pixels.shape[:2]
     raw = b"".join(b"\0" + bytes(pixels[row].flatten().tolist()) for row in range(height))
 
@@ -153,5 +162,8 @@ def write_png(latent: torch.Tensor, path: Path) -> None:
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     path.write_bytes(
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(raw, 1)) + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(raw, 1))
+        + chunk(b"IEND", b"")
     )

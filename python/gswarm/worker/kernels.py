@@ -1,16 +1,17 @@
 """The kernels of a decoding step, in Triton: few and fused, since a step is many small operations.
 
-Each has an equal in `ops.py`, in plain PyTorch, which runs where there is no Triton and which these are checked against.
+Each has an equal in `ops.py`, in plain PyTorch, which runs where there is no Triton and which these are
+checked against.
 """
 
-from __future__ import annotations
+# mypy: ignore-errors
+# Triton reads these functions itself, and has no types.
 
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-
 
 WARPS = 4
 """Warps that read the context of a sequence's head together."""
@@ -39,14 +40,30 @@ def _silu_mul(gu_ptr, out_ptr, width, BLOCK: tl.constexpr):
     mask = at < width
     gate = tl.load(gu_ptr + row * 2 * width + at, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(gu_ptr + row * 2 * width + width + at, mask=mask, other=0.0).to(tl.float32)
-    tl.store(out_ptr + row * width + at, (gate / (1.0 + tl.exp(-gate)) * up).to(out_ptr.dtype.element_ty), mask=mask)
+    tl.store(
+        out_ptr + row * width + at,
+        (gate / (1.0 + tl.exp(-gate)) * up).to(out_ptr.dtype.element_ty),
+        mask=mask,
+    )
 
 
 @triton.jit
 def _rope_cache(
-    qkv_ptr, pos_ptr, slot_ptr, table_ptr, kc_ptr, vc_ptr, cos_ptr, sin_ptr, table_width, block_stride,
-    H, KV, D: tl.constexpr, BS: tl.constexpr,
-):  # fmt: skip
+    qkv_ptr,
+    pos_ptr,
+    slot_ptr,
+    table_ptr,
+    kc_ptr,
+    vc_ptr,
+    cos_ptr,
+    sin_ptr,
+    table_width,
+    block_stride,
+    H,
+    KV,
+    D: tl.constexpr,
+    BS: tl.constexpr,
+):
     token = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     half = tl.arange(0, D // 2)
@@ -77,10 +94,25 @@ def _rope_cache(
 
 @triton.jit
 def _decode_one(
-    q_ptr, kc_ptr, vc_ptr, table_ptr, slot_ptr, pos_ptr, out_ptr, part_ptr, top_ptr, sum_ptr,
-    table_width, block_stride, q_stride, scale,
-    H, D: tl.constexpr, BS: tl.constexpr, SPLITS: tl.constexpr,
-):  # fmt: skip
+    q_ptr,
+    kc_ptr,
+    vc_ptr,
+    table_ptr,
+    slot_ptr,
+    pos_ptr,
+    out_ptr,
+    part_ptr,
+    top_ptr,
+    sum_ptr,
+    table_width,
+    block_stride,
+    q_stride,
+    scale,
+    H,
+    D: tl.constexpr,
+    BS: tl.constexpr,
+    SPLITS: tl.constexpr,
+):
     # One head of one sequence, over one of the parts of its context.
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -124,10 +156,27 @@ def _decode_one(
 
 @triton.jit
 def _decode_group(
-    q_ptr, kc_ptr, vc_ptr, table_ptr, slot_ptr, pos_ptr, out_ptr, part_ptr, top_ptr, sum_ptr,
-    table_width, block_stride, q_stride, scale,
-    H, D: tl.constexpr, BS: tl.constexpr, SPLITS: tl.constexpr, GROUP: tl.constexpr, PAD: tl.constexpr,
-):  # fmt: skip
+    q_ptr,
+    kc_ptr,
+    vc_ptr,
+    table_ptr,
+    slot_ptr,
+    pos_ptr,
+    out_ptr,
+    part_ptr,
+    top_ptr,
+    sum_ptr,
+    table_width,
+    block_stride,
+    q_stride,
+    scale,
+    H,
+    D: tl.constexpr,
+    BS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    GROUP: tl.constexpr,
+    PAD: tl.constexpr,
+):
     # All heads that share one head of keys and values: these are read once for all of them.
     row = tl.program_id(0).to(tl.int64)
     kv = tl.program_id(1)
@@ -142,7 +191,9 @@ def _decode_group(
     n = tl.arange(0, BS)
     g = tl.arange(0, PAD)
     heads = kv * GROUP + g
-    q = tl.load(q_ptr + row * q_stride + heads[:, None] * D + d[None, :], mask=(g < GROUP)[:, None], other=0.0)
+    q = tl.load(
+        q_ptr + row * q_stride + heads[:, None] * D + d[None, :], mask=(g < GROUP)[:, None], other=0.0
+    )
     top = tl.full([PAD], -1.0e30, dtype=tl.float32)
     total = tl.zeros([PAD], dtype=tl.float32)
     acc = tl.zeros([PAD, D], dtype=tl.float32)
@@ -165,7 +216,9 @@ def _decode_group(
     mine = g < GROUP
     if SPLITS == 1:
         result = acc / tl.maximum(total, 1.0e-30)[:, None]
-        tl.store(out_ptr + at[:, None] * D + d[None, :], result.to(out_ptr.dtype.element_ty), mask=mine[:, None])
+        tl.store(
+            out_ptr + at[:, None] * D + d[None, :], result.to(out_ptr.dtype.element_ty), mask=mine[:, None]
+        )
     else:
         at = at * SPLITS + split
         tl.store(part_ptr + at[:, None] * D + d[None, :], acc, mask=mine[:, None])
@@ -191,7 +244,9 @@ def add_rmsnorm(x: torch.Tensor, r: torch.Tensor | None, w: torch.Tensor, eps: f
     out = torch.empty_like(x)
     width = x.shape[1]
     block = triton.next_power_of_2(width)
-    _add_rmsnorm[(x.shape[0],)](x, x if r is None else r, w, out, width, eps, r is not None, block, num_warps=8)
+    _add_rmsnorm[(x.shape[0],)](
+        x, x if r is None else r, w, out, width, eps, r is not None, block, num_warps=8
+    )
     return out
 
 
@@ -203,14 +258,29 @@ def silu_mul(gu: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def rope_cache(qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any) -> None:
+def rope_cache(
+    qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any
+) -> None:
     """See `ops.rope_cache`."""
     keys, values = cache.layer(layer)
     heads, kv, dim = model.heads, model.kv_heads, model.head_dim
     _rope_cache[(qkv.shape[0], heads + 2 * kv)](
-        qkv, pos, slots, cache.tables, keys, values, cache.cos, cache.sin, cache.tables.shape[1], keys.stride(0),
-        heads, kv, dim, cache.block_size, num_warps=1,
-    )  # fmt: skip
+        qkv,
+        pos,
+        slots,
+        cache.tables,
+        keys,
+        values,
+        cache.cos,
+        cache.sin,
+        cache.tables.shape[1],
+        keys.stride(0),
+        heads,
+        kv,
+        dim,
+        cache.block_size,
+        num_warps=1,
+    )
 
 
 def splits_for(rows: int, kv_heads: int) -> int:
@@ -221,7 +291,9 @@ def splits_for(rows: int, kv_heads: int) -> int:
     return 1 if rows * kv_heads >= 512 else 4 if rows * kv_heads >= 128 else 16
 
 
-def decode_attention(qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any) -> torch.Tensor:
+def decode_attention(
+    qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any
+) -> torch.Tensor:
     """See `ops.decode_attention`."""
     keys, values = cache.layer(layer)
     rows, heads, kv, dim = qkv.shape[0], model.heads, model.kv_heads, model.head_dim
@@ -234,15 +306,29 @@ def decode_attention(qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, 
         top = torch.empty(rows * heads * splits, dtype=torch.float32, device=qkv.device)
         total = torch.empty_like(top)
     given = (
-        qkv, keys, values, cache.tables, slots, pos, out, part, top, total,
-        cache.tables.shape[1], keys.stride(0), qkv.stride(0), dim**-0.5,
-    )  # fmt: skip
+        qkv,
+        keys,
+        values,
+        cache.tables,
+        slots,
+        pos,
+        out,
+        part,
+        top,
+        total,
+        cache.tables.shape[1],
+        keys.stride(0),
+        qkv.stride(0),
+        dim**-0.5,
+    )
     if heads == kv:
         _decode_one[(rows, heads, splits)](*given, heads, dim, cache.block_size, splits, num_warps=WARPS)
     else:
         group = heads // kv
         pad = max(16, triton.next_power_of_2(group))
-        _decode_group[(rows, kv, splits)](*given, heads, dim, cache.block_size, splits, group, pad, num_warps=WARPS)
+        _decode_group[(rows, kv, splits)](
+            *given, heads, dim, cache.block_size, splits, group, pad, num_warps=WARPS
+        )
     if splits > 1:
         _combine[(rows * heads,)](part, top, total, out, dim, splits, num_warps=1)
     return out

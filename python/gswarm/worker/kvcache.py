@@ -1,7 +1,8 @@
 """Keys and values of all sequences of a model, in blocks of tokens.
 
-A sequence has a slot, and a slot a row of the table, which names its blocks. A block holds all layers, so that the cache
-can grow block by block from its front. The last slot and block 0 belong to nobody: rows that only fill a batch up use them.
+A sequence has a slot, and a slot a row of the table, which names its blocks. A block holds all layers, so
+that the cache can grow block by block from its front. The last slot and block 0 belong to nobody: rows that
+only fill a batch up use them.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ class KvCache:
     sin: torch.Tensor
 
     def __init__(
-        self, flat: torch.Tensor, layers: int, kv_heads: int, head_dim: int, dtype: torch.dtype,
-        block_size: int, slots: int, context: int,
-    ) -> None:  # fmt: skip
+        self,
+        flat: torch.Tensor,
+        layers: int,
+        kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        block_size: int,
+        slots: int,
+        context: int,
+    ) -> None:
         self.block_size = block_size
         self.nobody = slots
         self.shape = (-1, layers, 2, kv_heads, block_size, head_dim)

@@ -1,7 +1,8 @@
 """Where each parameter lies in a model's one flat buffer.
 
-All weights of a model are one stretch of bytes, on the host and on the device alike, and parameters are views of it: a
-load is then a few large copies, and a model that comes back has its parameters where they were.
+All weights of a model are one stretch of bytes, on the host and on the device alike, and parameters are
+views of it: a load is then a few large copies, and a model that comes back has its parameters where they
+were.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class Piece:
 
 @dataclass
 class Parameter:
-    """A parameter: its shape, where it begins, and which tensors of a checkpoint make it up, one under the other."""
+    """A parameter.
+
+    Its shape, where it begins, and which tensors of a checkpoint make it up, one under the other.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -48,7 +52,9 @@ class Layout:
     parameters: list[Parameter] = field(default_factory=list)
     total: int = 0
 
-    def add(self, name: str, shape: tuple[int, ...], sources: dict[str, int] | str, scale: float = 0.02) -> None:
+    def add(
+        self, name: str, shape: tuple[int, ...], sources: dict[str, int] | str, scale: float = 0.02
+    ) -> None:
         """Puts a parameter at the end. `sources` are the checkpoint's tensors with their rows, in order."""
         if isinstance(sources, str):
             sources = {sources: shape[0]}

@@ -1,7 +1,7 @@
 """Who has how much of the device's memory, within a budget.
 
-Everything that is mapped goes through here, so that what does not fit is refused with the sizes before it is tried, and so
-that what was given back can be held against what the device itself says.
+Everything that is mapped goes through here, so that what does not fit is refused with the sizes before it
+is tried, and so that what was given back can be held against what the device itself says.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class Ledger:
             raise fault from error
 
     def make_room(self, what: str, region: Region, size: int) -> None:
-        """Sees to it that a region could grow so far: those who have memory that they do not need give it back; or 507."""
+        """Sees to it that a region could grow so far, or says that it cannot (507).
+
+        Those who have memory that they do not need give it back.
+        """
         for trimmer in [None, *self.trimmers]:
             if trimmer is not None and trimmer.trim() == 0:
                 continue

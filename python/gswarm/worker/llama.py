@@ -1,7 +1,7 @@
 """Language models of the llama kind: RMS norms, turned positions, grouped queries, gated feed-forward.
 
-llama, mistral, qwen2 and qwen3 differ by biases and two more norms alone. Projections that read the same input are one
-matrix: queries, keys and values; gate and up.
+llama, mistral, qwen2 and qwen3 differ by biases and two more norms alone. Projections that read the same
+input are one matrix: queries, keys and values; gate and up.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class LlamaConfig:
         if kind not in ("llama", "mistral", "qwen2", "qwen3"):
             raise unsupported("model_name", f"models of type `{kind}` are not computed here")
         if config.get("hidden_act", "silu") != "silu" or config.get("mlp_bias"):
-            raise unsupported("model_name", "only gated models with silu and without biases are computed here")
+            raise unsupported(
+                "model_name", "only gated models with silu and without biases are computed here"
+            )
         heads = int(config["num_attention_heads"])
         hidden = int(config["hidden_size"])
         rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
@@ -83,7 +85,9 @@ class LlamaConfig:
             attn, mlp = at + "self_attn.", at + "mlp."
             out.add(own + "norm1", (self.hidden,), at + "input_layernorm.weight", 0)
             three = {"q_proj": q, "k_proj": kv, "v_proj": kv}
-            out.add(own + "qkv", (q + 2 * kv, self.hidden), {f"{attn}{k}.weight": r for k, r in three.items()})
+            out.add(
+                own + "qkv", (q + 2 * kv, self.hidden), {f"{attn}{k}.weight": r for k, r in three.items()}
+            )
             if self.qkv_bias:
                 out.add(own + "qkv_bias", (q + 2 * kv,), {f"{attn}{k}.bias": r for k, r in three.items()})
             if self.head_norms:
@@ -116,7 +120,9 @@ class LlamaConfig:
             wave = 2 * math.pi / turns
             smooth = (old / wave - low) / (high - low)
             between = (1 - smooth) * turns / factor + smooth * turns
-            turns = torch.where(wave > old / low, turns / factor, torch.where(wave < old / high, turns, between))
+            turns = torch.where(
+                wave > old / low, turns / factor, torch.where(wave < old / high, turns, between)
+            )
         angles = torch.arange(length, dtype=torch.float64)[:, None] * turns[None]
         return angles.cos().float().to(device), angles.sin().float().to(device)
 
@@ -137,9 +143,16 @@ class Llama:
         return self._logits(self._body(ids, pos, slots, cache, attend))
 
     def prefill(
-        self, ids: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any,
-        cu: torch.Tensor, bounds: list[int] | None, longest: int, last: torch.Tensor,
-    ) -> torch.Tensor:  # fmt: skip
+        self,
+        ids: torch.Tensor,
+        pos: torch.Tensor,
+        slots: torch.Tensor,
+        cache: Any,
+        cu: torch.Tensor,
+        bounds: list[int] | None,
+        longest: int,
+        last: torch.Tensor,
+    ) -> torch.Tensor:
         """Logits after the last token (`last`) of each of several whole prompts."""
 
         def attend(qkv: torch.Tensor, layer: int) -> torch.Tensor:
@@ -147,7 +160,9 @@ class Llama:
 
         return self._logits(self._body(ids, pos, slots, cache, attend)[last])
 
-    def _body(self, ids: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, attend: Any) -> torch.Tensor:
+    def _body(
+        self, ids: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, attend: Any
+    ) -> torch.Tensor:
         w, ops, eps = self.weights, self.ops, self.config.eps
         x = F.embedding(ids, w["embed"])
         h = ops.add_rmsnorm(x, None, w["0.norm1"], eps)

@@ -1,8 +1,11 @@
 """Decoding in batches that sequences join and leave between steps.
 
-A step is launched before the tokens of the one before it are looked at, so that the device never waits for the host. A
-sequence that has its number of tokens leaves as soon as its last step is launched; one that ends by itself, a step later.
+A step is launched before the tokens of the one before it are looked at, so that the device never waits for
+the host. A sequence that has its number of tokens leaves as soon as its last step is launched; one that
+ends by itself, a step later.
 """
+
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from .ledger import Ledger
 from .runner import BLOCK, KV_CHUNK, PROMPT_BUCKETS, PROMPTS, Runner
 from .tokens import Tokenizer
 
-
 PATIENCE = 2.0
 """Seconds that a text waits for memory that others do not use."""
 
@@ -30,9 +32,16 @@ class Generation(Job):
     """A text that is asked for."""
 
     def __init__(
-        self, prompt: list[int], max_tokens: int, temperature: float = 0.0, top_p: float = 1.0, seed: int = 0,
-        stop: tuple[str, ...] = (), ignore_eos: bool = False, on_tokens: Callable[[list[int]], None] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        prompt: list[int],
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        stop: tuple[str, ...] = (),
+        ignore_eos: bool = False,
+        on_tokens: Callable[[list[int]], None] | None = None,
+    ) -> None:
         super().__init__()
         self.prompt, self.max_tokens, self.temperature, self.top_p = prompt, max_tokens, temperature, top_p
         self.seed, self.stop, self.ignore_eos, self.on_tokens = seed, stop, ignore_eos, on_tokens
@@ -58,7 +67,13 @@ class LmEngine(Engine):
     """The engine of a language model."""
 
     def __init__(
-        self, name: str, device: torch.device, max_waiting: int, tokenizer: Tokenizer, eos: frozenset[int], ledger: Ledger
+        self,
+        name: str,
+        device: torch.device,
+        max_waiting: int,
+        tokenizer: Tokenizer,
+        eos: frozenset[int],
+        ledger: Ledger,
     ) -> None:
         self.runner: Runner | None = None
         self.tokenizer, self.eos, self.ledger = tokenizer, eos, ledger
@@ -94,12 +109,17 @@ class LmEngine(Engine):
             raise invalid("the prompt has no tokens", "prompt")
         if len(job.prompt) >= self.runner.context:
             raise invalid(
-                f"the prompt has {len(job.prompt)} tokens; the model holds {self.runner.context} with the answer", "prompt"
+                f"the prompt has {len(job.prompt)} tokens; with the answer {self.runner.context} fit",
+                "prompt",
             )
         job.max_tokens = min(job.max_tokens, self.runner.context - len(job.prompt))
         if -(-(len(job.prompt) + job.max_tokens) // BLOCK) > self.pool.count - 1:
             needed = -(-(len(job.prompt) + job.max_tokens) // BLOCK) * self.runner.cache.block_bytes
-            raise Fault(507, "out_of_gpu_memory", f"the text needs {needed / 1e9:.2f} GB of cache: ask for fewer tokens")
+            raise Fault(
+                507,
+                "out_of_gpu_memory",
+                f"the text needs {needed / 1e9:.2f} GB of cache: ask for fewer tokens",
+            )
 
     def tick(self) -> None:
         for job in [one for one in self.rows if one.cancelled]:
@@ -217,7 +237,7 @@ class LmEngine(Engine):
         if fetch.event is not None:
             fetch.event.synchronize()
         now = time.perf_counter()
-        for job, token in zip(fetch.jobs, fetch.ids.tolist()):
+        for job, token in zip(fetch.jobs, fetch.ids.tolist(), strict=True):
             if job.future.done() or job.cancelled:
                 continue
             if job.first_token is None:
@@ -245,10 +265,15 @@ class LmEngine(Engine):
         started, first = job.started or job.came, job.first_token or now
         job.finish(
             {
-                "tokens": job.tokens, "reason": reason, "prompt_tokens": len(job.prompt), "new_tokens": len(job.tokens),
-                "waited": started - job.came, "prefill": first - started, "decode": now - first,
+                "tokens": job.tokens,
+                "reason": reason,
+                "prompt_tokens": len(job.prompt),
+                "new_tokens": len(job.tokens),
+                "waited": started - job.came,
+                "prefill": first - started,
+                "decode": now - first,
             }
-        )  # fmt: skip
+        )
 
     def _leave(self, job: Generation) -> None:
         if job in self.rows:

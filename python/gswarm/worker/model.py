@@ -1,12 +1,14 @@
 """A model and the tiers that it is in: disk, host memory, device. Every way between is timed."""
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 import json
 import threading
 import time
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,14 @@ class Timing:
     def shown(self) -> dict[str, Any]:
         """For the status."""
         rate = self.bytes / self.seconds / 1e9 if self.seconds > 0 else None
-        return {"what": self.what, "seconds": self.seconds, "bytes": self.bytes, "gb_per_s": rate, "at": self.at, **self.details}
+        return {
+            "what": self.what,
+            "seconds": self.seconds,
+            "bytes": self.bytes,
+            "gb_per_s": rate,
+            "at": self.at,
+            **self.details,
+        }
 
 
 class Model:
@@ -84,7 +93,10 @@ class Model:
         return Bytes(vocab)
 
     def _ends(self) -> frozenset[int]:
-        """Tokens that end a text. Models with random weights have none: they write as much as is asked for."""
+        """Tokens that end a text.
+
+        Models with random weights have none: they write as much as is asked for.
+        """
         found: set[int] = set()
         if isinstance(self.source, Path):
             for file in ("config.json", "generation_config.json"):
@@ -134,13 +146,14 @@ class Model:
         return True
 
     def _randomise(self, host: HostBuffer) -> None:
-        if not self.place.cuda:
+        copies = self.place.copies
+        if copies is None:
             fill_random(self.layout, host.flat, self.place.seed)
             return
         # A GPU draws them faster than the host could, one parameter at a time.
         device = self.place.device
         generator = torch.Generator(device=device).manual_seed(self.place.seed)
-        with torch.cuda.device(device), torch.cuda.stream(self.place.copies):
+        with torch.cuda.device(device), torch.cuda.stream(copies):
             for one in self.layout.parameters:
                 drawn = torch.empty(one.shape, dtype=self.layout.dtype, device=device)
                 if one.scale > 0:
@@ -148,7 +161,7 @@ class Model:
                 else:
                     drawn.fill_(1.0 if one.scale == 0 else 0.0)
                 self.layout.view(host.flat, one).copy_(drawn, non_blocking=True)
-            self.place.copies.synchronize()
+            copies.synchronize()
             del drawn
             torch.cuda.empty_cache()
 
@@ -178,7 +191,10 @@ class Model:
             return True
 
     def _copy(self, region: Region) -> dict[str, Any]:
-        """The weights to the device: memory is mapped piece by piece, and each is filled while the next is mapped."""
+        """The weights to the device.
+
+        Memory is mapped piece by piece, and each is filled while the next is mapped.
+        """
         assert self.host is not None
         place, flat, mapping = self.place, self.host.flat, 0.0
         began = time.perf_counter()
@@ -199,7 +215,11 @@ class Model:
             done.record(stream)
             done.synchronize()
         seconds = time.perf_counter() - began
-        return {"copy_seconds": seconds, "copy_gb_per_s": self.bytes / max(seconds, 1e-9) / 1e9, "map_seconds": mapping}
+        return {
+            "copy_seconds": seconds,
+            "copy_gb_per_s": self.bytes / max(seconds, 1e-9) / 1e9,
+            "map_seconds": mapping,
+        }
 
     def _attach(self, region: Region) -> None:
         """Makes an engine, the first time, and gives it the weights."""
@@ -222,7 +242,14 @@ class Model:
             self.engine.model = Bert(self.config, weights)
         else:
             if self.engine is None:
-                self.engine = ImageEngine(self.name, place.device, place.max_waiting, min(place.max_batch, 8), self.config, place.out)
+                self.engine = ImageEngine(
+                    self.name,
+                    place.device,
+                    place.max_waiting,
+                    min(place.max_batch, 8),
+                    self.config,
+                    place.out,
+                )
             assert isinstance(self.engine, ImageEngine)
             self.engine.painter = Painter(self.config, weights)
         self.engine.awake = True
@@ -242,7 +269,9 @@ class Model:
             region = place.devices.region(blocks * block, KV_CHUNK)
             place.ledger.grow(what, region, block)
             ops, called = place.operations(config.head_dim)
-            runner = Runner(config, place.dtype, ops, region, place.max_batch, context, place.graphs and place.cuda)
+            runner = Runner(
+                config, place.dtype, ops, region, place.max_batch, context, place.graphs and place.cuda
+            )
             engine.prepare(runner, blocks)
             LOG.info("%s: kernels are %s", self.name, called)
         else:

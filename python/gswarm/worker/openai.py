@@ -22,7 +22,14 @@ from .tokens import Stream, cut
 USUAL_TOKENS = 16
 MAX_ANSWERS = 128
 MAX_TEXTS = 2048
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "function"}
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "function",
+}
 
 
 def usage(prompt: int, new: int) -> dict[str, int]:
@@ -46,7 +53,12 @@ class OpenAi:
         cards: dict[str, dict[str, Any]] = {}
         for one in self.registry.instances.values():
             if not one.closed:
-                card = {"id": one.model.name, "object": "model", "created": int(one.created), "owned_by": "gswarm"}
+                card = {
+                    "id": one.model.name,
+                    "object": "model",
+                    "created": int(one.created),
+                    "owned_by": "gswarm",
+                }
                 cards.setdefault(one.model.name, card)
         return cards
 
@@ -83,11 +95,17 @@ class OpenAi:
         ignore, stop = fields.flag(body, "ignore_eos"), fields.stops(body)
         return [
             Generation(
-                prompt, limit or fields.MAX_TOKENS, 1.0 if temperature is None else temperature,
-                1.0 if top_p is None else top_p, (start + nth) & ((1 << 62) - 1), stop, ignore,
+                prompt,
+                limit or fields.MAX_TOKENS,
+                1.0 if temperature is None else temperature,
+                1.0 if top_p is None else top_p,
+                (start + nth) & ((1 << 62) - 1),
+                stop,
+                ignore,
             )
-            for prompt in prompts for nth in range(n)
-        ]  # fmt: skip
+            for prompt in prompts
+            for nth in range(n)
+        ]
 
     async def completions(self, request: Request) -> Response:
         """Goes on with texts."""
@@ -116,8 +134,12 @@ class OpenAi:
         try:
             prompt = instance.model.tokenizer.chat(said)
         except Exception as error:  # A template may refuse a chat in any way.
-            raise invalid(f"the model's template does not take this chat: {str(error)[:200]}", "messages") from None
-        limits = [fields.whole(body, name, 1, fields.MAX_TOKENS) for name in ("max_completion_tokens", "max_tokens")]
+            raise invalid(
+                f"the model's template does not take this chat: {str(error)[:200]}", "messages"
+            ) from None
+        limits = [
+            fields.whole(body, name, 1, fields.MAX_TOKENS) for name in ("max_completion_tokens", "max_tokens")
+        ]
         jobs = self._jobs(body, [prompt], limits[0] or limits[1])
         return await self._answer(instance, body, jobs, [""] * len(jobs), chat=True)
 
@@ -126,10 +148,16 @@ class OpenAi:
         tokenizer = instance.model.tokenizer
         if isinstance(value, str):
             value = [value]
-        if isinstance(value, list) and value and all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+        ):
             value = [value]
         if not isinstance(value, list) or not value:
-            raise invalid(f"{name}: a string, a list of strings, or tokens as whole numbers are expected", name)
+            raise invalid(
+                f"{name}: a string, a list of strings, or tokens as whole numbers are expected", name
+            )
         if len(value) > (MAX_ANSWERS if name == "prompt" else MAX_TEXTS):
             raise invalid(f"{name}: too many texts for one request", name)
         if all(isinstance(one, str) for one in value):
@@ -145,19 +173,27 @@ class OpenAi:
         return [tokenizer.decode(one) for one in value], value
 
     async def _answer(
-        self, instance: Instance, body: dict[str, Any], jobs: list[Generation], prefixes: list[str], chat: bool
+        self,
+        instance: Instance,
+        body: dict[str, Any],
+        jobs: list[Generation],
+        prefixes: list[str],
+        chat: bool,
     ) -> Response:
         head = {
             "id": ("chatcmpl-" if chat else "cmpl-") + secrets.token_hex(8),
             "object": "chat.completion" if chat else "text_completion",
-            "created": int(time.time()), "model": instance.model.name,
-        }  # fmt: skip
+            "created": int(time.time()),
+            "model": instance.model.name,
+        }
         options = fields.child(body, "stream_options")
         streaming = fields.flag(body, "stream")
         if options and not streaming:
             raise invalid("`stream_options` are for streams", "stream_options")
         if streaming:
-            return self._stream(instance, head, jobs, prefixes, chat, fields.flag(options, "include_usage", "stream_options"))
+            return self._stream(
+                instance, head, jobs, prefixes, chat, fields.flag(options, "include_usage", "stream_options")
+            )
         with instance:
             tasks = [asyncio.ensure_future(instance.run(job)) for job in jobs]
             try:
@@ -167,9 +203,11 @@ class OpenAi:
                     task.cancel()
                 raise
         choices = []
-        for at, (one, job) in enumerate(zip(found, jobs)):
+        for at, (one, job) in enumerate(zip(found, jobs, strict=True)):
             text = prefixes[at] + cut(instance.model.tokenizer.decode(one["tokens"]), job.stop)
-            said: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+            said: dict[str, Any] = (
+                {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+            )
             choices.append({"index": at, **said, "logprobs": None, "finish_reason": one["reason"]})
         # Answers to one prompt read it once.
         prompts = {id(job.prompt): len(job.prompt) for job in jobs}
@@ -177,7 +215,13 @@ class OpenAi:
         return Response({**head, "choices": choices, "usage": total})
 
     def _stream(
-        self, instance: Instance, head: dict[str, Any], jobs: list[Generation], prefixes: list[str], chat: bool, count: bool
+        self,
+        instance: Instance,
+        head: dict[str, Any],
+        jobs: list[Generation],
+        prefixes: list[str],
+        chat: bool,
+        count: bool,
     ) -> Response:
         if chat:
             head["object"] = "chat.completion.chunk"
@@ -211,9 +255,15 @@ class OpenAi:
         return Response(events=self._events(instance, head, jobs, prefixes, chat, count, queue), ended=ended)
 
     async def _events(
-        self, instance: Instance, head: dict[str, Any], jobs: list[Generation], prefixes: list[str], chat: bool, count: bool,
+        self,
+        instance: Instance,
+        head: dict[str, Any],
+        jobs: list[Generation],
+        prefixes: list[str],
+        chat: bool,
+        count: bool,
         queue: asyncio.Queue[tuple[int, list[int] | None]],
-    ) -> AsyncIterator[str]:  # fmt: skip
+    ) -> AsyncIterator[str]:
         streams = [_Held(Stream(instance.model.tokenizer), job) for job in jobs]
 
         def piece(at: int, text: str | None, reason: str | None, first: bool = False) -> str:
@@ -262,14 +312,23 @@ class OpenAi:
         form = fields.one_of(body, "encoding_format", ("float", "base64"))
         wanted = fields.whole(body, "dimensions", 1, 1 << 20)
         _, prompts = self._inputs(instance, body.get("input"), "input")
-        length, context = getattr(instance.model.config, "hidden", 0), getattr(instance.model.config, "context", 512)
+        length, context = (
+            getattr(instance.model.config, "hidden", 0),
+            getattr(instance.model.config, "context", 512),
+        )
         if wanted is not None and wanted != length:
-            raise invalid(f"the vectors of this model have {length} dimensions, and no other number", "dimensions")
+            raise invalid(
+                f"the vectors of this model have {length} dimensions, and no other number", "dimensions"
+            )
         with instance:
             found = await instance.run(EmbedJob([one[:context] for one in prompts]))
         data = []
         for at, vector in enumerate(found["vectors"]):
-            shown = vector if form == "float" else base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+            shown = (
+                vector
+                if form == "float"
+                else base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+            )
             data.append({"object": "embedding", "index": at, "embedding": shown})
         tokens = usage(found["tokens"], 0)
         return Response({"object": "list", "data": data, "model": instance.model.name, "usage": tokens})
@@ -291,7 +350,9 @@ class _Held:
         if len(whole) < len(self._text):
             self._over, self._text = True, whole
             return self._give(len(whole))
-        held = max((n for one in self._stop for n in range(1, len(one)) if self._text.endswith(one[:n])), default=0)
+        held = max(
+            (n for one in self._stop for n in range(1, len(one)) if self._text.endswith(one[:n])), default=0
+        )
         return self._give(len(self._text) - held)
 
     def rest(self, _: list[int]) -> str:
@@ -313,7 +374,11 @@ def _message(at: int, one: Any) -> dict[str, str]:
     content = one.get("content")
     if isinstance(content, list):
         for place, part in enumerate(content):
-            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            if (
+                not isinstance(part, dict)
+                or part.get("type") != "text"
+                or not isinstance(part.get("text"), str)
+            ):
                 raise invalid("the model reads text alone", f"{where}.content[{place}]")
         content = "".join(part["text"] for part in content)
     if content is None:

@@ -1,4 +1,6 @@
-"""The operations of a transformer, in plain PyTorch; and the choice between these and the kernels of `kernels.py`."""
+"""The operations of a transformer, in plain PyTorch; and the choice between these and the kernels of
+`kernels.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ import torch.nn.functional as F
 class Operations(Protocol):
     """What a language model is computed with."""
 
-    def add_rmsnorm(self, x: torch.Tensor, r: torch.Tensor | None, w: torch.Tensor, eps: float) -> torch.Tensor:
+    def add_rmsnorm(
+        self, x: torch.Tensor, r: torch.Tensor | None, w: torch.Tensor, eps: float
+    ) -> torch.Tensor:
         """Adds `r` to `x` in place, where there is an `r`, and norms the sum."""
 
     def silu_mul(self, gu: torch.Tensor) -> torch.Tensor:
@@ -85,10 +89,13 @@ class Plain:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=live).reshape(-1, heads * dim)
 
 
-def prefill_attention(qkv: torch.Tensor, cu: torch.Tensor, bounds: list[int] | None, longest: int, model: Any) -> torch.Tensor:
+def prefill_attention(
+    qkv: torch.Tensor, cu: torch.Tensor, bounds: list[int] | None, longest: int, model: Any
+) -> torch.Tensor:
     """Causal attention within each of several sequences that lie one after the other.
 
-    `cu` has the bounds of the sequences on the device. With `bounds`, the same on the host, they are computed one by one;
+    `cu` has the bounds of the sequences on the device. With `bounds`, the same on the host, they are computed
+    one by one;
     without, by a kernel that reads them itself, as a captured graph needs it.
     """
     heads, kv, dim = model.heads, model.kv_heads, model.head_dim
@@ -100,9 +107,9 @@ def prefill_attention(qkv: torch.Tensor, cu: torch.Tensor, bounds: list[int] | N
         )
         return found[0].reshape(-1, heads * dim)  # type: ignore[no-any-return]
     out = torch.empty((qkv.shape[0], heads, dim), dtype=qkv.dtype, device=qkv.device)
-    for begin, end in zip(bounds, bounds[1:]):
-        one = [part[begin:end].transpose(0, 1)[None] for part in (q, k, v)]
-        done = F.scaled_dot_product_attention(*one, is_causal=True, enable_gqa=heads != kv)
+    for begin, end in zip(bounds, bounds[1:], strict=False):
+        mine, keys, values = (part[begin:end].transpose(0, 1)[None] for part in (q, k, v))
+        done = F.scaled_dot_product_attention(mine, keys, values, is_causal=True, enable_gqa=heads != kv)
         out[begin:end] = done[0].transpose(0, 1)
     return out.view(-1, heads * dim)
 

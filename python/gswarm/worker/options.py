@@ -52,17 +52,30 @@ def random_models(names: list[str]) -> dict[str, str]:
 def read(arguments: list[str] | None = None) -> Options:
     """From the command line."""
     usual = Options()
-    parser = argparse.ArgumentParser(prog="python -m gswarm.worker", description="Serves models on one device.")
+    parser = argparse.ArgumentParser(
+        prog="python -m gswarm.worker", description="Serves models on one device."
+    )
     add = parser.add_argument
     add("--device", default=usual.device, help="cpu, cuda:0, cuda:1, ...")
     add("--host", default=usual.host, help="where to listen; other machines need a token")
     add("--port", type=int, default=usual.port, help="0 lets the system choose")
     add("--models", type=Path, help="a folder of Hugging Face models, one a folder")
-    add("--random", action="append", default=[], metavar="[NAME=]SHAPE", help="a model with random weights; repeatable")
+    add(
+        "--random",
+        action="append",
+        default=[],
+        metavar="[NAME=]SHAPE",
+        help="a model with random weights; repeatable",
+    )
     add("--seed", type=int, default=0, help="of random weights")
     add("--dtype", choices=["bfloat16", "float16", "float32"], help="bfloat16 on GPUs, float32 on the CPU")
     add("--memory-gb", type=float, help="the device's memory that may be used; 90%% of what is free on a GPU")
-    add("--pin-budget", type=float, dest="pin_gb", help="GB of host memory that may be pinned; 70%% of what there is")
+    add(
+        "--pin-budget",
+        type=float,
+        dest="pin_gb",
+        help="GB of host memory that may be pinned; 70%% of what there is",
+    )
     add("--host-gb", type=float, help="GB of host memory for weights; 80%% of what there is")
     add("--kv-gb", type=float, help="most GB of each model's cache")
     add("--max-batch", type=int, default=usual.max_batch, help="calls of a model that run together")
@@ -72,12 +85,22 @@ def read(arguments: list[str] | None = None) -> Options:
     add("--max-body-mb", type=int, default=usual.max_body_mb)
     add("--max-requests", type=int, default=usual.max_requests, help="requests at the same time")
     add("--request-timeout", type=float, default=usual.request_timeout, help="seconds to an answer")
-    add("--drain-timeout", type=float, default=usual.drain_timeout, help="seconds that calls have to end after TERM")
+    add(
+        "--drain-timeout",
+        type=float,
+        default=usual.drain_timeout,
+        help="seconds that calls have to end after TERM",
+    )
     add("--token-file", type=Path, help="what callers have to send as `Authorization: Bearer`")
     add("--out", type=Path, help="where pictures go; a folder for temporary files where none is given")
     add("--no-graphs", action="store_false", dest="graphs", help="launch every kernel by itself")
     add("--kernels", choices=["auto", "triton", "plain"], default=usual.kernels)
-    add("--no-virtual", action="store_false", dest="virtual", help="device memory from PyTorch, at changing addresses")
+    add(
+        "--no-virtual",
+        action="store_false",
+        dest="virtual",
+        help="device memory from PyTorch, at changing addresses",
+    )
     add("--preload", action="store_true", help="bring all models into host memory before listening")
     add("--threads", type=int, default=usual.threads, help="threads that read files and touch memory")
     given = vars(parser.parse_args(arguments))

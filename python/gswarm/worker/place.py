@@ -1,5 +1,7 @@
 """The device that models are served on, and what they share there."""
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 import tempfile
@@ -47,7 +49,11 @@ class Place:
         self.host = PinBudget(int(options.host_gb * 1e9) if options.host_gb is not None else int(there * 0.8))
         self.pins = PinBudget(int(options.pin_gb * 1e9) if options.pin_gb is not None else int(there * 0.7))
         self.kv_bytes = None if options.kv_gb is None else int(options.kv_gb * 1e9)
-        self.max_batch, self.max_context, self.max_waiting = options.max_batch, options.max_context, options.max_waiting
+        self.max_batch, self.max_context, self.max_waiting = (
+            options.max_batch,
+            options.max_context,
+            options.max_waiting,
+        )
         self.graphs, self.seed, self.threads = options.graphs, options.seed, options.threads
         self.out = options.out or Path(tempfile.gettempdir()) / "gswarm-worker"
         self.out.mkdir(parents=True, exist_ok=True)

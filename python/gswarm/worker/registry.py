@@ -1,6 +1,7 @@
 """What there is: models and the tiers that they are in, and instances that serve.
 
-Everything here runs in the thread that answers requests; what takes long is done in other threads, one model's at a time.
+Everything here runs in the thread that answers requests; what takes long is done in other threads, one
+model's at a time.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ class Registry:
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._pool, what))
 
     def folders(self) -> dict[str, Path]:
-        """Models in the folder of models, by name; `OWNER/NAME` lies in a folder of a folder, or in `OWNER--NAME`."""
+        """Models in the folder of models, by name.
+
+        `OWNER/NAME` lies in a folder of a folder, or in `OWNER--NAME`.
+        """
         root = self.options.models
         if root is None or not root.is_dir():
             return {}
@@ -95,7 +99,13 @@ class Registry:
             if (one / "config.json").is_file():
                 found[one.name.replace("--", "/")] = one
             elif one.is_dir():
-                found.update({f"{one.name}/{two.name}": two for two in sorted(one.iterdir()) if (two / "config.json").is_file()})
+                found.update(
+                    {
+                        f"{one.name}/{two.name}": two
+                        for two in sorted(one.iterdir())
+                        if (two / "config.json").is_file()
+                    }
+                )
         return found
 
     async def model(self, name: str) -> Model:
@@ -128,7 +138,10 @@ class Registry:
         return min(open_ones, key=lambda one: one.inside, default=None)
 
     async def load(self, name: str, target: str) -> tuple[Model, bool]:
-        """Brings a model to host memory or to the device, with nobody to serve yet; `False` where it was there."""
+        """Brings a model to host memory or to the device, with nobody to serve yet.
+
+        `False` where it was there.
+        """
         model = await self.model(name)
         async with self.lock(name):
             return model, await self.blocking(model.load if target == "dram" else model.wake)
@@ -137,7 +150,10 @@ class Registry:
         """Starts an instance."""
         model = await self.model(name)
         if len(self.instances) + self._starting >= self.options.max_instances:
-            raise conflict("too_many_instances", f"there are {self.options.max_instances} instances already: stop one first")
+            raise conflict(
+                "too_many_instances",
+                f"there are {self.options.max_instances} instances already: stop one first",
+            )
         self._starting += 1
         try:
             async with self.lock(name):
@@ -152,7 +168,10 @@ class Registry:
         return self.instances[id]
 
     async def stop(self, id: str) -> tuple[Instance, dict[str, Any]]:
-        """Stops an instance once those who use it have their answers; with its last one, a model leaves the device."""
+        """Stops an instance once those who use it have their answers.
+
+        With its last one, a model leaves the device.
+        """
         instance = self.instance(id)
         if instance.closed:
             raise conflict("instance_stopping", f"the instance `{id}` is being stopped already")
@@ -169,7 +188,10 @@ class Registry:
         return details
 
     async def offload(self, name: str, target: str) -> tuple[Model, list[str], dict[str, Any]]:
-        """Stops all instances of a model, and takes it off the device; with `disk`, out of host memory too."""
+        """Stops all instances of a model, and takes it off the device.
+
+        With `disk`, out of host memory too.
+        """
         model = await self.model(name)
         own = [one for one in self.instances.values() if one.model is model]
         closing = [one for one in own if not one.closed]
@@ -206,7 +228,9 @@ def new_id() -> str:
 def expect(instance: Instance, kind: str) -> None:
     """Refuses work that a model of this kind does not do."""
     if instance.model.kind != kind:
-        message = f"`{instance.model.name}` is a model of type {instance.model.kind}; this takes one of type {kind}"
+        message = (
+            f"`{instance.model.name}` is a model of type {instance.model.kind}; this takes one of type {kind}"
+        )
         raise invalid(message, "model")
 
 

@@ -85,30 +85,55 @@ class Routes:
         models = self.registry.models.values()
         return Response(
             {
-                "status": "healthy", "version": VERSION, "serving_instances": len(self.registry.instances),
+                "status": "healthy",
+                "version": VERSION,
+                "serving_instances": len(self.registry.instances),
                 "models_in_dram": sum(one.host is not None for one in models),
-                "models_on_device": sum(one.on_device for one in models), "downloads": 0, "emulated_models": 0,
+                "models_on_device": sum(one.on_device for one in models),
+                "downloads": 0,
+                "emulated_models": 0,
             }
-        )  # fmt: skip
+        )
 
     async def status(self, _: Request) -> Response:
         """What there is, and where."""
         registry, place = self.registry, self.registry.place
         models = dict(registry.models)
         on_disk = [
-            {"model_name": name, "model_type": models[name].kind if name in models else None, "model_path": str(path),
-             "bytes": sum(one.stat().st_size for one in path.glob("*.safetensors")), "error": None, "emulated": False}
-            for name, path in (await registry.blocking(registry.folders)).items() if name not in registry.options.random
-        ]  # fmt: skip
+            {
+                "model_name": name,
+                "model_type": models[name].kind if name in models else None,
+                "model_path": str(path),
+                "bytes": sum(one.stat().st_size for one in path.glob("*.safetensors")),
+                "error": None,
+                "emulated": False,
+            }
+            for name, path in (await registry.blocking(registry.folders)).items()
+            if name not in registry.options.random
+        ]
         on_disk += [
-            {"model_name": one.name, "model_type": one.kind, "model_path": None, "bytes": one.bytes, "error": None, "emulated": False}
-            for one in models.values() if one.path is None
-        ]  # fmt: skip
+            {
+                "model_name": one.name,
+                "model_type": one.kind,
+                "model_path": None,
+                "bytes": one.bytes,
+                "error": None,
+                "emulated": False,
+            }
+            for one in models.values()
+            if one.path is None
+        ]
         in_dram = [
-            {"model_name": one.name, "bytes": one.bytes, "loaded_at": stamp(one.loaded_at), "pinned": one.host.pinned,
-             "emulated": False}
-            for one in models.values() if one.host is not None
-        ]  # fmt: skip
+            {
+                "model_name": one.name,
+                "bytes": one.bytes,
+                "loaded_at": stamp(one.loaded_at),
+                "pinned": one.host.pinned,
+                "emulated": False,
+            }
+            for one in models.values()
+            if one.host is not None
+        ]
         return Response(
             {
                 "models_on_disk": on_disk,
@@ -137,14 +162,24 @@ class Routes:
     def described(self, instance: Instance) -> dict[str, Any]:
         """An instance, as answers have it."""
         engine, own = instance.model.engine, self.registry.place.name
-        running = 0 if engine is None else engine.in_batch() if isinstance(engine, LmEngine) else engine.running()
+        running = (
+            0 if engine is None else engine.in_batch() if isinstance(engine, LmEngine) else engine.running()
+        )
         return {
-            "instance_id": instance.id, "model_name": instance.model.name, "model_type": instance.model.kind,
-            "device": own, "devices": [own], "port": self.port, "url": self.url,
-            "endpoint": f"/standalone/call/{instance.id}", "created_at": stamp(instance.created),
-            "state": "stopping" if instance.closed else "serving", "running": running,
-            "waiting": 0 if engine is None else len(engine.waiting), "emulated": False,
-        }  # fmt: skip
+            "instance_id": instance.id,
+            "model_name": instance.model.name,
+            "model_type": instance.model.kind,
+            "device": own,
+            "devices": [own],
+            "port": self.port,
+            "url": self.url,
+            "endpoint": f"/standalone/call/{instance.id}",
+            "created_at": stamp(instance.created),
+            "state": "stopping" if instance.closed else "serving",
+            "running": running,
+            "waiting": 0 if engine is None else len(engine.waiting),
+            "emulated": False,
+        }
 
     async def download(self, request: Request) -> Response:
         """Models come from folders of this machine: what is there is there."""
@@ -152,9 +187,20 @@ class Routes:
         name = fields.needed(body, "model_name")
         fields.one_of(body, "source", ("huggingface",))
         if name not in self.registry.models and name not in self.registry.folders():
-            raise Fault(422, "no_hub", "this worker downloads nothing: put the model into its folder of models", "model_name")
+            raise Fault(
+                422,
+                "no_hub",
+                "this worker downloads nothing: put the model into its folder of models",
+                "model_name",
+            )
         model = await self.registry.model(name)
-        data = {"model_name": name, "model_path": model.path, "source": "huggingface", "already_downloaded": True, "in_progress": False}
+        data = {
+            "model_name": name,
+            "model_path": model.path,
+            "source": "huggingface",
+            "already_downloaded": True,
+            "in_progress": False,
+        }
         return done(f"{name} is on disk already", data)
 
     async def load(self, request: Request) -> Response:
@@ -167,9 +213,14 @@ class Routes:
         model, fresh = await self.registry.load(name, target)
         where = "in host memory" if target == "dram" else "on its device"
         data = {
-            "model_name": name, "target": target, "model_path": model.path, "device": device, "already_loaded": not fresh,
-            "load_time": time.perf_counter() - began, "timings": [one.shown() for one in model.timings[-3:]] if fresh else [],
-        }  # fmt: skip
+            "model_name": name,
+            "target": target,
+            "model_path": model.path,
+            "device": device,
+            "already_loaded": not fresh,
+            "load_time": time.perf_counter() - began,
+            "timings": [one.shown() for one in model.timings[-3:]] if fresh else [],
+        }
         return done(f"{name} {'is' if fresh else 'was'} {where}", data)
 
     async def serve(self, request: Request) -> Response:
@@ -190,9 +241,13 @@ class Routes:
         began = time.perf_counter()
         _, stopped, details = await self.registry.offload(name, target)
         data = {
-            "model_name": name, "target": target, "instances_stopped": len(stopped), "instance_ids": stopped,
-            "offload_time": time.perf_counter() - began, "memory": details,
-        }  # fmt: skip
+            "model_name": name,
+            "target": target,
+            "instances_stopped": len(stopped),
+            "instance_ids": stopped,
+            "offload_time": time.perf_counter() - began,
+            "memory": details,
+        }
         return done(f"{name} is offloaded", data)
 
     async def delete(self, _: Request, id: str) -> Response:
@@ -200,9 +255,12 @@ class Routes:
         began = time.perf_counter()
         instance, details = await self.registry.stop(id)
         data = {
-            "instance_id": id, "model_name": instance.model.name, "port": self.port,
-            "offload_time": time.perf_counter() - began, "memory": details,
-        }  # fmt: skip
+            "instance_id": id,
+            "model_name": instance.model.name,
+            "port": self.port,
+            "offload_time": time.perf_counter() - began,
+            "memory": details,
+        }
         return done(f"the instance {id} is gone", data)
 
     def work(self, instance: Instance, data: dict[str, Any]) -> Generation | EmbedJob | ImageJob:
@@ -224,7 +282,15 @@ class Routes:
         ids = model.tokenizer.encode(prompt)
         if model.kind == "embedding":
             return EmbedJob([ids[: model.config.context]])  # type: ignore[union-attr]
-        return Generation(ids, most or USUAL_LENGTH, temperature or 0.0, 1.0 if top_p is None else top_p, seed or 0, stop, ignore)
+        return Generation(
+            ids,
+            most or USUAL_LENGTH,
+            temperature or 0.0,
+            1.0 if top_p is None else top_p,
+            seed or 0,
+            stop,
+            ignore,
+        )
 
     async def call(self, request: Request, id: str) -> Response:
         """A call of an instance."""
@@ -236,10 +302,17 @@ class Routes:
             found = await instance.run(job)
         model = instance.model
         answer: dict[str, Any] = {
-            "instance_id": id, "model_name": model.name, "model_type": model.kind, "port": self.port, "response": None,
-            "image_path": None, "prompt_tokens": None, "new_tokens": None, "finish_reason": None,
+            "instance_id": id,
+            "model_name": model.name,
+            "model_type": model.kind,
+            "port": self.port,
+            "response": None,
+            "image_path": None,
+            "prompt_tokens": None,
+            "new_tokens": None,
+            "finish_reason": None,
             "waiting_time": found["waited"],
-        }  # fmt: skip
+        }
         if isinstance(job, Generation):
             answer["response"] = cut(model.tokenizer.decode(found["tokens"]), job.stop)
             answer["execution_time"] = found["waited"] + found["prefill"] + found["decode"]
@@ -265,7 +338,10 @@ class Routes:
         fields.device(body, self.registry.place.name)
         instance = self.registry.instance_of(name)
         if instance is None:
-            raise conflict("not_measured", f"`{name}` is not serving, and its pace is measured when it does: serve it first")
+            raise conflict(
+                "not_measured",
+                f"`{name}` is not serving, and its pace is measured when it does: serve it first",
+            )
         return self.forecast(instance, body)
 
     async def estimate_instance(self, request: Request, id: str) -> Response:
@@ -282,7 +358,12 @@ class Routes:
         """Reckoned from the measured pace, and from what runs and waits."""
         data = fields.child(body, "data")
         job, engine, seconds = self.work(instance, data), instance.model.engine, None
-        features: dict[str, Any] = {"prompt_tokens": None, "new_tokens": None, "steps": None, "guidance_scale": data.get("guidance_scale")}
+        features: dict[str, Any] = {
+            "prompt_tokens": None,
+            "new_tokens": None,
+            "steps": None,
+            "guidance_scale": data.get("guidance_scale"),
+        }
         if isinstance(job, Generation) and isinstance(engine, LmEngine):
             engine.check(job)
             seconds = engine.forecast(len(job.prompt), job.max_tokens)
@@ -296,14 +377,21 @@ class Routes:
             seconds = None if pace is None else pace * job.steps
             features.update(steps=job.steps)
         if seconds is None:
-            raise conflict("not_measured", f"`{instance.model.name}` has not computed anything yet: call it first")
+            raise conflict(
+                "not_measured", f"`{instance.model.name}` has not computed anything yet: call it first"
+            )
         return done(
             "estimated",
             {
-                "estimated_execution_time": seconds, "unit": "seconds", "model_name": instance.model.name,
-                "instance_id": instance.id, "model_type": instance.model.kind, "data_features": features, "timestamp": stamp(),
+                "estimated_execution_time": seconds,
+                "unit": "seconds",
+                "model_name": instance.model.name,
+                "instance_id": instance.id,
+                "model_type": instance.model.kind,
+                "data_features": features,
+                "timestamp": stamp(),
             },
-        )  # fmt: skip
+        )
 
 
 def same_instance(body: dict[str, Any], id: str) -> None:

@@ -1,7 +1,9 @@
-"""The steps of a language model on its device: state that stays there, and graphs that need no word from the host.
+"""The steps of a language model on its device: state that stays there, and graphs that need no word from
+the host.
 
-Each sequence has a slot with its last token, its position and its row of the cache's table. A step names the slots that it
-is for, reads what it needs from them and writes back the next token: the host only looks at what was written, later.
+Each sequence has a slot with its last token, its position and its row of the cache's table. A step names
+the slots that it is for, reads what it needs from them and writes back the next token: the host only looks
+at what was written, later.
 """
 
 from __future__ import annotations
@@ -30,9 +32,15 @@ class Runner:
     """All steps of one model. Belongs to one thread."""
 
     def __init__(
-        self, config: LlamaConfig, dtype: torch.dtype, ops: Operations, region: Region, slots: int, context: int,
+        self,
+        config: LlamaConfig,
+        dtype: torch.dtype,
+        ops: Operations,
+        region: Region,
+        slots: int,
+        context: int,
         graphs: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         device = region.device
         self.config, self.dtype, self.ops, self.device = config, dtype, ops, device
         self.region, self.slots, self.context = region, slots, context
@@ -55,7 +63,11 @@ class Runner:
         self.rows, self.next = numbers(slots, value=slots), numbers(slots)
         self.logits = torch.zeros((slots, config.vocab), dtype=dtype, device=device)
         most = PROMPT_BUCKETS[-1]
-        self.p_ids, self.p_pos, self.p_slots = numbers(most), numbers(most, torch.int32), numbers(most, value=slots)
+        self.p_ids, self.p_pos, self.p_slots = (
+            numbers(most),
+            numbers(most, torch.int32),
+            numbers(most, value=slots),
+        )
         self.p_cu, self.p_last = numbers(PROMPTS + 1, torch.int32), numbers(PROMPTS)
         self.p_join, self.p_len = numbers(PROMPTS, value=slots), numbers(PROMPTS, torch.int32)
         self.p_next = numbers(PROMPTS)
@@ -82,7 +94,9 @@ class Runner:
         flat = self.region.tensor()
         if self._cache is None:
             c = self.config
-            self._cache = KvCache(flat, c.layers, c.kv_heads, c.head_dim, self.dtype, BLOCK, self.slots, self.context)
+            self._cache = KvCache(
+                flat, c.layers, c.kv_heads, c.head_dim, self.dtype, BLOCK, self.slots, self.context
+            )
             self._cache.cos, self._cache.sin = self.cos, self.sin
         else:
             self._cache.attach(flat)
@@ -170,7 +184,9 @@ class Runner:
             self.ids.index_copy_(0, slots, self.next[:rows])
         return self.next[:rows]
 
-    def _draw(self, logits: torch.Tensor, slots: torch.Tensor, places: torch.Tensor, cuts: bool) -> torch.Tensor:
+    def _draw(
+        self, logits: torch.Tensor, slots: torch.Tensor, places: torch.Tensor, cuts: bool
+    ) -> torch.Tensor:
         top_p = self.top_p[slots] if cuts else None
         return sample(logits, self.temperature[slots], top_p, self.seeds[slots], places)
 
@@ -191,10 +207,15 @@ class Runner:
         for _, ids in prompts:
             bounds.append(bounds[-1] + len(ids))
         total = bounds[-1]
-        size = next((one for one in PROMPT_BUCKETS if one >= total and ("prefill", one) in self._graphs), total)
+        size = next(
+            (one for one in PROMPT_BUCKETS if one >= total and ("prefill", one) in self._graphs), total
+        )
         graph = self._graphs.get(("prefill", size))
         if size > self.p_ids.numel():
-            grown = [torch.zeros(size, dtype=one.dtype, device=self.device) for one in (self.p_ids, self.p_pos, self.p_slots)]
+            grown = [
+                torch.zeros(size, dtype=one.dtype, device=self.device)
+                for one in (self.p_ids, self.p_pos, self.p_slots)
+            ]
             self._prefill_inputs(grown, prompts, bounds, size)
             self._prefill_body(size, bounds, grown)
         else:
@@ -222,7 +243,9 @@ class Runner:
         self.upload(self.p_join, [slot for slot, _ in prompts] + [nobody] * short)
         self.upload(self.p_len, [len(ids) for _, ids in prompts] + [0] * short)
 
-    def _prefill_body(self, size: int, bounds: list[int] | None, inputs: list[torch.Tensor] | None = None) -> None:
+    def _prefill_body(
+        self, size: int, bounds: list[int] | None, inputs: list[torch.Tensor] | None = None
+    ) -> None:
         assert self.model is not None
         ids, pos, slots = inputs or (self.p_ids, self.p_pos, self.p_slots)
         logits = self.model.prefill(

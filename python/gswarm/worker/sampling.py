@@ -1,7 +1,7 @@
 """Drawing tokens on the device.
 
-What is drawn depends on the request's seed, the token's place and the logits alone, not on what else is in the batch: the
-noise is a hash of seed, place and token.
+What is drawn depends on the request's seed, the token's place and the logits alone, not on what else is in
+the batch: the noise is a hash of seed, place and token.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ def uniform(seeds: torch.Tensor, places: torch.Tensor, vocab: int) -> torch.Tens
 
 
 def sample(
-    logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor | None, seeds: torch.Tensor, places: torch.Tensor
+    logits: torch.Tensor,
+    temperature: torch.Tensor,
+    top_p: torch.Tensor | None,
+    seeds: torch.Tensor,
+    places: torch.Tensor,
 ) -> torch.Tensor:
     """A token of each row; the likeliest where the temperature is 0."""
     wide = logits.float()

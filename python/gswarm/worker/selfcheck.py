@@ -1,4 +1,4 @@
-"""Whether the kernels compute what they should, on the device at hand, before anything is served with them."""
+"""Whether the kernels compute what they should on the device at hand, before anything is served."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def _differ(one: torch.Tensor, other: torch.Tensor) -> float:
     return float((one.float() - other.float()).norm()) / max(norm, 1e-9)
 
 
-def agree(mine: Operations, reference: Operations, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> float:
+def agree(
+    mine: Operations, reference: Operations, device: torch.device, dtype: torch.dtype = torch.bfloat16
+) -> float:
     """The largest difference between two ways to compute, over a few shapes; raises where it is too large."""
     worst = 0.0
     for heads, kv, dim, rows in ((4, 4, 64, 3), (8, 2, 128, 5), (8, 8, 128, 80)):
@@ -29,7 +31,10 @@ def agree(mine: Operations, reference: Operations, device: torch.device, dtype: 
             flat = torch.zeros(rows * 4 * per_layer, dtype=torch.uint8, device=device)
             cache = KvCache(flat, 1, kv, dim, dtype, block, rows, 4 * block)
             cache.tables[:rows, :4] = torch.arange(rows * 4, device=device, dtype=torch.int32).view(rows, 4)
-            cache.cos, cache.sin = torch.rand(4 * block, dim // 2, device=device), torch.rand(4 * block, dim // 2, device=device)
+            cache.cos, cache.sin = (
+                torch.rand(4 * block, dim // 2, device=device),
+                torch.rand(4 * block, dim // 2, device=device),
+            )
             caches.append(cache)
         caches[1].cos, caches[1].sin = caches[0].cos, caches[0].sin
         noise = torch.randn(rows * 4, 2, kv, 64, dim, device=device).to(dtype)
@@ -52,5 +57,7 @@ def agree(mine: Operations, reference: Operations, device: torch.device, dtype: 
         found.append(_differ(mine.silu_mul(x), reference.silu_mul(y)))
         worst = max([worst, *found])
         if not worst < WORST:
-            raise ArithmeticError(f"kernels differ from the reference by {worst:.3g}: {[f'{one:.2g}' for one in found]}")
+            raise ArithmeticError(
+                f"kernels differ from the reference by {worst:.3g}: {[f'{one:.2g}' for one in found]}"
+            )
     return worst

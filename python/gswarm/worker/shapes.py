@@ -19,8 +19,12 @@ class Shape:
     config: LlamaConfig | BertConfig | ImageConfig
 
 
-def _llama(hidden: int, inner: int, layers: int, heads: int, kv: int, vocab: int, context: int, **more: Any) -> Shape:
-    return Shape("llm", LlamaConfig(vocab, hidden, inner, layers, heads, kv, hidden // heads, context, **more))
+def _llama(
+    hidden: int, inner: int, layers: int, heads: int, kv: int, vocab: int, context: int, **more: Any
+) -> Shape:
+    return Shape(
+        "llm", LlamaConfig(vocab, hidden, inner, layers, heads, kv, hidden // heads, context, **more)
+    )
 
 
 SHAPES: dict[str, Shape] = {

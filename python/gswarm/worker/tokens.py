@@ -67,7 +67,9 @@ class Folder:
             if isinstance(template, str):
                 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-                self._template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(template)
+                self._template = ImmutableSandboxedEnvironment(
+                    trim_blocks=True, lstrip_blocks=True
+                ).from_string(template)
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text."""
