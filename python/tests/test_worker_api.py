@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from conftest import ROOT, TOKEN, Worker
 
-
 JSON = "Host: localhost\r\nContent-Type: application/json\r\n"
 
 

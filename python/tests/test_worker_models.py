@@ -215,7 +215,10 @@ def test_kernels_compute_what_they_should() -> None:
     program = (
         "import torch\nfrom gswarm.worker import kernels, ops, selfcheck\n"
         "torch.manual_seed(0)\ncpu = torch.device('cpu')\n"
-        "assert selfcheck.agree(kernels, ops.Plain(), cpu, torch.float32) < 1e-5\n"
+        "for splits in (1, 4):\n"
+        "    kernels.splits_for = lambda rows, heads: splits\n"
+        "    cases = ((2, 2, 16, 3), (4, 2, 32, 3))\n"
+        "    assert selfcheck.agree(kernels, ops.Plain(), cpu, torch.float32, cases) < 1e-5\n"
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT / "python")}
     done = subprocess.run(

@@ -23,10 +23,10 @@ def binary() -> Path:
 
 CONFIG = """
 models:
-  writer: {name: Writer, memory_gb: 0.4, load_time_seconds: 0.2, inference_time_mean: 0.1, type: llm}
-  critic: {name: Critic, memory_gb: 0.4, load_time_seconds: 0.2, inference_time_mean: 0.1, type: llm}
-  finder: {name: Finder, memory_gb: 0.4, load_time_seconds: 0.2, inference_time_mean: 0.05, type: embedding}
-  painter: {name: Painter, memory_gb: 0.4, load_time_seconds: 0.2, inference_time_mean: 0.1, type: image_generation}
+  writer: {name: Writer, memory_gb: 0.4, GPUS, inference_time_mean: 0.1, type: llm}
+  critic: {name: Critic, memory_gb: 0.4, GPUS, inference_time_mean: 0.1, type: llm}
+  finder: {name: Finder, memory_gb: 0.4, GPUS, inference_time_mean: 0.05, type: embedding}
+  painter: {name: Painter, memory_gb: 0.4, GPUS, inference_time_mean: 0.1, type: image_generation}
 workflows:
   story:
     name: A story, what a critic says of it, a picture of it and where to find it
@@ -53,7 +53,7 @@ def test_a_batch_runs_on_a_worker(policy: str, tmp_path: Path) -> None:
         }
         for n in range(12)
     ]
-    (tmp_path / "config.yaml").write_text(CONFIG)
+    (tmp_path / "config.yaml").write_text(CONFIG.replace("GPUS", "gpus_required: 1, load_time_seconds: 0.2"))
     (tmp_path / "requests.json").write_text(json.dumps({"requests": requests}))
     names = ["writer=tiny-llm", "critic=tiny-llm", "finder=tiny-embedding", "painter=tiny-image"]
     worker = Worker(

@@ -22,7 +22,7 @@ from .layout import Layout
 
 @dataclass(frozen=True)
 class ImageConfig:
-    """Channels and attention blocks of each level, residual blocks, the latent's side, what is attended to."""
+    """Channels and attention blocks of each level, residual blocks, the latent's side, the text's width."""
 
     channels: tuple[int, ...]
     blocks: tuple[int, ...]

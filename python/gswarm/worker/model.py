@@ -69,6 +69,7 @@ class Model:
         self.tokenizer: Tokenizer = self._tokenizer()
         self.timings: list[Timing] = []
         self.on_device = False
+        self._views: dict[str, torch.Tensor] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -224,8 +225,10 @@ class Model:
     def _attach(self, region: Region) -> None:
         """Makes an engine, the first time, and gives it the weights."""
         place = self.place
-        weights = self.layout.views(region.tensor())
         same = region.stable
+        if self._views is None or not same:
+            self._views = self.layout.views(region.tensor())
+        weights = self._views
         if isinstance(self.config, LlamaConfig):
             if self.engine is None:
                 self.engine = LmEngine(
@@ -311,6 +314,8 @@ class Model:
                     engine.painter = None
 
             engine.ask(let_go)
+            if not region.stable:
+                self._views = None  # They would keep the memory.
             details["weights"] = ledger.release(f"{self.name} weights", region)
             self.on_device = False
         return details

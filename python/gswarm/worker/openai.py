@@ -246,7 +246,7 @@ class OpenAi:
 
         try:
             for at, job in enumerate(jobs):
-                job.on_tokens = lambda tokens, at=at: tell(at, tokens)  # type: ignore[misc]
+                job.on_tokens = lambda tokens, at=at: tell(at, tokens)
                 job.future.add_done_callback(lambda _, at=at: tell(at, None))  # type: ignore[misc]
                 engine.submit(job)
         except BaseException:

@@ -51,6 +51,7 @@ class Runner:
         self._cache: KvCache | None = None
         self._graphs: dict[tuple[str, int], torch.cuda.CUDAGraph] = {}
         self._pool: object = None
+        self._complete = False
         self.capture_seconds = 0.0
         self.captures = 0
 
@@ -103,6 +104,7 @@ class Runner:
         if not (same_addresses and self.region.stable):
             self._graphs.clear()
             self._pool = None
+            self._complete = False
 
     def detach(self) -> None:
         """Uses its weights no more."""
@@ -112,7 +114,7 @@ class Runner:
 
     def warm(self) -> None:
         """Captures every graph that is missing, the largest first: the others find room in what it leaves."""
-        if not self.graphs_wanted:
+        if not self.graphs_wanted or self._complete:
             return
         self.upload(self.rows, [self.cache.nobody] * self.slots)
         missing = [("decode", one) for one in reversed(self.buckets)]
@@ -122,6 +124,7 @@ class Runner:
         for kind, size in missing:
             if (kind, size) not in self._graphs:
                 self._capture(kind, size)
+        self._complete = True
 
     def _flash_works(self) -> bool:
         try:

@@ -11,6 +11,8 @@ from .ops import Operations
 
 WORST = 0.03
 """Most relative difference: operands have 8 bits of precision."""
+CASES = ((4, 4, 64, 3), (8, 2, 128, 5), (8, 8, 128, 80))
+"""Heads of queries, heads of keys, their width, and sequences."""
 
 
 def _differ(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -19,11 +21,15 @@ def _differ(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def agree(
-    mine: Operations, reference: Operations, device: torch.device, dtype: torch.dtype = torch.bfloat16
+    mine: Operations,
+    reference: Operations,
+    device: torch.device,
+    dtype: torch.dtype = torch.bfloat16,
+    cases: tuple[tuple[int, int, int, int], ...] = CASES,
 ) -> float:
     """The largest difference between two ways to compute, over a few shapes; raises where it is too large."""
     worst = 0.0
-    for heads, kv, dim, rows in ((4, 4, 64, 3), (8, 2, 128, 5), (8, 8, 128, 80)):
+    for heads, kv, dim, rows in cases:
         shape = SimpleNamespace(heads=heads, kv_heads=kv, head_dim=dim)
         caches = []
         for _ in range(2):
