@@ -1,0 +1,71 @@
+"""`python -m gswarm.worker`."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import sys
+
+from .fault import Fault
+from .http import Limits, Server
+from .options import Options, read
+from .registry import Registry
+from .routes import Routes
+
+
+def refusal(options: Options) -> str | None:
+    """Why the worker should not listen as it is told to."""
+    try:
+        local = options.host == "localhost" or ipaddress.ip_address(options.host).is_loopback
+    except ValueError:
+        local = False
+    if options.token is None and not local:
+        return f"{options.host} can be reached from other machines, and there is no token"
+    if options.token is not None and len(options.token) < 16:
+        return f"the token has {len(options.token)} characters; it needs 16 at least"
+    return None
+
+
+async def serve(options: Options) -> None:
+    """Serves until it is told to end. The first line of output is the address."""
+    registry = Registry(options)
+    routes = Routes(registry)
+    limits = Limits(
+        body=options.max_body_mb << 20, requests=options.max_requests, seconds=options.request_timeout
+    )
+    server = Server(routes.handle, limits, options.token)
+    if options.preload:
+        for name in [*registry.models, *registry.folders()]:
+            await registry.load(name, "dram")
+    host, port = await server.start(options.host, options.port)
+    routes.port, routes.url = port, f"http://{host}:{port}"
+    print(routes.url, flush=True)
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, ending.set)
+    await ending.wait()
+    await server.stop(options.drain_timeout)
+    registry.close()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the worker; the exit status."""
+    options = read(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
+    why_not = refusal(options)
+    if why_not is not None:
+        print(f"error: {why_not}", file=sys.stderr)
+        return 2
+    try:
+        asyncio.run(serve(options))
+    except (Fault, OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,368 @@
+"""A model and the tiers that it is in: disk, host memory, device. Every way between is timed."""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import checkpoint, lm_engine
+from .batch_engine import EmbedEngine, ImageEngine
+from .devmem import CHUNK, Region
+from .encoder import Bert, BertConfig
+from .engine import LOG, Engine
+from .fault import Fault, no_room
+from .hostmem import HostBuffer
+from .image import ImageConfig, Painter
+from .layout import Layout, fill_random
+from .llama import LlamaConfig
+from .lm_engine import LmEngine
+from .place import Place
+from .runner import BLOCK, KV_CHUNK, Runner
+from .shapes import Shape
+from .tokens import Bytes, Folder, Tokenizer
+
+
+@dataclass
+class Timing:
+    """How long a way between tiers took."""
+
+    what: str
+    seconds: float
+    bytes: int
+    at: float
+    details: dict[str, Any]
+
+    def shown(self) -> dict[str, Any]:
+        """For the status."""
+        rate = self.bytes / self.seconds / 1e9 if self.seconds > 0 else None
+        return {
+            "what": self.what,
+            "seconds": self.seconds,
+            "bytes": self.bytes,
+            "gb_per_s": rate,
+            "at": self.at,
+            **self.details,
+        }
+
+
+class Model:
+    """One model. Its methods block, and only one at a time does anything."""
+
+    def __init__(self, name: str, source: Path | Shape, place: Place) -> None:
+        self.name, self.source, self.place = name, source, place
+        self.kind, self.config = _configuration(source)
+        self.layout: Layout = self.config.layout(place.dtype)
+        self.host: HostBuffer | None = None
+        self.loaded_at: float | None = None
+        self.region: Region | None = None
+        self.engine: Engine | None = None
+        self.tokenizer: Tokenizer = self._tokenizer()
+        self.timings: list[Timing] = []
+        self.on_device = False
+        self._views: dict[str, torch.Tensor] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its weights."""
+        return self.layout.total
+
+    @property
+    def path(self) -> str | None:
+        """Its folder; one with random weights has none."""
+        return str(self.source) if isinstance(self.source, Path) else None
+
+    @property
+    def tier(self) -> str:
+        """Where it is: `disk`, `dram` or `gpu`."""
+        return "gpu" if self.on_device else "dram" if self.host is not None else "disk"
+
+    def _tokenizer(self) -> Tokenizer:
+        if isinstance(self.source, Path) and (self.source / "tokenizer.json").is_file():
+            return Folder(self.source)
+        vocab = getattr(self.config, "vocab", 257)
+        return Bytes(vocab)
+
+    def _ends(self) -> frozenset[int]:
+        """Tokens that end a text.
+
+        Models with random weights have none: they write as much as is asked for.
+        """
+        found: set[int] = set()
+        if isinstance(self.source, Path):
+            for file in ("config.json", "generation_config.json"):
+                if (self.source / file).is_file():
+                    value = json.loads((self.source / file).read_text()).get("eos_token_id")
+                    found.update(value if isinstance(value, list) else [] if value is None else [value])
+        return frozenset(found)
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[dict[str, Any]]:
+        details: dict[str, Any] = {}
+        began = time.perf_counter()
+        yield details
+        seconds = time.perf_counter() - began
+        size = int(details.pop("of_bytes", self.bytes))
+        self.timings.append(Timing(what, seconds, size, time.time(), details))
+        del self.timings[:-100]
+        LOG.info("%s: %s took %.3f s (%.2f GB/s)", self.name, what, seconds, size / max(seconds, 1e-9) / 1e9)
+
+    # From tier to tier.
+
+    def load(self) -> bool:
+        """From disk to host memory; `False` where it was there."""
+        with self._lock:
+            return self._load()
+
+    def _load(self) -> bool:
+        if self.host is not None:
+            return False
+        place = self.place
+        if not place.host.take(self.bytes):
+            raise no_room(self.name, self.bytes, place.host.used, place.host.limit, "host memory")
+        try:
+            with self._timed("load") as details:
+                host = HostBuffer(self.bytes, place.cuda, place.pins, place.threads)
+                details["pin_seconds"], details["pinned"] = host.seconds, host.pinned
+                began = time.perf_counter()
+                if isinstance(self.source, Path):
+                    checkpoint.read_into(self.source, self.layout, host.flat, place.threads)
+                else:
+                    self._randomise(host)
+                details["fill_seconds"] = time.perf_counter() - began
+        except BaseException:
+            place.host.give(self.bytes)
+            raise
+        self.host, self.loaded_at = host, time.time()
+        return True
+
+    def _randomise(self, host: HostBuffer) -> None:
+        copies = self.place.copies
+        if copies is None:
+            fill_random(self.layout, host.flat, self.place.seed)
+            return
+        # A GPU draws them faster than the host could, one parameter at a time.
+        device = self.place.device
+        generator = torch.Generator(device=device).manual_seed(self.place.seed)
+        with torch.cuda.device(device), torch.cuda.stream(copies):
+            for one in self.layout.parameters:
+                drawn = torch.empty(one.shape, dtype=self.layout.dtype, device=device)
+                if one.scale > 0:
+                    drawn.normal_(0.0, one.scale, generator=generator)
+                else:
+                    drawn.fill_(1.0 if one.scale == 0 else 0.0)
+                self.layout.view(host.flat, one).copy_(drawn, non_blocking=True)
+            copies.synchronize()
+            del drawn
+            torch.cuda.empty_cache()
+
+    def wake(self) -> bool:
+        """From wherever it is to the device, ready to compute; `False` where it was there."""
+        with self._lock:
+            if self.on_device:
+                return False
+            self._load()
+            first = self.engine is None
+            if self.region is None:
+                self.region = self.place.devices.region(self.bytes, CHUNK)
+            region, ledger, what = self.region, self.place.ledger, f"{self.name} weights"
+            with self._timed("wake") as details:
+                ledger.make_room(what, region, self.bytes)
+                try:
+                    details.update(self._copy(region))
+                    began = time.perf_counter()
+                    self._attach(region)
+                    details["attach_seconds"] = time.perf_counter() - began
+                except BaseException:
+                    ledger.release(what, region)
+                    raise
+            self.on_device = True
+            if first:
+                self._measure()
+            return True
+
+    def _copy(self, region: Region) -> dict[str, Any]:
+        """The weights to the device.
+
+        Memory is mapped piece by piece, and each is filled while the next is mapped.
+        """
+        assert self.host is not None
+        place, flat, mapping = self.place, self.host.flat, 0.0
+        began = time.perf_counter()
+        stream = place.copies
+        for at in range(0, self.bytes, CHUNK):
+            end = min(at + CHUNK, self.bytes)
+            before = time.perf_counter()
+            place.ledger.grow(f"{self.name} weights", region, end)
+            mapping += time.perf_counter() - before
+            to = region.tensor()[at:end]
+            if stream is None:
+                to.copy_(flat[at:end])
+            else:
+                with torch.cuda.stream(stream):
+                    to.copy_(flat[at:end], non_blocking=True)
+        if stream is not None:
+            done = torch.cuda.Event(blocking=True)
+            done.record(stream)
+            done.synchronize()
+        seconds = time.perf_counter() - began
+        return {
+            "copy_seconds": seconds,
+            "copy_gb_per_s": self.bytes / max(seconds, 1e-9) / 1e9,
+            "map_seconds": mapping,
+        }
+
+    def _attach(self, region: Region) -> None:
+        """Makes an engine, the first time, and gives it the weights."""
+        place = self.place
+        same = region.stable
+        if self._views is None or not same:
+            self._views = self.layout.views(region.tensor())
+        weights = self._views
+        if isinstance(self.config, LlamaConfig):
+            if self.engine is None:
+                self.engine = LmEngine(
+                    self.name, place.device, place.max_waiting, self.tokenizer, self._ends(), place.ledger
+                )
+                place.ledger.trimmers.append(self.engine)
+            engine = self.engine
+            assert isinstance(engine, LmEngine)
+            engine.ask(lambda: self._attach_lm(engine, weights, same))
+        elif isinstance(self.config, BertConfig):
+            if self.engine is None:
+                self.engine = EmbedEngine(self.name, place.device, place.max_waiting, place.max_batch)
+            assert isinstance(self.engine, EmbedEngine)
+            self.engine.model = Bert(self.config, weights)
+        else:
+            if self.engine is None:
+                self.engine = ImageEngine(
+                    self.name,
+                    place.device,
+                    place.max_waiting,
+                    min(place.max_batch, 8),
+                    self.config,
+                    place.out,
+                )
+            assert isinstance(self.engine, ImageEngine)
+            self.engine.painter = Painter(self.config, weights)
+        self.engine.awake = True
+
+    def _attach_lm(self, engine: LmEngine, weights: dict[str, torch.Tensor], same: bool) -> None:
+        place, config = self.place, self.config
+        assert isinstance(config, LlamaConfig)
+        runner = engine.runner
+        what = f"{self.name} cache"
+        if runner is None:
+            context = min(config.context, place.max_context)
+            block = config.kv_bytes(place.dtype) * BLOCK
+            most = place.kv_bytes if place.kv_bytes is not None else place.ledger.budget
+            if place.devices.memory is None:
+                most = min(most, place.ledger.budget // 4)  # All of it is taken at once.
+            blocks = 1 + min(place.max_batch * -(-context // BLOCK), max(1, most // block))
+            region = place.devices.region(blocks * block, KV_CHUNK)
+            place.ledger.grow(what, region, block)
+            ops, called = place.operations(config.head_dim)
+            runner = Runner(
+                config, place.dtype, ops, region, place.max_batch, context, place.graphs and place.cuda
+            )
+            engine.prepare(runner, blocks)
+            LOG.info("%s: kernels are %s", self.name, called)
+        else:
+            place.ledger.grow(what, runner.region, runner.cache.block_bytes)
+        runner.attach(weights, same)
+        runner.warm()
+
+    def _measure(self) -> None:
+        engine = self.engine
+        if isinstance(engine, LmEngine):
+            with self._timed("measure") as details:
+                details["of_bytes"] = 0
+                engine.measure()
+
+    def sleep(self) -> dict[str, Any]:
+        """From the device to host memory. Weights never change, so nothing has to be copied back."""
+        with self._lock:
+            return self._sleep()
+
+    def _sleep(self) -> dict[str, Any]:
+        if not self.on_device:
+            return {}
+        engine, region, ledger = self.engine, self.region, self.place.ledger
+        assert engine is not None and region is not None
+        with self._timed("sleep") as details:
+            engine.awake = False
+
+            def let_go() -> None:
+                if engine.stream is not None:
+                    engine.stream.synchronize()
+                if isinstance(engine, LmEngine) and engine.runner is not None:
+                    engine.runner.detach()
+                    details["cache"] = ledger.release(f"{self.name} cache", engine.runner.region)
+                elif isinstance(engine, EmbedEngine):
+                    engine.model = None
+                elif isinstance(engine, ImageEngine):
+                    engine.painter = None
+
+            engine.ask(let_go)
+            if not region.stable:
+                self._views = None  # They would keep the memory.
+            details["weights"] = ledger.release(f"{self.name} weights", region)
+            self.on_device = False
+        return details
+
+    def unload(self) -> dict[str, Any]:
+        """From wherever it is to disk."""
+        with self._lock:
+            details = self._sleep()
+            if self.host is not None:
+                with self._timed("unload"):
+                    host, self.host, self.loaded_at = self.host, None, None
+                    host.free()
+                    self.place.host.give(self.bytes)
+            return details
+
+    def close(self) -> None:
+        """Ends its thread."""
+        if self.engine is not None:
+            self.engine.awake = False
+            self.engine.close()
+
+    def described(self) -> dict[str, Any]:
+        """For the status."""
+        engine = self.engine
+        return {
+            "model_name": self.name,
+            "model_type": self.kind,
+            "tier": self.tier,
+            "bytes": self.bytes,
+            "pinned": self.host.pinned if self.host is not None else False,
+            "timings": [one.shown() for one in self.timings[-20:]],
+            **(lm_engine.description(engine) if isinstance(engine, LmEngine) else {}),
+        }
+
+
+def _configuration(source: Path | Shape) -> tuple[str, LlamaConfig | BertConfig | ImageConfig]:
+    if isinstance(source, Shape):
+        return source.kind, source.config
+    try:
+        config = json.loads((source / "config.json").read_text())
+    except (OSError, ValueError):
+        raise Fault(422, "bad_model", "the model's folder has no `config.json` that can be read") from None
+    try:
+        if config.get("model_type") == "bert":
+            pooling = source / "1_Pooling" / "config.json"
+            first = pooling.is_file() and bool(json.loads(pooling.read_text()).get("pooling_mode_cls_token"))
+            return "embedding", BertConfig.read(config, not first)
+        return "llm", LlamaConfig.read(config)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Fault(422, "bad_model", f"the model's `config.json` lacks something: {error}") from None

@@ -1,0 +1,131 @@
+"""The operations of a transformer, in plain PyTorch; and the choice between these and the kernels of
+`kernels.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+
+
+class Operations(Protocol):
+    """What a language model is computed with."""
+
+    def add_rmsnorm(
+        self, x: torch.Tensor, r: torch.Tensor | None, w: torch.Tensor, eps: float
+    ) -> torch.Tensor:
+        """Adds `r` to `x` in place, where there is an `r`, and norms the sum."""
+
+    def silu_mul(self, gu: torch.Tensor) -> torch.Tensor:
+        """silu of the left half times the right half."""
+
+    def rope_cache(
+        self, qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any
+    ) -> None:
+        """Turns queries and keys by their positions, in place, and puts keys and values into the cache."""
+
+    def decode_attention(
+        self, qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any
+    ) -> torch.Tensor:
+        """Attention of one new token of each sequence over what the cache holds of it."""
+
+
+class Plain:
+    """Everywhere, and slower."""
+
+    @staticmethod
+    def add_rmsnorm(x: torch.Tensor, r: torch.Tensor | None, w: torch.Tensor, eps: float) -> torch.Tensor:
+        if r is not None:
+            x.add_(r)
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+        return (wide * w.float()).to(x.dtype)
+
+    @staticmethod
+    def silu_mul(gu: torch.Tensor) -> torch.Tensor:
+        gate, up = gu.chunk(2, dim=-1)
+        return F.silu(gate) * up
+
+    @staticmethod
+    def rope_cache(
+        qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any
+    ) -> None:
+        heads, kv, dim = model.heads, model.kv_heads, model.head_dim
+        parts = qkv.view(qkv.shape[0], heads + 2 * kv, dim)
+        turn = parts[:, : heads + kv]
+        cos, sin = cache.cos[pos][:, None], cache.sin[pos][:, None]
+        first, second = turn[..., : dim // 2].float(), turn[..., dim // 2 :].float()
+        turn.copy_(torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1))
+        keys, values = cache.layer(layer)
+        where = pos.long()
+        blocks = cache.tables[slots, where // cache.block_size].long()
+        inside = where % cache.block_size
+        keys[blocks, :, inside] = parts[:, heads : heads + kv]
+        values[blocks, :, inside] = parts[:, heads + kv :]
+
+    @staticmethod
+    def decode_attention(
+        qkv: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, layer: int, model: Any
+    ) -> torch.Tensor:
+        heads, kv, dim = model.heads, model.kv_heads, model.head_dim
+        keys, values = cache.layer(layer)
+        # Off the GPU the longest context is known; in a captured graph all of the table has to be read.
+        width = cache.tables.shape[1]
+        if qkv.device.type == "cpu":
+            width = int(pos.max()) // cache.block_size + 1
+        blocks = cache.tables[slots, :width].long()
+        length = width * cache.block_size
+
+        def gathered(of: torch.Tensor) -> torch.Tensor:
+            one = of[blocks].transpose(1, 2).reshape(qkv.shape[0], kv, length, dim)
+            return one.repeat_interleave(heads // kv, dim=1) if heads != kv else one
+
+        live = (torch.arange(length, device=qkv.device)[None] <= pos[:, None])[:, None, None]
+        q = qkv[:, : heads * dim].view(-1, heads, 1, dim)
+        k, v = gathered(keys), gathered(values).masked_fill(~live.transpose(-1, -2), 0.0)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=live).reshape(-1, heads * dim)
+
+
+def prefill_attention(
+    qkv: torch.Tensor, cu: torch.Tensor, bounds: list[int] | None, longest: int, model: Any
+) -> torch.Tensor:
+    """Causal attention within each of several sequences that lie one after the other.
+
+    `cu` has the bounds of the sequences on the device. With `bounds`, the same on the host, they are computed
+    one by one;
+    without, by a kernel that reads them itself, as a captured graph needs it.
+    """
+    heads, kv, dim = model.heads, model.kv_heads, model.head_dim
+    parts = qkv.view(qkv.shape[0], heads + 2 * kv, dim)
+    q, k, v = parts[:, :heads], parts[:, heads : heads + kv], parts[:, heads + kv :]
+    if bounds is None:
+        found = torch.ops.aten._flash_attention_forward(
+            q, k, v, cu, cu, longest, longest, 0.0, True, False, scale=1.0 / math.sqrt(dim)
+        )
+        return found[0].reshape(-1, heads * dim)  # type: ignore[no-any-return]
+    out = torch.empty((qkv.shape[0], heads, dim), dtype=qkv.dtype, device=qkv.device)
+    for begin, end in zip(bounds, bounds[1:], strict=False):
+        mine, keys, values = (part[begin:end].transpose(0, 1)[None] for part in (q, k, v))
+        done = F.scaled_dot_product_attention(mine, keys, values, is_causal=True, enable_gqa=heads != kv)
+        out[begin:end] = done[0].transpose(0, 1)
+    return out.view(-1, heads * dim)
+
+
+def choose(device: torch.device, head_dim: int, wanted: str = "auto") -> tuple[Operations, str]:
+    """The operations for a device, and what they are called."""
+    plain: Operations = Plain()
+    if wanted == "plain" or device.type != "cuda" or head_dim & (head_dim - 1) or head_dim < 16:
+        return plain, "plain"
+    try:
+        from . import kernels
+        from .selfcheck import agree
+
+        difference = agree(kernels, plain, device)
+        return kernels, f"triton (agrees within {difference:.1e})"
+    except Exception as error:  # Whatever goes wrong in a compiler: there is another way.
+        if wanted == "triton":
+            raise
+        return plain, f"plain ({type(error).__name__}: {str(error)[:200]})"

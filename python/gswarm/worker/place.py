@@ -1,0 +1,73 @@
+"""The device that models are served on, and what they share there."""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+
+from .devmem import Devices
+from .hostmem import PinBudget
+from .ledger import Ledger
+from .ops import Operations, choose
+from .options import Options
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+def host_bytes() -> int:
+    """How much memory the host has for programs."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return 8 << 30
+
+
+class Place:
+    """One device, its memory and the host memory beside it."""
+
+    def __init__(self, options: Options) -> None:
+        self.device = torch.device(options.device)
+        self.cuda = self.device.type == "cuda"
+        if self.cuda and self.device.index is None:
+            self.device = torch.device("cuda:0")
+        if self.cuda:
+            torch.cuda.set_device(self.device)
+        self.dtype = DTYPES[options.dtype or ("bfloat16" if self.cuda else "float32")]
+        self.devices = Devices(self.device, options.virtual)
+        free = self.devices.free_bytes()
+        usual = int(free * 0.9) if free is not None else 4 << 30
+        budget = usual if options.memory_gb is None else int(options.memory_gb * 1e9)
+        self.ledger = Ledger(self.devices, budget)
+        there = host_bytes()
+        self.host = PinBudget(int(options.host_gb * 1e9) if options.host_gb is not None else int(there * 0.8))
+        self.pins = PinBudget(int(options.pin_gb * 1e9) if options.pin_gb is not None else int(there * 0.7))
+        self.kv_bytes = None if options.kv_gb is None else int(options.kv_gb * 1e9)
+        self.max_batch, self.max_context, self.max_waiting = (
+            options.max_batch,
+            options.max_context,
+            options.max_waiting,
+        )
+        self.graphs, self.seed, self.threads = options.graphs, options.seed, options.threads
+        self.out = options.out or Path(tempfile.gettempdir()) / "gswarm-worker"
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.copies = torch.cuda.Stream(self.device) if self.cuda else None
+        self._kernels = options.kernels
+        self._chosen: dict[int, tuple[Operations, str]] = {}
+
+    def operations(self, head_dim: int) -> tuple[Operations, str]:
+        """What language models are computed with here."""
+        if head_dim not in self._chosen:
+            self._chosen[head_dim] = choose(self.device, head_dim, self._kernels)
+        return self._chosen[head_dim]
+
+    @property
+    def name(self) -> str:
+        """As requests write it."""
+        return f"cuda:{self.device.index}" if self.cuda else "cpu"
