@@ -1,12 +1,13 @@
-"""Five models on one GPU, measured: what the servers take, what is predicted of a batch, and what the batch then takes.
+"""Five models on one GPU: what the worker takes, what is predicted of a batch, and what it then takes.
 
     python3 examples/gpu/measure.py --gswarm target/release/gswarm --work measured --phases all
     python3 examples/gpu/measure.py --gswarm target/debug/gswarm --work tried --tiny
 
-Phases, in their order: `profile`, `calibrate`, `requests`, `predict`, `run:NAME` for each of the five runs, `summary`; `all` and
-`run:all` stand for all of them. Each is recorded in `WORK/state.json`: one that is done is not done again (unless with `--again`),
-so that a measurement can be cut into several commands. One that fails is recorded, and the others go on. The
-worker is started where a phase needs it and none is there, and ended with the program unless `--keep-worker` is given.
+Phases, in their order: `profile`, `calibrate`, `requests`, `predict`, `run:NAME` for each of the five runs,
+`summary`; `all` and `run:all` stand for all of them. Each is recorded in `WORK/state.json`: one that is done
+is not done again (unless with `--again`), so that a measurement can be cut into several commands. One that
+fails is recorded, and the others go on. The worker is started where a phase needs it and none is there, and
+ended with the program unless `--keep-worker` is given.
 
 It needs Python 3.10 and, for the worker, PyTorch; nothing else.
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -23,44 +23,17 @@ import sys
 import tarfile
 import time
 import traceback
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import summary
+from server import ROOT, Failed, Server
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 RUNS = ("baseline", "offline", "lru", "planned", "planned-batching")
-MODELS = {
-    "writer": "llama-7b",
-    "critic": "llama-13b",
-    "router": "llama-1b",
-    "finder": "bge-large",
-    "painter": "sdxl",
-}
-TINY = {
-    "writer": "tiny-llm",
-    "critic": "tiny-llm",
-    "router": "tiny-llm",
-    "finder": "tiny-embedding",
-    "painter": "tiny-image",
-}
 LIMITS = {"profile": 240, "calibrate": 480, "requests": 30, "predict": 180, "run": 480, "summary": 120}
-BARE = """
-import runpy, sys, types
-package = types.ModuleType("gswarm")
-package.__path__ = [sys.argv.pop(1)]
-sys.modules["gswarm"] = package
-runpy.run_module("gswarm.worker", run_name="__main__", alter_sys=True)
-"""
-"""Starts the worker of a source tree in which the package's Rust library is not built."""
 LEFT_OUT = ("journal.db", "_results.jsonl", "pictures", ".tar.gz", ".sock")
-
-
-class Failed(Exception):
-    """A phase cannot be done; why."""
 
 
 class Measurement:
@@ -77,6 +50,7 @@ class Measurement:
         shutil.copyfile(HERE / "config.yaml", self.config)
         self.requests = self.work / "requests.json"
         self.profile = self.work / "profile.json"
+        self.server = Server(self.work, args, self.state.setdefault("worker", {}), self.say)
 
     def say(self, text: str) -> None:
         """To the terminal and to the log."""
@@ -114,21 +88,19 @@ class Measurement:
                 # What was measured so far is written on an interrupt.
                 end(process)
         text = kept.read_text()
-        self.say(
-            f"{name}: exit {process.returncode}{', out of time' if timed_out else ''}, {time.monotonic() - began:.1f} s"
-        )
+        how = f"exit {process.returncode}{', out of time' if timed_out else ''}"
+        self.say(f"{name}: {how}, {time.monotonic() - began:.1f} s")
         if process.returncode not in good:
-            raise Failed(
-                f"{name} ended with {process.returncode}{' (out of time)' if timed_out else ''}: {text.strip()[-600:]}"
-            )
+            raise Failed(f"{name}: {how}: {text.strip()[-600:]}")
         return text
 
-    def phase(self, name: str, what: Any) -> None:
+    def phase(self, name: str, what: Callable[[], dict[str, Any] | None]) -> None:
         """Does a phase unless it is done, and records how it went."""
         if self.state.get(name, {}).get("status") == "done" and not self.args.again:
             self.say(f"{name}: done before")
             return
-        if self.left() < 20:
+        predicted = self.state.get("predict", {}).get("predicted_makespans", {})
+        if self.left() < 20 + 1.2 * predicted.get(name.removeprefix("run:"), 0.0):
             self.say(f"{name}: left for the next command, there is no time")
             return
         self.say(f"{name}: begins")
@@ -145,135 +117,6 @@ class Measurement:
         self.state[name] = record
         self.save()
         self.say(f"{name}: {record['status']} after {record['seconds']:.1f} s")
-
-    # The worker.
-
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None, limit: float = 120) -> Any:
-        """Asks the worker."""
-        data = None if body is None else json.dumps(body).encode()
-        url = self.state["worker"]["url"] + path
-        request = urllib.request.Request(url, data, {"content-type": "application/json"}, method=method)
-        with urllib.request.urlopen(request, timeout=limit) as answer:
-            return json.loads(answer.read())
-
-    def worker(self) -> None:
-        """Sees that there is a worker that has done everything once, and that nothing is on its device."""
-        known = self.state.get("worker", {})
-        alive = False
-        if known.get("pid"):
-            try:
-                os.kill(known["pid"], 0)
-                alive = self.ask("GET", "/health", limit=10)["status"] == "healthy"
-            except (OSError, ValueError, KeyError):
-                self.say("the worker of the last command is gone")
-        if not alive:
-            self.start()
-        for one in self.ask("GET", "/standalone/status")["serving_instances"]:
-            self.ask("DELETE", f"/standalone/instance/{one['instance_id']}")
-
-    def start(self) -> None:
-        """Starts the worker, and has each model do its work once at a few sizes."""
-        address = self.work / "worker.url"
-        shapes = TINY if self.args.tiny else MODELS
-        paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
-        whole = subprocess.run(
-            [sys.executable, "-c", "import gswarm"], env=environment, capture_output=True, timeout=60
-        )
-        command = [
-            sys.executable,
-            *(
-                ["-m", "gswarm.worker"]
-                if whole.returncode == 0
-                else ["-c", BARE, str(ROOT / "python" / "gswarm")]
-            ),
-        ]
-        command += ["--device", self.args.device, "--port", str(self.args.port), "--preload"]
-        command += [part for name, shape in shapes.items() for part in ("--random", f"{name}={shape}")]
-        command += ["--out", str(self.work / "pictures")] + self.args.worker_args.split()
-        began = time.monotonic()
-        (self.work / "pictures").mkdir(exist_ok=True)
-        with address.open("w") as output, (self.work / "worker.log").open("a") as log:
-            # A session of its own lets it live on to the next command, with --keep-worker.
-            process = subprocess.Popen(
-                command,
-                stdout=output,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                cwd=ROOT,
-                start_new_session=True,
-            )
-        self.state["worker"] = {"pid": process.pid, "command": command}
-        self.save()
-        until = time.monotonic() + min(300, self.left() - 10)
-        while not address.read_text().startswith("http") or not address.read_text().endswith("\n"):
-            if process.poll() is not None or time.monotonic() > until:
-                last = (self.work / "worker.log").read_text()[-1500:]
-                self.stop()
-                raise Failed(f"the worker did not start: {last}")
-            time.sleep(0.2)
-        self.state["worker"].update(
-            url=address.read_text().split()[0], start_seconds=time.monotonic() - began
-        )
-        self.say(f"the worker listens at {self.state['worker']['url']}")
-        began = time.monotonic()
-        for name in shapes:
-            self.warm(name)
-        self.state["worker"]["warm_seconds"] = time.monotonic() - began
-        self.state["worker"]["status_when_warm"] = self.ask("GET", "/standalone/status")["models"]
-        self.save()
-        self.say(f"every model has worked once, {time.monotonic() - began:.1f} s")
-
-    def warm(self, model: str) -> None:
-        """What is built for the first call, or for the first of a size, is built here. Served twice: the first time differs."""
-        for calls in ((1, 2, 4, 8, 16, 32), (1,)):
-            told = self.ask("POST", "/standalone/serve", {"model_name": model, "device": self.device()})
-            instance = told["data"]["instance_id"]
-
-            def call(number: int, instance: str = instance) -> None:
-                data = (
-                    {"prompt": f"{number} " + "warm " * 60, "max_length": 4}
-                    if model != "painter"
-                    else {"prompt": "x", "steps": 1}
-                )
-                self.ask("POST", f"/standalone/call/{instance}", {"instance_id": instance, "data": data})
-
-            with ThreadPoolExecutor(32) as pool:
-                for count in calls:
-                    list(pool.map(call, range(count)))
-            self.ask("DELETE", f"/standalone/instance/{instance}")
-
-    def device(self) -> str:
-        """As the server names it."""
-        return "cpu" if self.args.device == "cpu" else str(self.args.device)
-
-    def servers(self) -> Path:
-        """The file of servers, with the worker's address."""
-        path = self.work / "backends.yaml"
-        backend = {"name": "gpu", "kind": "gswarm", "url": self.state["worker"]["url"]}
-        if self.args.device == "cpu":
-            backend["device"] = "cpu"
-        path.write_text(json.dumps({"backends": [backend]}) + "\n")
-        return path
-
-    def stop(self) -> None:
-        """Ends the worker, by its number."""
-        worker = self.state.get("worker", {})
-        pid = worker.pop("pid", None)
-        self.save()
-        if pid is None:
-            return
-        try:
-            os.kill(pid, signal.SIGTERM)
-            for _ in range(200):
-                if gone(pid):
-                    return
-                time.sleep(0.1)
-            os.kill(pid, signal.SIGKILL)
-            gone(pid)
-        except ProcessLookupError:
-            return
 
     # The phases.
 
@@ -307,6 +150,13 @@ class Measurement:
             )
         return {}
 
+    def servers(self) -> str:
+        """The file that names the worker, which is ready then."""
+        try:
+            return str(self.server.ready(min(300, self.left() - 10)))
+        finally:
+            self.save()
+
     def make_requests(self, count: int, seed: int, to: Path) -> None:
         """Requests from a seed."""
         made = subprocess.run(
@@ -326,7 +176,7 @@ class Measurement:
         """What the worker takes, at the lengths of other requests than those of the runs."""
         other = self.work / "calibration-requests.json"
         self.make_requests(20 if self.args.tiny else 100, 1, other)
-        self.worker()
+        servers = self.servers()
         budget = "3s" if self.args.tiny else self.args.budget
         batches = "1,2,4" if self.args.tiny else self.args.batches
         try:
@@ -336,7 +186,7 @@ class Measurement:
                     self.gswarm,
                     "calibrate",
                     "--backends",
-                    str(self.servers()),
+                    servers,
                     "--config",
                     str(self.config),
                     "--requests",
@@ -352,7 +202,7 @@ class Measurement:
                 LIMITS["calibrate"],
             )
         finally:
-            self.state["worker"]["status_after_calibration"] = self.ask("GET", "/standalone/status")["models"]
+            self.server.known["models_after_calibration"] = self.server.models()
         return {"calibration_seconds": json.loads(self.profile.read_text()).get("seconds")}
 
     def inputs(self, run: str) -> list[str]:
@@ -411,7 +261,7 @@ class Measurement:
             raise Failed("nothing was predicted yet, and predictions come before runs")
         # A run that was cut short is no measurement.
         shutil.rmtree(out, ignore_errors=True)
-        self.worker()
+        servers = self.servers()
         self.command(
             f"run-{name}",
             [
@@ -420,7 +270,7 @@ class Measurement:
                 "--simulate",
                 "true",
                 "--backends",
-                str(self.servers()),
+                servers,
                 *self.who(name),
                 *self.inputs(name),
                 "--out",
@@ -555,18 +405,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def gone(pid: int) -> bool:
-    """Whether a process is no more; one that was started here is reaped."""
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        return False
-
-
 def wanted(phases: str) -> list[str]:
     """Phases by their names, `all` and `run:all` spelt out."""
     every = ["profile", "calibrate", "requests", "predict", *(f"run:{run}" for run in RUNS), "summary"]
@@ -625,7 +463,8 @@ def main() -> int:
                 measurement.phase(name, lambda name=name: measurement.run(name.removeprefix("run:")))
     finally:
         if not args.keep_worker:
-            measurement.stop()
+            measurement.server.stop()
+        measurement.save()
         if args.pack:
             measurement.pack(args.pack)
     failed = [name for name, one in measurement.state.items() if one.get("status") == "failed"]

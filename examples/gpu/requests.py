@@ -7,9 +7,8 @@ import json
 import random
 import sys
 
-WORDS = "a lighthouse, two rivers, the last train, a cat in the rain, snow at night, an old map, a red door".split(
-    ", "
-)
+WORDS = ["a lighthouse", "two rivers", "the last train", "a cat in the rain", "snow at night", "an old map"]
+WORDS += ["a red door"]
 
 
 def text(draw: random.Random, least: int, most: int) -> str:
@@ -42,8 +41,12 @@ def request(draw: random.Random, number: int) -> dict[str, object]:
             "judge": {"max_length": draw.randint(8, 24)},
         }
     return {
-        "request_id": f"r{number:04}", "timestamp": 0.0, "workflow_id": workflow, "input_data": inputs, "node_configs": configs,
-    }  # fmt: skip
+        "request_id": f"r{number:04}",
+        "timestamp": 0.0,
+        "workflow_id": workflow,
+        "input_data": inputs,
+        "node_configs": configs,
+    }
 
 
 def main() -> None:

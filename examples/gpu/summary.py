@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -150,48 +151,65 @@ def shown(value: Any, form: str = ".2f", unit: str = "") -> str:
     return f"{value:{form}}{unit}" if isinstance(value, (int, float)) else "-"
 
 
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown: names to the left, figures to the right."""
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
 def markdown(rows: dict[str, Any], models: dict[str, Any], first: str) -> str:
     """The tables."""
-    lines = [
-        "| run | predicted, s | measured, s | error | times as fast | loads | switching, s | tokens/s | largest batch | requests: median error | checked |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
-    ]
+    heads = ["run", "predicted, s", "measured, s", "error", f"times as fast as `{first}`", "loads"]
+    heads += ["switching, s", "tokens/s", "largest batch", "median error of requests", "checked"]
+    lines = []
     for run, one in rows.items():
-        before = one.get("fidelity", {}).get("before_the_run", {})
-        cells = [
-            f"`{run}`",
-            shown(one.get("predicted_s")),
-            shown(one.get("measured_s")),
-            shown(one.get("makespan_error_percent"), "+.2f", "%"),
-            shown(one.get(f"times_as_fast_as_{first}"), ".1f"),
-            shown(one.get("loads"), "d"),
-            shown(one.get("switch_s")),
-            shown(one.get("tokens_per_s"), ".0f"),
-            shown(one.get("largest_batch"), "d"),
-            shown(before.get("requests", {}).get("median"), ".2f", "%"),
-            "yes" if one.get("check") == "ok" else "no",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    if models:
-        lines += [
-            "",
-            "| model | first load, s | load, s | unload, s | alone: fixed s | s/unit read | s/unit written | largest batch | seconds of calibration |",
-            "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-        ]
+        requests = one.get("fidelity", {}).get("before_the_run", {}).get("requests", {})
+        lines.append(
+            [
+                f"`{run}`",
+                shown(one.get("predicted_s")),
+                shown(one.get("measured_s")),
+                shown(one.get("makespan_error_percent"), "+.2f", "%"),
+                shown(one.get(f"times_as_fast_as_{first}"), ".1f"),
+                shown(one.get("loads"), "d"),
+                shown(one.get("switch_s")),
+                shown(one.get("tokens_per_s"), ".0f"),
+                shown(one.get("largest_batch"), "d"),
+                shown(requests.get("median"), ".2f", "%"),
+                "yes" if one.get("check") == "ok" else "no",
+            ]
+        )
+    text = table(heads, lines)
+    if not models:
+        return text
+    heads = [
+        "model",
+        "first load, s",
+        "load, s",
+        "unload, s",
+        "alone: fixed, s",
+        "s/token read",
+        "s/token or step",
+    ]
+    heads += ["largest batch", "its fixed, s", "its s/token or step", "calibrated in, s"]
+    lines = []
     for name, one in models.items():
-        alone = one["alone"] or {}
-        cells = [
-            f"`{name}`",
-            *(shown(one[key], ".3f") for key in ("first_load_s", "load_s", "unload_s")),
-            *(shown(alone.get(key), ".3g") for key in ("fixed", "prompt", "output")),
-            shown(one["largest_batch"], "d"),
-            shown(one["seconds"], ".1f"),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        alone, most = one["alone"] or {}, one["in_the_largest_batch"] or {}
+        costs = [alone.get("fixed"), alone.get("prompt"), alone.get("output")]
+        lines.append(
+            [
+                f"`{name}`",
+                *(shown(one[key], ".3f") for key in ("first_load_s", "load_s", "unload_s")),
+                *(shown(cost, ".3g") for cost in costs),
+                shown(one["largest_batch"], "d"),
+                *(shown(most.get(key), ".3g") for key in ("fixed", "output")),
+                shown(one["seconds"], ".1f"),
+            ]
+        )
+    return text + "\n" + table(heads, lines)
 
 
-def bars(title: str, rows: list[tuple[str, float | None, float | None]]) -> str:
+def bars(title: str, rows: Sequence[tuple[str, float | None, float | None]]) -> str:
     """A chart with a bar or two for each name, as SVG."""
     width, left, high = 640, 150, 40
     most = max(value or 0.0 for _, *values in rows for value in values) or 1.0
