@@ -24,6 +24,7 @@ import tarfile
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -460,7 +461,7 @@ def main() -> int:
                 measurement.state.pop("summary", None)  # There may be more to tell than the last time.
                 measurement.phase(name, measurement.summarise)
             else:
-                measurement.phase(name, lambda name=name: measurement.run(name.removeprefix("run:")))
+                measurement.phase(name, partial(measurement.run, name.removeprefix("run:")))
     finally:
         if not args.keep_worker:
             measurement.server.stop()
