@@ -10,16 +10,12 @@ of it on the CPU with tiny models, to try the program itself.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import http.client
 import json
 import statistics
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,14 +24,17 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gswarm.worker.batch_engine import EmbedJob, ImageJob
+import gpu_attention
+import gpu_http
+import gpu_memory
+
+from gswarm.worker.batch_engine import EmbedEngine, EmbedJob, ImageEngine, ImageJob
+from gswarm.worker.engine import Engine
 from gswarm.worker.hostmem import HostBuffer
-from gswarm.worker.http import Limits, Server
 from gswarm.worker.lm_engine import Generation, LmEngine
 from gswarm.worker.model import Model
 from gswarm.worker.options import Options, random_models
 from gswarm.worker.registry import Registry
-from gswarm.worker.routes import Routes
 
 BATCHES = (1, 8, 32, 128)
 CONTEXT = 512
@@ -48,6 +47,8 @@ class Check:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.tiny: bool = args.tiny
+        self.best: float | None = None
+        """GB/s of copies to the device, once they were measured."""
         self.found: dict[str, Any] = {"device": args.device, "torch": torch.__version__}
         self.reference: dict[str, Any] = (
             json.loads(Path(args.reference).read_text()) if args.reference else {}
@@ -108,7 +109,7 @@ class Check:
         """Copies between host and device through memory that the worker pins itself."""
         size = (64 << 20) if self.tiny else (4 << 30)
         place = self.registry.place
-        host = HostBuffer(size, self.cuda, place.pins, place.threads)
+        host = HostBuffer(size, self.cuda, place.pins, place.threads).pin()
         device = torch.empty(size, dtype=torch.uint8, device=place.device)
         other = torch.empty_like(device)
 
@@ -127,8 +128,8 @@ class Check:
             "d2h_gb_per_s": rate(host.flat, device),
             "d2d_gb_per_s": 2 * rate(other, device),
             "pinned": host.pinned,
-            "pin_seconds": host.seconds,
-            "pin_gb_per_s": size / host.seconds / 1e9,
+            "touch_seconds": host.touch_seconds,
+            "register_seconds": host.register_seconds,
         }
         del device, other
         host.free()
@@ -157,7 +158,7 @@ class Check:
         engine = model.engine
         runner = engine.runner if isinstance(engine, LmEngine) else None
         wake = statistics.median(wakes)
-        out = {
+        out: dict[str, Any] = {
             "bytes": model.bytes,
             "load": load.shown(),
             "first_wake": next(one.shown() for one in model.timings if one.what == "wake"),
@@ -176,8 +177,10 @@ class Check:
         }
         if free is not None and after is not None:
             out["kept_while_asleep_bytes"] = free - after
-        if getattr(self, "best", None):
-            out["share_of_copy_bandwidth"] = out["wake_gb_per_s"] / self.best
+        if self.best is None:
+            self.copies()
+        assert self.best is not None
+        out["share_of_copy_bandwidth"] = model.bytes / wake / 1e9 / self.best
         return out
 
     def swap(self) -> dict[str, Any]:
@@ -203,7 +206,9 @@ class Check:
         b.wake()
         taken = time.perf_counter() - began
         during = self.engine(a).tokens_made - before
-        alone = [job.future.result() for job in jobs][0]
+        alone = jobs[0].future.result()
+        for job in jobs:
+            job.future.result()
         began = time.perf_counter()
         a.sleep()
         switch = time.perf_counter() - began
@@ -279,71 +284,16 @@ class Check:
         return rows
 
     def attention(self) -> list[dict[str, Any]]:
-        """How fast the context of many sequences is read, by number of warps.
-
-        The best is kept for what follows.
-        """
+        """How fast contexts are read, by number of warps; the best is kept for what follows."""
         if not self.cuda or not str(self.found["kernels"]).startswith("triton"):
             return []
-        from types import SimpleNamespace
-
-        from gswarm.worker import kernels
-        from gswarm.worker.kvcache import KvCache
-
-        device, dtype = self.registry.place.device, torch.bfloat16
-        rows, best = [], {}
-        for batch, heads in ((1, 32), (8, 32), (128, 32), (128, 40)):
-            model = SimpleNamespace(heads=heads, kv_heads=heads, head_dim=128)
-            each = CONTEXT // 64
-            flat = torch.empty(
-                (batch * each + 1) * 4 * 2 * heads * 64 * 128 * 2, dtype=torch.uint8, device=device
-            )
-            cache = KvCache(flat, 4, heads, 128, dtype, 64, batch, CONTEXT + 64)
-            for layer in range(4):
-                for half in cache.layer(layer):
-                    half.normal_()
-            cache.tables[:batch, :each] = torch.arange(
-                1, batch * each + 1, device=device, dtype=torch.int32
-            ).view(batch, each)
-            pos = torch.full((batch,), CONTEXT - 1, dtype=torch.int32, device=device)
-            slots, qkv = (
-                torch.arange(batch, device=device),
-                torch.randn(batch, 3 * heads * 128, device=device).to(dtype),
-            )
-            for warps in (2, 4, 8):
-                kernels.WARPS = warps
-
-                once = partial(four_layers, kernels.decode_attention, qkv, pos, slots, cache, model)
-                once()
-                self.sync()
-                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                stream = torch.cuda.Stream(device)
-                graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph, stream=stream):
-                    once()
-                graph.replay()
-                begin.record()
-                for _ in range(10):
-                    graph.replay()
-                end.record()
-                self.sync()
-                seconds = begin.elapsed_time(end) / 1e3 / 40
-                size = batch * CONTEXT * heads * 128 * 2 * 2
-                rows.append(
-                    {
-                        "batch": batch,
-                        "heads": heads,
-                        "warps": warps,
-                        "layer_s": seconds,
-                        "gb_per_s": size / seconds / 1e9,
-                    }
-                )
-                best[warps] = best.get(warps, 0.0) + (seconds if heads == 32 else 0.0)
-            del flat, cache
-        kernels.WARPS = min(best, key=lambda one: best[one])
-        torch.cuda.empty_cache()
-        self.found["warps"] = kernels.WARPS
+        rows, self.found["warps"] = gpu_attention.attention(self.registry.place.device, CONTEXT)
         return rows
+
+    def http_sizes(self) -> tuple[str, int, list[int]]:
+        """A prompt, the tokens that are asked for, and how many ask at once."""
+        fitting = [one for one in BATCHES if one <= self.registry.place.max_batch]
+        return ("x" * 40, 24, fitting) if self.tiny else ("x" * (CONTEXT - 65), 128, fitting)
 
     def raw(self, model: Model, batch: int, position: int) -> float:
         """Seconds of a step of so many sequences at a position, launched one after the other.
@@ -417,6 +367,7 @@ class Check:
         found = {
             "bytes": model.bytes,
             "steps": rows,
+            "graphs": graphs(engine),
             "wake": [one.shown() for one in model.timings if one.what in ("load", "wake")],
         }
         model.sleep()
@@ -439,60 +390,7 @@ class Check:
                 times.append(time.perf_counter() - began)
             rows.append({"texts": batch, "s": min(times), "texts_per_s": batch / min(times)})
         model.sleep()
-        return {"bytes": model.bytes, "batches": rows}
-
-    def over_http(self) -> list[dict[str, Any]]:
-        """Tokens a second through the endpoints, with as many connections as sequences."""
-        ready, box = threading.Event(), {}
-
-        async def main() -> None:
-            routes = Routes(self.registry)
-            server = Server(routes.handle, Limits(), None)
-            box["port"] = (await server.start("127.0.0.1", 0))[1]
-            box["loop"], box["end"] = asyncio.get_running_loop(), asyncio.Event()
-            ready.set()
-            await box["end"].wait()
-            await server.stop(1.0)
-
-        thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
-        thread.start()
-        ready.wait(30)
-
-        def post(path: str, body: dict[str, Any]) -> Any:
-            connection = http.client.HTTPConnection("127.0.0.1", box["port"], timeout=120)
-            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-            answer = json.loads(connection.getresponse().read())
-            connection.close()
-            if not answer.get("success"):
-                raise RuntimeError(str(answer)[:300])
-            return answer["data"]
-
-        rows = []
-        try:
-            id = post("/standalone/serve", {"model_name": "a"})["instance_id"]
-            prompt, new = ("x" * 40, 24) if self.tiny else ("x" * (CONTEXT - 65), 128)
-            for batch in BATCHES:
-                if batch > self.registry.place.max_batch:
-                    continue
-                call = {"data": {"prompt": prompt, "max_length": new}}
-                with ThreadPoolExecutor(batch) as pool:
-                    began = time.perf_counter()
-                    answers = list(pool.map(partial(post, f"/standalone/call/{id}"), [call] * batch))
-                    taken = time.perf_counter() - began
-                tokens = sum(one["new_tokens"] for one in answers)
-                times = sorted(one["execution_time"] for one in answers)
-                rows.append(
-                    {
-                        "calls": batch,
-                        "seconds": taken,
-                        "tok_s": tokens / taken,
-                        "median_call_s": times[len(times) // 2],
-                    }
-                )
-        finally:
-            box["loop"].call_soon_threadsafe(box["end"].set)
-            thread.join(10)
-        return rows
+        return {"bytes": model.bytes, "batches": rows, "graphs": graphs(engine)}
 
     def give_back(self) -> dict[str, Any]:
         """Everything is unloaded: what the device and the host then say."""
@@ -516,10 +414,13 @@ class Check:
         """All sections."""
         self.section("copies", self.copies)
         self.section("attention", self.attention)
+        place = self.registry.place
+        self.section("waking", lambda: gpu_memory.waking(self.model("a"), place))
+        self.section("disk", lambda: gpu_memory.disk(self.model("a"), place, self.args.disk))
         self.section("tiers_7b", lambda: self.tiers("a"))
         self.section("decode_7b", lambda: self.decode("a", "llama-7b"))
         self.section("prefill_7b", lambda: self.prefill("a", "llama-7b"))
-        self.section("http_7b", self.over_http)
+        self.section("http_7b", lambda: gpu_http.over_http(self.registry, "a", *self.http_sizes()))
         self.section("swap", self.swap)
         self.section("image", self.image)
         self.section("embed", self.embed)
@@ -531,10 +432,11 @@ class Check:
         self.found["seconds"] = time.perf_counter() - START
 
 
-def four_layers(attend: Callable[..., Any], qkv: Any, pos: Any, slots: Any, cache: Any, model: Any) -> None:
-    """Attention of four layers: more than a device keeps in its own cache."""
-    for layer in range(4):
-        attend(qkv, pos, slots, cache, layer, model)
+def graphs(engine: Engine) -> dict[str, Any]:
+    """How many passes of an embedding or image model were captured."""
+    assert isinstance(engine, (EmbedEngine, ImageEngine))
+    assert engine.passes is not None
+    return {"count": engine.passes.graphs.count, "seconds": engine.passes.graphs.seconds}
 
 
 def brief(value: Any) -> str:
@@ -544,7 +446,8 @@ def brief(value: Any) -> str:
     if isinstance(value, list):
         return "\n    " + "\n    ".join(brief(one) for one in value)
     if isinstance(value, dict):
-        return ", ".join(f"{k}={shown(v)}" for k, v in value.items() if not isinstance(v, dict))[:900]
+        parts = [f"{k}: ({brief(v)})" if isinstance(v, dict) else f"{k}={shown(v)}" for k, v in value.items()]
+        return ", ".join(parts)[:1200]
     return shown(value)
 
 
@@ -565,7 +468,10 @@ def main() -> int:
         "--reference", help="measured figures to hold against, as h200-measured.json has them"
     )
     parser.add_argument("--out", help="where the whole goes, as JSON")
-    parser.add_argument("--only", help="sections, with commas")
+    parser.add_argument("--only", help="sections, with commas; what they need of others is done for them")
+    parser.add_argument(
+        "--disk", help="a folder of the disk to read from; that of temporary files by default"
+    )
     parser.add_argument("--kernels", default="auto", choices=["auto", "triton", "plain"])
     parser.add_argument("--no-virtual", action="store_true")
     parser.add_argument("--no-graphs", action="store_true")
@@ -574,7 +480,7 @@ def main() -> int:
     if args.tiny:
         args.device = "cpu"
     check = Check(args)
-    print(json.dumps({k: v for k, v in check.found.items()}, indent=None), flush=True)
+    print(json.dumps(check.found, indent=None), flush=True)
     check.run()
     if args.out:
         Path(args.out).write_text(json.dumps(check.found, indent=1))

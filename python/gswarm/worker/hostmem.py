@@ -9,6 +9,7 @@ registered with CUDA.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import threading
@@ -44,26 +45,33 @@ class PinBudget:
 
 
 class HostBuffer:
-    """A stretch of host memory, pinned where there is a CUDA device and the budget allows it."""
+    """A stretch of host memory, to be pinned where there is a CUDA device and the budget allows it."""
 
     def __init__(self, size: int, cuda: bool, budget: PinBudget, threads: int = 8) -> None:
-        began = time.perf_counter()
-        self.size = size
+        self.size, self.cuda, self.threads = size, cuda, threads
         self._map = mmap.mmap(-1, max(size, mmap.PAGESIZE))
         if cuda and hasattr(mmap, "MADV_HUGEPAGE"):
-            try:
+            # Small pages work too, more slowly.
+            with contextlib.suppress(OSError):
                 self._map.madvise(mmap.MADV_HUGEPAGE)
-            except OSError:
-                pass  # Small pages work too, more slowly.
         self.flat = torch.frombuffer(self._map, dtype=torch.uint8, count=size) if size else torch.empty(0)
         self.pinned = False
         self._budget = budget
-        if cuda and size and budget.take(size):
-            self._touch(threads)
-            self.pinned = self._register()
-            if not self.pinned:
-                budget.give(size)
-        self.seconds = time.perf_counter() - began
+        self.touch_seconds = self.register_seconds = 0.0
+
+    def pin(self, filled: bool = False) -> HostBuffer:
+        """Pins it. What was `filled` before, with a file's bytes, has all its pages already."""
+        if not self.cuda or not self.size or not self._budget.take(self.size):
+            return self
+        began = time.perf_counter()
+        if not filled:
+            self._touch(self.threads)
+        touched = time.perf_counter()
+        self.pinned = self._register()
+        if not self.pinned:
+            self._budget.give(self.size)
+        self.touch_seconds, self.register_seconds = touched - began, time.perf_counter() - touched
+        return self
 
     def _touch(self, threads: int) -> None:
         """Pages that are there already are registered much faster.

@@ -130,17 +130,25 @@ class Model:
         place = self.place
         if not place.host.take(self.bytes):
             raise no_room(self.name, self.bytes, place.host.used, place.host.limit, "host memory")
+        host: HostBuffer | None = None
         try:
             with self._timed("load") as details:
                 host = HostBuffer(self.bytes, place.cuda, place.pins, place.threads)
-                details["pin_seconds"], details["pinned"] = host.seconds, host.pinned
                 began = time.perf_counter()
                 if isinstance(self.source, Path):
+                    # Reading brings the pages in, which would have to be touched before they are pinned.
                     checkpoint.read_into(self.source, self.layout, host.flat, place.threads)
+                    details["fill_seconds"] = time.perf_counter() - began
+                    host.pin(filled=True)
                 else:
+                    began += host.pin().touch_seconds + host.register_seconds
                     self._randomise(host)
-                details["fill_seconds"] = time.perf_counter() - began
+                    details["fill_seconds"] = time.perf_counter() - began
+                details["touch_seconds"], details["pin_seconds"] = host.touch_seconds, host.register_seconds
+                details["pinned"] = host.pinned
         except BaseException:
+            if host is not None:
+                host.free()
             place.host.give(self.bytes)
             raise
         self.host, self.loaded_at = host, time.time()
@@ -184,12 +192,20 @@ class Model:
                     self._attach(region)
                     details["attach_seconds"] = time.perf_counter() - began
                 except BaseException:
-                    ledger.release(what, region)
+                    self._give_up(region)
                     raise
             self.on_device = True
             if first:
                 self._measure()
             return True
+
+    def _give_up(self, region: Region) -> None:
+        """Gives back what a waking that failed has taken."""
+        if self.place.copies is not None:
+            self.place.copies.synchronize()
+        self.place.ledger.release(f"{self.name} weights", region)
+        if isinstance(self.engine, LmEngine) and self.engine.runner is not None:
+            self.place.ledger.release(f"{self.name} cache", self.engine.runner.region)
 
     def _copy(self, region: Region) -> dict[str, Any]:
         """The weights to the device.
@@ -214,6 +230,10 @@ class Model:
         if stream is not None:
             done = torch.cuda.Event(blocking=True)
             done.record(stream)
+            # What the model needs beside its weights is mapped while they are on their way.
+            if isinstance(self.engine, LmEngine) and self.engine.runner is not None:
+                runner = self.engine.runner
+                place.ledger.grow(f"{self.name} cache", runner.region, runner.cache.block_bytes)
             done.synchronize()
         seconds = time.perf_counter() - began
         return {
