@@ -16,9 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, TOKEN, Worker
+from worker_client import ROOT, TOKEN, Worker
+
+pytest.importorskip("torch")
 
 JSON = "Host: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """One worker for all tests that leave nothing behind."""
+    out = tmp_path_factory.mktemp("out")
+    names = ["tiny-llm", "other=tiny-llm", "tiny-embedding", "tiny-image"]
+    random = [part for name in names for part in ("--random", name)]
+    one = Worker(*random, "--max-batch", "16", "--max-waiting", "64", "--out", str(out))
+    yield one
+    one.stop()
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +43,8 @@ def llm(worker: Worker) -> Iterator[str]:
 
 def call(worker: Worker, id: str, **data: Any) -> dict[str, Any]:
     status, answer = worker.post(f"/standalone/call/{id}", {"instance_id": id, "data": data})
-    assert status == 200 and answer["success"] is True, answer
+    assert status == 200, answer
+    assert answer["success"] is True, answer
     return dict(answer["data"])
 
 
@@ -51,13 +65,18 @@ def test_who_it_is_and_what_it_has(worker: Worker) -> None:
         "tiny-embedding",
         "tiny-image",
     }
-    assert status["used_ports"] == [worker.port] and status["memory"]["budget_bytes"] > 0
+    assert status["used_ports"] == [worker.port]
+    assert status["memory"]["budget_bytes"] > 0
 
 
 def test_a_text_depends_on_its_seed(worker: Worker, llm: str) -> None:
     first = call(worker, llm, prompt="Once", max_length=12)
-    assert first["new_tokens"] == 12 and len(first["response"]) == 12 and first["finish_reason"] == "length"
-    assert first["execution_time"] > 0 and first["model_type"] == "llm" and first["port"] == worker.port
+    assert first["new_tokens"] == 12
+    assert len(first["response"]) == 12
+    assert first["finish_reason"] == "length"
+    assert first["execution_time"] > 0
+    assert first["model_type"] == "llm"
+    assert first["port"] == worker.port
     assert call(worker, llm, prompt="Once", max_length=12)["response"] == first["response"]
     warm = [
         call(worker, llm, prompt="Once", max_length=12, temperature=1.0, seed=seed)["response"]
@@ -70,34 +89,33 @@ def test_a_text_ends_at_a_string(worker: Worker, llm: str) -> None:
     whole = call(worker, llm, prompt="Once", max_length=20)["response"]
     stop = whole[5:8]
     ended = call(worker, llm, prompt="Once", max_length=20, stop=stop)
-    assert ended["response"] == whole[: whole.index(stop)] and ended["finish_reason"] == "stop"
+    assert ended["response"] == whole[: whole.index(stop)]
+    assert ended["finish_reason"] == "stop"
 
 
 def test_vectors_and_pictures(worker: Worker) -> None:
     embed, image = worker.serve("tiny-embedding"), worker.serve("tiny-image")
     vector = call(worker, embed, prompt="hello")["embedding"]
-    assert len(vector) == 64 and abs(sum(one * one for one in vector) - 1) < 1e-3
+    assert len(vector) == 64
+    assert abs(sum(one * one for one in vector) - 1) < 1e-3
     _, answer = worker.post(
         "/v1/embeddings",
         {"model": "tiny-embedding", "input": ["hello", "a longer one"], "encoding_format": "base64"},
     )
     raw = struct.unpack("<64f", base64.b64decode(answer["data"][0]["embedding"]))
-    assert (
-        max(abs(one - two) for one, two in zip(raw, vector, strict=True)) < 1e-4
-        and answer["usage"]["total_tokens"] == 6 + 13
-    )
+    assert max(abs(one - two) for one, two in zip(raw, vector, strict=True)) < 1e-4
+    assert answer["usage"]["total_tokens"] == 6 + 13
     with ThreadPoolExecutor(3) as pool:
         paths = list(
             pool.map(lambda n: call(worker, image, prompt="a cat", steps=3, seed=n)["image_path"], (1, 1, 2))
         )
     pictures = [Path(path).read_bytes() for path in paths]
-    assert pictures[0].startswith(b"\x89PNG") and pictures[0] == pictures[1] != pictures[2]
+    assert pictures[0].startswith(b"\x89PNG")
+    assert pictures[0] == pictures[1] != pictures[2]
     status, answer = worker.post(f"/standalone/estimate/{image}", {"data": {"steps": 30}})
-    assert (
-        status == 200
-        and answer["data"]["estimated_execution_time"] > 0
-        and answer["data"]["data_features"]["steps"] == 30
-    )
+    assert status == 200
+    assert answer["data"]["estimated_execution_time"] > 0
+    assert answer["data"]["data_features"]["steps"] == 30
     for id in (embed, image):
         assert worker.ask("DELETE", f"/standalone/instance/{id}")[0] == 200
 
@@ -105,8 +123,10 @@ def test_vectors_and_pictures(worker: Worker) -> None:
 def test_completions_and_chats(worker: Worker, llm: str) -> None:
     body = {"model": "tiny-llm", "prompt": ["a", "b"], "n": 2, "max_tokens": 5, "seed": 7, "echo": True}
     status, answer = worker.post("/v1/completions", body)
-    assert status == 200 and [one["index"] for one in answer["choices"]] == [0, 1, 2, 3]
-    assert answer["choices"][0]["text"].startswith("a") and answer["choices"][2]["text"].startswith("b")
+    assert status == 200
+    assert [one["index"] for one in answer["choices"]] == [0, 1, 2, 3]
+    assert answer["choices"][0]["text"].startswith("a")
+    assert answer["choices"][2]["text"].startswith("b")
     assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 20, "total_tokens": 24}
     chat = {
         "model": "tiny-llm",
@@ -115,15 +135,12 @@ def test_completions_and_chats(worker: Worker, llm: str) -> None:
         "temperature": 0,
     }
     status, answer = worker.post("/v1/chat/completions", chat)
-    assert (
-        status == 200
-        and answer["choices"][0]["message"]["role"] == "assistant"
-        and answer["choices"][0]["finish_reason"] == "length"
-    )
+    assert status == 200
+    assert answer["choices"][0]["message"]["role"] == "assistant"
+    assert answer["choices"][0]["finish_reason"] == "length"
     assert [one["id"] for one in worker.ask("GET", "/v1/models")[1]["data"]] == ["tiny-llm"]
-    assert (
-        worker.ask("GET", "/v1/models/tiny-llm")[0] == 200 and worker.ask("GET", "/v1/models/none")[0] == 404
-    )
+    assert worker.ask("GET", "/v1/models/tiny-llm")[0] == 200
+    assert worker.ask("GET", "/v1/models/none")[0] == 404
 
 
 def test_a_stream_says_what_the_whole_says(worker: Worker, llm: str) -> None:
@@ -143,7 +160,8 @@ def test_a_stream_says_what_the_whole_says(worker: Worker, llm: str) -> None:
         pieces = [json.loads(one) for one in events]
         said = "".join(one["choices"][0]["delta"].get("content", "") for one in pieces if one["choices"])
         expected = whole if stop is None else whole[: whole.index(stop)]
-        assert said == expected and pieces[-1]["usage"]["completion_tokens"] > 0
+        assert said == expected
+        assert pieces[-1]["usage"]["completion_tokens"] > 0
         assert pieces[-2]["choices"][0]["finish_reason"] == ("length" if stop is None else "stop")
 
 
@@ -179,16 +197,12 @@ def test_many_at_once(worker: Worker, llm: str) -> None:
 def test_from_tier_to_tier(worker: Worker) -> None:
     assert worker.model("other")["tier"] == "disk"
     status, answer = worker.post("/standalone/load", {"model_name": "other"})
-    assert (
-        status == 200
-        and answer["data"]["already_loaded"] is False
-        and worker.model("other")["tier"] == "dram"
-    )
+    assert status == 200
+    assert answer["data"]["already_loaded"] is False
+    assert worker.model("other")["tier"] == "dram"
     assert worker.post("/standalone/load", {"model_name": "other"})[1]["data"]["already_loaded"] is True
-    assert (
-        worker.post("/standalone/load", {"model_name": "other", "target": "gpu"})[1]["success"]
-        and worker.model("other")["tier"] == "gpu"
-    )
+    assert worker.post("/standalone/load", {"model_name": "other", "target": "gpu"})[1]["success"]
+    assert worker.model("other")["tier"] == "gpu"
     first, second = worker.serve("other"), worker.serve("other")
     said = call(worker, first, prompt="x", max_length=5)["response"]
     worker.ask("DELETE", f"/standalone/instance/{first}")
@@ -201,7 +215,8 @@ def test_from_tier_to_tier(worker: Worker) -> None:
     third = worker.serve("other")
     assert call(worker, third, prompt="x", max_length=5)["response"] == said
     answer = worker.post("/standalone/offload", {"model_name": "other", "target": "disk"})[1]["data"]
-    assert answer["instance_ids"] == [third] and worker.model("other")["tier"] == "disk"
+    assert answer["instance_ids"] == [third]
+    assert worker.model("other")["tier"] == "disk"
     whats = [one["what"] for one in worker.model("other")["timings"]]
     assert whats == ["load", "wake", "measure", "sleep", "wake", "sleep", "unload"]
     assert all(one["seconds"] > 0 for one in worker.model("other")["timings"])
@@ -216,7 +231,8 @@ def test_an_instance_that_stops_answers_those_inside(worker: Worker) -> None:
         until(lambda: gone.done() or instance(worker, id)["state"] == "stopping")
         if not gone.done():
             assert worker.post(f"/standalone/call/{id}", {"data": {"prompt": "y"}})[0] in (404, 409)
-        assert answer.result(30)["new_tokens"] == 300 and gone.result(30)[0] == 200
+        assert answer.result(30)["new_tokens"] == 300
+        assert gone.result(30)[0] == 200
     assert worker.post(f"/standalone/call/{id}", {"data": {"prompt": "y"}})[0] == 404
 
 
@@ -226,7 +242,8 @@ def test_estimates(worker: Worker, llm: str) -> None:
         status, answer = worker.post(
             f"/standalone/estimate/{llm}", {"data": {"prompt": "x", "max_length": count}}
         )
-        assert status == 200 and answer["data"]["unit"] == "seconds"
+        assert status == 200
+        assert answer["data"]["unit"] == "seconds"
         times.append(answer["data"]["estimated_execution_time"])
     assert 0 < times[0] < times[1]
     assert worker.post("/standalone/estimate", {"model_name": "tiny-llm", "data": {"prompt": "x"}})[0] == 200
@@ -292,7 +309,9 @@ def test_what_is_wrong_is_told(worker: Worker, llm: str, at: int) -> None:
     found, answer = worker.ask(method, path.replace("ID", llm), body)
     assert (found, answer["error"]["code"]) == (status, code), answer
     if path.startswith("/standalone"):
-        assert answer["success"] is False and answer["message"] and answer["data"] is None
+        assert answer["success"] is False
+        assert answer["message"]
+        assert answer["data"] is None
 
 
 def raw(worker: Worker, data: bytes) -> bytes:
@@ -361,7 +380,8 @@ def test_budgets_tokens_and_the_end(tmp_path: Path) -> None:
         assert one.ask("GET", "/standalone/status")[1]["error"]["code"] == "invalid_token"
         assert post("/standalone/serve", model_name="a")[0] == 200
         status, answer = post("/standalone/serve", model_name="b")
-        assert status == 507 and answer["error"]["code"] == "out_of_gpu_memory", answer
+        assert status == 507, answer
+        assert answer["error"]["code"] == "out_of_gpu_memory", answer
         sizes = answer["error"]["sizes"]
         assert sizes["used_bytes"] + sizes["needed_bytes"] > sizes["budget_bytes"] == 1_400_000
         # What did not fit left nothing behind, and the other one still serves.
@@ -369,7 +389,8 @@ def test_budgets_tokens_and_the_end(tmp_path: Path) -> None:
         assert set(memory["taken"]) == {"a weights", "a cache"}
         assert post("/v1/completions", model="a", prompt="x", max_tokens=3)[0] == 200
         status, answer = post("/standalone/load", model_name="c")
-        assert status == 507 and answer["error"]["code"] == "out_of_host_memory"
+        assert status == 507
+        assert answer["error"]["code"] == "out_of_host_memory"
         assert post("/standalone/offload", model_name="a", target="disk")[0] == 200
         assert post("/standalone/serve", model_name="b")[0] == 200
     finally:
@@ -379,4 +400,5 @@ def test_budgets_tokens_and_the_end(tmp_path: Path) -> None:
 def test_other_machines_need_a_token() -> None:
     command = [sys.executable, "-m", "gswarm.worker", "--host", "0.0.0.0", "--port", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT / "python")
-    assert done.returncode == 2 and "there is no token" in done.stderr
+    assert done.returncode == 2
+    assert "there is no token" in done.stderr

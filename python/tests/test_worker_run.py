@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Worker
+from worker_client import ROOT, Worker
+
+pytest.importorskip("torch")
 
 
 def binary() -> Path:

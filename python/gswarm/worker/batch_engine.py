@@ -170,7 +170,8 @@ class ImageEngine(Engine):
         if not places:
             self.latents = self.texts = None
         else:
-            assert self.latents is not None and self.texts is not None
+            assert self.latents is not None
+            assert self.texts is not None
             self.latents, self.texts = self.latents[places], self.texts[places]
 
     def drop_all(self, error: Exception) -> None:

@@ -75,7 +75,7 @@ class EmbedPasses(Passes[Bert]):
         self._found: dict[tuple[int, int], torch.Tensor] = {}
 
     def sizes(self) -> list[tuple[int, int]]:
-        """Texts and tokens of the passes that are captured, the largest first: others find room in its memory."""
+        """Texts and tokens of passes that are captured; the largest first, whose memory holds the others."""
         context = self.model.config.context
         found = [(n, long) for n in TEXTS for long in TOKENS if n * long <= MOST_TOKENS and long <= context]
         return sorted(found, key=lambda size: size[0] * size[1], reverse=True)

@@ -104,7 +104,8 @@ class LmEngine(Engine):
 
     def check(self, job: Generation) -> None:
         """Refuses what could never be computed."""
-        assert self.runner is not None and self.pool is not None
+        assert self.runner is not None
+        assert self.pool is not None
         if not job.prompt:
             raise invalid("the prompt has no tokens", "prompt")
         if len(job.prompt) >= self.runner.context:
@@ -173,7 +174,8 @@ class LmEngine(Engine):
 
     def _reserve(self, job: Generation, alone: bool) -> bool:
         """Takes all the cache that a text will ever need; `False` where it has to wait for others to end."""
-        assert self.runner is not None and self.pool is not None
+        assert self.runner is not None
+        assert self.pool is not None
         count = -(-(len(job.prompt) + job.max_tokens) // BLOCK)
         blocks = self.pool.take(count)
         if blocks is None:
@@ -218,7 +220,7 @@ class LmEngine(Engine):
             self.pace[count] = seconds if old is None else 0.8 * old + 0.2 * seconds
         self._last_step = (now, count)
         self.steps += 1
-        for job in [one for one in self.rows]:
+        for job in list(self.rows):
             job.launched += 1
             if job.launched >= job.max_tokens:
                 self._leave(job)

@@ -320,7 +320,8 @@ class Model:
         if not self.on_device:
             return {}
         engine, region, ledger = self.engine, self.region, self.place.ledger
-        assert engine is not None and region is not None
+        assert engine is not None
+        assert region is not None
         with self._timed("sleep") as details:
             engine.awake = False
 

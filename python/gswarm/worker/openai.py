@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import secrets
 import struct
@@ -234,10 +235,9 @@ class OpenAi:
         instance.__enter__()
 
         def tell(at: int, tokens: list[int] | None) -> None:
-            try:
+            # Where the server has ended, nobody listens.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(queue.put_nowait, (at, tokens))
-            except RuntimeError:
-                pass  # The server has ended.
 
         def ended() -> None:
             for job in jobs:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, Protocol
 
@@ -107,7 +108,7 @@ def prefill_attention(
         )
         return found[0].reshape(-1, heads * dim)  # type: ignore[no-any-return]
     out = torch.empty((qkv.shape[0], heads, dim), dtype=qkv.dtype, device=qkv.device)
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         mine, keys, values = (part[begin:end].transpose(0, 1)[None] for part in (q, k, v))
         done = F.scaled_dot_product_attention(mine, keys, values, is_causal=True, enable_gqa=heads != kv)
         out[begin:end] = done[0].transpose(0, 1)

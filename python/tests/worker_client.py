@@ -1,4 +1,4 @@
-"""What the tests of the worker share."""
+"""A worker for tests, in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a token of more than sixteen letters"
 
@@ -72,14 +68,3 @@ class Worker:
             if self.process.poll() is None:
                 self.process.kill()
         return self.process.returncode
-
-
-@pytest.fixture(scope="session")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """One worker for all tests that leave nothing behind."""
-    out = tmp_path_factory.mktemp("out")
-    names = ["tiny-llm", "other=tiny-llm", "tiny-embedding", "tiny-image"]
-    random = [part for name in names for part in ("--random", name)]
-    one = Worker(*random, "--max-batch", "16", "--max-waiting", "64", "--out", str(out))
-    yield one
-    one.stop()
