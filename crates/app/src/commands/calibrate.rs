@@ -16,7 +16,7 @@ use gswarm_core::generate::{Format, write_scenario_config, write_scenario_reques
 use gswarm_core::input::{Scenario, Source, read_profiled_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{ModelId, Span};
-use gswarm_exec::backend::{Record, Replica, Tier as Source_, Timed};
+use gswarm_exec::backend::{Record, Replica, Tier, Timed};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config::{self, BackendKind, BackendsFile};
 use gswarm_exec::fleet::Fleet;
@@ -118,6 +118,9 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
             "interrupted; no model was measured to its end, and nothing is written",
         ));
     }
+    if calibration.models.is_empty() {
+        return Err(unmeasured(&calibration).hint("nothing was written"));
+    }
     save(batch, &calibration)?;
     if args.json {
         output::line(&serde_json::to_string(&calibration).map_err(|error| internal(&error))?)?;
@@ -133,14 +136,18 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
         ));
     }
     if !calibration.failed.is_empty() {
-        let list: Vec<String> =
-            calibration.failed.iter().map(|(name, why)| format!("\n  - {name}: {why}")).collect();
-        let message =
-            format!("{} could not be measured:{}", output::count(list.len() as u64, "model"), list.concat());
-        return Err(Failure::new(Code::FailedRequests, message)
+        return Err(unmeasured(&calibration)
             .hint(format!("what was measured of the others is in {}", args.out.display())));
     }
     write(args, &calibration, scenario, &args.out)
+}
+
+/// The models that could not be measured, and why.
+fn unmeasured(calibration: &Calibration) -> Failure {
+    let list: Vec<String> =
+        calibration.failed.iter().map(|(name, why)| format!("\n  - {name}: {why}")).collect();
+    let count = output::count(list.len() as u64, "model");
+    Failure::new(Code::FailedRequests, format!("{count} could not be measured:{}", list.concat()))
 }
 
 fn read(args: &CalibrateArgs) -> Result<Scenario, Failure> {
@@ -238,7 +245,7 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
     let from_host = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&from_host);
     let record: Record = Arc::new(move |timed: &Timed| {
-        heard.store(timed.tier == Source_::Host, Ordering::SeqCst);
+        heard.store(timed.tier == Tier::Host, Ordering::SeqCst);
     });
     let measured = runtime.block_on(async {
         let fleet =
