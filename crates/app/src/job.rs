@@ -3,6 +3,7 @@
 use crate::args::InputArgs;
 use crate::beliefs::Beliefs;
 use crate::failure::{Code, Failure};
+use crate::measured;
 use crate::output::files;
 use crate::output::progress::{Bar, Phase};
 use crate::output::{self, count};
@@ -54,12 +55,13 @@ pub struct Inputs {
 impl Inputs {
     /// Reads them; where both cannot be read, both are named.
     pub fn read(input: &InputArgs) -> Result<Inputs, Failure> {
-        let InputArgs { config, requests } = input;
+        let InputArgs { config, requests, measured } = input;
         let named = |path: &Path, bytes| (path.display().to_string(), bytes);
         match (files::read(config), files::read(requests)) {
-            (Ok(one), Ok(other)) => {
-                Ok(Inputs { config: named(config, one), requests: named(requests, other) })
-            }
+            (Ok(one), Ok(other)) => measured::over(
+                Inputs { config: named(config, one), requests: named(requests, other) },
+                measured,
+            ),
             (Err(config), Err(requests)) => Err(config.and(requests)),
             (Err(failure), _) | (_, Err(failure)) => Err(failure),
         }

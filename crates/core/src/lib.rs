@@ -12,6 +12,7 @@ pub mod cost;
 pub mod diff;
 pub mod engine;
 pub mod explain;
+pub mod fidelity;
 pub mod generate;
 pub mod gpuset;
 pub mod id;
