@@ -6,6 +6,7 @@
 
 pub mod beliefs;
 pub mod calibration;
+pub mod expect;
 pub mod model;
 pub mod nodes;
 pub mod profile;

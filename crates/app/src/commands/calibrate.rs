@@ -67,7 +67,7 @@ pub struct CalibrateArgs {
     #[arg(long = "model", value_name = "NAME")]
     models: Vec<String>,
     /// Time for each model, as in 90s or 2min: what cannot be left out is measured all the same
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::generate::duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = gswarm_core::time::duration)]
     budget: Span,
     /// Most measurements of one point; fewer where they agree
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]

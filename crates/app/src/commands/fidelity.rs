@@ -2,7 +2,6 @@
 
 use crate::args::{ClusterArgs, InputArgs};
 use crate::beliefs::Beliefs;
-use crate::commands::check::build;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs, Job};
 use crate::live::{self, JOURNAL};
@@ -20,6 +19,7 @@ use gswarm_core::plan::Steps;
 use gswarm_core::policy::{FollowSteps, Policy, PolicyKind, PolicyParams, follow_as};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::truth::Truth;
+use gswarm_core::verify::build;
 use gswarm_exec::journal::JournalReader;
 use gswarm_show::chart::svg;
 use gswarm_show::page::html;
