@@ -1,13 +1,14 @@
 """Requests for config.yaml: as many as asked for, from a seed, of three workflows in turn by chance.
 
-    python3 requests.py 300 7 > requests.json
+python3 requests.py 300 7 > requests.json
 """
 
 import json
 import random
 import sys
 
-WORDS = "a lighthouse, two rivers, the last train, a cat in the rain, snow at night, an old map, a red door".split(", ")
+WORDS = ["a lighthouse", "two rivers", "the last train", "a cat in the rain", "snow at night", "an old map"]
+WORDS += ["a red door"]
 
 
 def text(draw: random.Random, least: int, most: int) -> str:
@@ -29,13 +30,23 @@ def request(draw: random.Random, number: int) -> dict[str, object]:
         }
     elif workflow == "answer":
         inputs = {"question": text(draw, 40, 600)}
-        configs = {"sort": {"max_length": draw.randint(8, 16)}, "answer": {"max_length": draw.randint(12, 40)}}
+        configs = {
+            "sort": {"max_length": draw.randint(8, 16)},
+            "answer": {"max_length": draw.randint(12, 40)},
+        }
     else:
         inputs = {"wish": text(draw, 40, 400)}
-        configs = {"write": {"max_length": draw.randint(16, 48)}, "judge": {"max_length": draw.randint(8, 24)}}
+        configs = {
+            "write": {"max_length": draw.randint(16, 48)},
+            "judge": {"max_length": draw.randint(8, 24)},
+        }
     return {
-        "request_id": f"r{number:04}", "timestamp": 0.0, "workflow_id": workflow, "input_data": inputs, "node_configs": configs,
-    }  # fmt: skip
+        "request_id": f"r{number:04}",
+        "timestamp": 0.0,
+        "workflow_id": workflow,
+        "input_data": inputs,
+        "node_configs": configs,
+    }
 
 
 def main() -> None:
