@@ -172,7 +172,7 @@ class Check:
             "free_after_sleep": after,
             "graphs": None
             if runner is None
-            else {"count": runner.captures, "seconds": runner.capture_seconds},
+            else {"count": runner.graphs.count, "seconds": runner.graphs.seconds},
         }
         if free is not None and after is not None:
             out["kept_while_asleep_bytes"] = free - after

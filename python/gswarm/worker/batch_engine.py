@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from .batch_runner import EmbedPasses, ImagePasses
 from .encoder import Bert
 from .engine import Engine, Job
 from .image import ImageConfig, Painter, write_png
@@ -24,17 +25,23 @@ class EmbedEngine(Engine):
     """Texts that wait are computed together, those of like length beside one another."""
 
     def __init__(self, name: str, device: torch.device, max_waiting: int, max_batch: int) -> None:
-        self.model: Bert | None = None
+        self.passes: EmbedPasses | None = None
         self.max_batch = max_batch
         self.now: list[EmbedJob] = []
         self.token_pace = 0.0
         super().__init__(name, device, max_waiting)
 
+    def attach(self, model: Bert, same_addresses: bool, graphs: bool) -> None:
+        """Gives it what it computes with. In the engine's thread."""
+        if self.passes is None:
+            self.passes = EmbedPasses(self.device, self.stream, graphs)
+        self.passes.attach(model, same_addresses)
+
     def running(self) -> int:
         return len(self.now)
 
     def tick(self) -> None:
-        assert self.model is not None
+        assert self.passes is not None
         count = 0
         while self.waiting and (not self.now or count < self.max_batch):
             job = self.waiting.popleft()
@@ -49,11 +56,7 @@ class EmbedEngine(Engine):
         began = time.perf_counter()
         for begin in range(0, len(order), self.max_batch):
             part = order[begin : begin + self.max_batch]
-            longest = max(len(texts[at]) for at in part)
-            ids = torch.tensor([texts[at] + [0] * (longest - len(texts[at])) for at in part])
-            mask = torch.tensor([[1] * len(texts[at]) + [0] * (longest - len(texts[at])) for at in part])
-            found = self.model.embed(ids.to(self.device), mask.to(self.device)).tolist()
-            vectors.update(zip(part, found, strict=True))
+            vectors.update(zip(part, self.passes.embed([texts[at] for at in part]), strict=True))
         now = time.perf_counter()
         if texts:
             self.token_pace = (now - began) / len(texts)
@@ -95,7 +98,7 @@ class ImageEngine(Engine):
         config: ImageConfig,
         out: Path,
     ) -> None:
-        self.painter: Painter | None = None
+        self.passes: ImagePasses | None = None
         self.max_batch, self.config, self.out = max_batch, config, out
         self.now: list[ImageJob] = []
         self.latents: torch.Tensor | None = None
@@ -103,6 +106,12 @@ class ImageEngine(Engine):
         self.pace: dict[int, float] = {}
         self.made = 0
         super().__init__(name, device, max_waiting)
+
+    def attach(self, model: Painter, same_addresses: bool, graphs: bool) -> None:
+        """Gives it what it computes with. In the engine's thread."""
+        if self.passes is None:
+            self.passes = ImagePasses(self.device, self.stream, graphs)
+        self.passes.attach(model, same_addresses)
 
     def running(self) -> int:
         return len(self.now)
@@ -113,12 +122,12 @@ class ImageEngine(Engine):
         latent = torch.randn(1, 4, self.config.side, self.config.side, generator=generator)
         words = torch.Generator().manual_seed(sum(job.prompt.encode()) + 1)
         text = torch.randn(1, 77, self.config.text, generator=words)
-        assert self.painter is not None
-        dtype = self.painter.weights["enter"].dtype
+        assert self.passes is not None
+        dtype = self.passes.model.weights["enter"].dtype
         return latent.to(self.device, dtype), text.to(self.device, dtype)
 
     def tick(self) -> None:
-        assert self.painter is not None
+        assert self.passes is not None
         keep = [n for n, job in enumerate(self.now) if not job.cancelled]
         if len(keep) < len(self.now):
             self._keep(keep)
@@ -135,7 +144,7 @@ class ImageEngine(Engine):
         if not self.now or self.latents is None or self.texts is None:
             return
         began = time.perf_counter()
-        self.latents = self.painter.step(self.latents, self.texts)
+        self.latents = self.passes.step(self.latents, self.texts)
         if self.stream is not None:
             self.stream.synchronize()
         now = time.perf_counter()

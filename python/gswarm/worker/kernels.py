@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-WARPS = 4
+WARPS = 2
 """Warps that read the context of a sequence's head together."""
 
 

@@ -344,7 +344,7 @@ def description(engine: LmEngine) -> dict[str, Any]:
     return {
         "steps": engine.steps,
         "tokens": engine.tokens_made,
-        "graphs": 0 if runner is None else runner.captures,
-        "graph_seconds": 0.0 if runner is None else runner.capture_seconds,
+        "graphs": 0 if runner is None else runner.graphs.count,
+        "graph_seconds": 0.0 if runner is None else runner.graphs.seconds,
         "cache_bytes": 0 if runner is None else runner.region.mapped,
     }

@@ -241,8 +241,9 @@ class Model:
         elif isinstance(self.config, BertConfig):
             if self.engine is None:
                 self.engine = EmbedEngine(self.name, place.device, place.max_waiting, place.max_batch)
-            assert isinstance(self.engine, EmbedEngine)
-            self.engine.model = Bert(self.config, weights)
+            embeds, bert = self.engine, Bert(self.config, weights)
+            assert isinstance(embeds, EmbedEngine)
+            embeds.ask(lambda: embeds.attach(bert, same, place.graphs))
         else:
             if self.engine is None:
                 self.engine = ImageEngine(
@@ -253,8 +254,9 @@ class Model:
                     self.config,
                     place.out,
                 )
-            assert isinstance(self.engine, ImageEngine)
-            self.engine.painter = Painter(self.config, weights)
+            paints, painter = self.engine, Painter(self.config, weights)
+            assert isinstance(paints, ImageEngine)
+            paints.ask(lambda: paints.attach(painter, same, place.graphs))
         self.engine.awake = True
 
     def _attach_lm(self, engine: LmEngine, weights: dict[str, torch.Tensor], same: bool) -> None:
@@ -308,10 +310,8 @@ class Model:
                 if isinstance(engine, LmEngine) and engine.runner is not None:
                     engine.runner.detach()
                     details["cache"] = ledger.release(f"{self.name} cache", engine.runner.region)
-                elif isinstance(engine, EmbedEngine):
-                    engine.model = None
-                elif isinstance(engine, ImageEngine):
-                    engine.painter = None
+                elif isinstance(engine, (EmbedEngine, ImageEngine)) and engine.passes is not None:
+                    engine.passes.detach()
 
             engine.ask(let_go)
             if not region.stable:

@@ -8,11 +8,12 @@ at what was written, later.
 
 from __future__ import annotations
 
-import time
+from functools import partial
 
 import torch
 
 from .devmem import Region
+from .graphs import Graphs
 from .kvcache import KvCache
 from .llama import Llama, LlamaConfig
 from .ops import Operations
@@ -49,11 +50,8 @@ class Runner:
         self.buckets = [one for one in BUCKETS if one < slots] + [slots]
         self.model: Llama | None = None
         self._cache: KvCache | None = None
-        self._graphs: dict[tuple[str, int], torch.cuda.CUDAGraph] = {}
-        self._pool: object = None
+        self.graphs = Graphs(self.stream)
         self._complete = False
-        self.capture_seconds = 0.0
-        self.captures = 0
 
         def numbers(count: int, dtype: torch.dtype = torch.int64, value: int = 0) -> torch.Tensor:
             return torch.full((count,), value, dtype=dtype, device=device)
@@ -102,8 +100,7 @@ class Runner:
         else:
             self._cache.attach(flat)
         if not (same_addresses and self.region.stable):
-            self._graphs.clear()
-            self._pool = None
+            self.graphs.clear()
             self._complete = False
 
     def detach(self) -> None:
@@ -122,8 +119,8 @@ class Runner:
             fitting = [one for one in PROMPT_BUCKETS if one <= self.context]
             missing = [("prefill", one) for one in reversed(fitting)] + missing
         for kind, size in missing:
-            if (kind, size) not in self._graphs:
-                self._capture(kind, size)
+            if (kind, size) not in self.graphs:
+                self.graphs.capture((kind, size), partial(self._body, kind, size))
         self._complete = True
 
     def _flash_works(self) -> bool:
@@ -133,27 +130,8 @@ class Runner:
         except (RuntimeError, NotImplementedError):
             return False
 
-    def _capture(self, kind: str, size: int) -> None:
-        began = time.perf_counter()
-
-        def body() -> None:
-            self._decode_body(size) if kind == "decode" else self._prefill_body(size, None)
-
-        body()
-        assert self.stream is not None
-        self.stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
-        # Other threads go on with their own streams meanwhile.
-        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
-        try:
-            body()
-        finally:
-            graph.capture_end()
-        self._graphs[(kind, size)] = graph
-        self.capture_seconds += time.perf_counter() - began
-        self.captures += 1
+    def _body(self, kind: str, size: int) -> None:
+        self._decode_body(size) if kind == "decode" else self._prefill_body(size, None)
 
     def bucket(self, rows: int) -> int:
         """The least size of a batch that holds so many."""
@@ -176,10 +154,7 @@ class Runner:
     def decode(self, rows: int, draws: bool, cuts: bool) -> torch.Tensor:
         """One more token for each of the slots that were set; they are in the result, on the device."""
         size = self.bucket(rows) if self.graphs_wanted else rows
-        graph = self._graphs.get(("decode", size))
-        if graph is not None:
-            graph.replay()
-        else:
+        if not self.graphs.replay(("decode", size)):
             self._decode_body(size)
         if draws:
             slots = self.rows[:rows]
@@ -211,9 +186,8 @@ class Runner:
             bounds.append(bounds[-1] + len(ids))
         total = bounds[-1]
         size = next(
-            (one for one in PROMPT_BUCKETS if one >= total and ("prefill", one) in self._graphs), total
+            (one for one in PROMPT_BUCKETS if one >= total and ("prefill", one) in self.graphs), total
         )
-        graph = self._graphs.get(("prefill", size))
         if size > self.p_ids.numel():
             grown = [
                 torch.zeros(size, dtype=one.dtype, device=self.device)
@@ -223,9 +197,7 @@ class Runner:
             self._prefill_body(size, bounds, grown)
         else:
             self._prefill_inputs([self.p_ids, self.p_pos, self.p_slots], prompts, bounds, size)
-            if graph is not None:
-                graph.replay()
-            else:
+            if not self.graphs.replay(("prefill", size)):
                 self._prefill_body(size, bounds)
         count = len(prompts)
         if draws:

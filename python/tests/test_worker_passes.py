@@ -1,0 +1,145 @@
+"""Passes that are captured: on the CPU their graphs are played by the passes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from gswarm.worker.batch_runner import MOST_TOKENS, EmbedPasses, ImagePasses
+from gswarm.worker.encoder import Bert, BertConfig
+from gswarm.worker.graphs import Graphs
+from gswarm.worker.image import ImageConfig, Painter
+from gswarm.worker.layout import fill_random
+from gswarm.worker.shapes import SHAPES
+
+if TYPE_CHECKING:
+    from gswarm.worker.llama import LlamaConfig
+
+CPU = torch.device("cpu")
+
+
+class Played(Graphs):
+    """Graphs that are run anew each time, with the tensors that they were captured with."""
+
+    def __init__(self, breaks: bool = False) -> None:
+        super().__init__(None)
+        self.bodies: dict[Hashable, Callable[[], None]] = {}
+        self.played: list[Hashable] = []
+        self.breaks = breaks
+
+    def __contains__(self, size: Hashable) -> bool:
+        return size in self.bodies
+
+    def clear(self) -> None:
+        self.bodies.clear()
+
+    def capture(self, size: Hashable, body: Callable[[], None]) -> None:
+        if self.breaks:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        body()
+        self.bodies[size] = body
+        self.count += 1
+
+    def replay(self, size: Hashable) -> bool:
+        self.played.append(size)
+        self.bodies[size]()
+        return True
+
+
+def weights(config: BertConfig | ImageConfig | LlamaConfig) -> dict[str, torch.Tensor]:
+    layout = config.layout(torch.float32)
+    flat = torch.zeros(layout.total, dtype=torch.uint8)
+    fill_random(layout, flat, 5)
+    return layout.views(flat)
+
+
+def bert() -> Bert:
+    config = SHAPES["tiny-embedding"].config
+    assert isinstance(config, BertConfig)
+    return Bert(config, weights(config))
+
+
+def painter() -> Painter:
+    config = SHAPES["tiny-image"].config
+    assert isinstance(config, ImageConfig)
+    return Painter(config, weights(config))
+
+
+def captured(passes: EmbedPasses | ImagePasses, breaks: bool = False) -> Played:
+    """Has passes capture what they would on a GPU."""
+    played = Played(breaks)
+    passes.graphs, passes._wanted = played, True
+    return played
+
+
+@pytest.mark.parametrize(
+    "texts", [[[5, 6, 7]], [[1] * 40, [2] * 3, [9] * 65], [[n] * 20 for n in range(1, 7)]]
+)
+def test_vectors_are_the_same_in_a_pass_that_is_filled_up(texts: list[list[int]]) -> None:
+    plain, graphs = EmbedPasses(CPU, None, False), EmbedPasses(CPU, None, False)
+    played = captured(graphs)
+    model = bert()
+    plain.attach(model, True)
+    graphs.attach(model, True)
+    assert played.count == len(graphs.sizes())
+    expected, found = torch.tensor(plain.embed(texts)), torch.tensor(graphs.embed(texts))
+    assert len(played.played) == 1
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_least_pass_that_holds_the_texts_is_taken() -> None:
+    passes = EmbedPasses(CPU, None, False)
+    captured(passes)
+    passes.attach(bert(), True)
+    assert passes.size_for(1, 3) == (1, 32)
+    assert passes.size_for(3, 33) == (4, 64)
+    assert passes.size_for(128, 32) == (128, 32)
+    assert all(texts * tokens <= MOST_TOKENS for texts, tokens in passes.sizes())
+    # What is too large is computed as it is.
+    assert passes.size_for(120, 100) == (120, 100)
+    assert passes.size_for(1, 129) == (1, 129)
+
+
+def test_steps_of_pictures_are_the_same_by_graphs_and_kernel_by_kernel() -> None:
+    model = painter()
+    plain, graphs = ImagePasses(CPU, None, False), ImagePasses(CPU, None, False)
+    played = captured(graphs)
+    plain.attach(model, True)
+    graphs.attach(model, True)
+    for count in (1, 2, 3):
+        latents, texts = torch.randn(count, 4, 8, 8), torch.randn(count, 77, 32)
+        one = plain.step(plain.step(latents, texts), texts)
+        first = graphs.step(latents, texts)
+        kept = first.clone()
+        other = graphs.step(first, texts)
+        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-4)
+        # What a step gave is not written over by the next.
+        torch.testing.assert_close(first, kept, atol=0, rtol=0)
+    assert played.played == [1, 1, 2, 2], "three pictures are more than are captured"
+
+
+def test_graphs_are_captured_anew_where_the_weights_have_moved() -> None:
+    passes = ImagePasses(CPU, None, False)
+    played = captured(passes)
+    passes.attach(painter(), True)
+    passes.detach()
+    passes.attach(painter(), True)
+    assert played.count == 2
+    passes.attach(painter(), False)
+    assert played.count == 4
+
+
+def test_what_cannot_be_captured_is_launched_kernel_by_kernel(caplog: pytest.LogCaptureFixture) -> None:
+    passes = EmbedPasses(CPU, None, False)
+    captured(passes, breaks=True)
+    passes.attach(bert(), True)
+    assert "cannot be captured" in caplog.text
+    assert len(passes.embed([[3, 4]])[0]) == 64
+    passes.attach(bert(), True)
+    assert caplog.text.count("cannot be captured") == 1, "it is not tried again"
