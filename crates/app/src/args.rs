@@ -1,9 +1,9 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, check, check_tasks, compare, completions, diff, explain, generate, import, model_server, models,
-    pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks, serve, size, top, trace,
-    train, view,
+    bound, calibrate, check, check_tasks, compare, completions, diff, explain, fidelity, generate, import,
+    model_server, models, pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks,
+    serve, size, top, trace, train, view,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -70,6 +70,10 @@ pub enum Command {
     Report(Box<report::ReportArgs>),
     /// Write an execution log for trace viewers (Chrome, Perfetto)
     Trace(Box<trace::TraceArgs>),
+    /// Measure what servers take: loads, executions by length and batch, for schedules that hold
+    Calibrate(Box<calibrate::CalibrateArgs>),
+    /// Say how far a run went from what was predicted of it
+    Fidelity(Box<fidelity::FidelityArgs>),
     /// Find the fewest GPUs that keep a makespan or a latency
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
@@ -133,6 +137,32 @@ pub struct InputArgs {
     /// Requests, JSON or YAML
     #[arg(long, value_name = "FILE")]
     pub requests: PathBuf,
+    #[command(flatten)]
+    pub measured: MeasuredArgs,
+}
+
+/// Measured costs in the place of those that the files give.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MeasuredArgs {
+    /// Take times of nodes, loads and batching from what `gswarm calibrate` measured, whatever the files say
+    #[arg(long, value_name = "FILE", help_heading = "Measured costs (see docs/calibration.md)")]
+    pub profile: Option<PathBuf>,
+    /// With --profile: loads take what the first one took, as of servers that have just been started
+    #[arg(
+        long,
+        alias = "first_loads",
+        requires = "profile",
+        help_heading = "Measured costs (see docs/calibration.md)"
+    )]
+    pub first_loads: bool,
+    /// With --profile: no model batches
+    #[arg(
+        long,
+        alias = "no_batching",
+        requires = "profile",
+        help_heading = "Measured costs (see docs/calibration.md)"
+    )]
+    pub no_batching: bool,
 }
 
 /// The cluster.

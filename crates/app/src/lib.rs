@@ -7,6 +7,7 @@ mod commands;
 mod failure;
 mod job;
 mod live;
+mod measured;
 mod output;
 
 use clap::Parser;

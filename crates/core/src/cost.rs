@@ -12,8 +12,25 @@ pub enum SwitchRule {
     Transfer,
     /// The new model's load time + old GB / bandwidth.
     LoadTime,
-    /// Per model and storage tier, from a hardware profile.
+    /// The new model's load time + what taking the old one off takes, both as they were measured.
     Measured,
+}
+
+/// What has to leave a GPU before a model can be brought in.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Leaving {
+    /// The size of it, in GB.
+    pub gb: f64,
+    /// What taking it off takes by measurement, in seconds; read under [`SwitchRule::Measured`] alone.
+    pub seconds: f64,
+}
+
+impl std::ops::Add for Leaving {
+    type Output = Leaving;
+
+    fn add(self, other: Leaving) -> Leaving {
+        Leaving { gb: self.gb + other.gb, seconds: self.seconds + other.seconds }
+    }
 }
 
 /// The parameters of switching.
@@ -28,17 +45,16 @@ pub struct SwitchCost {
 }
 
 impl SwitchCost {
-    /// One GPU's share in bringing in a model: `evicted_gb` is the size of what has to leave it, `None` where nothing has to.
+    /// One GPU's share in bringing in a model: `leaving` is what has to leave it, `None` where nothing has to.
     #[must_use]
-    pub fn of(&self, evicted_gb: Option<f64>, new_gb: f64, load_seconds: f64) -> Span {
-        let seconds = match (evicted_gb, self.rule) {
+    pub fn of(&self, leaving: Option<Leaving>, new_gb: f64, load_seconds: f64) -> Span {
+        let seconds = match (leaving, self.rule) {
             (None, _) => load_seconds,
-            (Some(old_gb), SwitchRule::Transfer) => {
-                (old_gb + new_gb) / self.pcie_gb_per_s + self.overhead_seconds
+            (Some(old), SwitchRule::Transfer) => {
+                (old.gb + new_gb) / self.pcie_gb_per_s + self.overhead_seconds
             }
-            (Some(old_gb), SwitchRule::LoadTime | SwitchRule::Measured) => {
-                load_seconds + old_gb / self.pcie_gb_per_s
-            }
+            (Some(old), SwitchRule::LoadTime) => load_seconds + old.gb / self.pcie_gb_per_s,
+            (Some(old), SwitchRule::Measured) => load_seconds + old.seconds,
         };
         Span::from_seconds(seconds)
     }

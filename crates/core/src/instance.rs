@@ -7,7 +7,7 @@ mod rest;
 mod start;
 
 pub use crate::cluster::{Cluster, DEFAULT_GPU_MEMORY_GB, Residency};
-use crate::cost;
+use crate::cost::{self, Leaving};
 use crate::gpuset::GpuSet;
 use crate::id::{Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
 use crate::input::{ModelSpec, Scenario, WorkflowSpec};
@@ -47,6 +47,8 @@ pub struct Model {
     pub gpus: u32,
     /// First load onto empty GPUs, in seconds.
     pub load_seconds: f64,
+    /// What taking it off its GPUs takes by measurement, in seconds; 0 where nothing is said of it.
+    pub unload_seconds: f64,
     /// Megabytes of weights on each of its GPUs.
     pub memory_per_gpu: u64,
     /// What each execution takes beside the weights in GB, over all its GPUs; 0 where nothing is said of it.
@@ -79,6 +81,12 @@ impl Model {
                 Span((u128::from(alone.0) * u128::from(self.slowdown[batch as usize - 1]) / 1_000_000) as u64)
             }
         }
+    }
+
+    /// What it is to whoever takes its place.
+    #[must_use]
+    pub fn leaving(&self) -> Leaving {
+        Leaving { gb: self.memory_gb, seconds: self.unload_seconds }
     }
 
     /// The windows that the model may be put on, lowest first.
@@ -407,10 +415,13 @@ fn serial_seconds(
     models: &IdVec<ModelId, Model>,
     defaults: &IdVec<ModelId, Option<Span>>,
 ) -> f64 {
-    let largest = models.iter().map(|model| model.memory_gb).fold(0.0, f64::max);
+    let dearest_to_leave = models.iter().map(Model::leaving).fold(Leaving::default(), |one, other| Leaving {
+        gb: one.gb.max(other.gb),
+        seconds: one.seconds.max(other.seconds),
+    });
     let dearest = |model: &Model| {
         let cold = cluster.switch.of(None, model.memory_gb, model.load_seconds);
-        let switch = cluster.switch.of(Some(largest), model.memory_gb, model.load_seconds);
+        let switch = cluster.switch.of(Some(dearest_to_leave), model.memory_gb, model.load_seconds);
         cold.max(switch).seconds()
     };
     let loads: IdVec<ModelId, f64> = models.iter().map(dearest).collect();
@@ -444,6 +455,7 @@ fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {
         memory_gb: spec.memory_gb,
         gpus: spec.gpus_required,
         load_seconds: spec.load_time_seconds,
+        unload_seconds: spec.unload_time_seconds.unwrap_or(0.0),
         memory_per_gpu,
         slot_gb: spec.memory_gb_per_slot.unwrap_or(0.0),
         slot_per_gpu,

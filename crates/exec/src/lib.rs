@@ -10,6 +10,7 @@ pub mod drive;
 pub mod fleet;
 pub mod journal;
 pub mod keeper;
+pub mod probe;
 pub mod scene;
 pub mod service;
 pub mod watched;

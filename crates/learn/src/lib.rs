@@ -5,6 +5,8 @@
 //! machine changes.
 
 pub mod beliefs;
+pub mod calibration;
+pub mod expect;
 pub mod model;
 pub mod nodes;
 pub mod profile;

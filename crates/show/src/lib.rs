@@ -5,6 +5,7 @@
 
 pub mod chart;
 pub mod comparison;
+pub mod fidelity;
 pub mod gantt;
 pub mod page;
 pub mod pipeline;

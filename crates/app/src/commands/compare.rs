@@ -3,7 +3,7 @@
 pub mod rows;
 mod sweep;
 
-use crate::args::{MachineArgs, Seeds, seeds};
+use crate::args::{MachineArgs, MeasuredArgs, Seeds, seeds};
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files, table};
 use clap::Args;
@@ -59,6 +59,8 @@ pub struct CompareArgs {
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    measured: MeasuredArgs,
     #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
     machines: MachineArgs,
 }

@@ -1,12 +1,14 @@
 //! One file a command; each is a thin call of the library.
 
 pub mod bound;
+pub mod calibrate;
 pub mod check;
 pub mod check_tasks;
 pub mod compare;
 pub mod completions;
 pub mod diff;
 pub mod explain;
+pub mod fidelity;
 pub mod generate;
 pub mod generate_tasks;
 pub mod import;
@@ -49,6 +51,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Diff(args)) => diff::diff(&args),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Trace(args)) => trace::trace(&args),
+        Some(Command::Calibrate(args)) => calibrate::calibrate(&args),
+        Some(Command::Fidelity(args)) => fidelity::fidelity(&args),
         Some(Command::Size(args)) => size::size(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Import(args)) => import::import(&args),

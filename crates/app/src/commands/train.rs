@@ -1,6 +1,6 @@
 //! `gswarm train`: a predictor of run times from a table or from execution logs.
 
-use crate::args::{InputArgs, choice};
+use crate::args::{InputArgs, MeasuredArgs, choice};
 use crate::failure::Failure;
 use crate::job;
 use crate::output::progress::Phase;
@@ -164,7 +164,8 @@ fn read(args: &TrainArgs) -> Result<Table, Failure> {
         });
     };
     let log = LogFile::read_bytes(&files::read_log(&args.data)?);
-    let input = InputArgs { config: config.clone(), requests: requests.clone() };
+    let input =
+        InputArgs { config: config.clone(), requests: requests.clone(), measured: MeasuredArgs::default() };
     let scenario = job::load(&input, log.mode().unwrap_or(Mode::Offline), args.quiet, false)?;
     nodes::table(&name, &log, &scenario).map_err(|faults| refused(&faults))
 }

@@ -1,6 +1,6 @@
 //! How soon a model can be on GPUs that start empty, and what a load takes at the least.
 
-use crate::cost::SwitchRule;
+use crate::cost::{Leaving, SwitchRule};
 use crate::id::{IdVec, ModelId};
 use crate::instance::{Instance, Model};
 use crate::time::Span;
@@ -20,7 +20,7 @@ pub(super) fn entry_costs(instance: &Instance) -> IdVec<ModelId, Span> {
         let others = instance.models.iter_enumerated().filter(|&(via, _)| via != id);
         // Both are whole microseconds, as in a run, so that nothing is lost by rounding.
         let chains = others.map(|(_, via)| {
-            cold(instance, via) + cost.of(Some(via.memory_gb), model.memory_gb, model.load_seconds)
+            cold(instance, via) + cost.of(Some(via.leaving()), model.memory_gb, model.load_seconds)
         });
         chains.min().unwrap_or(Span(u64::MAX)).min(cold(instance, model))
     };
@@ -31,12 +31,12 @@ pub(super) fn entry_costs(instance: &Instance) -> IdVec<ModelId, Span> {
 pub(super) fn load_costs(instance: &Instance) -> IdVec<ModelId, Span> {
     let switch = |(id, model): (ModelId, &Model)| {
         let others = instance.models.iter_enumerated().filter(|&(other, _)| other != id);
-        let smallest = others.map(|(_, other)| other.memory_gb).fold(f64::INFINITY, f64::min);
-        if smallest.is_infinite() {
-            return cold(instance, model);
-        }
-        let replaced = instance.cluster.switch.of(Some(smallest), model.memory_gb, model.load_seconds);
-        cold(instance, model).min(replaced)
+        let least = others.map(|(_, other)| other.leaving()).reduce(|one, other| Leaving {
+            gb: one.gb.min(other.gb),
+            seconds: one.seconds.min(other.seconds),
+        });
+        let replaced = |least| instance.cluster.switch.of(Some(least), model.memory_gb, model.load_seconds);
+        least.map_or(Span(u64::MAX), replaced).min(cold(instance, model))
     };
     instance.models.iter_enumerated().map(switch).collect()
 }

@@ -139,7 +139,7 @@ impl Visited {
                     if from == to {
                         return 0;
                     }
-                    rule.of(Some(old.memory_gb), new.memory_gb, new.load_seconds).0 as i64
+                    rule.of(Some(old.leaving()), new.memory_gb, new.load_seconds).0 as i64
                 };
                 models.iter_enumerated().map(cost).collect()
             })

@@ -256,13 +256,13 @@ impl Replay {
         let (mut largest, mut there, mut replaces) = (0.0f64, true, !single && !evicted.is_empty());
         for held in &self.holds[gpus.range()] {
             let leaves = |one: &&Held| one.model != model && (single || evicted.contains(&one.model));
-            let mut old = held.iter().filter(leaves).map(|one| models[one.model].memory_gb).peekable();
+            let mut old = held.iter().filter(leaves).map(|one| &models[one.model]).peekable();
             let has = held.iter().any(|one| one.model == model);
             there &= has;
             let taken_off = old.peek().is_some();
             replaces |= single && taken_off;
             if !has {
-                largest = largest.max(gpu_cost(cluster, new, taken_off.then(|| old.sum())));
+                largest = largest.max(gpu_cost(cluster, new, taken_off.then(|| old.collect())));
             }
         }
         Cost { micros: (largest * 1e6).round() as u64, there, replaces }
@@ -275,16 +275,18 @@ struct Cost {
     replaces: bool,
 }
 
-/// What one GPU pays, in seconds: `old_gb` is the size of what leaves it, `None` where nothing does.
-fn gpu_cost(cluster: &Cluster, new: &Model, old_gb: Option<f64>) -> f64 {
+/// What one GPU pays, in seconds: `old` is what leaves it, `None` where nothing does.
+fn gpu_cost(cluster: &Cluster, new: &Model, old: Option<Vec<&Model>>) -> f64 {
     let switch = &cluster.switch;
-    match (old_gb, switch.rule) {
+    let gb = |old: &[&Model]| old.iter().map(|model| model.memory_gb).sum::<f64>();
+    match (old, switch.rule) {
         (None, _) => new.load_seconds,
-        (Some(old_gb), SwitchRule::Transfer) => {
-            (old_gb + new.memory_gb) / switch.pcie_gb_per_s + switch.overhead_seconds
+        (Some(old), SwitchRule::Transfer) => {
+            (gb(&old) + new.memory_gb) / switch.pcie_gb_per_s + switch.overhead_seconds
         }
-        (Some(old_gb), SwitchRule::LoadTime | SwitchRule::Measured) => {
-            new.load_seconds + old_gb / switch.pcie_gb_per_s
+        (Some(old), SwitchRule::LoadTime) => new.load_seconds + gb(&old) / switch.pcie_gb_per_s,
+        (Some(old), SwitchRule::Measured) => {
+            new.load_seconds + old.iter().map(|model| model.unload_seconds).sum::<f64>()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::state::{Effect, LoadState, News, Rejected, Resident};
-use crate::cost;
+use crate::cost::{self, Leaving};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::Residency;
 use crate::log::{Load, Status};
@@ -28,7 +28,7 @@ impl Engine<'_> {
     fn plan_single(&self, model: ModelId, gpus: Gpus) -> LoadPlan {
         let spans = gpus.iter().map(|gpu| match self.gpus[gpu].residents.first() {
             Some(resident) if resident.model == model => Span::ZERO,
-            Some(resident) => self.gpu_cost(Some(self.instance.models[resident.model].memory_gb), model),
+            Some(resident) => self.gpu_cost(Some(self.instance.models[resident.model].leaving()), model),
             None => self.gpu_cost(None, model),
         });
         LoadPlan { span: spans.max().unwrap_or(Span::ZERO), evicted: Vec::new() }
@@ -60,17 +60,17 @@ impl Engine<'_> {
             }
             let leaving =
                 self.gpus[gpu].residents.iter().filter(|resident| evicted.contains(&resident.model));
-            let sizes = leaving.map(|resident| self.instance.models[resident.model].memory_gb);
-            self.gpu_cost(sizes.reduce(|sum, gb| sum + gb), model)
+            let leaving = leaving.map(|resident| self.instance.models[resident.model].leaving());
+            self.gpu_cost(leaving.reduce(|sum, one| sum + one), model)
         });
         let span = spans.max().unwrap_or(Span::ZERO);
         evicted.sort_unstable();
         Ok(LoadPlan { span, evicted })
     }
 
-    fn gpu_cost(&self, evicted_gb: Option<f64>, model: ModelId) -> Span {
+    fn gpu_cost(&self, leaving: Option<Leaving>, model: ModelId) -> Span {
         let spec = &self.instance.models[model];
-        self.instance.cluster.switch.of(evicted_gb, spec.memory_gb, spec.load_seconds)
+        self.instance.cluster.switch.of(leaving, spec.memory_gb, spec.load_seconds)
     }
 
     /// Starts a load; returns what it takes and what it takes off.

@@ -1,5 +1,6 @@
 //! A log laid out by GPU: what held each of them when, and which models were on it.
 
+use crate::cost::Leaving;
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
 use crate::log::{Execution, ExecutionLog, Status};
@@ -157,8 +158,8 @@ impl<'a> Timeline<'a> {
         }
         let (models, cluster) = (&self.instance.models, &self.instance.cluster);
         let spec = &models[model];
-        let leaving: Option<f64> = match cluster.residency {
-            Residency::Single => held.last().map(|&old| models[old].memory_gb),
+        let leaving: Option<Leaving> = match cluster.residency {
+            Residency::Single => held.last().map(|&old| models[old].leaving()),
             Residency::Memory => {
                 let used = |model: ModelId| models[model].memory_per_gpu;
                 let room = crate::cost::megabytes(cluster.gpu_memory_gb).saturating_sub(used(model));
@@ -170,7 +171,7 @@ impl<'a> Timeline<'a> {
                     taken = taken.saturating_sub(if full { used(old) } else { 0 });
                     full
                 }) {
-                    leaving = Some(leaving.unwrap_or(0.0) + models[old].memory_gb);
+                    leaving = Some(leaving.unwrap_or_default() + models[old].leaving());
                 }
                 leaving
             }

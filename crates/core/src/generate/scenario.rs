@@ -54,6 +54,8 @@ struct ModelOut<'s> {
     gpus_required: u32,
     load_time_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    unload_time_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tokens_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     token_mean: Option<f64>,
@@ -87,6 +89,7 @@ impl<'s> ModelOut<'s> {
             memory_gb: model.memory_gb,
             gpus_required: model.gpus_required,
             load_time_seconds: model.load_time_seconds,
+            unload_time_seconds: model.unload_time_seconds,
             tokens_per_second: model.tokens_per_second,
             token_mean: model.token_mean,
             token_std: model.token_std,
@@ -232,7 +235,7 @@ mod tests {
 
     const CONFIG: &str = r##"{
         "models": {
-            "1e3": {"memory_gb": 14, "gpus_required": 2, "load_time_seconds": 30, "inference_time_mean": 8.5,
+            "1e3": {"memory_gb": 14, "gpus_required": 2, "load_time_seconds": 30, "unload_time_seconds": 0.5, "inference_time_mean": 8.5,
                     "type": "llm", "batching": {"max_batch": 4, "slowdown": [[1, 1.0], [4, 1.5]]},
                     "config": {"width": [512, 768]}, "memory_gb_per_slot": 0.5},
             "yes: no": {"name": "two\nlines", "memory_gb": 1e-9, "gpus_required": 1, "load_time_seconds": 0.25,

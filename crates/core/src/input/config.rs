@@ -39,6 +39,8 @@ pub(super) struct Config<'t> {
     pub nodes: Vec<FxHashMap<&'t str, u32>>,
     /// Per workflow, the nodes whose model gives no execution time, and where they name it.
     pub untimed: Vec<Vec<(u32, u32)>>,
+    /// Where the rule of switching is.
+    pub rule_at: u32,
     /// Whether names are missing because `workflows` could not be read: then unknown ones are not reported.
     pub incomplete: bool,
 }
@@ -96,7 +98,7 @@ pub(super) fn read<'t>(root: Item<'t>, faults: &mut Faults) -> Config<'t> {
         config.workflows.push(spec);
         config.nodes.push(nodes);
     }
-    config.cluster = read_cluster(&cluster, &config.models, faults);
+    (config.cluster, config.rule_at) = read_cluster(&cluster, &config.models, faults);
     config.metadata = metadata.kept(faults);
     config
 }
@@ -138,6 +140,7 @@ fn model(id: &str, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> (Mod
         "memory_gb",
         "gpus_required",
         "load_time_seconds",
+        "unload_time_seconds",
         "tokens_per_second",
         "token_mean",
         "token_std",
@@ -157,6 +160,7 @@ fn model(id: &str, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> (Mod
         memory,
         gpus,
         load,
+        unload,
         rate,
         tokens,
         tokens_std,
@@ -180,6 +184,7 @@ fn model(id: &str, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> (Mod
     spec.memory_gb = memory.number(positive(MAX_GB, " GB"), faults).unwrap_or(1.0);
     spec.gpus_required = gpus.count(u32::MAX, faults).unwrap_or(1);
     spec.load_time_seconds = load.number(seconds(false), faults).unwrap_or(1.0);
+    spec.unload_time_seconds = unload.number(seconds(true), faults);
     spec.tokens_per_second = rate.number(positive(MAX_TOKENS, ""), faults);
     spec.token_mean = tokens.number(positive(MAX_TOKENS, ""), faults);
     spec.token_std = tokens_std.number(not_negative(MAX_TOKENS, ""), faults);
@@ -252,7 +257,7 @@ fn point(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<(u32, f
     Some((size?, slow?))
 }
 
-fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) -> ClusterSpec {
+fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) -> (ClusterSpec, u32) {
     let names = [
         "gpus",
         "gpus_per_server",
@@ -264,7 +269,7 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
     ];
     let slots = slot.item.and_then(|item| fields(item, &slot.path, names, faults));
     let Some([gpus, per_server, memory, pcie, overhead, cost, residency]) = slots else {
-        return ClusterSpec::default();
+        return (ClusterSpec::default(), 0);
     };
     let costs = [
         ("transfer", SwitchRule::Transfer),
@@ -280,16 +285,11 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
         switch_cost: choice(&cost, costs, faults),
         residency: choice(&residency, [("single", Residency::Single), ("memory", Residency::Memory)], faults),
     };
-    if spec.switch_cost == Some(SwitchRule::Measured) {
-        let message = format_args!("`switch_cost: measured` needs a hardware profile, and none was given");
-        let hint = Some("use `transfer` or `load_time`".to_owned());
-        faults.add_hinted(Code::NoProfile, cost.path.at, &cost.path, message, hint);
-    }
     if let Some(reason) = spec.pcie_gb_per_s.and_then(|rate| too_slow(models, rate)) {
         let hint = Some("give a higher rate, in GB a second".to_owned());
         faults.add_hinted(Code::TooLarge, pcie.path.at, &pcie.path, format_args!("{reason}"), hint);
     }
-    spec
+    (spec, cost.path.at)
 }
 
 /// Why models cannot be moved at this many GB a second: their switches would outlast any run.

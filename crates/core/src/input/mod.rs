@@ -28,6 +28,7 @@ pub use diagnostic::{Diagnostic, SHOWN, render};
 pub use scenario::*;
 pub use text::MAX_BYTES;
 
+use crate::cost::SwitchRule;
 use crate::instance::Mode;
 use config::Config;
 use faults::{Faults, Path, Shown};
@@ -57,16 +58,29 @@ pub struct Reading {
 /// Reads a configuration and the requests made of it. Either may be JSON or YAML, and the requests JSON Lines.
 #[must_use]
 pub fn read_scenario(config: Source<'_>, requests: Source<'_>, mode: Mode) -> Reading {
-    read_both(config, requests, mode, true)
+    read_both(config, requests, mode, Lacks::default())
 }
 
 /// The same where a predictor will say how long nodes take that neither file gives a time for.
 #[must_use]
 pub fn read_predicted(config: Source<'_>, requests: Source<'_>, mode: Mode) -> Reading {
-    read_both(config, requests, mode, false)
+    read_both(config, requests, mode, Lacks { times: true, ..Lacks::default() })
 }
 
-fn read_both(config: Source<'_>, requests: Source<'_>, mode: Mode, all_timed: bool) -> Reading {
+/// The same where a profile of measurements will say how long nodes and switches take.
+#[must_use]
+pub fn read_profiled(config: Source<'_>, requests: Source<'_>, mode: Mode) -> Reading {
+    read_both(config, requests, mode, Lacks { times: true, costs: true })
+}
+
+/// What files may lack because it comes from elsewhere.
+#[derive(Clone, Copy, Default)]
+struct Lacks {
+    times: bool,
+    costs: bool,
+}
+
+fn read_both(config: Source<'_>, requests: Source<'_>, mode: Mode, lacks: Lacks) -> Reading {
     let (mut config_faults, mut request_faults) = (Faults::default(), Faults::default());
     let config_tree = text::parse(config.bytes, Form::Single, &mut config_faults);
     let request_tree = text::parse(requests.bytes, Form::SingleOrLines, &mut request_faults);
@@ -74,8 +88,11 @@ fn read_both(config: Source<'_>, requests: Source<'_>, mode: Mode, all_timed: bo
     let parsed_requests = request_tree
         .as_ref()
         .map(|tree| requests::read(tree.root(), parsed_config.as_ref(), mode, &mut request_faults));
-    if let (Some(config), Some(requests), true) = (&parsed_config, &parsed_requests, all_timed) {
+    if let (Some(config), Some(requests), true) = (&parsed_config, &parsed_requests, !lacks.times) {
         report_untimed(config, requests, &mut config_faults);
+    }
+    if let (Some(config), false) = (&parsed_config, lacks.costs) {
+        report_unmeasured(config, &mut config_faults);
     }
     let errors = config_faults.errors() + request_faults.errors();
     let parsed = parsed_config.zip(parsed_requests).filter(|_| errors == 0);
@@ -89,9 +106,22 @@ fn read_both(config: Source<'_>, requests: Source<'_>, mode: Mode, all_timed: bo
 /// Reads a configuration alone; the scenario has no requests.
 #[must_use]
 pub fn read_config(config: Source<'_>) -> Reading {
+    read_config_lacking(config, Lacks::default())
+}
+
+/// The same where a profile of measurements will say how long switches take.
+#[must_use]
+pub fn read_profiled_config(config: Source<'_>) -> Reading {
+    read_config_lacking(config, Lacks { times: true, costs: true })
+}
+
+fn read_config_lacking(config: Source<'_>, lacks: Lacks) -> Reading {
     let mut faults = Faults::default();
     let tree = text::parse(config.bytes, Form::Single, &mut faults);
     let parsed = tree.as_ref().map(|tree| config::read(tree.root(), &mut faults));
+    if let (Some(config), false) = (&parsed, lacks.costs) {
+        report_unmeasured(config, &mut faults);
+    }
     let errors = faults.errors();
     let parsed = parsed.filter(|_| errors == 0);
     let scenario = parsed.map(|config| scenario(config, Requests::default()));
@@ -126,6 +156,22 @@ fn scenario(config: Config<'_>, requests: Requests) -> Scenario {
         config_metadata: config.metadata,
         requests_metadata: requests.metadata,
     }
+}
+
+/// A cluster that goes by measured costs, with a model of which none are known.
+fn report_unmeasured(config: &Config<'_>, faults: &mut Faults) {
+    let unmeasured = config.models.iter().find(|model| model.unload_time_seconds.is_none());
+    let (Some(SwitchRule::Measured), Some(model)) = (config.cluster.switch_cost, unmeasured) else { return };
+    let root = Path::root();
+    let cluster = root.key("cluster", config.rule_at);
+    let path = cluster.key("switch_cost", config.rule_at);
+    let message = format_args!(
+        "`switch_cost: measured` needs measurements, and model `{}` has no `unload_time_seconds`",
+        Shown(&model.id)
+    );
+    let hint =
+        "`gswarm calibrate` measures, and --profile reads what it wrote; or use `transfer` or `load_time`";
+    faults.add_hinted(Code::NoProfile, config.rule_at, &path, message, Some(hint.to_owned()));
 }
 
 /// Nodes that some request runs and nothing gives a time for: once a node, however many requests there are.

@@ -34,6 +34,8 @@ pub struct ModelSpec {
     pub gpus_required: u32,
     /// First load onto empty GPUs.
     pub load_time_seconds: f64,
+    /// What taking it off its GPUs takes, as it was measured.
+    pub unload_time_seconds: Option<f64>,
     /// Output rate at batch 1.
     pub tokens_per_second: Option<f64>,
     /// Mean number of output tokens.

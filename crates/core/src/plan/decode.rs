@@ -38,7 +38,7 @@ impl SwitchTable {
             spans.extend(instance.models.iter_enumerated().map(|(new, spec)| match old {
                 Some((old, _)) if old == new => Span::ZERO,
                 other => {
-                    let leaving = other.map(|(_, model)| model.memory_gb);
+                    let leaving = other.map(|(_, model)| model.leaving());
                     instance.cluster.switch.of(leaving, spec.memory_gb, spec.load_seconds)
                 }
             }));

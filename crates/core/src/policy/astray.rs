@@ -256,7 +256,7 @@ fn way_back(lists: &mut Lists<'_>, other: ModelId, gpu: GpuId, view: &View<'_>) 
         return Span::ZERO;
     }
     let (new, old) = (&instance.models[model], &instance.models[other]);
-    let again = instance.cluster.switch.of(Some(old.memory_gb), new.memory_gb, new.load_seconds);
+    let again = instance.cluster.switch.of(Some(old.leaving()), new.memory_gb, new.load_seconds);
     // What has to come over in any case is no cost of the detour.
     let anyway = view.load_cost(model, lists.window(next)).unwrap_or_default();
     Span(again.0.saturating_sub(anyway.0))

@@ -88,7 +88,7 @@ impl Online {
         let back = displaced.map(|old| {
             let (new, old_spec) = (&instance.models[model], &instance.models[old]);
             let span =
-                instance.cluster.switch.of(Some(new.memory_gb), old_spec.memory_gb, old_spec.load_seconds);
+                instance.cluster.switch.of(Some(new.leaving()), old_spec.memory_gb, old_spec.load_seconds);
             span.seconds() * f64::from(self.recent_count[old]) / asked
         });
         let future = back.fold(0.0, f64::max) * f64::from(self.params.lookahead);

@@ -68,7 +68,7 @@ impl<'i> Sketch<'i> {
                 return Span::ZERO;
             }
             let leaving = match instance.cluster.residency {
-                Residency::Single => held.last().map(|&old| instance.models[old].memory_gb),
+                Residency::Single => held.last().map(|&old| instance.models[old].leaving()),
                 Residency::Memory => None,
             };
             instance.cluster.switch.of(leaving, spec.memory_gb, spec.load_seconds)

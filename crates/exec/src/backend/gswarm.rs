@@ -116,7 +116,7 @@ impl Api for Gswarm {
             input.extend(settings(call, &["guidance_scale", "width", "height", "seed", "negative_prompt"]));
         } else {
             input.extend(call.number(&MOST_TOKENS).map(|most| ("max_length".to_owned(), most.into())));
-            input.extend(settings(call, &["temperature", "top_p", "top_k", "seed", "stop"]));
+            input.extend(settings(call, &["temperature", "top_p", "top_k", "seed", "stop", "ignore_eos"]));
         }
         let body = json!({"instance_id": handle, "data": input});
         let answer = self.http.call(&format!("/standalone/call/{}", escaped(handle)), &body).await?;

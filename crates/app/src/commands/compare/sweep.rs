@@ -43,7 +43,11 @@ impl<'a> Sweep<'a> {
         hash.update(format!("{} {} {:?}", env!("CARGO_PKG_VERSION"), args.rounds, args.machines));
         let names = names(&args.config);
         for ((config, requests), name) in args.config.iter().zip(&args.requests).zip(names) {
-            let input = crate::args::InputArgs { config: config.clone(), requests: requests.clone() };
+            let input = crate::args::InputArgs {
+                config: config.clone(),
+                requests: requests.clone(),
+                measured: args.measured.clone(),
+            };
             let read = Inputs::read(&input).and_then(|inputs| {
                 for part in [name.as_bytes(), &inputs.config.1, &inputs.requests.1] {
                     hash.update((part.len() as u64).to_le_bytes());

@@ -1,7 +1,6 @@
 //! Logs, and the inputs that they were made from.
 
-use crate::args::{ClusterArgs, InputArgs};
-use crate::commands::check::build;
+use crate::args::{ClusterArgs, InputArgs, MeasuredArgs};
 use crate::failure::Failure;
 use crate::job;
 use crate::output::files::read_log;
@@ -12,6 +11,7 @@ use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::LogFile;
+use gswarm_core::verify::build;
 use std::path::{Path, PathBuf};
 
 /// What the command line says of the inputs.
@@ -23,6 +23,8 @@ pub struct Given {
     /// Requests; by default the file `requests.*` beside a log or above it
     #[arg(long, value_name = "FILE")]
     requests: Option<PathBuf>,
+    #[command(flatten)]
+    pub measured: MeasuredArgs,
     /// How requests arrived, where a log does not say it
     #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
     mode: Option<Mode>,
@@ -54,7 +56,13 @@ impl Known {
         self.0.as_ref().map(|known| &known.3)
     }
 
-    fn fetch(&mut self, config: &Path, requests: &Path, mode: Mode) -> Result<&Scenario, Failure> {
+    fn fetch(
+        &mut self,
+        config: &Path,
+        requests: &Path,
+        measured: &MeasuredArgs,
+        mode: Mode,
+    ) -> Result<&Scenario, Failure> {
         let same = |known: &(PathBuf, PathBuf, Mode, Scenario)| {
             (known.0.as_path(), known.1.as_path(), known.2) == (config, requests, mode)
         };
@@ -62,7 +70,8 @@ impl Known {
         let known = match kept {
             Some(known) => known,
             None => {
-                let input = InputArgs { config: config.to_path_buf(), requests: requests.to_path_buf() };
+                let (config, requests) = (config.to_path_buf(), requests.to_path_buf());
+                let input = InputArgs { config, requests, measured: measured.clone() };
                 let scenario = job::load(&input, mode, true, false)?;
                 (input.config, input.requests, mode, scenario)
             }
@@ -80,12 +89,14 @@ pub fn load(path: &Path, given: &Given, known: &mut Known) -> Result<Loaded, Fai
     let config = found(path, given.config.as_deref(), "config", "--config")?;
     let requests = found(path, given.requests.as_deref(), "requests", "--requests")?;
     let guess = likely_mode(&bytes).or(given.mode).unwrap_or(Mode::Offline);
-    let (file, read) =
-        rayon::join(|| LogFile::read_bytes(&bytes), || known.fetch(&config, &requests, guess).map(drop));
+    let (file, read) = rayon::join(
+        || LogFile::read_bytes(&bytes),
+        || known.fetch(&config, &requests, &given.measured, guess).map(drop),
+    );
     read?;
     drop(bytes);
     let mode = file.mode().or(given.mode).unwrap_or(Mode::Offline);
-    let scenario = known.fetch(&config, &requests, mode)?;
+    let scenario = known.fetch(&config, &requests, &given.measured, mode)?;
     let (cluster, _) = file.cluster(&given.cluster.over(&scenario.cluster));
     let instance = build(scenario, cluster, mode).map_err(|reason| {
         Failure::input(format!("{}: not a run of these inputs: {reason}", path.display()))

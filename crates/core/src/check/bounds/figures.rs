@@ -39,9 +39,8 @@ pub(super) fn switch(instance: &Instance, old: ModelId, new: ModelId) -> u64 {
     let moved = |gb: f64| gb / rules.pcie_gb_per_s;
     micros(match rules.rule {
         SwitchRule::Transfer => moved(models[old].memory_gb + models[new].memory_gb) + rules.overhead_seconds,
-        SwitchRule::LoadTime | SwitchRule::Measured => {
-            models[new].load_seconds + moved(models[old].memory_gb)
-        }
+        SwitchRule::LoadTime => models[new].load_seconds + moved(models[old].memory_gb),
+        SwitchRule::Measured => models[new].load_seconds + models[old].unload_seconds,
     })
 }
 

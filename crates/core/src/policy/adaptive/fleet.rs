@@ -2,10 +2,11 @@
 
 use super::super::{place, sketch};
 use super::queues::Queue;
+use crate::cost::Leaving;
 use crate::engine::View;
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId};
-use crate::instance::Instance;
+use crate::instance::{Instance, Model};
 use crate::time::{Span, Time};
 
 pub(super) struct Fleet {
@@ -29,10 +30,14 @@ impl Fleet {
     pub fn new(instance: &Instance) -> Fleet {
         let models = instance.models.len();
         let tiles: IdVec<ModelId, Vec<Gpus>> = instance.models.iter().map(sketch::tiles).collect();
-        let mean_gb = instance.models.iter().map(|model| model.memory_gb).sum::<f64>() / models.max(1) as f64;
+        let all = instance.models.iter().map(Model::leaving).fold(Leaving::default(), |sum, one| sum + one);
+        let some = models.max(1) as f64;
+        let usual_to_leave = Leaving { gb: all.gb / some, seconds: all.seconds / some };
         let switch = &instance.cluster.switch;
-        let usual =
-            instance.models.iter().map(|model| switch.of(Some(mean_gb), model.memory_gb, model.load_seconds));
+        let usual = instance
+            .models
+            .iter()
+            .map(|model| switch.of(Some(usual_to_leave), model.memory_gb, model.load_seconds));
         Fleet {
             starts: first_gpus(instance, &tiles),
             tiles,

@@ -1,0 +1,358 @@
+//! `gswarm calibrate`: what servers take, measured through the adapters that runs use.
+
+mod design;
+mod measure;
+mod shown;
+
+use crate::args::{ClusterArgs, InputArgs, MeasuredArgs};
+use crate::failure::{Code, Failure};
+use crate::job::{self, Inputs};
+use crate::live;
+use crate::measured;
+use crate::output::{self, files, files::Batch, progress::Line};
+use clap::Args;
+use design::Design;
+use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::input::{Scenario, Source, read_profiled_config};
+use gswarm_core::instance::{Cluster, Instance, Mode};
+use gswarm_core::{ModelId, Span};
+use gswarm_exec::backend::{Record, Replica, Tier, Timed};
+use gswarm_exec::clock::Clock;
+use gswarm_exec::config::{self, BackendKind, BackendsFile};
+use gswarm_exec::fleet::Fleet;
+use gswarm_exec::probe::Probe;
+use gswarm_learn::calibration::{CALIBRATION, Calibration, SCHEMA};
+use measure::{Limits, Stop};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm calibrate --backends backends.yaml --config config.yaml --requests requests.yaml --out profile.json
+  gswarm calibrate --backends backends.yaml --config config.yaml --model llm7b --batches 1,8,32,128 --budget 2min
+  gswarm plan --profile profile.json --config config.yaml --requests other.yaml --out plan
+  gswarm run --profile profile.json --plan plan/plan.json --config config.yaml --requests other.yaml \\
+      --simulate true --backends backends.yaml --out live
+  gswarm calibrate --from profile.json --config config.yaml --requests other.yaml \\
+      --write-config measured.yaml --write-requests timed.yaml
+
+Every model is loaded and unloaded several times and called with prompts and answers of several lengths, alone and with
+others. With --requests, the models that they use are measured at the lengths that they ask for. The servers belong to the
+measurement while it lasts: what they hold is taken off.
+Exit code 4: some models could not be measured; what was measured of the others is written.";
+
+/// Arguments of `gswarm calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CalibrateArgs {
+    /// The servers, JSON or YAML; see docs/backends.md
+    #[arg(long, value_name = "FILE", required_unless_present = "from")]
+    backends: Option<PathBuf>,
+    /// System configuration, JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Requests: which models are used, and with which lengths
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
+    /// Where the measurements go
+    #[arg(long, short, value_name = "FILE", default_value = "profile.json")]
+    out: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Measure this model alone; may be given several times
+    #[arg(long = "model", value_name = "NAME")]
+    models: Vec<String>,
+    /// Time for each model, as in 90s or 2min: what cannot be left out is measured all the same
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = gswarm_core::time::duration)]
+    budget: Span,
+    /// Most measurements of one point; fewer where they agree
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: u32,
+    /// Batches to measure [default: powers of two up to the configuration's `max_batch`, or to 32]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65536))]
+    batches: Vec<u32>,
+    /// Measure nothing: take the measurements from this file, for --write-config and --write-requests
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["backends", "out", "models", "batches"])]
+    from: Option<PathBuf>,
+    /// Write the configuration with measured costs
+    #[arg(long, alias = "write_config", value_name = "FILE")]
+    write_config: Option<PathBuf>,
+    /// Write the requests with the time of every node
+    #[arg(long, alias = "write_requests", value_name = "FILE", requires = "requests")]
+    write_requests: Option<PathBuf>,
+    /// In what is written, loads take what the first one took
+    #[arg(long, alias = "first_loads")]
+    first_loads: bool,
+    /// In what is written, no model batches
+    #[arg(long, alias = "no_batching")]
+    no_batching: bool,
+    /// Print the measurements as one JSON object, and nothing else
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    cluster: ClusterArgs,
+}
+
+/// Measures, and writes what was measured.
+pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
+    let scenario = read(args)?;
+    if let Some(file) = &args.from {
+        if args.write_config.is_none() && args.write_requests.is_none() {
+            return Err(Failure::input("--from measures nothing, and nothing is to be written")
+                .hint("add --write-config or --write-requests, or leave --from away"));
+        }
+        return write(args, &measured::read(file)?, scenario, file);
+    }
+    let batch = target(args)?;
+    let (calibration, interrupted) = measured_on(args, &scenario)?;
+    if interrupted && calibration.models.is_empty() {
+        return Err(Failure::new(
+            Code::Interrupted,
+            "interrupted; no model was measured to its end, and nothing is written",
+        ));
+    }
+    if calibration.models.is_empty() {
+        return Err(unmeasured(&calibration).hint("nothing was written"));
+    }
+    save(batch, &calibration)?;
+    if args.json {
+        output::line(&serde_json::to_string(&calibration).map_err(|error| internal(&error))?)?;
+    } else if !args.quiet {
+        shown::calibration(&calibration)?;
+        output::line(&format!("Wrote {}", args.out.display()))?;
+    }
+    if interrupted {
+        let kept = calibration.models.len() as u64;
+        return Err(Failure::new(
+            Code::Interrupted,
+            format!("interrupted; {} kept", output::count(kept, "model")),
+        ));
+    }
+    if !calibration.failed.is_empty() {
+        return Err(unmeasured(&calibration)
+            .hint(format!("what was measured of the others is in {}", args.out.display())));
+    }
+    write(args, &calibration, scenario, &args.out)
+}
+
+/// The models that could not be measured, and why.
+fn unmeasured(calibration: &Calibration) -> Failure {
+    let list: Vec<String> =
+        calibration.failed.iter().map(|(name, why)| format!("\n  - {name}: {why}")).collect();
+    let count = output::count(list.len() as u64, "model");
+    Failure::new(Code::FailedRequests, format!("{count} could not be measured:{}", list.concat()))
+}
+
+fn read(args: &CalibrateArgs) -> Result<Scenario, Failure> {
+    match &args.requests {
+        Some(requests) => {
+            let (config, requests) = (args.config.clone(), requests.clone());
+            let input = InputArgs { config, requests, measured: MeasuredArgs::default() };
+            measured::scenario(&Inputs::read(&input)?)
+        }
+        None => {
+            let bytes = files::read(&args.config)?;
+            let name = args.config.display().to_string();
+            job::accept(read_profiled_config(Source { name: &name, bytes: &bytes }), args.quiet)
+        }
+    }
+}
+
+/// The file is known to be writable before anything is measured.
+fn target(args: &CalibrateArgs) -> Result<(Batch, String), Failure> {
+    super::generate::keep(&args.out, args.force)?;
+    Batch::beside(&args.out, "--out")
+}
+
+fn save((mut batch, name): (Batch, String), calibration: &Calibration) -> Result<(), Failure> {
+    batch.add(&name, |out| {
+        serde_json::to_writer_pretty(&mut *out, calibration)?;
+        std::io::Write::write_all(out, b"\n")
+    })?;
+    batch.commit().map(drop)
+}
+
+fn internal(error: &serde_json::Error) -> Failure {
+    Failure::new(Code::Internal, format!("internal error: {error}"))
+}
+
+/// The inputs with measured costs, where they were asked for.
+fn write(
+    args: &CalibrateArgs,
+    calibration: &Calibration,
+    mut scenario: Scenario,
+    file: &Path,
+) -> Result<(), Failure> {
+    if args.write_config.is_none() && args.write_requests.is_none() {
+        return Ok(());
+    }
+    let taken = MeasuredArgs { profile: None, first_loads: args.first_loads, no_batching: args.no_batching };
+    measured::apply(calibration, &mut scenario, taken.options(), file)?;
+    let format = |path: &Path| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        extension.and_then(Format::of_extension).unwrap_or(Format::Yaml)
+    };
+    if let Some(path) = &args.write_config {
+        let (mut batch, name) = Batch::beside(path, "--write-config")?;
+        batch.add(&name, |out| write_scenario_config(&scenario, format(path), out))?;
+        batch.commit()?;
+    }
+    if let Some(path) = &args.write_requests {
+        let (mut batch, name) = Batch::beside(path, "--write-requests")?;
+        batch.add(&name, |out| write_scenario_requests(&scenario, format(path), out))?;
+        batch.commit()?;
+    }
+    Ok(())
+}
+
+/// Everything that measuring takes.
+struct Bench<'a> {
+    args: &'a CalibrateArgs,
+    scenario: &'a Scenario,
+    instance: &'a Instance,
+    backends: &'a BackendsFile,
+    fleet: Fleet,
+    clock: Clock,
+    /// Whether weights last came from the memory of the host.
+    from_host: Arc<AtomicBool>,
+}
+
+/// Measures the models that are wanted; and whether somebody interrupted it.
+fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration, bool), Failure> {
+    let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
+    let backends = backends.ok_or_else(|| Failure::input("--backends names no servers"))?;
+    let spec = args.cluster.over(&scenario.cluster);
+    let cluster = Cluster::from_spec(&spec).ok_or_else(|| {
+        Failure::input("the number of GPUs is not given")
+            .hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
+    })?;
+    let instance =
+        Instance::build(scenario, cluster, Mode::Offline).map_err(|faults| job::infeasible(&faults))?;
+    let wanted = wanted(args, &instance)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
+    let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
+    let from_host = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&from_host);
+    let record: Record = Arc::new(move |timed: &Timed| {
+        heard.store(timed.tier == Tier::Host, Ordering::SeqCst);
+    });
+    let measured = runtime.block_on(async {
+        let fleet =
+            config::fleet(&backends, &instance, &clock, &record).map_err(|faults| live::faulty(&faults))?;
+        let bench =
+            Bench { args, scenario, instance: &instance, backends: &backends, fleet, clock, from_host };
+        Ok(bench.models(&wanted).await)
+    });
+    // Calls that were given up are not waited for.
+    runtime.shutdown_background();
+    measured
+}
+
+/// The models to measure: those that are named, else those that requests use, else all.
+fn wanted(args: &CalibrateArgs, instance: &Instance) -> Result<Vec<ModelId>, Failure> {
+    let known = |name: &String| instance.models.iter_enumerated().find(|(_, model)| model.name == *name);
+    let unknown: Vec<&str> =
+        args.models.iter().filter(|name| known(name).is_none()).map(String::as_str).collect();
+    if !unknown.is_empty() {
+        let there: Vec<&str> = instance.models.iter().map(|model| model.name.as_str()).collect();
+        return Err(Failure::input(format!("--model: there is no model {}", unknown.join(", ")))
+            .hint(format!("there are {}", there.join(", "))));
+    }
+    if !args.models.is_empty() {
+        return Ok(args.models.iter().filter_map(known).map(|(id, _)| id).collect());
+    }
+    let mut used: Vec<ModelId> = instance.task_ids().map(|task| instance.model_of(task)).collect();
+    used.sort_unstable();
+    used.dedup();
+    Ok(if used.is_empty() { instance.models.keys().collect() } else { used })
+}
+
+impl Bench<'_> {
+    async fn models(&self, wanted: &[ModelId]) -> (Calibration, bool) {
+        let begun = Instant::now();
+        let interrupted = files::interrupted_once();
+        let shown = !self.args.quiet && !self.args.json;
+        let line = shown.then(Line::new);
+        let say = |text: &str| line.iter().for_each(|line| line.say(text));
+        let mut calibration = Calibration {
+            kind: CALIBRATION.to_owned(),
+            schema: SCHEMA,
+            created: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            seconds: 0.0,
+            models: BTreeMap::new(),
+            failed: BTreeMap::new(),
+        };
+        for &model in wanted {
+            let name = self.instance.models[model].name.clone();
+            let result = match self.probe(model) {
+                Ok((backend, probe)) => {
+                    let design = self.design(model, &backend);
+                    let limits = self.limits(&interrupted);
+                    measure::model(&probe, &backend, &design, &limits, &self.from_host, &|text| {
+                        say(&format!("{name}: {text}"));
+                    })
+                    .await
+                }
+                Err(why) => Err(Stop::Failed(why)),
+            };
+            match result {
+                Ok(measured) => drop(calibration.models.insert(name, measured)),
+                Err(Stop::Failed(why)) => drop(calibration.failed.insert(name, why)),
+                Err(Stop::Interrupted) => break,
+            }
+        }
+        calibration.seconds = begun.elapsed().as_secs_f64();
+        (calibration, interrupted())
+    }
+
+    fn limits<'l>(&self, interrupted: &'l (dyn Fn() -> bool + Sync)) -> Limits<'l> {
+        Limits {
+            budget: Duration::from_secs_f64(self.args.budget.seconds()),
+            repeats: self.args.repeats,
+            interrupted,
+        }
+    }
+
+    /// A server of a model, by name, and the model on it.
+    fn probe(&self, model: ModelId) -> Result<(String, Probe), String> {
+        let spec = &self.instance.models[model];
+        let mut windows = spec.windows().map(|gpus| Replica { model, gpus });
+        let found = windows.find_map(|replica| Some((replica, self.fleet.serves(replica)?)));
+        let (replica, member) = found.ok_or_else(|| "no server serves it".to_owned())?;
+        let member = &self.fleet.members()[member];
+        let probe = Probe {
+            backend: Arc::clone(&member.backend),
+            replica,
+            clock: self.clock.clone(),
+            kind: self.scenario.models[model.index()].kind.clone(),
+            expected_load: Span::from_seconds(spec.load_seconds),
+        };
+        Ok((member.name.clone(), probe))
+    }
+
+    fn design(&self, model: ModelId, backend: &str) -> Design {
+        let spec = &self.scenario.models[model.index()];
+        let file = self.backends.backends.iter().find(|one| one.title() == backend);
+        // One that only takes its time knows no batches but those of the configuration.
+        let emulated = file.is_some_and(|one| one.kind == BackendKind::Emulated);
+        let most = spec.batching.as_ref().map(|batching| batching.max_batch);
+        let batches = match (&self.args.batches[..], most, emulated) {
+            ([], most, true) => design::batches(most.unwrap_or(1)),
+            ([], most, false) => design::batches(most.unwrap_or(design::USUAL_BATCH)),
+            (given, _, true) => design::given(given, most.unwrap_or(1)),
+            (given, _, false) => design::given(given, u32::MAX),
+        };
+        Design::new(self.scenario, model, batches)
+    }
+}

@@ -1,0 +1,292 @@
+//! `gswarm fidelity`: how far a run went from what was predicted of it.
+
+use crate::args::{ClusterArgs, InputArgs};
+use crate::beliefs::Beliefs;
+use crate::failure::{Code, Failure};
+use crate::job::{self, Inputs, Job};
+use crate::live::{self, JOURNAL};
+use crate::output::{self, files, files::Batch, progress::Phase, table};
+use clap::Args;
+use gswarm_core::Instance;
+use gswarm_core::check::{check_run, read_back, report as render_violations};
+use gswarm_core::cost::SwitchRule;
+use gswarm_core::fidelity::{Compared, Errors, Fidelity, One, fidelity as compare};
+use gswarm_core::input::Scenario;
+use gswarm_core::instance::Mode;
+use gswarm_core::log::{ExecutionLog, Status};
+use gswarm_core::log_file::LogFile;
+use gswarm_core::plan::Steps;
+use gswarm_core::policy::{FollowSteps, Policy, PolicyKind, PolicyParams, follow_as};
+use gswarm_core::sim::{SimOptions, simulate};
+use gswarm_core::truth::Truth;
+use gswarm_core::verify::build;
+use gswarm_exec::journal::JournalReader;
+use gswarm_show::chart::svg;
+use gswarm_show::page::html;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm fidelity --log live/planned_execution_log.json --profile profile.json \\
+      --config config.yaml --requests requests.yaml --out fidelity
+  gswarm run --policy planned --profile profile.json --config config.yaml --requests requests.yaml --out estimate
+  gswarm fidelity --log live/planned_execution_log.json --predicted estimate/planned_execution_log.json \\
+      --profile profile.json --config config.yaml --requests requests.yaml --json
+
+Two predictions are made from the measured costs: `from scratch`, in which the policy of the run (or its plan) decides anew, and
+`by replay`, in which everything is done as the run did it, in the same order and on the same GPUs. --predicted takes a log
+that was written before the run in their place. The policy's settings and the plan are read from the journal beside the log
+where there is one.";
+
+/// Arguments of `gswarm fidelity`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FidelityArgs {
+    /// The execution log of the live run
+    #[arg(long, value_name = "FILE")]
+    log: PathBuf,
+    /// A prediction that was made before: the execution log of an estimate
+    #[arg(long, value_name = "FILE")]
+    predicted: Option<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
+    /// The plan that the run followed, where no journal has it
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Most nodes and requests that are named
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// Folder for fidelity.html, fidelity.json and the charts
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
+    cluster: ClusterArgs,
+}
+
+/// A prediction, by its name.
+struct Prediction {
+    name: &'static str,
+    found: Fidelity,
+}
+
+/// Compares a run with what was predicted of it.
+pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
+    let phase = Phase::new("reading", !args.json);
+    let file = LogFile::read_bytes(&files::read_log(&args.log)?);
+    let mode = file.mode().unwrap_or(Mode::Offline);
+    let scenario = Inputs::read(&args.input)?.scenario(mode, args.json)?;
+    let (instance, log) = run_of(args, &args.log, &file, &scenario, mode)?;
+    if file.claims.timing.as_deref() != Some("measured") && !args.json {
+        output::note(&format!(
+            "note: {} is an estimate itself: nothing in it was measured",
+            args.log.display()
+        ));
+    }
+    drop(phase);
+    let phase = Phase::new("predicting", !args.json);
+    let mut predictions = Vec::new();
+    let mut add = |name, predicted: &ExecutionLog| {
+        let found = compare(&instance, predicted, &log, args.top);
+        predictions.push(Prediction { name, found });
+    };
+    match &args.predicted {
+        Some(path) => {
+            let file = LogFile::read_bytes(&files::read_log(path)?);
+            let (_, predicted) = run_of(args, path, &file, &scenario, mode)?;
+            add("before the run", &predicted);
+        }
+        None => {
+            add("from scratch", &from_scratch(args, &file, &instance)?);
+            if let Some(replayed) = replayed(&instance, &log)? {
+                add("by replay", &replayed);
+            } else if !args.json {
+                output::note("note: not every node completed once, so that the run cannot be replayed");
+            }
+        }
+    }
+    drop(phase);
+    let written = match &args.out {
+        Some(folder) => save(folder, args, &predictions)?,
+        None => Vec::new(),
+    };
+    if args.json {
+        return output::line(&as_json(args, &predictions)?.to_string());
+    }
+    for one in &predictions {
+        print(one)?;
+    }
+    if !written.is_empty() {
+        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        output::line(&format!("Wrote {}", names.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// The problem of a log, with the costs that the inputs give now, and what happened by it.
+fn run_of(
+    args: &FidelityArgs,
+    path: &Path,
+    file: &LogFile,
+    scenario: &Scenario,
+    mode: Mode,
+) -> Result<(Instance, ExecutionLog), Failure> {
+    let (mut cluster, _) = file.cluster(&args.cluster.over(&scenario.cluster));
+    // What switching took by the log's own account is what is to be predicted.
+    if args.input.measured.profile.is_some() {
+        cluster.switch.rule = SwitchRule::Measured;
+    }
+    let unfit = |reason: &str| {
+        Failure::input(format!("{}: not a run of these inputs: {reason}", path.display()))
+            .hint("name the inputs that the run was made from with --config and --requests")
+    };
+    let instance = build(scenario, cluster, mode).map_err(|reason| unfit(&reason))?;
+    let (log, faults) = read_back(&instance, file);
+    match faults.first() {
+        Some(fault) => Err(unfit(&format!("{} of its records or fields do not fit: {fault}", faults.len()))),
+        None if log.executions.is_empty() => Err(unfit("it has no execution")),
+        None => Ok((instance, log)),
+    }
+}
+
+/// What the run was begun with beside its inputs: as the journal beside the log has it, or as the log says.
+fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(PolicyParams, Option<Vec<u8>>), Failure> {
+    let folder = args.log.parent().unwrap_or(Path::new(""));
+    let journal = folder.join(JOURNAL);
+    let mut params = PolicyParams { seed: file.claims.seed.unwrap_or(0), ..PolicyParams::default() };
+    let mut plan = None;
+    if journal.is_file() {
+        let failed = |error| live::journal_failure(folder, &error);
+        let reader = JournalReader::open(&journal).map_err(failed)?;
+        if let Some(settings) = reader.meta("settings").map_err(failed)?
+            && let Ok(settings) = serde_json::from_slice::<live::Settings>(&settings)
+        {
+            params = settings.params;
+        }
+        plan = reader.meta("plan").map_err(failed)?;
+    }
+    if let Some(path) = &args.plan {
+        plan = Some(files::read(path)?);
+    }
+    Ok((params, plan))
+}
+
+/// The policy of the run, or its plan, decides anew.
+fn from_scratch(args: &FidelityArgs, file: &LogFile, instance: &Instance) -> Result<ExecutionLog, Failure> {
+    let name = file.claims.policy.as_deref().unwrap_or_default();
+    let policy: PolicyKind = name.parse().map_err(|_| {
+        Failure::input(format!("{}: the log names no policy that there is: `{name}`", args.log.display()))
+            .hint("--predicted compares it with an estimate that was made before")
+    })?;
+    let (params, plan) = begun_with(args, file)?;
+    let job = Job { policy, params: params.clone(), sim: SimOptions::default(), beliefs: Beliefs::default() };
+    let outcome = match plan {
+        None => job::execute(instance, &job, !args.json)?,
+        Some(bytes) => {
+            let plan = job::plan_of(instance, "the plan of the run", &bytes)?;
+            let strict = PolicyParams { strict_plan: true, ..params };
+            let mut policy: Box<dyn Policy + '_> = follow_as(instance, &plan, &strict);
+            job::execute_with(instance, &job, policy.as_mut(), !args.json)?
+        }
+    };
+    Ok(outcome.log)
+}
+
+/// Everything as the run did it, at the costs that are predicted; `None` of a run in which not every node completed.
+fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionLog>, Failure> {
+    let mut done = vec![false; instance.tasks()];
+    for one in log.executions.iter().filter(|one| one.status == Status::Completed) {
+        done[one.task.index()] = true;
+    }
+    if !done.iter().all(|&done| done) || !log.losses.is_empty() {
+        return Ok(None);
+    }
+    let steps = Steps::from_log(log);
+    let mut policy = FollowSteps::new(instance, &steps);
+    let internal =
+        |what: String| Failure::new(Code::Internal, format!("internal error in the replay: {what}"));
+    let replayed = simulate(instance, &mut policy, &SimOptions::default(), &mut |_| {})
+        .map_err(|error| internal(error.to_string()))?;
+    let violations = check_run(instance, &Truth::default(), &replayed, None);
+    if !violations.is_empty() {
+        return Err(internal(render_violations(&violations)));
+    }
+    Ok(Some(replayed))
+}
+
+fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Failure> {
+    let internal =
+        |error: serde_json::Error| Failure::new(Code::Internal, format!("internal error: {error}"));
+    let mut all = serde_json::Map::new();
+    for one in predictions {
+        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(internal)?);
+    }
+    Ok(json!({"log": args.log, "profile": args.input.measured.profile, "predictions": all}))
+}
+
+fn save(folder: &Path, args: &FidelityArgs, predictions: &[Prediction]) -> Result<Vec<PathBuf>, Failure> {
+    let named: Vec<(&str, &Fidelity)> = predictions.iter().map(|one| (one.name, &one.found)).collect();
+    let run = args.log.file_name().unwrap_or_default().to_string_lossy();
+    let page = gswarm_show::fidelity::page(&run, &named);
+    let whole = as_json(args, predictions)?;
+    let mut batch = Batch::new(folder)?;
+    batch.add("fidelity.html", |out| std::io::Write::write_all(out, html(&page).as_bytes()))?;
+    batch.add("fidelity.json", |out| {
+        serde_json::to_writer_pretty(&mut *out, &whole)?;
+        std::io::Write::write_all(out, b"\n")
+    })?;
+    for chart in page.charts() {
+        batch.add(&format!("{}.svg", chart.name), |out| {
+            std::io::Write::write_all(out, svg(chart).as_bytes())
+        })?;
+    }
+    batch.commit()
+}
+
+fn print(one: &Prediction) -> Result<(), Failure> {
+    let found = &one.found;
+    let percent = |error: Option<f64>| error.map_or("-".to_owned(), |error| format!("{error:+.2}%"));
+    let row = |name: &str, of: &Compared| {
+        vec![
+            name.to_owned(),
+            format!("{:.3}", of.predicted),
+            format!("{:.3}", of.measured),
+            percent(of.error_percent),
+        ]
+    };
+    output::line(&output::heading(&format!("Prediction {}", one.name)))?;
+    let loads = vec!["loads".to_owned(), found.loads.0.to_string(), found.loads.1.to_string(), String::new()];
+    let rows = [
+        row("makespan, s", &found.makespan),
+        row("median latency, s", &found.median_latency),
+        loads,
+        row("switch time, s", &found.switch_time),
+    ];
+    output::line(&table::table(&["", "predicted", "measured", "error"], 1, rows))?;
+    let errors = |name: &str, of: &Errors| {
+        let sizes = [of.median, of.p90, of.worst].map(|size| format!("{size:.2}%"));
+        let mut row = vec![name.to_owned(), of.count.to_string()];
+        row.extend(sizes);
+        row.push(format!("{:+.2}%", of.mean_signed));
+        row
+    };
+    let mut rows =
+        vec![errors("requests (latency)", &found.requests), errors("nodes (execution)", &found.nodes)];
+    rows.extend(found.models.iter().map(|one| errors(&format!("  {}", one.model), &one.errors)));
+    output::line(&table::table(&["errors", "count", "median", "P90", "worst", "mean, signed"], 1, rows))?;
+    let named = |one: &One| {
+        let mut row = row(&one.name, &one.seconds);
+        row.insert(1, one.model.clone().unwrap_or_default());
+        row
+    };
+    let worst = found.worst_requests.iter().chain(&found.worst_nodes).map(named);
+    output::line(&table::table(
+        &["predicted worst", "model", "predicted, s", "measured, s", "error"],
+        2,
+        worst,
+    ))?;
+    output::line("")
+}

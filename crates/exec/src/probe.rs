@@ -1,0 +1,148 @@
+//! Measures what a server takes, through the same adapters and under the same clock as a run: loads, unloads, and calls that
+//! are made at once.
+
+use crate::backend::{Backend, BackendError, Replica};
+use crate::call::Call;
+use crate::clock::Clock;
+use gswarm_core::Span;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// A model on a server that is measured.
+#[derive(Clone)]
+pub struct Probe {
+    /// The server.
+    pub backend: Arc<dyn Backend>,
+    /// The model and its GPUs.
+    pub replica: Replica,
+    /// The clock of the measurement.
+    pub clock: Clock,
+    /// The kind of the model, which says how it is called.
+    pub kind: Option<String>,
+    /// What is expected of a load: how long an emulated one takes.
+    pub expected_load: Span,
+}
+
+/// A call that is to be made.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// What the model reads.
+    pub prompt: String,
+    /// The settings of the call.
+    pub settings: Map<String, Value>,
+    /// What is expected of it: how long an emulated one takes.
+    pub estimate: Span,
+}
+
+/// What an answer says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// What the call took, in seconds.
+    pub seconds: f64,
+    /// Tokens of the prompt, where the server counts them.
+    pub read: Option<u64>,
+    /// Tokens that were written, where the server counts them.
+    pub written: Option<u64>,
+    /// Characters that the answer has in the prompt of whoever reads it.
+    pub characters: u64,
+}
+
+impl Probe {
+    /// Loads the model; the seconds that it took.
+    pub async fn load(&self) -> Result<f64, BackendError> {
+        let since = self.clock.now();
+        self.backend.load(self.replica, self.expected_load).await?;
+        Ok((self.clock.now() - since).seconds())
+    }
+
+    /// Takes it off; the seconds that it took.
+    pub async fn unload(&self) -> Result<f64, BackendError> {
+        let since = self.clock.now();
+        self.backend.unload(self.replica).await?;
+        Ok((self.clock.now() - since).seconds())
+    }
+
+    /// Makes all calls at once: the seconds until the last has its answer, and the answers. Where one goes wrong, the others
+    /// are given up.
+    pub async fn ask(&self, questions: &[Question]) -> Result<(f64, Vec<Answer>), BackendError> {
+        let since = self.clock.now();
+        let mut calls = JoinSet::new();
+        for (number, question) in questions.iter().enumerate() {
+            let (probe, call) = (self.clone(), self.call(number, question));
+            calls.spawn(async move {
+                let result = probe.backend.call(probe.replica, &call).await;
+                let seconds = (probe.clock.now() - since).seconds();
+                result.map(|value| Answer { seconds, ..Answer::of(&value) })
+            });
+        }
+        let mut answers = Vec::with_capacity(questions.len());
+        while let Some(ended) = calls.join_next().await {
+            let ended = ended.map_err(|error| BackendError::Failed(format!("a call was lost: {error}")))?;
+            answers.push(ended?);
+        }
+        let last = answers.iter().map(|answer| answer.seconds).fold(0.0, f64::max);
+        Ok((last, answers))
+    }
+
+    fn call(&self, number: usize, question: &Question) -> Call {
+        Call {
+            name: format!("calibration/{number}"),
+            inputs: Map::from_iter([("prompt".to_owned(), Value::from(question.prompt.clone()))]),
+            config: question.settings.clone(),
+            kind: self.kind.clone(),
+            estimate: question.estimate,
+        }
+    }
+}
+
+impl Answer {
+    fn of(value: &Value) -> Answer {
+        let usage = |name: &str| value.get("usage")?.get(name)?.as_u64();
+        let written = usage("completion_tokens");
+        let characters = match value.get("text") {
+            Some(Value::String(text)) => text.chars().count(),
+            _ => value.to_string().chars().count(),
+        };
+        Answer { seconds: 0.0, read: usage("prompt_tokens"), written, characters: characters as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Emulated;
+    use gswarm_core::{Gpus, ModelId};
+
+    /// A load of 30 s, calls of 2 s, and a curve: under the virtual clock all come out as they are.
+    #[tokio::test(start_paused = true)]
+    async fn an_emulated_server_takes_what_it_is_told_to() {
+        let clock = Clock::virtual_clock();
+        let slowdown = vec![vec![1_000_000, 1_100_000, 1_500_000]];
+        let probe = Probe {
+            backend: Arc::new(Emulated::new(clock.clone(), slowdown)),
+            replica: Replica { model: ModelId(0), gpus: Gpus::new(0, 1) },
+            clock: clock.clone(),
+            kind: None,
+            expected_load: Span(30_000_000),
+        };
+        let question = Question { prompt: "a b".to_owned(), settings: Map::new(), estimate: Span(2_000_000) };
+        let measured = async {
+            let load = probe.load().await.unwrap();
+            let (alone, _) = probe.ask(std::slice::from_ref(&question)).await.unwrap();
+            let (three, answers) = probe.ask(&[question.clone(), question.clone(), question]).await.unwrap();
+            (load, alone, three, answers.len(), probe.unload().await.unwrap())
+        };
+        let (load, alone, three, answers, unload) = tokio::select! {
+            measured = measured => measured,
+            () = async { loop { moves_once(&clock).await } } => unreachable!("the clock never ends"),
+        };
+        assert_eq!((load, alone, three, answers, unload), (30.0, 2.0, 3.0, 3, 0.0));
+    }
+
+    async fn moves_once(clock: &Clock) {
+        if !clock.advance().await {
+            tokio::task::yield_now().await;
+        }
+    }
+}
