@@ -25,7 +25,7 @@ class Baseline(Policy):
 
     def begin(self, view: View) -> None:
         self.queues: dict[Model, list[_Entry]] = {model: [] for model in view.models}
-        # What happened at this instant and was not looked at yet: a ready task, GPUs that fell free, or neither.
+        # What happened at this instant and was not looked at yet: a ready task, freed GPUs, or neither.
         self.news: deque[Task | tuple[int, ...] | None] = deque()
         self.unseen: set[int] = set()
         self.arrived = 0
@@ -117,4 +117,6 @@ def _place(view: View, model: Model, allowed: list[int]) -> int | None:
 
 def _joined(view: View, model: Model) -> int | None:
     """A replica of the model that is at work and has room in its batch: the one with most room."""
+    if model.max_batch == 1:
+        return None
     return min(view.joinable(model), key=view.batch_at, default=None)

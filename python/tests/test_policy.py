@@ -75,7 +75,7 @@ def test_views_and_tasks_say_what_there_is(problem: gswarm.Problem) -> None:
             model = view.models[0]
             for gpu in range(view.gpus):
                 held = view.resident(gpu)
-                assert (held is None) == (gpu in view.empty)
+                assert (held is None) == (gpu in view.empty or view.is_loading(gpu))
                 assert view.residents(gpu) == ([] if held is None else [held])
                 assert (gpu in view.idle) == (not view.is_loading(gpu) and not view.is_running(gpu))
                 assert view.free_at(gpu) >= view.now or gpu in view.idle
@@ -181,7 +181,7 @@ def test_what_cannot_be_done_is_refused_with_time_and_reason(
     ("answer", "error"),
     [
         (lambda policy, view: gswarm.Start(policy.waiting[0], -1), (TypeError, OverflowError)),
-        (lambda policy, view: gswarm.Start("task", 0), TypeError),
+        (lambda policy, view: gswarm.Start(view, 0), TypeError),
         (lambda policy, view: gswarm.Start(policy.waiting[0], [0, 2]), ValueError),
         (lambda policy, view: gswarm.Start(policy.waiting[0], []), ValueError),
         (lambda policy, view: gswarm.Wake(float("nan")), ValueError),

@@ -76,7 +76,7 @@ def test_a_run_is_drawn(problem: gswarm.Problem, tmp_path: Path) -> None:
 
     result = gswarm.run(problem, "static", gpus=8)
     axes = result.plot()
-    axes.figure.savefig(tmp_path / "chart.png")
+    plt.savefig(tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 5_000
     # Executions and the loads ahead of them: as many bars as GPUs were held.
     held = sum(result.to_dict()["gpus"])
@@ -165,7 +165,6 @@ def test_a_problem_too_large_for_its_gpus_says_why() -> None:
     ("arguments", "said"),
     [
         ({"policy": "baselin", "gpus": 4}, "there is no policy `baselin`"),
-        ({"policy": "baseline"}, "number of GPUs is not given"),
         ({"policy": "baseline", "gpus": 0}, "gpus is 0"),
         ({"policy": "baseline", "gpus": -3, "pcie_gb_per_s": -1.0}, "gpus is -3.*pcie_gb_per_s"),
         ({"policy": "baseline", "gpus": 4, "residency": "double"}, "single and memory"),
@@ -185,6 +184,15 @@ def test_arguments_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(gswarm.UsageError, match=said):
         gswarm.run(problem, **arguments)
+
+
+def test_somebody_has_to_say_how_many_gpus_there_are(problem: gswarm.Problem) -> None:
+    config, requests = (json.loads(text) for _, text in problem._inputs.sources)
+    with_cluster = gswarm.Problem({**config, "cluster": {"gpus": 6}}, requests)
+    assert gswarm.run(with_cluster, "baseline").gpus == 6
+    config.pop("cluster", None)
+    with pytest.raises(gswarm.UsageError, match="number of GPUs is not given"):
+        gswarm.run(gswarm.Problem(config, requests), "baseline")
 
 
 def test_arguments_of_the_wrong_type_are_refused(problem: gswarm.Problem) -> None:

@@ -46,7 +46,7 @@ def test_other_threads_run_during_a_search(large: gswarm.Problem) -> None:
 def test_runs_at_the_same_time_do_not_disturb_each_other(problem: gswarm.Problem) -> None:
     from gswarm.baseline import Baseline
 
-    policies = ["baseline", "adaptive", "planned", Baseline(), Baseline()]
+    policies: list[str | gswarm.Policy] = ["baseline", "adaptive", "planned", Baseline(), Baseline()]
     alone = [gswarm.run(problem, policy, gpus=8).log() for policy in policies]
     with ThreadPoolExecutor(len(policies)) as pool:
         together = list(pool.map(lambda policy: gswarm.run(problem, policy, gpus=8).log(), policies))
