@@ -10,6 +10,32 @@ _Violation: TypeAlias = tuple[
 _Callback: TypeAlias = Callable[[str, int, int], object] | None
 _State: TypeAlias = Literal["waiting", "ready", "held", "running", "done", "given_up"]
 
+__all__ = [
+    "Inputs",
+    "Load",
+    "Model",
+    "Outcome",
+    "Start",
+    "Task",
+    "Trained",
+    "View",
+    "Wake",
+    "__version__",
+    "bounds",
+    "check",
+    "compare",
+    "generate",
+    "main",
+    "plan_for",
+    "policies",
+    "run",
+    "run_python",
+    "seconds",
+    "size_of",
+    "train",
+    "usual",
+]
+
 __version__: str
 
 def main(args: Sequence[str]) -> int: ...
@@ -210,7 +236,7 @@ def run(
     policy: str,
     cluster: Mapping[str, object],
     options: Mapping[str, object],
-    progress: _Callback = None,
+    progress: _Callback,
 ) -> Outcome: ...
 def run_python(
     inputs: Inputs,
@@ -218,24 +244,24 @@ def run_python(
     name: str,
     cluster: Mapping[str, object],
     options: Mapping[str, object],
-    progress: _Callback = None,
+    progress: _Callback,
 ) -> Outcome: ...
 def plan_for(
-    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback = None
+    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
 ) -> bytes: ...
 def bounds(inputs: Inputs, cluster: Mapping[str, object], mode: str) -> list[tuple[float, str, str]]: ...
 def check(
     inputs: Inputs,
     log: bytes,
     cluster: Mapping[str, object],
-    mode: str | None = None,
-    predictor: tuple[str, bytes] | None = None,
+    mode: str | None,
+    predictor: tuple[str, bytes] | None,
 ) -> list[_Violation]: ...
 def compare(
-    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback = None
+    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
 ) -> list[str]: ...
 def size_of(
-    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback = None
+    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
 ) -> str: ...
 def generate(options: Mapping[str, object]) -> tuple[bytes, bytes]: ...
 def policies() -> list[tuple[str, str, list[str], bool]]: ...
@@ -244,5 +270,5 @@ def seconds(text: str) -> float: ...
 def train(
     data: Outcome | tuple[str, bytes] | Sequence[tuple[str, Sequence[Any]]],
     options: Mapping[str, object],
-    progress: _Callback = None,
+    progress: _Callback,
 ) -> tuple[Trained, str]: ...

@@ -29,6 +29,7 @@ class Baseline(Policy):
         self.news: deque[Task | tuple[int, ...] | None] = deque()
         self.unseen: set[int] = set()
         self.arrived = 0
+        self.batches = any(model.max_batch > 1 for model in view.models)
         # Counts the times that GPUs fell free; until the next, a model that did not fit will not fit.
         self.round = 1
         self.blocked_in: dict[Model, int] = dict.fromkeys(view.models, 0)
@@ -64,12 +65,12 @@ class Baseline(Policy):
                 return None
 
     def _first_that_fits(self, view: View) -> Decision | None:
-        blocked, now = self.blocked_in, self.round
-        heads = [(queue[0], model) for model, queue in self.queues.items() if queue and blocked[model] != now]
-        if not heads:
-            return None
         idle = view.idle
         allowed = [gpu for gpu in idle if gpu not in self.unseen] if self.news else idle
+        if not allowed and not self.batches:
+            return None
+        blocked, now = self.blocked_in, self.round
+        heads = [(queue[0], model) for model, queue in self.queues.items() if queue and blocked[model] != now]
         # The second number of a rank is unlike any other: no two tasks are ever compared.
         heads.sort()
         for _, model in heads:

@@ -1,7 +1,7 @@
 """What a decision of a policy in Python costs: `python -m gswarm.measure [config requests]`.
 
-The same problem is run under `baseline` in Rust and in Python, turn about; the difference over the decisions is what
-Python costs.
+The same problem is run under `baseline` in Rust and in Python, turn about; the difference over
+the decisions is what Python costs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Counted(Baseline):
 
 
 def main() -> None:
-    """Prints microseconds of processor time for each call of `decide`, all other calls of the policy included."""
+    """Prints microseconds of processor time for each call of `decide`, all other calls included."""
     files = sys.argv[1:3]
     problem = load(*files) if len(files) == 2 else generate("simple", requests=2000)
     gpus, counted = 16, Counted()
@@ -41,7 +41,7 @@ def main() -> None:
     each = (best["python"] - best["rust"]) / counted.asked * 1e6
     print(f"{starts:,} executions, {counted.asked:,} questions on {gpus} GPUs")
     print(f"in Rust {best['rust']:.3f} s, in Python {best['python']:.3f} s: {each:.1f} us a question")
-    print(f"{each * counted.asked / starts:.1f} us a decision that starts something, all calls of the policy included")
+    print(f"{each * counted.asked / starts:.1f} us a decision that starts something, all calls included")
 
 
 if __name__ == "__main__":

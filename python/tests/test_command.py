@@ -71,13 +71,9 @@ def test_ctrl_c_ends_the_commands_search_and_keeps_the_plan(tmp_path: Path) -> N
         "--out",
         str(tmp_path),
     ]
-    started = subprocess.Popen(
-        [*line, "--config", str(config), "--requests", str(requests)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    line += ["--config", str(config), "--requests", str(requests)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(line, stderr=pipe, stdout=pipe, text=True) as started:
         assert started.stderr is not None
         # The first plan is told of: the search is on.
         assert "makespan" in started.stderr.readline()
@@ -86,6 +82,4 @@ def test_ctrl_c_ends_the_commands_search_and_keeps_the_plan(tmp_path: Path) -> N
         _, told = started.communicate(timeout=30)
         assert started.returncode == 0, told
         assert time.monotonic() - begun < 20
-    finally:
-        started.kill()
     assert gswarm.Plan.load(tmp_path / "plan.json").makespan > 0

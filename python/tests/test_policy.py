@@ -75,7 +75,7 @@ def test_views_and_tasks_say_what_there_is(problem: gswarm.Problem) -> None:
             model = view.models[0]
             for gpu in range(view.gpus):
                 held = view.resident(gpu)
-                assert (held is None) == (gpu in view.empty or view.is_loading(gpu))
+                assert held is not None or gpu in view.empty or view.is_loading(gpu)
                 assert view.residents(gpu) == ([] if held is None else [held])
                 assert (gpu in view.idle) == (not view.is_loading(gpu) and not view.is_running(gpu))
                 assert view.free_at(gpu) >= view.now or gpu in view.idle

@@ -83,10 +83,8 @@ else:
 @pytest.mark.parametrize("call", ["plan", "kept", "run", "compare", "simulation", "python"])
 def test_ctrl_c_ends_a_call_within_half_a_second(call: str) -> None:
     size = "20000" if call == "simulation" else "400"
-    started = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, call, size], stdout=subprocess.PIPE, text=True
-    )
-    try:
+    line = [sys.executable, "-c", INTERRUPTED, call, size]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == "begun\n"
         # Into the call itself.
@@ -103,8 +101,6 @@ def test_ctrl_c_ends_a_call_within_half_a_second(call: str) -> None:
             # Half a second, and what a machine with others on it adds.
             assert took < 1.5
         assert started.wait(timeout=30) == 0
-    finally:
-        started.kill()
 
 
 def test_an_exception_of_the_callback_ends_the_call(large: gswarm.Problem) -> None:
