@@ -192,6 +192,28 @@ def test_many_at_once_write_what_each_would_alone(engine: LmEngine) -> None:
     assert [len(one) for one in alone] == [count for _, count, _ in wants]
 
 
+def test_a_long_prompt_is_read_in_parts_while_others_go_on(engine: LmEngine) -> None:
+    assert engine.runner is not None
+    assert engine.pool is not None
+    long = "a prompt that is longer than what is read at once " * 5
+    wants: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 3, "top_p": 0.9}]
+    whole = [text(engine, long, 9, **more).future.result(30)["tokens"] for more in wants]
+    short = text(engine, "short", 40).future.result(30)["tokens"]
+    usual, engine.runner.part = engine.runner.part, 60
+    try:
+        others = [text(engine, "short", 40) for _ in range(2)]
+        jobs = [text(engine, long, 9, **more) for more in wants]
+        assert [job.future.result(30)["tokens"] for job in jobs] == whole
+        assert [job.future.result(30)["tokens"] for job in others] == [short, short]
+        gone = text(engine, long, 9)
+        gone.cancel()
+        assert text(engine, long, 9).future.result(30)["tokens"] == whole[0]
+    finally:
+        engine.runner.part = usual
+    assert engine.ask(lambda: engine.running()) == 0
+    assert engine.pool.free == engine.pool.count - 1
+
+
 def test_one_that_is_cancelled_leaves_its_place(engine: LmEngine) -> None:
     assert engine.pool is not None
     jobs = [text(engine, "x", 400) for _ in range(6)]

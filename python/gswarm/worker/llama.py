@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from .fault import unsupported
 from .layout import Layout
-from .ops import Operations, prefill_attention
+from .ops import Operations, continued_attention, prefill_attention
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,16 @@ class Llama:
             return prefill_attention(qkv, cu, bounds, longest, self)
 
         return self._logits(self._body(ids, pos, slots, cache, attend)[last])
+
+    def continued(
+        self, ids: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, begin: int, slot: int
+    ) -> torch.Tensor:
+        """Logits after the last token of a part of one prompt, whose parts before it are in the cache."""
+
+        def attend(qkv: torch.Tensor, layer: int) -> torch.Tensor:
+            return continued_attention(qkv, cache.tables[slot], begin, cache, layer, self)
+
+        return self._logits(self._body(ids, pos, slots, cache, attend)[-1:])
 
     def _body(
         self, ids: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, attend: Any

@@ -21,7 +21,7 @@ from .engine import Engine, Job
 from .fault import Fault, invalid
 from .kvcache import BlockPool
 from .ledger import Ledger
-from .runner import BLOCK, KV_CHUNK, PROMPT_BUCKETS, PROMPTS, Runner
+from .runner import BLOCK, KV_CHUNK, PROMPTS, Runner
 from .tokens import Tokenizer
 
 PATIENCE = 2.0
@@ -47,6 +47,8 @@ class Generation(Job):
         self.seed, self.stop, self.ignore_eos, self.on_tokens = seed, stop, ignore_eos, on_tokens
         self.tokens: list[int] = []
         self.launched = 0
+        self.read = 0
+        """Tokens of the prompt that were read, where it is read in parts."""
         self.slot = -1
         self.blocks: list[int] = []
         self.first_token: float | None = None
@@ -79,6 +81,8 @@ class LmEngine(Engine):
         self.tokenizer, self.eos, self.ledger = tokenizer, eos, ledger
         self.pool: BlockPool | None = None
         self.rows: list[Generation] = []
+        self.reading: Generation | None = None
+        """One whose prompt is too long for one pass; others go on between its parts."""
         self.free_slots: list[int] = []
         self.fetches: deque[Fetch] = deque()
         self.changed = True
@@ -96,11 +100,11 @@ class LmEngine(Engine):
         self.free_slots = list(range(runner.slots - 1, -1, -1))
 
     def running(self) -> int:
-        return len(self.rows) + len(self.fetches)
+        return len(self.rows) + len(self.fetches) + (self.reading is not None)
 
     def in_batch(self) -> int:
         """How many sequences are being written."""
-        return len(self.rows)
+        return len(self.rows) + (self.reading is not None)
 
     def check(self, job: Generation) -> None:
         """Refuses what could never be computed."""
@@ -125,6 +129,8 @@ class LmEngine(Engine):
     def tick(self) -> None:
         for job in [one for one in self.rows if one.cancelled]:
             self._leave(job)
+        if self.reading is not None:
+            self._read_on(self.reading)
         self._admit()
         if self.rows:
             self._step()
@@ -142,14 +148,20 @@ class LmEngine(Engine):
             if job.cancelled:
                 self.waiting.popleft()
                 continue
-            if taken and total + len(job.prompt) > PROMPT_BUCKETS[-1]:
+            long = len(job.prompt) > self.runner.part
+            if (total + len(job.prompt) > self.runner.part and taken) or (long and self.reading is not None):
                 break
-            if not self._reserve(job, alone=not (taken or self.rows or self.fetches)):
+            if not self._reserve(job, alone=not (taken or self.rows or self.fetches or self.reading)):
                 break
             self.waiting.popleft()
             if job.future.done():
                 continue
             job.started = time.perf_counter()
+            if long:
+                self.reading = job
+                self.runner.set_slot(job.slot, job.blocks, job.temperature, job.top_p, job.seed)
+                self._read_on(job)
+                break
             taken.append(job)
             total += len(job.prompt)
         if not taken:
@@ -160,8 +172,28 @@ class LmEngine(Engine):
         draws = any(job.temperature > 0 for job in taken)
         cuts = any(job.temperature > 0 and job.top_p < 1 for job in taken)
         ids = self.runner.prefill([(job.slot, job.prompt) for job in taken], draws, cuts)
-        self._fetch(taken, ids)
-        for job in taken:
+        self._begin(taken, ids)
+        if self.runner.stream is None:
+            self.prompt_pace = (time.perf_counter() - began) / total
+
+    def _read_on(self, job: Generation) -> None:
+        """Reads one more part of a long prompt."""
+        assert self.runner is not None
+        if job.cancelled:
+            self.reading = None
+            self._give_back(job)
+            return
+        cuts = job.temperature > 0 and job.top_p < 1
+        ids = self.runner.prefill_part(job.slot, job.prompt, job.read, job.temperature > 0, cuts)
+        job.read += self.runner.part
+        if job.read >= len(job.prompt):
+            self.reading = None
+            self._begin([job], ids)
+
+    def _begin(self, jobs: list[Generation], ids: torch.Tensor) -> None:
+        """Prompts are read, and these are the first tokens of their answers."""
+        self._fetch(jobs, ids)
+        for job in jobs:
             job.launched = 1
             if job.launched < job.max_tokens:
                 self.rows.append(job)
@@ -169,8 +201,6 @@ class LmEngine(Engine):
             else:
                 self._give_back(job)
         self._last_step = None
-        if self.runner.stream is None:
-            self.prompt_pace = (time.perf_counter() - began) / total
 
     def _reserve(self, job: Generation, alone: bool) -> bool:
         """Takes all the cache that a text will ever need; `False` where it has to wait for others to end."""
@@ -292,6 +322,10 @@ class LmEngine(Engine):
 
     def drop_all(self, error: Exception) -> None:
         jobs = self.rows + [job for fetch in self.fetches for job in fetch.jobs]
+        if self.reading is not None:
+            jobs.append(self.reading)
+            self._give_back(self.reading)
+            self.reading = None
         for job in list(self.rows):
             self._leave(job)
         self.fetches.clear()
@@ -300,7 +334,7 @@ class LmEngine(Engine):
 
     def trim(self) -> int:
         runner = self.runner
-        if runner is None or self.rows or self.fetches or self.waiting or not runner.region.stable:
+        if runner is None or self.running() or self.waiting or not runner.region.stable:
             return 0
         return self.ask(self.trim_here)
 
@@ -309,7 +343,7 @@ class LmEngine(Engine):
         runner = self.runner
         if runner is None or not self.awake or self.waiting or not runner.region.stable:
             return 0
-        if self.rows or self.fetches or runner.region.mapped <= max(KV_CHUNK, runner.cache.block_bytes):
+        if self.running() or runner.region.mapped <= max(KV_CHUNK, runner.cache.block_bytes):
             return 0
         if runner.stream is not None:
             runner.stream.synchronize()

@@ -115,6 +115,29 @@ def prefill_attention(
     return out.view(-1, heads * dim)
 
 
+def continued_attention(
+    qkv: torch.Tensor, blocks: torch.Tensor, begin: int, cache: Any, layer: int, model: Any
+) -> torch.Tensor:
+    """Attention of a part of a prompt over itself and all that was read before it.
+
+    The cache has both: `blocks` are those of the prompt, in order, and the part begins at `begin`.
+    """
+    heads, kv, dim, count = model.heads, model.kv_heads, model.head_dim, qkv.shape[0]
+    end = begin + count
+    keys, values = cache.layer(layer)
+    used = blocks[: -(-end // cache.block_size)].long()
+
+    def gathered(of: torch.Tensor) -> torch.Tensor:
+        one = of[used].transpose(0, 1).reshape(kv, -1, dim)[:, :end]
+        return (one.repeat_interleave(heads // kv, dim=0) if heads != kv else one)[None]
+
+    places = torch.arange(end, device=qkv.device)
+    seen = places[None] <= places[begin:, None]
+    q = qkv[:, : heads * dim].view(count, heads, dim).transpose(0, 1)[None]
+    done = F.scaled_dot_product_attention(q, gathered(keys), gathered(values), attn_mask=seen)
+    return done[0].transpose(0, 1).reshape(count, heads * dim)
+
+
 def choose(device: torch.device, head_dim: int, wanted: str = "auto") -> tuple[Operations, str]:
     """The operations for a device, and what they are called."""
     plain: Operations = Plain()

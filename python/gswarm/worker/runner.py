@@ -61,7 +61,7 @@ class Runner:
         self.seeds = numbers(slots + 1)
         self.rows, self.next = numbers(slots, value=slots), numbers(slots)
         self.logits = torch.zeros((slots, config.vocab), dtype=dtype, device=device)
-        most = PROMPT_BUCKETS[-1]
+        most = self.part = PROMPT_BUCKETS[-1]
         self.p_ids, self.p_pos, self.p_slots = (
             numbers(most),
             numbers(most, torch.int32),
@@ -188,17 +188,9 @@ class Runner:
         size = next(
             (one for one in PROMPT_BUCKETS if one >= total and ("prefill", one) in self.graphs), total
         )
-        if size > self.p_ids.numel():
-            grown = [
-                torch.zeros(size, dtype=one.dtype, device=self.device)
-                for one in (self.p_ids, self.p_pos, self.p_slots)
-            ]
-            self._prefill_inputs(grown, prompts, bounds, size)
-            self._prefill_body(size, bounds, grown)
-        else:
-            self._prefill_inputs([self.p_ids, self.p_pos, self.p_slots], prompts, bounds, size)
-            if not self.graphs.replay(("prefill", size)):
-                self._prefill_body(size, bounds)
+        self._prefill_inputs(prompts, bounds, size)
+        if not self.graphs.replay(("prefill", size)):
+            self._prefill_body(size, bounds)
         count = len(prompts)
         if draws:
             slots = self.p_join[:count]
@@ -206,23 +198,39 @@ class Runner:
             self.ids.index_copy_(0, slots, self.p_next[:count])
         return self.p_next[:count]
 
-    def _prefill_inputs(
-        self, to: list[torch.Tensor], prompts: list[tuple[int, list[int]]], bounds: list[int], size: int
-    ) -> None:
+    def prefill_part(self, slot: int, prompt: list[int], begin: int, draws: bool, cuts: bool) -> torch.Tensor:
+        """Reads the next part of a long prompt; the token after it, which at the end is the answer's first."""
+        assert self.model is not None
+        end = min(begin + self.part, len(prompt))
+        count = end - begin
+        self.upload(self.p_ids, prompt[begin:end])
+        self.upload(self.p_pos, list(range(begin, end)))
+        self.upload(self.p_slots, [slot] * count)
+        self.upload(self.p_join, [slot])
+        logits = self.model.continued(
+            self.p_ids[:count], self.p_pos[:count], self.p_slots[:count], self.cache, begin, slot
+        )
+        self.p_next[:1] = logits.argmax(dim=-1)
+        self.pos[slot] = end
+        slots = self.p_join[:1]
+        if draws:
+            self.p_next[:1] = self._draw(logits, slots, self.pos[slots], cuts)
+        self.ids.index_copy_(0, slots, self.p_next[:1])
+        return self.p_next[:1]
+
+    def _prefill_inputs(self, prompts: list[tuple[int, list[int]]], bounds: list[int], size: int) -> None:
         nobody, spare, short = self.cache.nobody, size - bounds[-1], PROMPTS - len(prompts)
-        self.upload(to[0], [one for _, ids in prompts for one in ids] + [0] * spare)
-        self.upload(to[1], [at for _, ids in prompts for at in range(len(ids))] + [0] * spare)
-        self.upload(to[2], [slot for slot, ids in prompts for _ in ids] + [nobody] * spare)
+        self.upload(self.p_ids, [one for _, ids in prompts for one in ids] + [0] * spare)
+        self.upload(self.p_pos, [at for _, ids in prompts for at in range(len(ids))] + [0] * spare)
+        self.upload(self.p_slots, [slot for slot, ids in prompts for _ in ids] + [nobody] * spare)
         self.upload(self.p_cu, bounds + [bounds[-1]] * short)
         self.upload(self.p_last, [bound - 1 for bound in bounds[1:]] + [0] * short)
         self.upload(self.p_join, [slot for slot, _ in prompts] + [nobody] * short)
         self.upload(self.p_len, [len(ids) for _, ids in prompts] + [0] * short)
 
-    def _prefill_body(
-        self, size: int, bounds: list[int] | None, inputs: list[torch.Tensor] | None = None
-    ) -> None:
+    def _prefill_body(self, size: int, bounds: list[int] | None) -> None:
         assert self.model is not None
-        ids, pos, slots = inputs or (self.p_ids, self.p_pos, self.p_slots)
+        ids, pos, slots = self.p_ids, self.p_pos, self.p_slots
         logits = self.model.prefill(
             ids[:size], pos[:size], slots[:size], self.cache, self.p_cu, bounds, size, self.p_last
         )
