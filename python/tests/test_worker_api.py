@@ -69,6 +69,30 @@ def test_who_it_is_and_what_it_has(worker: Worker) -> None:
     assert status["memory"]["budget_bytes"] > 0
 
 
+def test_its_endpoints_are_described(worker: Worker) -> None:
+    status, found = worker.ask("GET", "/openapi.json")
+    assert status == 200
+    assert found["openapi"].startswith("3.")
+    assert "/standalone/call/{id}" in found["paths"]
+    operations = [
+        (path, method, one) for path, methods in found["paths"].items() for method, one in methods.items()
+    ]
+    assert all(one["summary"] for _, _, one in operations)
+    bodies = 0
+    for path, method, one in operations:
+        place = path.replace("{id}", "nobody")
+        status, answer = worker.ask(method.upper(), place, {} if method == "post" else None)
+        # Whatever is described is there, and what is needed is what is asked for.
+        assert status != 405, path
+        assert answer.get("error", {}).get("code") != "no_such_route", path
+        if "requestBody" in one and "{id}" not in path:
+            bodies += 1
+            needed = one["requestBody"]["content"]["application/json"]["schema"]["required"]
+            assert status == 400, path
+            assert not needed or answer["error"]["param"] == needed[0], path
+    assert bodies == 8
+
+
 def test_a_text_depends_on_its_seed(worker: Worker, llm: str) -> None:
     first = call(worker, llm, prompt="Once", max_length=12)
     assert first["new_tokens"] == 12

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timezone
 from typing import Any
 
-from . import fields
+from . import fields, openapi
 from .batch_engine import EmbedEngine, EmbedJob, ImageEngine, ImageJob
 from .fault import Fault, conflict, invalid, not_found
 from .http import Request, Response
@@ -42,6 +42,7 @@ class Routes:
         self.table: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {
             ("GET", "/"): self.root,
             ("GET", "/health"): self.health,
+            ("GET", "/openapi.json"): self.openapi,
             ("GET", "/standalone/status"): self.status,
             ("POST", "/standalone/download"): self.download,
             ("POST", "/standalone/load"): self.load,
@@ -79,6 +80,12 @@ class Routes:
     async def root(self, _: Request) -> Response:
         """Who this is."""
         return Response({"name": "gswarm worker", "version": VERSION, "device": self.registry.place.name})
+
+    async def openapi(self, _: Request) -> Response:
+        """All endpoints, for programs."""
+        plain = [(method, path, one) for (method, path), one in self.table.items()]
+        named = [(method, path + "{id}", one) for (method, path), one in self.prefixes.items()]
+        return Response(openapi.document(VERSION, [*plain, *named]))
 
     async def health(self, _: Request) -> Response:
         """That it lives, with counts."""

@@ -199,7 +199,7 @@ class Runner:
         return self.p_next[:count]
 
     def prefill_part(self, slot: int, prompt: list[int], begin: int, draws: bool, cuts: bool) -> torch.Tensor:
-        """Reads the next part of a long prompt; the token after it, which at the end is the answer's first."""
+        """Reads the next part of a long prompt; the token after it, at the end the answer's first."""
         assert self.model is not None
         end = min(begin + self.part, len(prompt))
         count = end - begin
