@@ -6,6 +6,7 @@ import json
 import math
 import os
 import struct
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +75,14 @@ def _find(tensors: dict[str, Stored], name: str) -> Stored:
     raise broken(f"the model has no tensor `{name}`")
 
 
-def read_into(folder: Path, layout: Layout, flat: torch.Tensor, threads: int = 8) -> None:
-    """Fills a buffer of the host with a folder's weights."""
+def read_into(
+    folder: Path,
+    layout: Layout,
+    flat: torch.Tensor,
+    threads: int = 8,
+    heard: Callable[[int, int], None] | None = None,
+) -> None:
+    """Fills a buffer of the host with a folder's weights; `heard` is told of bytes that are there."""
     tensors = index(folder)
     reads: list[tuple[Stored, torch.Tensor]] = []
     for parameter in layout.parameters:
@@ -88,8 +95,15 @@ def read_into(folder: Path, layout: Layout, flat: torch.Tensor, threads: int = 8
                     f"`{piece.source}` has the shape {stored.shape}, where {tuple(to.shape)} is expected"
                 )
             reads.append((stored, to))
+
+    def read(one: tuple[Stored, torch.Tensor]) -> None:
+        _read(*one)
+        if heard is not None:
+            begin = one[1].data_ptr() - flat.data_ptr()
+            heard(begin, begin + one[1].numel() * one[1].element_size())
+
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda one: _read(*one), reads))
+        list(pool.map(read, reads))
 
 
 def _read(stored: Stored, to: torch.Tensor) -> None:

@@ -21,7 +21,7 @@ from .devmem import CHUNK, Region
 from .encoder import Bert, BertConfig
 from .engine import LOG, Engine
 from .fault import Fault, no_room
-from .hostmem import HostBuffer
+from .hostmem import Filling, HostBuffer
 from .image import ImageConfig, Painter
 from .layout import Layout, fill_random
 from .llama import LlamaConfig
@@ -136,10 +136,8 @@ class Model:
                 host = HostBuffer(self.bytes, place.cuda, place.pins, place.threads)
                 began = time.perf_counter()
                 if isinstance(self.source, Path):
-                    # Reading brings the pages in, which would have to be touched before they are pinned.
-                    checkpoint.read_into(self.source, self.layout, host.flat, place.threads)
+                    self._read(self.source, host)
                     details["fill_seconds"] = time.perf_counter() - began
-                    host.pin(filled=True)
                 else:
                     began += host.pin().touch_seconds + host.register_seconds
                     self._randomise(host)
@@ -153,6 +151,15 @@ class Model:
             raise
         self.host, self.loaded_at = host, time.time()
         return True
+
+    def _read(self, folder: Path, host: HostBuffer) -> None:
+        filling = Filling(host, CHUNK)
+        try:
+            checkpoint.read_into(folder, self.layout, host.flat, self.place.threads, filling.read)
+        except BaseException:
+            filling.give_up()
+            raise
+        filling.finish()
 
     def _randomise(self, host: HostBuffer) -> None:
         copies = self.place.copies
