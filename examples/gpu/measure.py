@@ -161,7 +161,7 @@ class Measurement:
     def make_requests(self, count: int, seed: int, to: Path) -> None:
         """Requests from a seed."""
         made = subprocess.run(
-            [sys.executable, str(HERE / "requests.py"), str(count), str(seed)],
+            [sys.executable, str(HERE / "requests.py"), str(count), str(seed), str(self.args.pictures)],
             capture_output=True,
             text=True,
             check=True,
@@ -433,6 +433,7 @@ def main() -> int:
     add("--worker-args", default="", help="more for the worker")
     add("--count", type=int, help="requests [default: 300, or 20 with --tiny]")
     add("--seed", type=int, default=7, help="of the requests; those of the calibration have 1")
+    add("--pictures", type=float, default=1 / 3, help="share of the requests that paint")
     add("--budget", default="50s", help="of the calibration of each model")
     add("--batches", default="1,2,4,8,16,32,64,128", help="that the calibration measures")
     add("--sizes", default="256,512,1024,2048,4096", help="of the matrices of the profile")

@@ -19,9 +19,10 @@ def text(draw: random.Random, least: int, most: int) -> str:
     return words[:wanted]
 
 
-def request(draw: random.Random, number: int) -> dict[str, object]:
+def request(draw: random.Random, number: int, pictures: float) -> dict[str, object]:
     """One, of any of the workflows."""
-    workflow = draw.choice(["picture", "answer", "review"])
+    texts = (1 - pictures) / 2
+    workflow = draw.choices(["picture", "answer", "review"], [pictures, texts, texts])[0]
     if workflow == "picture":
         inputs = {"wish": text(draw, 40, 400)}
         configs: dict[str, object] = {
@@ -51,8 +52,9 @@ def request(draw: random.Random, number: int) -> dict[str, object]:
 
 def main() -> None:
     count, seed = int(sys.argv[1]), int(sys.argv[2])
+    pictures = float(sys.argv[3]) if len(sys.argv) > 3 else 1 / 3
     draw = random.Random(seed)
-    json.dump({"requests": [request(draw, number) for number in range(count)]}, sys.stdout)
+    json.dump({"requests": [request(draw, number, pictures) for number in range(count)]}, sys.stdout)
 
 
 if __name__ == "__main__":
