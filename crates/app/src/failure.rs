@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// The exit codes, other than 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +18,6 @@ pub enum Code {
     Internal = 70,
     /// Somebody pressed Ctrl-C, and what was done until then is kept.
     Interrupted = 130,
-}
-
-impl From<Code> for ExitCode {
-    fn from(code: Code) -> ExitCode {
-        ExitCode::from(code as u8)
-    }
 }
 
 /// What is told to the user, and the exit code.

@@ -1,0 +1,66 @@
+//! The gswarm command as a library: reads arguments, calls the crates below, prints. The binary and the Python package's
+//! command are both this.
+
+mod args;
+mod beliefs;
+mod commands;
+mod failure;
+mod job;
+mod live;
+mod output;
+
+use clap::Parser;
+use std::ffi::OsString;
+use std::io::Write;
+use std::panic;
+
+/// Runs the command with these arguments, the program's name first, and gives its exit code. Handlers of panics, Ctrl-C and
+/// requests to terminate are those of a command from here on: this is for programs that end with it.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
+    install_panic_hook();
+    let cli = match args::Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(answer) => return without_command(&answer),
+    };
+    cli.color.apply();
+    output::files::clean_up_when_interrupted();
+    let result = panic::catch_unwind(|| commands::dispatch(cli));
+    match result {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) => {
+            output::error(&failure.to_string());
+            failure.code as u8
+        }
+        Err(_) => failure::Code::Internal as u8,
+    }
+}
+
+/// Help, the version, or what is wrong with the command line.
+fn without_command(answer: &clap::Error) -> u8 {
+    let printed = answer.print().and_then(|()| std::io::stdout().flush());
+    let code = answer.exit_code() as u8;
+    match output::settle(printed) {
+        Err(failure) if code == 0 => {
+            output::error(&failure.to_string());
+            failure.code as u8
+        }
+        _ => code,
+    }
+}
+
+/// A panic is a fault of this program: say so in a line, and leave the details to those who ask for them.
+fn install_panic_hook() {
+    let detailed = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    let default_hook = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if detailed {
+            default_hook(info);
+        }
+        let place = info.location().map_or(String::new(), |at| format!(" at {}:{}", at.file(), at.line()));
+        let what = info.payload_as_str().unwrap_or("no message");
+        output::error(&format!(
+            "internal error{place}: {what}\n  \
+             hint: this is a fault of gswarm, not of your input; please report it with the command that you ran"
+        ));
+    }));
+}

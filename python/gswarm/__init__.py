@@ -1,0 +1,8 @@
+"""gswarm: a scheduler for compound AI workflows on fewer GPUs than models.
+
+The work is done by the Rust library `gswarm._gswarm`; this package gives it Python's names.
+"""
+
+from ._gswarm import __version__
+
+__all__ = ["__version__"]

@@ -1,0 +1,5 @@
+from collections.abc import Sequence
+
+__version__: str
+
+def main(args: Sequence[str]) -> int: ...
