@@ -4,5 +4,6 @@ The work is done by the Rust library `gswarm._gswarm`; this package gives it Pyt
 """
 
 from ._gswarm import __version__
+from .models import model
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "model"]

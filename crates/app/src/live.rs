@@ -204,7 +204,8 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         let mut patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
         if live.ray.is_some() {
             // What Ray needs to carry a call, or to start a process, is no shorter where models are emulated fast.
-            for limit in [&mut patience.call_grace, &mut patience.load_grace, &mut patience.without_backends] {
+            for limit in [&mut patience.call_grace, &mut patience.load_grace, &mut patience.without_backends]
+            {
                 *limit = clock.of_wall(*limit);
             }
         }

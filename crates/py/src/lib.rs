@@ -1,6 +1,8 @@
 //! The Python package's library, `gswarm._gswarm`: thin calls of what the other crates have. What Python programs import is
 //! `gswarm`, in `python/gswarm`.
 
+mod server;
+
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
@@ -9,6 +11,8 @@ use std::ffi::OsString;
 mod _gswarm {
     #[pymodule_export]
     use super::main;
+    #[pymodule_export]
+    use super::server::{Operation, Server};
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

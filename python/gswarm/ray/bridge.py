@@ -94,7 +94,9 @@ class Bridge:
 
     async def ping(self, order: Order) -> Answer:
         """Whether a server answers."""
-        return ("ok", await self._ask(order, "ping"))
+        if self._servers is None:
+            raise GoneError("there are no servers yet")
+        return ("ok", await self._servers.where(order["server"]))
 
     async def reset(self, order: Order) -> Answer:
         """Sees to it that a server is there and holds nothing."""
@@ -119,7 +121,7 @@ class Bridge:
     async def _ask(self, order: Order, operation: str, *args: Any) -> Any:
         if self._servers is None:
             raise GoneError("there are no servers yet")
-        return await self._servers.ask(order["server"], operation, *args)
+        return await self._servers.ask(order["server"], operation, *args, others=order.get("with", ()))
 
 
 def _save(folder: Path, reference: Order, value: Any) -> None:

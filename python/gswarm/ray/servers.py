@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,8 @@ class Server:
     setup: Setup
     group: PlacementGroup
     worker: Any = None
+    #: Ends when the worker does.
+    watch: asyncio.Task[str] | None = field(default=None, repr=False)
     #: Whether the worker may hold something.
     is_used: bool = False
     #: A worker on its way. Whoever asks for it may give up; the next one finds it further on.
@@ -70,24 +73,33 @@ class Servers:
             await asyncio.sleep(POLL_SECONDS)
         return there
 
-    async def ask(self, number: int, operation: str, *args: Any) -> Answer:
-        """Has a worker do something, and waits for it."""
-        server = self._servers[number]
-        if server.worker is None:
-            raise GoneError(await self._why_not_there(server))
-        server.is_used = True
-        worker = server.worker
-        asked = getattr(worker, operation).remote(*args)
+    async def ask(self, number: int, operation: str, *args: Any, others: Sequence[int] = ()) -> Answer:
+        """Has a worker do something, and waits for it. It fails with any of the `others`, on whose GPUs it is done too."""
+        watches = []
+        for part in [*others, number]:
+            server = self._servers[part]
+            if server.worker is None or server.watch is None or server.watch.done():
+                raise GoneError(await self._why_not_there(server))
+            server.is_used = True
+            watches.append(server.watch)
+        asked = getattr(server.worker, operation).remote(*args)
         try:
-            answer: Answer = await asked
+            if not others:
+                return await asked  # type: ignore[no-any-return]
+            # Awaited as a task, since a reference can be awaited once only.
+            answer = asyncio.ensure_future(_awaited(asked))
+            await asyncio.wait([answer, *watches], return_when=asyncio.FIRST_COMPLETED)
+            for watch in watches:
+                if watch.done():
+                    answer.cancel()
+                    ray.cancel(asked)
+                    raise GoneError(f"another server that it needs is lost: {watch.result()}")
+            return await answer
         except asyncio.CancelledError:
             ray.cancel(asked)
             raise
         except (ray.exceptions.RayActorError, ray.exceptions.NodeDiedError) as error:
-            if server.worker is worker:
-                server.worker = None
             raise GoneError(f"its process in the Ray cluster is lost: {_first_line(error)}") from error
-        return answer
 
     async def reset(self, number: int) -> Answer:
         """Sees to it that a server is there and holds nothing."""
@@ -100,6 +112,10 @@ class Servers:
             await self._come(server)
             server.is_used = False
         return await self.ask(number, "reset")
+
+    async def where(self, number: int) -> str:
+        """The node of a server."""
+        return str(await self.ask(number, "ping"))
 
     def close(self) -> None:
         """Lets go of all GPUs."""
@@ -138,6 +154,18 @@ class Servers:
         except ray.exceptions.RayError as error:
             raise GoneError(f"its process does not start: {_first_line(error)}") from error
         server.worker = worker
+        server.watch = asyncio.create_task(self._watch(server, worker))
+
+    async def _watch(self, server: Server, worker: Any) -> str:
+        """Waits for the end of a worker; why it came."""
+        try:
+            await worker.wait.remote()
+            why = "it has ended"
+        except ray.exceptions.RayError as error:
+            why = _first_line(error)
+        if server.worker is worker:
+            server.worker = None
+        return why
 
     async def _has_gpus(self, server: Server) -> bool:
         table = await asyncio.to_thread(placement_group_table, server.group)
@@ -149,6 +177,10 @@ class Servers:
         if await self._has_gpus(server):
             return "its process is gone"
         return f"no node of the Ray cluster has {server.setup.gpus[1]} GPUs free for it"
+
+
+async def _awaited(asked: Any) -> Answer:
+    return await asked  # type: ignore[no-any-return]
 
 
 def gpus_of_nodes() -> list[int]:

@@ -49,6 +49,10 @@ class Worker:
         """Where this is."""
         return self._node
 
+    async def wait(self) -> None:
+        """Never returns: whoever waits learns of the end of this process."""
+        await asyncio.Event().wait()
+
     async def reset(self) -> Answer:
         """Nothing is loaded from now on. Callables are not trusted to clean up: their process is replaced instead."""
         return await self._adapters.carry_out({"op": "reset"}) if self._adapters else ("ok", None)

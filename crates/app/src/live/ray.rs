@@ -208,11 +208,12 @@ impl Joined {
 }
 
 /// GPUs of a server for nodes with so many GPUs each: as many of them as can be are used, and then servers are as large as
-/// can be. The widest model has to fit into one.
+/// can be. The widest model fits into one, if it fits into a node.
 fn per_server(nodes: &[u32], widest: u32) -> Option<u32> {
     let largest = nodes.iter().copied().max()?;
     let used = |per: u32| nodes.iter().map(|gpus| gpus / per * per).sum::<u32>();
-    (widest.max(1)..=largest).max_by_key(|&per| (used(per), per))
+    // A model that is wider than any node lies on several whole ones.
+    (widest.clamp(1, largest)..=largest).max_by_key(|&per| (used(per), per))
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -234,7 +235,7 @@ mod tests {
             (vec![8, 4], 8, Some(8)),
             (vec![4, 2], 1, Some(2)),
             (vec![4, 2], 4, Some(4)),
-            (vec![2, 2], 4, None),
+            (vec![2, 2], 4, Some(2)),
             (vec![], 1, None),
         ] {
             assert_eq!(per_server(&nodes, widest), expected, "{nodes:?} {widest}");

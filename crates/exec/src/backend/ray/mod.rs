@@ -21,9 +21,10 @@ use std::time::Instant;
 /// One server of the cluster.
 pub struct RayServer {
     bridge: Arc<Bridge>,
+    /// The GPUs of all servers.
+    servers: Vec<Gpus>,
     /// Its number.
     server: usize,
-    gpus: Gpus,
     record: Record,
 }
 
@@ -38,20 +39,31 @@ pub fn servers(cluster: &Cluster) -> Vec<Gpus> {
 /// All servers of a cluster, over one bridge.
 #[must_use]
 pub fn fleet(bridge: &Arc<Bridge>, cluster: &Cluster, record: &Record) -> Fleet {
-    let member = |(server, gpus)| Member {
+    let all = servers(cluster);
+    let member = |(server, &gpus): (usize, &Gpus)| Member {
         name: format!("server {server}"),
-        backend: Arc::new(RayServer { bridge: Arc::clone(bridge), server, gpus, record: Arc::clone(record) }),
+        backend: Arc::new(RayServer {
+            bridge: Arc::clone(bridge),
+            servers: all.clone(),
+            server,
+            record: Arc::clone(record),
+        }),
         gpus,
+        reach: cluster.gpus - gpus.first.0,
         models: None,
     };
-    Fleet::new(servers(cluster).into_iter().enumerate().map(member).collect())
+    Fleet::new(all.iter().enumerate().map(member).collect())
 }
 
 impl RayServer {
-    /// An order about a replica. A server counts its GPUs from 0.
+    /// An order about a replica. A server counts its GPUs from 0. A model that is wider than a server is held by the first
+    /// of its servers, and lost with any of them.
     fn order(&self, what: &str, Replica { model, gpus }: Replica) -> Value {
-        let here = [gpus.first.0 - self.gpus.first.0, gpus.count];
-        json!({"op": what, "server": self.server, "model": model.0, "gpus": here})
+        let here = [gpus.first.0 - self.servers[self.server].first.0, gpus.count];
+        let others = self.servers.iter().enumerate().skip(self.server + 1);
+        let others = others.filter(|&(_, &other)| crate::keeper::overlap(other, gpus));
+        let others: Vec<usize> = others.map(|(number, _)| number).collect();
+        json!({"op": what, "server": self.server, "with": others, "model": model.0, "gpus": here})
     }
 
     async fn timed(&self, load: bool, replica: Replica, order: Value) -> Result<(), BackendError> {
