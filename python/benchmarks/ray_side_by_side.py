@@ -79,7 +79,7 @@ def _rows(args: argparse.Namespace, problem: Problem, address: str) -> dict[str,
 
 def _row(metrics: dict[str, Any]) -> dict[str, Any]:
     loads = metrics["model_switches"] + metrics["cold_loads"]
-    return {"makespan": metrics["makespan"], "loads": loads, "completed": metrics["completed_requests"]}
+    return {"makespan": metrics["makespan_seconds"], "loads": loads, "completed": metrics["completed_requests"]}
 
 
 def _gswarm(words: list[str]) -> dict[str, Any]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+# All clusters here ask for a token. It is read when Ray is imported: this module has to be imported before.
+os.environ["RAY_AUTH_MODE"] = "token"
+os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 STORE_BYTES = 100 * 1024 * 1024
 #: Nodes of the cluster that all tests of a module share, and the GPUs of each, which exist only in name.

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray_support import GPUS, NODES, Run, add_node, chain, children, finished, mend, start, start_cluster, until
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
-
-from ray_support import GPUS, NODES, Run, add_node, chain, children, finished, mend, start, start_cluster, until
 
 #: Calls take long enough to be interrupted, and say where and how often they were made.
 MODELS = '''

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import ray_support  # noqa: F401: the token is there before Ray is
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
 
-from gswarm.ray.references import INLINE_BYTES, is_reference, new_key, references_in, replaced, split
+from gswarm.ray.references import INLINE_BYTES, is_reference, new_key, references_in, replaced, split  # noqa: E402
 
 LARGE = "x" * (INLINE_BYTES + 1)
 
