@@ -147,13 +147,27 @@ class Finished:
 
 def start(words: list[str], **env: str) -> subprocess.Popen[str]:
     """Starts the command."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "gswarm", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **env},
     )
+    _started.append(process)
+    return process
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
+def end_all() -> None:
+    """Ends what a test that failed has left."""
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 def finished(process: subprocess.Popen[str], limit: float = 120) -> Finished:

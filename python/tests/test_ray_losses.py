@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_support import GPUS, NODES, Run, add_node, chain, children, finished, mend, start, start_cluster, until
+from ray_support import GPUS, NODES, Run, add_node, chain, children, end_all, finished, mend, start, start_cluster, until
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
 
@@ -39,10 +39,11 @@ def started() -> Iterator[Any]:
     cluster.shutdown()
 
 
-@pytest.fixture()
-def cluster(started: Any) -> Any:
+@pytest.fixture
+def cluster(started: Any) -> Iterator[Any]:
     mend(started)
-    return started
+    yield started
+    end_all()
 
 
 def with_models(folder: Path, count: int) -> tuple[Run, list[str]]:
@@ -61,7 +62,7 @@ def test_a_node_and_then_the_driver_are_killed_and_every_request_completes_once(
     run, models = with_models(tmp_path, 40)
     process = run.begin(cluster.address, *models, "--policy", "planned")
     until(run.is_under_way(12), "outputs are there")
-    cluster.remove_node(cluster.worker_nodes[0], allow_graceful=False)
+    cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
     done = run.outputs()
     until(run.is_under_way(done + 8), "the run goes on without the node")
     process.send_signal(signal.SIGKILL)
@@ -80,7 +81,7 @@ def test_a_node_and_the_driver_are_killed_at_once(cluster: Any, tmp_path: Path) 
     for bridge in children(process.pid):
         os.kill(bridge, signal.SIGKILL)
     process.send_signal(signal.SIGKILL)
-    cluster.remove_node(cluster.worker_nodes[-1], allow_graceful=False)
+    cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
     process.communicate()
     resumed = finished(start(["resume", str(run.out)]))
     assert resumed.code == 0, resumed.errors

@@ -18,7 +18,7 @@ from gswarm.ray.worker import Answer, Setup, Worker
 #: How long a run waits for all of its servers before it begins with those that are there.
 FIRST_SECONDS = 60.0
 #: How long, once one of them is there, the rest may take without any of them coming.
-REST_SECONDS = 10.0
+REST_SECONDS = 5.0
 #: How often Ray is asked whether GPUs have been found.
 POLL_SECONDS = 0.1
 #: Operations that a worker may have under way at once.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from typing import Any
 
 import ray
@@ -16,8 +17,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gswarm.ray.references import MARK, json_size, new_key
 
-#: How long the shelf of another node may take to come before the output has one copy only.
-SECOND_COPY_SECONDS = 60.0
+#: How long the shelf of another node may take to keep an output before yet another node is asked.
+SECOND_COPY_SECONDS = 10.0
+#: How long a node whose shelf did not is left alone: Ray may take a while to find out that it is dead.
+SHUN_SECONDS = 60.0
 
 
 class OutputLostError(Exception):
@@ -76,13 +79,15 @@ class Shelves:
         self._namespace = namespace
         self._node = node
         self._known: dict[str, Any] = {}
+        self._shunned: dict[str, float] = {}
 
     async def put(self, name: str, value: Any) -> dict[str, Any]:
         """Keeps the output of a call on two nodes where there are two, and returns what stands for it."""
         key = new_key(name)
         at = []
-        others = [node["NodeID"] for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
-        others = [node for node in others if node != self._node]
+        alive = [node["NodeID"] for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
+        now = time.monotonic()
+        others = [node for node in alive if node != self._node and self._shunned.get(node, 0) < now]
         random.shuffle(others)
         shared = ray.put(value)
         for node in [self._node, *others]:
@@ -92,6 +97,7 @@ class Shelves:
                 await (kept if node == self._node else asyncio.wait_for(kept, SECOND_COPY_SECONDS))
             except (ray.exceptions.RayActorError, asyncio.TimeoutError):
                 self._known.pop(node, None)
+                self._shunned[node] = time.monotonic() + SHUN_SECONDS
                 continue
             at.append(node)
             if len(at) == 2:
