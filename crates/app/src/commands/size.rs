@@ -1,7 +1,6 @@
 //! `gswarm size`: the fewest GPUs that meet a target.
 
 use crate::args::{InputArgs, MachineArgs};
-use crate::commands::generate::duration;
 use crate::commands::policies;
 use crate::commands::run::{policy_parser, unused_flags};
 use crate::failure::{Code, Failure};
@@ -15,7 +14,7 @@ use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_core::size::{
     self as core, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict,
 };
-use serde_json::{Value, json};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -39,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[command(after_help = EXAMPLES)]
 pub struct SizeArgs {
     /// What has to be kept: makespan, mean or p99 (of request latency), and a time; may be given several times
-    #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = target)]
+    #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = Target::from_str)]
     target: Vec<Target>,
     #[command(flatten)]
     input: InputArgs,
@@ -111,7 +110,7 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
     drop(trying);
     let sizing = found.map_err(|error| failure(policy, error))?;
     if args.json {
-        output::line(&as_json(&question, &sizing).to_string())?;
+        output::line(&sizing.to_json(&question).to_string())?;
     } else if !sizing.points.is_empty() {
         output::line(&curve::text(&question, &sizing))?;
     }
@@ -210,70 +209,6 @@ fn failure(policy: PolicyKind, error: SizeError) -> Failure {
         other => {
             Failure::new(Code::Internal, format!("internal error under policy `{}`: {other}", policy.name()))
                 .hint("this is a fault of gswarm, not of your input; please report it with both input files")
-        }
-    }
-}
-
-fn as_json(question: &Question<'_>, sizing: &Sizing) -> Value {
-    let targets: Vec<Value> = question
-        .targets
-        .iter()
-        .map(|target| json!({"measure": target.measure, "at_most_seconds": target.at_most.seconds()}))
-        .collect();
-    let (gpus, untried, floor) = match &sizing.verdict {
-        Verdict::Met { gpus, untried } => (Some(*gpus), Some(*untried), None),
-        Verdict::BelowFloor { floor, .. } => (None, None, Some(floor.seconds())),
-        Verdict::BeyondLimit { .. } | Verdict::NotFound => (None, None, None),
-    };
-    let verdict = match &sizing.verdict {
-        Verdict::Met { .. } => "met",
-        Verdict::BelowFloor { .. } => "below_floor",
-        Verdict::BeyondLimit { .. } => "beyond_limit",
-        Verdict::NotFound => "not_found",
-    };
-    json!({
-        "targets": targets,
-        "policy": question.policy.name(),
-        "mode": question.mode.name(),
-        "verdict": verdict,
-        "gpus": gpus,
-        "untried_below": untried,
-        "floor_seconds": floor,
-        "fewest_that_hold_the_models": sizing.least_possible,
-        "fewest_not_ruled_out": sizing.least,
-        "most_of_use": sizing.useful,
-        "tried": sizing.tried,
-        "points": sizing.points,
-    })
-}
-
-/// `makespan=2h`.
-fn target(text: &str) -> Result<Target, String> {
-    let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
-    let usage = || format!("give one of {} and a time, as in makespan=2h or p99=60s", names.join(", "));
-    let (name, time) = text.split_once('=').ok_or_else(usage)?;
-    let measure = Measure::ALL.into_iter().find(|measure| measure.name() == name.trim()).ok_or_else(usage)?;
-    let at_most = duration(time.trim()).map_err(|error| format!("{}: {error}", measure.name()))?;
-    Ok(Target { measure, at_most })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_are_read() {
-        let rows = [
-            ("makespan=2h", Measure::Makespan, 7200.0),
-            ("p99=60", Measure::P99, 60.0),
-            ("mean=1h30m", Measure::Mean, 5400.0),
-            ("p99=90s", Measure::P99, 90.0),
-        ];
-        for (text, measure, seconds) in rows {
-            assert_eq!(target(text), Ok(Target { measure, at_most: Span::from_seconds(seconds) }), "{text}");
-        }
-        for bad in ["", "makespan", "makespan=", "speed=2", "p99=-1", "p99=soon", "=2h"] {
-            assert!(target(bad).is_err(), "{bad}");
         }
     }
 }
