@@ -1,4 +1,6 @@
-"""The two input files of a problem, as far as benchmarks need them: a slice of their requests, and who waits for whom."""
+"""The two input files of a problem, as far as benchmarks need them: a slice of their requests, and who waits
+for whom.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
 """The peer: the same calls on the same cluster under Ray alone, as its users set it up.
 
 A worker is an actor that holds the GPUs of one group, and caches models as a replica of Ray Serve with
-``@serve.multiplexed`` does: as many as fit, the one that was used longest ago leaves. A call goes to a worker as in Serve:
-to one that has its model, two of them drawn and the one with the shorter queue taken; where all of those are busy for
-``MATCHING_SECONDS``, to any worker that is free, those with the fewest models first. GPUs are cut into groups as wide as models
-are, in proportion to the work that models of each width have. Models wider than a node get several whole nodes.
+``@serve.multiplexed`` does: as many as fit, the one that was used longest ago leaves. A call goes to a worker
+as in Serve: to one that has its model, two of them drawn and the one with the shorter queue taken; where all
+of those are busy for ``MATCHING_SECONDS``, to any worker that is free, those with the fewest models first.
+GPUs are cut into groups as wide as models are, in proportion to the work that models of each width have.
+Models wider than a node get several whole nodes.
 
-Costs are those of the scheduler: a first load takes the model's load time, a switch moves both models over PCIe.
+Costs are those of the scheduler: a first load takes the model's load time, a switch moves both models over
+PCIe.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """gswarm on Ray beside Ray alone, in one run on one emulated cluster: makespan, loads, and what was expected.
 
-    python python/benchmarks/ray_side_by_side.py --config CONFIG --requests REQUESTS --count 40 --speed 30 --out DIR
+    python python/benchmarks/ray_side_by_side.py --config C --requests R --count 40 --speed 30 --out DIR
 
-Starts a Ray cluster of nodes with GPUs that exist only in name, runs the first requests of the files under `planned` on it,
-simulates the same, runs the same calls under Ray alone, and prints the rows, which also go to DIR/side_by_side.json.
+Starts a Ray cluster of nodes with GPUs that exist only in name, runs the first requests of the files under
+`planned` on it, simulates the same, runs the same calls under Ray alone, and prints the rows, which also go
+to DIR/side_by_side.json.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def main() -> None:
     finally:
         cluster.shutdown()
     (args.out / "side_by_side.json").write_text(json.dumps(rows, indent=1))
-    print(f"\n{problem.executions()} executions of {args.count} requests, {args.nodes} nodes x {args.gpus_per_node} GPUs")
+    cluster_told = f"{args.nodes} nodes x {args.gpus_per_node} GPUs"
+    print(f"\n{problem.executions()} executions of {args.count} requests, {cluster_told}")
     print(f"{'':28}{'makespan':>12}{'loads':>8}")
     for name in ("simulated", "gswarm on Ray", "Ray alone"):
         print(f"{name:28}{rows[name]['makespan']:10.1f} s{rows[name]['loads']:8}")
@@ -79,17 +81,25 @@ def _rows(args: argparse.Namespace, problem: Problem, address: str) -> dict[str,
 
 def _row(metrics: dict[str, Any]) -> dict[str, Any]:
     loads = metrics["model_switches"] + metrics["cold_loads"]
-    return {"makespan": metrics["makespan_seconds"], "loads": loads, "completed": metrics["completed_requests"]}
+    return {
+        "makespan": metrics["makespan_seconds"],
+        "loads": loads,
+        "completed": metrics["completed_requests"],
+    }
 
 
 def _gswarm(words: list[str]) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-m", "gswarm", *words], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "gswarm", *words], check=True, stdout=subprocess.PIPE, text=True
+    )
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--requests", type=Path, required=True)
     parser.add_argument("--count", type=int, default=40, help="requests, from the first on")

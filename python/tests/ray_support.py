@@ -1,4 +1,6 @@
-"""What the tests of runs on Ray share: a cluster of several nodes on this machine, small problems, and runs as processes."""
+"""What the tests of runs on Ray share: a cluster of several nodes on this machine, small problems, and runs
+as processes.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,12 @@ def chain(seconds: float = 1.0, **models: int) -> dict[str, Any]:
     """A configuration with one workflow, `flow`, in which each of the models is called after the other."""
     names = list(models)
     nodes = [
-        {"id": f"n{at}", "model": name, "outputs": [f"out{at}"], "inputs": [f"out{at - 1}"] if at else ["seed"]}
+        {
+            "id": f"n{at}",
+            "model": name,
+            "outputs": [f"out{at}"],
+            "inputs": [f"out{at - 1}"] if at else ["seed"],
+        }
         for at, name in enumerate(names)
     ]
     described = {
@@ -114,7 +121,9 @@ class Run:
     def is_right(self) -> None:
         """Everything was done exactly once, and the checker has nothing against the log."""
         [file] = self.out.glob("*_execution_log.json")
-        checked = finished(start(["check", str(file), "--config", str(self.config), "--requests", str(self.requests)]))
+        checked = finished(
+            start(["check", str(file), "--config", str(self.config), "--requests", str(self.requests)])
+        )
         assert checked.code == 0, checked.output
         results = self.results()
         assert [row["request_id"] for row in results] == [f"r{number}" for number in range(self.count)]

@@ -1,4 +1,6 @@
-"""Nodes, workers, bridges and drivers that die in the middle of a run: nothing is lost, and nothing is done twice."""
+"""Nodes, workers, bridges and drivers that die in the middle of a run: nothing is lost, and nothing is done
+twice.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_support import GPUS, NODES, Run, add_node, chain, children, end_all, finished, mend, start, start_cluster, until
+from ray_support import (
+    GPUS,
+    NODES,
+    Run,
+    add_node,
+    chain,
+    children,
+    end_all,
+    finished,
+    mend,
+    start,
+    start_cluster,
+    until,
+)
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
 
 #: Calls take long enough to be interrupted, and say where and how often they were made.
-MODELS = '''
+MODELS = """
 import os, time
 import gswarm
 import numpy
@@ -29,7 +44,7 @@ class Second:
     def __call__(self, inputs, settings):
         time.sleep(0.3)
         return {"out1": int(inputs["out0"].sum())}
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +73,9 @@ def sums_are_right(run: Run) -> None:
     assert sums == [100_000 * number for number in range(run.count)]
 
 
-def test_a_node_and_then_the_driver_are_killed_and_every_request_completes_once(cluster: Any, tmp_path: Path) -> None:
+def test_a_node_and_then_the_driver_are_killed_and_every_request_completes_once(
+    cluster: Any, tmp_path: Path
+) -> None:
     run, models = with_models(tmp_path, 40)
     process = run.begin(cluster.address, *models, "--policy", "planned")
     until(run.is_under_way(12), "outputs are there")

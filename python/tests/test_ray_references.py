@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import ray_support  # noqa: F401: the token is there before Ray is
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
 
-from gswarm.ray.references import INLINE_BYTES, is_reference, new_key, references_in, replaced, split  # noqa: E402
+from gswarm.ray.references import INLINE_BYTES, is_reference, new_key, references_in, replaced, split
 
 LARGE = "x" * (INLINE_BYTES + 1)
 

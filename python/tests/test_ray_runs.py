@@ -13,7 +13,7 @@ from ray_support import GPUS, NODES, Run, chain, finished, start, start_cluster
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
 
-MODELS = '''
+MODELS = """
 import gswarm
 
 @gswarm.model("double")
@@ -36,7 +36,7 @@ def fill(inputs, settings):
 class Total:
     async def __call__(self, inputs, settings):
         return {"out2": int(inputs["out1"].sum()), "kept": inputs["out1"]}
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +56,33 @@ def test_models_that_are_emulated_run_on_the_nodes_that_ray_has(cluster: Any, tm
     assert run.log()["summary"]["gpus_per_server"] == GPUS
     simulated = finished(
         start(
-            ["run", "--policy", "planned", "--gpus", str(NODES * GPUS), "--gpus-per-server", str(GPUS), "--json"]
-            + ["--config", str(run.config), "--requests", str(run.requests), "--out", str(tmp_path / "told")]
+            [
+                "run",
+                "--policy",
+                "planned",
+                "--gpus",
+                str(NODES * GPUS),
+                "--gpus-per-server",
+                str(GPUS),
+                "--json",
+                *[
+                    "--config",
+                    str(run.config),
+                    "--requests",
+                    str(run.requests),
+                    "--out",
+                    str(tmp_path / "told"),
+                ],
+            ]
         )
     )
     # How near depends on how busy this machine is; that the times are of the same kind does not.
     assert metrics["makespan_seconds"] > 0.95 * json.loads(simulated.output)["makespan_seconds"]
 
 
-def test_callables_are_loaded_and_called_and_large_outputs_stay_in_the_cluster(cluster: Any, tmp_path: Path) -> None:
+def test_callables_are_loaded_and_called_and_large_outputs_stay_in_the_cluster(
+    cluster: Any, tmp_path: Path
+) -> None:
     run = Run(tmp_path, chain(double=1, fill=1, total=2), 5)
     models = tmp_path / "my_models.py"
     models.write_text(MODELS)

@@ -71,18 +71,24 @@ def run(
 ) -> LiveResult:
     """Runs a problem on the Ray cluster at `address`, under a policy or a plan.
 
-    `models` are callables by the name of their model (see `gswarm.model`), or a file of them. `backends` is a file of
-    servers, or what it would say, for models that servers on the nodes have. With neither, models are emulated, `speed`
-    times as fast as told. Where nothing is said of GPUs, the cluster's nodes are the servers; more GPUs than there are means that
-    nodes which join are used. Everything is written down in `out`, a new folder where none is given: `resume` goes on
-    with a run that was interrupted. Requests that fail are in the result; what keeps a run from its end is raised.
+    `models` are callables by the name of their model (see `gswarm.model`), or a file of them. `backends` is a
+    file of servers, or what it would say, for models that servers on the nodes have. With neither, models are
+    emulated, `speed` times as fast as told. Where nothing is said of GPUs, the cluster's nodes are the
+    servers; more GPUs than there are means that nodes which join are used. Everything is written down in
+    `out`, a new folder where none is given: `resume` goes on with a run that was interrupted. Requests that
+    fail are in the result; what keeps a run from its end is raised.
     """
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="gswarm-ray-"))
     config, requests = problem.save(folder)
     words = ["run", "--engine", "ray", "--address", address, "--mode", mode, "--seed", str(seed)]
     words += ["--config", str(config), "--requests", str(requests), "--out", str(folder)]
     words += ["--max-attempts", str(max_attempts)]
-    for flag, value in (("policy", policy), ("speed", speed), ("gpus", gpus), ("gpus-per-server", gpus_per_server)):
+    for flag, value in (
+        ("policy", policy),
+        ("speed", speed),
+        ("gpus", gpus),
+        ("gpus-per-server", gpus_per_server),
+    ):
         words += [f"--{flag}", str(value)] if value is not None else []
     with tempfile.TemporaryDirectory() as given:
         if plan is not None:
@@ -125,7 +131,9 @@ def _result(problem: Problem, folder: Path) -> LiveResult:
 
 
 def _carry_out(words: list[str]) -> None:
-    """Runs the command; what it says of the run is shown as it comes, and what keeps it from its end is raised."""
+    """Runs the command; what it says of the run is shown as it comes, and what keeps it from its end is
+    raised.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "gswarm", *words],
         stdout=subprocess.DEVNULL,

@@ -1,14 +1,17 @@
-"""The process between gswarm's engine and a Ray cluster: orders come as lines of JSON, answers go in the same way.
+"""The process between gswarm's engine and a Ray cluster: orders come as lines of JSON, answers go in the same
+way.
 
-Started by gswarm as ``python -m gswarm.ray.bridge``. Many orders are under way at once, each with a number of its own; an
-answer is ``{"id": N, "ok": VALUE}`` or ``{"id": N, "err": {"kind": KIND, "why": TEXT}}``. When its input ends it ends too,
-and with it, in Ray, all that belongs to it; only shelves stay until the run has come to its end.
+Started by gswarm as ``python -m gswarm.ray.bridge``. Many orders are under way at once, each with a number of
+its own; an answer is ``{"id": N, "ok": VALUE}`` or ``{"id": N, "err": {"kind": KIND, "why": TEXT}}``. When
+its input ends it ends too, and with it, in Ray, all that belongs to it; only shelves stay until the run has
+come to its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -55,7 +58,8 @@ class Bridge:
                 configure_logging=False,
             )
         except Exception as error:
-            # Whatever keeps it from joining, a wrong address, a wrong token or another version, is told in Ray's words.
+            # Whatever keeps it from joining, a wrong address, a wrong token or another version, is told in
+            # Ray's words.
             return ("err", "failed", f"{type(error).__name__}: {error}")
         return ("ok", {"nodes": gpus_of_nodes(), "ray": ray.__version__})
 
@@ -105,7 +109,9 @@ class Bridge:
         return await self._servers.reset(order["server"])
 
     async def finish(self, order: Order) -> Answer:
-        """The run has come to its end: what its last nodes wrote is saved where it is large, and all is let go."""
+        """The run has come to its end: what its last nodes wrote is saved where it is large, and all is let
+        go.
+        """
         lost = []
         shelves = Shelves(self._namespace, ray.get_runtime_context().get_node_id())
         for reference in references_in(order["outputs"]):
@@ -118,7 +124,7 @@ class Bridge:
         await asyncio.to_thread(clear, self._namespace)
         return ("err", "failed", "; ".join(lost)) if lost else ("ok", None)
 
-    async def _ask(self, order: Order, operation: str, *args: Any) -> Any:
+    async def _ask(self, order: Order, operation: str, *args: Any) -> Answer:
         if self._servers is None:
             raise GoneError("there are no servers yet")
         return await self._servers.ask(order["server"], operation, *args, others=order.get("with", ()))
@@ -167,7 +173,11 @@ async def serve(reader: asyncio.StreamReader, out: BinaryIO) -> None:
         number = order["id"]
         task = asyncio.create_task(carry_out(order))
         under_way[number] = task
-        task.add_done_callback(lambda _, number=number: under_way.pop(number, None))
+        task.add_done_callback(functools.partial(_forget, under_way, number))
+
+
+def _forget(under_way: dict[int, asyncio.Task[None]], number: int, _ended: asyncio.Task[None]) -> None:
+    under_way.pop(number, None)
 
 
 async def _main() -> None:

@@ -27,8 +27,8 @@ class BadModelsError(Exception):
 def packed(file: dict[str, Any]) -> bytes:
     """The callables of a file as bytes that workers can unpack, wherever they are.
 
-    A file of Python is executed here, as a module that is sent by value; what it imports has to be on the nodes. Any other
-    file is a dictionary of callables that was pickled already.
+    A file of Python is executed here, as a module that is sent by value; what it imports has to be on the
+    nodes. Any other file is a dictionary of callables that was pickled already.
     """
     content = base64.b64decode(file["bytes"])
     name = str(file["name"])
@@ -102,9 +102,8 @@ class Hosted:
 
     async def _called(self, function: Any, *args: Any) -> Any:
         """What a function returns, or the coroutine that it makes."""
-        asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004: of an object, that of its class
-        )
+        of_class = getattr(type(function), "__call__", None)  # noqa: B004
+        asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(of_class)
         return await function(*args) if asynchronous else await self._run(function, *args)
 
     async def _run(self, function: Any, *args: Any) -> Any:

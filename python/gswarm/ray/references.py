@@ -1,6 +1,7 @@
 """What stands for a large output in the journal and in calls: a small JSON object that names it.
 
-The engine sees these objects and never what they stand for. Whoever needs the value asks the shelves that hold it.
+The engine sees these objects and never what they stand for. Whoever needs the value asks the shelves that
+hold it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def is_reference(value: Any) -> bool:
 
 
 def new_key(name: str) -> str:
-    """A name for an output of the call `name`, which a file may have too. Every attempt has one of its own."""
+    """A name for an output of the call `name`, as a file may have it. Every attempt has one of its own."""
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:80]}-{secrets.token_hex(4)}"
 
 

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from gswarm.ray.worker import Answer, Setup, Worker
@@ -74,7 +79,9 @@ class Servers:
         return there
 
     async def ask(self, number: int, operation: str, *args: Any, others: Sequence[int] = ()) -> Answer:
-        """Has a worker do something, and waits for it. It fails with any of the `others`, on whose GPUs it is done too."""
+        """Has a worker do something, and waits for it. It fails with any of the `others`, on whose GPUs it is
+        done too.
+        """
         watches = []
         for part in [*others, number]:
             server = self._servers[part]

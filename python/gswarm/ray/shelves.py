@@ -1,8 +1,8 @@
 """Shelves: where large outputs lie until the run has come to its end.
 
-A shelf is an actor on a node that outlives the driver and the workers, and owns what it is given. An output is put on the
-shelf of the node on which it was made, and on one of another node: the death of the driver, of a worker or of one node loses
-nothing. Shelves are made when there is something to put on them.
+A shelf is an actor on a node that outlives the driver and the workers, and owns what it is given. An output
+is put on the shelf of the node on which it was made, and on one of another node: the death of the driver, of
+a worker or of one node loses nothing. Shelves are made when there is something to put on them.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Shelves:
             except (ValueError, ray.exceptions.RayError):
                 self._known.pop(node, None)
         raise OutputLostError(
-            f"the output `{key}` is lost: it lay on {len(at)} node(s) of the Ray cluster, and none of them is left; "
-            "run its request again in another folder"
+            f"the output `{key}` is lost: it lay on {len(at)} node(s) of the Ray cluster, and none of them "
+            "is left; run its request again in another folder"
         )
 
     def _shelf(self, node: str) -> Any:

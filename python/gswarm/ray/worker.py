@@ -15,8 +15,8 @@ from gswarm.ray.callables import Hosted, unpacked
 from gswarm.ray.references import references_in, replaced, split
 from gswarm.ray.shelves import OutputLostError, Shelves
 
-#: An answer: ``("ok", value)``, or ``("err", kind, why)``. Nothing is raised, so that what went wrong in a model is told in
-#: its own words.
+#: An answer: ``("ok", value)``, or ``("err", kind, why)``. Nothing is raised, so that what went wrong in a
+#: model is told in its own words.
 Answer = tuple[Any, ...]
 
 
@@ -41,7 +41,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self._models = [str(model["name"]) for model in setup.models]
         self._hosted = Hosted(unpacked(setup.callables) if setup.callables else {})
-        self._node = ray.get_runtime_context().get_node_id()
+        self._node = str(ray.get_runtime_context().get_node_id())
         self._shelves = Shelves(setup.namespace, self._node)
         self._adapters = Adapters(setup) if setup.backends["backends"] else None
 
@@ -54,7 +54,9 @@ class Worker:
         await asyncio.Event().wait()
 
     async def reset(self) -> Answer:
-        """Nothing is loaded from now on. Callables are not trusted to clean up: their process is replaced instead."""
+        """Nothing is loaded from now on. Callables are not trusted to clean up: their process is replaced
+        instead.
+        """
         return await self._adapters.carry_out({"op": "reset"}) if self._adapters else ("ok", None)
 
     async def load(self, model: int, gpus: tuple[int, int], expected: int) -> Answer:
@@ -97,7 +99,9 @@ class Worker:
             except Exception as error:
                 return _failed(error)
         else:
-            said = await self._adapted({"op": "call", "model": model, "gpus": gpus, "call": {**call, "inputs": inputs}})
+            said = await self._adapted(
+                {"op": "call", "model": model, "gpus": gpus, "call": {**call, "inputs": inputs}}
+            )
             if said[0] != "ok":
                 return said
             answer = said[1]
@@ -122,7 +126,9 @@ class Worker:
     async def _kept(self, name: str, answer: Any) -> Any:
         small, large = await asyncio.to_thread(split, answer)
         kept = {field: await self._shelves.put(name, value) for field, value in large.items()}
-        return kept[None] if None in kept else {**small, **kept} if kept else small
+        if None in kept:
+            return kept[None]
+        return {**small, **kept} if kept else small
 
 
 class Adapters:
