@@ -50,14 +50,13 @@ def main() -> None:
     cluster_told = f"{args.nodes} nodes x {args.gpus_per_node} GPUs"
     print(f"\n{problem.executions()} executions of {args.count} requests, {cluster_told}")
     print(f"{'':28}{'makespan':>12}{'loads':>8}")
-    for name in ("simulated", "gswarm on Ray", "Ray alone"):
-        print(f"{name:28}{rows[name]['makespan']:10.1f} s{rows[name]['loads']:8}")
-    live, told, alone = rows["gswarm on Ray"], rows["simulated"], rows["Ray alone"]
+    for name, row in rows.items():
+        print(f"{name:28}{row['makespan']:10.1f} s{row['loads']:8}")
+    live, told = rows["gswarm on Ray"], rows["simulated"]
     print(f"live against simulated: {100 * (live['makespan'] / told['makespan'] - 1):+.2f}%")
-    print(
-        f"against Ray alone: {alone['makespan'] / live['makespan']:.2f} times as fast, "
-        f"{alone['loads'] / live['loads']:.1f} times fewer loads"
-    )
+    for name in (f"Ray alone, {kind}" for kind in args.alone):
+        faster, fewer = (rows[name][what] / live[what] for what in ("makespan", "loads"))
+        print(f"beside {name}: {faster:.2f} times as fast, {fewer:.1f} times fewer loads")
 
 
 def _rows(args: argparse.Namespace, problem: Problem, address: str) -> dict[str, Any]:
@@ -68,15 +67,14 @@ def _rows(args: argparse.Namespace, problem: Problem, address: str) -> dict[str,
     on_ray = ["--engine", "ray", "--address", address, "--speed", str(args.speed)]
     live = _gswarm(["run", *shared, *on_ray, "--out", str(args.out / "live")])
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    rows = {"simulated": _row(simulated), "gswarm on Ray": _row(live)}
     try:
-        alone = asyncio.run(ray_alone.run(problem, gpus, args.gpus_per_node, args.speed))
+        for kind in args.alone:
+            alone = asyncio.run(ray_alone.run(problem, gpus, args.gpus_per_node, args.speed, kind))
+            rows[f"Ray alone, {kind}"] = vars(alone)
     finally:
         ray.shutdown()
-    return {
-        "simulated": _row(simulated),
-        "gswarm on Ray": _row(live),
-        "Ray alone": {"makespan": alone.makespan, "loads": alone.loads, "groups": alone.groups},
-    }
+    return rows
 
 
 def _row(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -105,6 +103,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=40, help="requests, from the first on")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--gpus-per-node", type=int, default=4)
+    parser.add_argument("--alone", nargs="*", default=["pool", "split"], choices=["pool", "split"])
     parser.add_argument("--policy", default="planned")
     parser.add_argument("--speed", type=float, default=30.0, help="seconds of the models' time in a second")
     parser.add_argument("--out", type=Path, required=True)

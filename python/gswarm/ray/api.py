@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,29 @@ def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> Liv
     _carry_out(words)
     [config], [requests] = place.glob("config.*"), place.glob("requests.*")
     return _result(load(config, requests), place)
+
+
+def forget(folder: str | os.PathLike[str], *, address: str | None = None) -> int:
+    """Lets go of the large outputs that an interrupted run has left in its cluster, for `resume`; how many
+    nodes they were on. A run that came to its end has left none.
+    """
+    import ray
+
+    from gswarm.ray.shelves import clear
+
+    place = Path(folder) / "journal.db"
+    if not place.exists():
+        raise InputError(f"there is no journal of a run in {folder}")
+    with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as db:
+        [text] = db.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
+    settings = json.loads(text)["ray"]
+    if settings is None:
+        raise InputError(f"the run in {folder} was not on a Ray cluster")
+    ray.init(address=address or settings["address"], log_to_driver=False)
+    try:
+        return clear(settings["namespace"])
+    finally:
+        ray.shutdown()
 
 
 def _written(path: Path, content: bytes) -> str:
