@@ -1,17 +1,17 @@
 """The peer: the same calls on the same cluster under Ray alone, as its users set it up.
 
 A worker is an actor that holds some GPUs and caches models on them as a replica of Ray Serve with
-``@serve.multiplexed`` does: what was used longest ago makes way. A call goes to a worker as in Serve: to one that has
-its model, the less busy of two that are drawn; where all of those are busy for ``MATCHING_SECONDS``, to any that is
-not, the less busy of two again. In a worker calls get GPUs in the order in which they came.
+``@serve.multiplexed`` does: what was used longest ago makes way. A call goes to a worker as in Serve: to one
+that has its model, the less busy of two that are drawn; where all of those are busy for ``MATCHING_SECONDS``,
+to any that is not, the less busy of two again. In a worker calls get GPUs in the order in which they came.
 
 Two ways to cut the GPUs into workers are known to Ray's users, and both are here:
 
-- ``pool``: every worker serves every model. It is a node, or as many whole nodes as the widest model needs.
-- ``split``: workers are as wide as models are, so many of each width as there is work for it.
+- ``pool``: every worker serves every model. It is a node, or as many whole nodes as the widest model needs. -
+``split``: workers are as wide as models are, so many of each width as there is work for it.
 
-Costs are those of the scheduler: a first load onto empty GPUs takes the model's load time, a switch moves both models
-over PCIe.
+Costs are those of the scheduler: a first load onto empty GPUs takes the model's load time, a switch moves
+both models over PCIe.
 """
 
 from __future__ import annotations
