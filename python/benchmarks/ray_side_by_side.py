@@ -68,6 +68,12 @@ def _rows(args: argparse.Namespace, problem: Problem, address: str) -> dict[str,
     live = _gswarm(["run", *shared, *on_ray, "--out", str(args.out / "live")])
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     rows = {"simulated": _row(simulated), "gswarm on Ray": _row(live)}
+    if args.one_machine:
+        alone_there = ["--gpus", str(args.one_machine), "--gpus-per-server", str(args.one_machine)]
+        small = _gswarm(
+            ["run", *shared[:2], *alone_there, *shared[6:], "--out", str(args.out / "one_machine")]
+        )
+        rows = {f"one machine, {args.one_machine} GPUs, simulated": _row(small), **rows}
     try:
         for kind in args.alone:
             alone = asyncio.run(ray_alone.run(problem, gpus, args.gpus_per_node, args.speed, kind))
@@ -104,6 +110,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--gpus-per-node", type=int, default=4)
     parser.add_argument("--alone", nargs="*", default=["pool", "split"], choices=["pool", "split"])
+    parser.add_argument("--one-machine", type=int, metavar="GPUS", help="also what one machine would take")
     parser.add_argument("--policy", default="planned")
     parser.add_argument("--speed", type=float, default=30.0, help="seconds of the models' time in a second")
     parser.add_argument("--out", type=Path, required=True)

@@ -199,6 +199,18 @@ def until(holds: Callable[[], bool], what: str, limit: float = 60) -> None:
         time.sleep(0.05)
 
 
+def named(title: str) -> list[int]:
+    """The processes whose title begins in this way."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and (folder / "cmdline").read_bytes().startswith(title.encode()):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
 def children(pid: int) -> list[int]:
     """The processes that a process has started."""
     found = []

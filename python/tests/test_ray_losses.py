@@ -21,6 +21,7 @@ from ray_support import (
     end_all,
     finished,
     mend,
+    named,
     start,
     start_cluster,
     until,
@@ -111,6 +112,16 @@ def test_the_bridge_is_killed_and_another_one_is_started(cluster: Any, tmp_path:
     until(run.is_under_way(3), "outputs are there")
     [bridge] = children(process.pid)
     os.kill(bridge, signal.SIGKILL)
+    done = finished(process)
+    assert done.code == 0, done.errors
+    run.is_right()
+
+
+def test_a_worker_is_killed_and_another_one_takes_its_place(cluster: Any, tmp_path: Path) -> None:
+    run = Run(tmp_path, chain(seconds=4.0, small=1, pair=2), 12)
+    process = run.begin(cluster.address, "--speed", "10")
+    until(run.is_under_way(3), "outputs are there")
+    os.kill(named("ray::Worker")[0], signal.SIGKILL)
     done = finished(process)
     assert done.code == 0, done.errors
     run.is_right()

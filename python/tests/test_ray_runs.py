@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_support import GPUS, NODES, Run, chain, finished, start, start_cluster
+from ray_support import GPUS, NODES, Run, chain, finished, requests, start, start_cluster
+
+import gswarm
+import gswarm.ray
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
 
@@ -36,6 +40,35 @@ def fill(inputs, settings):
 class Total:
     async def __call__(self, inputs, settings):
         return {"out2": int(inputs["out1"].sum()), "kept": inputs["out1"]}
+"""
+
+
+#: A server of one model with OpenAI's interface, which says on which GPUs it is.
+SERVER = """
+import http.server, json, os, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def answer(self, body):
+        text = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_GET(self):
+        self.answer({"status": "ok"})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        said = f"{sys.argv[2]} on {os.environ['CUDA_VISIBLE_DEVICES']}"
+        choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+        self.answer({"choices": [choice]})
+
+    def log_message(self, *args):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
@@ -101,6 +134,45 @@ def test_callables_are_loaded_and_called_and_large_outputs_stay_in_the_cluster(
         assert kept.sum() == outputs["n2"]["out2"]
     assert (run.out / "journal.db").stat().st_size < 200_000, "nothing large in the journal"
     assert _actors_left(cluster.address) == []
+
+
+def test_a_run_from_python_gives_a_result(cluster: Any, tmp_path: Path) -> None:
+    problem = gswarm.Problem(chain(double=1), requests(4)["requests"])
+
+    def double(inputs: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+        return {"out0": [inputs["seed"]] * 20_000}
+
+    out = tmp_path / "out"
+    result = gswarm.ray.run(problem, "planned", address=cluster.address, models={"double": double}, out=out)
+    assert result.check() == []
+    assert (result.policy, result.gpus, result.metrics.completed_requests) == ("planned", NODES * GPUS, 4)
+    assert [len(row["outputs"]["n0"]["out0"]) for row in result.requests] == [20_000] * 4, "large ones too"
+    assert gswarm.ray.resume(out, address=cluster.address).makespan == result.makespan, "it is over"
+    with pytest.raises(gswarm.InputError, match="there is a journal of an earlier run"):
+        gswarm.ray.run(problem, address=cluster.address, speed=20, out=out)
+
+
+def test_a_plan_is_followed(cluster: Any, tmp_path: Path) -> None:
+    problem = gswarm.Problem(chain(seconds=2.0, small=1, pair=2), requests(6)["requests"])
+    plan = gswarm.plan(problem, gpus=NODES * GPUS, gpus_per_server=GPUS, budget="1s", rounds=200)
+    result = gswarm.ray.run(problem, plan=plan, address=cluster.address, speed=20, out=tmp_path / "out")
+    assert result.check() == []
+    assert result.metrics.completed_requests == 6
+
+
+def test_servers_on_the_nodes_are_spoken_with_from_there(cluster: Any, tmp_path: Path) -> None:
+    run = Run(tmp_path, chain(small=1, pair=2), 4)
+    program = tmp_path / "serve.py"
+    program.write_text(SERVER)
+    entry = {"kind": "command", "command": [sys.executable, str(program), "{port}", "{model}"], "grace": 2}
+    servers = tmp_path / "servers.json"
+    servers.write_text(json.dumps({"backends": [entry]}))
+    done = finished(run.begin(cluster.address, "--backends", str(servers)))
+    assert done.code == 0, done.errors
+    run.is_right()
+    for row in run.results():
+        assert row["outputs"]["n0"]["out0"]["text"] in ("small on 0", "small on 1")
+        assert row["outputs"]["n1"]["out1"]["text"] == "pair on 0,1"
 
 
 def test_a_model_that_is_wider_than_a_node_lies_on_several(cluster: Any, tmp_path: Path) -> None:

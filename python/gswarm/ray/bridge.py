@@ -35,6 +35,11 @@ LONGEST_LINE = 1 << 30
 #: How long leaving the cluster may take.
 LEAVE_SECONDS = 8.0
 
+#: How long a run waits for all of its servers before it begins with those that are there.
+FIRST_SECONDS = 60.0
+#: The same where the run is under way, and this process was started anew.
+AGAIN_SECONDS = 15.0
+
 Order = dict[str, Any]
 
 
@@ -82,7 +87,9 @@ class Bridge:
             for first, count in order["servers"]
         ]
         self._servers = Servers(setups)
-        return ("ok", {"there": await self._servers.settle()})
+        # Who starts this process anew while a run is under way does not wait as long as a run that begins.
+        limit = AGAIN_SECONDS if order.get("again") else FIRST_SECONDS
+        return ("ok", {"there": await self._servers.settle(limit)})
 
     async def load(self, order: Order) -> Answer:
         """Brings a model onto GPUs of a server."""

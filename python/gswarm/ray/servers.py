@@ -20,8 +20,6 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from gswarm.ray.worker import Answer, Setup, Worker
 
-#: How long a run waits for all of its servers before it begins with those that are there.
-FIRST_SECONDS = 60.0
 #: How long, once one of them is there, the rest may take without any of them coming.
 REST_SECONDS = 5.0
 #: How often Ray is asked whether GPUs have been found.
@@ -62,8 +60,8 @@ class Servers:
             group = placement_group(bundle, strategy="STRICT_PACK", _soft_target_node_id=node)
             self._servers.append(Server(number, setup, group))
 
-    async def settle(self) -> int:
-        """Waits until all are there, or until no more come; how many there are."""
+    async def settle(self, limit: float) -> int:
+        """Waits until all are there, or no more come, or the limit in seconds is over; how many there are."""
         since = last = time.monotonic()
         there = 0
         while there < len(self._servers):
@@ -73,7 +71,7 @@ class Servers:
             coming = any(server.coming for server in self._servers)
             if there > before or coming:
                 last = now
-            if now - since > FIRST_SECONDS or (there and now - last > REST_SECONDS):
+            if now - since > limit or (there and now - last > REST_SECONDS):
                 break
             await asyncio.sleep(POLL_SECONDS)
         return there

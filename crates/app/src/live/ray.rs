@@ -107,6 +107,7 @@ pub struct Joined {
     bridge: Arc<Bridge>,
     /// GPUs of each node, as it is now.
     nodes: Vec<u32>,
+    shown: bool,
 }
 
 impl Joined {
@@ -128,7 +129,7 @@ impl Joined {
         })?;
         let nodes = said["nodes"].as_array().into_iter().flatten();
         let nodes = nodes.filter_map(|gpus| u32::try_from(gpus.as_u64()?).ok()).collect();
-        Ok(Joined { runtime, bridge, nodes })
+        Ok(Joined { runtime, bridge, nodes, shown })
     }
 
     /// What a run calls this cluster: where nothing is said of servers, Ray's nodes are the servers.
@@ -171,10 +172,18 @@ impl Joined {
             other => Failure::new(Code::FailedRequests, format!("the Ray cluster is lost: {other}")),
         })?;
         let there = said["there"].as_u64().unwrap_or(0);
-        if there < servers.len() as u64 {
+        if self.shown && there < servers.len() as u64 {
+            let all = output::count(servers.len() as u64, "server");
+            let (each, largest) = (servers[0][1], self.nodes.iter().copied().max().unwrap_or(0));
+            let hint = match largest {
+                0 => "no node has GPUs".to_owned(),
+                _ if largest < each => {
+                    format!("no node has {each} GPUs: --gpus-per-server {largest} makes servers that fit")
+                }
+                _ => "others may be using them".to_owned(),
+            };
             output::note(&format!(
-                "note: Ray has GPUs for {there} of {} at the moment; the others are used once their GPUs are there",
-                output::count(servers.len() as u64, "server")
+                "note: Ray has GPUs for {there} of {all} at the moment ({hint}); the rest is used once its GPUs are there"
             ));
         }
         Ok(())

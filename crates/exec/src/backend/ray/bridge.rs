@@ -75,7 +75,9 @@ impl Bridge {
         }
         let started = Line::start(&self.python).map_err(BackendError::Gone)?;
         let introductions = locked(&self.introductions).clone();
-        for with in introductions {
+        for mut with in introductions {
+            // Whoever starts a process anew waits less for servers: it may be asked again.
+            with["again"] = json!(true);
             self.in_time(self.ask_over(&started.way, with)).await?;
         }
         *line = Some(started);
