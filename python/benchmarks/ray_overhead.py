@@ -23,6 +23,9 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 
+# Workers that only wait are not to wait for others' programs too: Ray would start them with less priority.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 GPUS = 4
 STORE_BYTES = 128 * 1024 * 1024
 

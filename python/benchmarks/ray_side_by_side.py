@@ -23,13 +23,15 @@ import ray_alone
 from problem_files import Problem, sliced
 from ray.cluster_utils import Cluster
 
+# Workers that only wait are not to wait for others' programs too: Ray would start them with less priority.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 STORE_BYTES = 128 * 1024 * 1024
 
 
 def main() -> None:
     """Runs both and prints them."""
     args = _arguments()
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     cluster = Cluster(
         initialize_head=True,
         head_node_args={

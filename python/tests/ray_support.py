@@ -18,6 +18,9 @@ from typing import Any
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
+# Workers that only wait are not to wait for others' programs too: Ray would start them with less priority.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 STORE_BYTES = 100 * 1024 * 1024
 #: Nodes of the cluster that all tests of a module share, and the GPUs of each, which exist only in name.
 NODES, GPUS = 3, 2

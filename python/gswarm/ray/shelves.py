@@ -115,7 +115,7 @@ class Shelves:
                 shelf = await asyncio.to_thread(self._there, node)
                 for found in await shelf.find.remote(key):
                     return await found
-            except (ValueError, ray.exceptions.RayError):
+            except (ValueError, ray.exceptions.RayActorError, ray.exceptions.ObjectLostError):
                 self._known.pop(node, None)
         raise OutputLostError(
             f"the output `{key}` is lost: it lay on {len(at)} node(s) of the Ray cluster, and none of them "

@@ -104,8 +104,9 @@ class Worker:
             )
             if said[0] != "ok":
                 return said
-            answer = said[1]
-        return ("ok", await self._kept(str(call["name"]), answer))
+            # What came as JSON is measured quickly: a thread would take longer.
+            return ("ok", await self._kept(str(call["name"]), *split(said[1])))
+        return ("ok", await self._kept(str(call["name"]), *await asyncio.to_thread(split, answer)))
 
     async def _adapted(self, order: dict[str, Any]) -> Answer:
         if self._adapters is None:
@@ -123,8 +124,7 @@ class Worker:
         by_key = {reference["$ray"]: value for reference, value in zip(references, values, strict=True)}
         return replaced(inputs, lambda reference: by_key[reference["$ray"]])
 
-    async def _kept(self, name: str, answer: Any) -> Any:
-        small, large = await asyncio.to_thread(split, answer)
+    async def _kept(self, name: str, small: Any, large: dict[str | None, Any]) -> Any:
         kept = {field: await self._shelves.put(name, value) for field, value in large.items()}
         if None in kept:
             return kept[None]
