@@ -23,6 +23,7 @@ try:
     )
     from .learn import Predictions, Predictor, train
     from .metrics import Metrics
+    from .models import model
     from .plans import Plan
     from .policy import Decision, Load, Model, Policy, Start, Task, View, Wake
     from .problem import Problem, load
@@ -68,6 +69,7 @@ __all__ = [
     "compare",
     "generate",
     "load",
+    "model",
     "plan",
     "policies",
     "run",

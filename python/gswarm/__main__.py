@@ -11,6 +11,8 @@ def main() -> None:
     name = os.path.basename(sys.argv[0])
     # Started by `python -m gswarm`, the first argument is this file.
     program = "gswarm" if name == "__main__.py" else name
+    # Runs on a Ray cluster need a Python that has this package.
+    os.environ.setdefault("GSWARM_PYTHON", sys.executable)
     sys.exit(_gswarm.main([program, *sys.argv[1:]]))
 
 

@@ -21,17 +21,20 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::runtime::Runtime;
 
 pub mod embedded;
 mod failed;
 mod lacking;
 mod loads;
+pub mod ray;
 mod recorded;
 mod watch;
 
 pub use failed::Failed;
 use failed::{all_completed, failed};
 pub use lacking::warn_of_lacking_inputs;
+use ray::{Joined, RaySettings};
 pub use recorded::{Recorded, recorded};
 
 /// The journal's name in the folder of a run.
@@ -61,6 +64,9 @@ pub struct Settings {
     /// The folder of models that this process serves itself, where no servers were named.
     #[serde(default)]
     pub models: Option<PathBuf>,
+    /// The Ray cluster, where the run is on one.
+    #[serde(default)]
+    pub ray: Option<RaySettings>,
     /// The form of the execution log.
     #[serde(default)]
     pub format: LogFormat,
@@ -86,12 +92,18 @@ pub struct LiveJob<'a> {
     pub shown: bool,
     /// Where the journal is, and what is measured on the way.
     pub folder: &'a Path,
+    /// The Ray cluster, which knows of the run, where it is on one.
+    pub ray: Option<&'a Joined>,
 }
 
 /// Says at once all that is wrong with the servers of a run, before anything is begun.
 pub fn look_at_backends(settings: &Settings, instance: &Instance) -> Result<(), Failure> {
     let clock = config::clock(&settings.backends).map_err(|faults| faulty(&faults))?;
     let nobody: Record = Arc::new(|_| {});
+    // On Ray, programs are started and servers are reached from elsewhere.
+    if settings.ray.is_some() {
+        return Ok(());
+    }
     config::fleet(&settings.backends, instance, &clock, &nobody).map_err(|faults| faulty(&faults))?;
     Ok(())
 }
@@ -102,13 +114,23 @@ pub fn faulty(faults: &[String]) -> Failure {
     Failure::input(format!("the backends do not fit:{}", list.concat()))
 }
 
+/// Files beside the two inputs that a run may need again.
+#[derive(Clone, Copy, Default)]
+pub struct Extras<'a> {
+    /// A plan to follow.
+    pub plan: Option<&'a [u8]>,
+    /// What predicted the estimates.
+    pub predictor: Option<&'a [u8]>,
+    /// A callable for each model.
+    pub callables: Option<&'a [u8]>,
+}
+
 /// Begins a journal in `folder`, which must not have one.
 pub fn begin(
     folder: &Path,
     settings: &Settings,
     inputs: &Inputs,
-    plan: Option<&[u8]>,
-    predictor: Option<&[u8]>,
+    extras: Extras<'_>,
 ) -> Result<Journal, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::new(Code::Input, format!("cannot make the folder {}: {error}", folder.display()))
@@ -123,8 +145,9 @@ pub fn begin(
         serde_json::to_vec(settings).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
     let mut meta: Vec<(&str, &[u8])> =
         vec![("settings", &text), ("config", &inputs.config.1), ("requests", &inputs.requests.1)];
-    meta.extend(plan.map(|plan| ("plan", plan)));
-    meta.extend(predictor.map(|predictor| ("predictor", predictor)));
+    let Extras { plan, predictor, callables } = extras;
+    let extras = [("plan", plan), ("predictor", predictor), ("callables", callables)];
+    meta.extend(extras.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))));
     Journal::create(&path, Durability::Process, &meta).map_err(|error| match error {
         JournalError::Taken => taken(),
         other => journal_failure(folder, &other),
@@ -160,17 +183,13 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
     let LiveJob { scenario, instance, settings, job, .. } = *live;
     let mut policy = policy(live)?;
     if live.shown {
-        // Servers that do not answer and loads that fail are told as they happen.
-        let lines = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
-        let lines = lines.with_target(false).with_ansi(false).without_time().with_writer(std::io::stderr);
-        let _ = lines.try_init();
+        tell_warnings();
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
-    let finished = runtime.block_on(async {
+    let own = if live.ray.is_none() { Some(runtime()?) } else { None };
+    let Some(here) = live.ray.map(Joined::runtime).or(own.as_ref()) else {
+        return Err(Failure::new(Code::Internal, "nothing to run on"));
+    };
+    let finished = here.block_on(async {
         let mut backends = settings.backends.clone();
         if let Some(models) = &settings.models {
             let url = embedded::start(models, instance.cluster.gpus).await?;
@@ -178,8 +197,18 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         }
         let clock = config::clock(&backends).map_err(|faults| faulty(&faults))?;
         let record = loads::record(live.folder, instance);
-        let fleet = config::fleet(&backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
-        let patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
+        let fleet = match live.ray {
+            Some(joined) => joined.fleet(instance, &record),
+            None => config::fleet(&backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?,
+        };
+        let mut patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
+        if live.ray.is_some() {
+            // What Ray needs to carry a call, or to start a process, is no shorter where models are emulated fast.
+            for limit in [&mut patience.call_grace, &mut patience.load_grace, &mut patience.without_backends]
+            {
+                *limit = clock.of_wall(*limit);
+            }
+        }
         let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
         if let Some(learner) = job.beliefs.learner(instance) {
             run.learn_with(learner);
@@ -198,8 +227,11 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         };
         run.run(policy.as_mut(), &mut watch).await.map_err(ended_early)
     })?;
-    // Calls that were given up are not waited for.
-    runtime.shutdown_background();
+    match (live.ray, own) {
+        (Some(joined), _) => joined.finish(instance, &finished, live.folder),
+        // Calls that were given up are not waited for.
+        (None, own) => own.into_iter().for_each(Runtime::shutdown_background),
+    }
     let measured = metrics(instance, &finished.log);
     let info = RunInfo {
         policy: job.policy.name().to_owned(),
@@ -220,6 +252,19 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
     }
     let log = finished.log.clone();
     Ok((Outcome { log, metrics: measured, summary }, finished))
+}
+
+/// Has servers that do not answer, and loads that fail, told as they happen.
+fn tell_warnings() {
+    let lines = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
+    let lines = lines.with_target(false).with_ansi(false).without_time().with_writer(std::io::stderr);
+    let _ = lines.try_init();
+}
+
+/// What live runs happen on.
+fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))
 }
 
 fn policy<'i>(live: &LiveJob<'i>) -> Result<Box<dyn Policy + 'i>, Failure> {
@@ -283,9 +328,18 @@ impl Saved<'_> {
 
 /// Reads the file that names the servers.
 pub fn read_backends(file: &Path) -> Result<BackendsFile, Failure> {
+    backends_of(file, &cannot_start)
+}
+
+/// The same where programs are started on other machines.
+pub fn read_backends_elsewhere(file: &Path) -> Result<BackendsFile, Failure> {
+    backends_of(file, &|_| None)
+}
+
+fn backends_of(file: &Path, why_not: &dyn Fn(&str) -> Option<String>) -> Result<BackendsFile, Failure> {
     let bytes = files::read(file)?;
     let name = file.display().to_string();
-    let reading = read_backends_for(Source { name: &name, bytes: &bytes }, &cannot_start);
+    let reading = read_backends_for(Source { name: &name, bytes: &bytes }, why_not);
     reading.file.ok_or_else(|| {
         Failure::input(render(&reading.diagnostics)).hint("docs/backends.md shows what it may say")
     })

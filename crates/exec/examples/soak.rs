@@ -130,7 +130,8 @@ fn member(half: u32, instance: &Instance, clock: &Clock) -> Member {
     let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
     let inner = Emulated::new(clock.clone(), slowdown);
     let backend = Arc::new(Faulty { inner, asked: AtomicU64::new(u64::from(half) * 500 + 1) });
-    Member { name: format!("half {half}"), backend, gpus: gswarm_core::Gpus::new(half * 4, 4), models: None }
+    let gpus = gswarm_core::Gpus::new(half * 4, 4);
+    Member { name: format!("half {half}"), backend, gpus, reach: gpus.count, models: None }
 }
 
 /// How many requests came to which end.

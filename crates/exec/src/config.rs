@@ -48,7 +48,7 @@ pub fn fleet(
         match connected {
             Ok((gpus, backend)) => {
                 let models = (!spec.models.is_empty()).then_some(models);
-                members.push(Member { name: title, backend, gpus, models });
+                members.push(Member { name: title, backend, gpus, reach: gpus.count, models });
             }
             Err(why) => faults.push(format!("{title}: {why}")),
         }

@@ -1,7 +1,7 @@
 //! The backends of a cluster: who serves which model on which GPUs.
 
 use crate::backend::{Backend, Replica};
-use gswarm_core::{GpuId, Gpus, ModelId};
+use gswarm_core::{Gpus, ModelId};
 use std::sync::Arc;
 
 /// A backend and what it serves.
@@ -13,6 +13,9 @@ pub struct Member {
     pub backend: Arc<dyn Backend>,
     /// Its GPUs, as the cluster numbers them.
     pub gpus: Gpus,
+    /// Over how many GPUs, from its first one on, it can lay a model: its own, and, where models are wider than a server
+    /// and it can reach its neighbours, theirs.
+    pub reach: u32,
     /// The models that it can serve; all of them where `None`.
     pub models: Option<Vec<ModelId>>,
 }
@@ -37,6 +40,7 @@ impl Fleet {
             name: "backend".to_owned(),
             backend,
             gpus: Gpus::new(0, gpus),
+            reach: gpus,
             models: None,
         }])
     }
@@ -52,8 +56,8 @@ impl Fleet {
     pub fn serves(&self, replica: Replica) -> Option<usize> {
         let serves = |member: &Member| {
             let Replica { model, gpus } = replica;
-            let last = GpuId(gpus.first.0 + gpus.count - 1);
-            let has_gpus = member.gpus.contains(gpus.first) && member.gpus.contains(last);
+            let last = gpus.first.0 + gpus.count - 1;
+            let has_gpus = member.gpus.contains(gpus.first) && last < member.gpus.first.0 + member.reach;
             has_gpus && member.models.as_ref().is_none_or(|models| models.contains(&model))
         };
         self.members.iter().position(serves)

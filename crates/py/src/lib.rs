@@ -4,10 +4,12 @@
 mod apart;
 mod fault;
 mod learn;
+mod measured;
 mod outcome;
 mod policy;
 mod problem;
 mod run;
+mod server;
 mod tools;
 mod view;
 
@@ -22,6 +24,8 @@ mod _gswarm {
     #[pymodule_export]
     use super::main;
     #[pymodule_export]
+    use super::measured::read_log;
+    #[pymodule_export]
     use super::outcome::Outcome;
     #[pymodule_export]
     use super::policy::{Load, Start, Wake};
@@ -29,6 +33,8 @@ mod _gswarm {
     use super::problem::Inputs;
     #[pymodule_export]
     use super::run::{plan_for, run, run_python};
+    #[pymodule_export]
+    use super::server::{Operation, Server};
     #[pymodule_export]
     use super::tools::{bounds, check, compare, generate, policies, seconds, size_of, usual};
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::job::Job;
+use crate::live::ray::{Callables, Joined};
 use crate::live::{self, JOURNAL, LiveJob, Recorded};
 use crate::output;
 use clap::Args;
@@ -29,6 +30,12 @@ pub struct ResumeArgs {
     /// Other servers than those that the run began with, JSON or YAML
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
+    /// Where the Ray cluster is now, for a run on one
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
+    /// The Python that has Ray and gswarm, for a run on a Ray cluster
+    #[arg(long, value_name = "PROGRAM", env = "GSWARM_PYTHON")]
+    python: Option<String>,
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
@@ -46,10 +53,25 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     let recorded = live::recorded(&path, |name| journal.meta(name).map_err(failed))?;
     let Recorded { mut settings, scenario, instance, policy, beliefs } = recorded;
     if let Some(file) = &args.backends {
-        settings.backends = live::read_backends(file)?;
+        let elsewhere = settings.ray.is_some();
+        let read = if elsewhere { live::read_backends_elsewhere } else { live::read_backends };
+        settings.backends = read(file)?;
         settings.models = None;
     }
     let plan = journal.meta("plan").map_err(failed)?;
+    if args.address.is_some() && settings.ray.is_none() {
+        return Err(Failure::input("--address is for runs on a Ray cluster, and this one is not"));
+    }
+    let mut joined = None;
+    if let Some(ray) = &mut settings.ray {
+        ray.address = args.address.clone().unwrap_or_else(|| ray.address.clone());
+        ray.python = args.python.clone().unwrap_or_else(|| ray.python.clone());
+        let bytes = journal.meta("callables").map_err(failed)?;
+        let callables = ray.callables.clone().zip(bytes);
+        let callables = callables.map(|((name, folder), bytes)| Callables { name, folder, bytes });
+        let cluster = joined.insert(Joined::to(ray, !args.quiet)?);
+        cluster.prepare(&settings, &instance, callables.as_ref())?;
+    }
     let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
     let job = Job { policy, params: settings.params.clone(), sim, beliefs };
     let run = LiveJob {
@@ -60,6 +82,7 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         plan: plan.as_deref(),
         shown: !args.quiet,
         folder: &args.folder,
+        ray: joined.as_ref(),
     };
     let saved = live::run_and_save(&run, journal, true)?;
     if !args.quiet {

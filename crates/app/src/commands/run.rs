@@ -5,11 +5,11 @@ use crate::beliefs::{BeliefArgs, Beliefs};
 use crate::commands::policies;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs, Job, LogFormat, Outcome};
-use crate::live::{self, Failed, LiveJob, Settings};
-use crate::output::{self, files, files::Batch, progress::Phase, unfinished};
+use crate::live::ray::RayArgs;
+use crate::live::{self, Failed};
+use crate::output::{self, files::Batch, progress::Phase, unfinished};
 use clap::Args;
 use clap::builder::TypedValueParser;
-use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams, follow};
 use gswarm_core::report::{render_text, write_events};
@@ -20,6 +20,8 @@ use gswarm_core::{GpuId, Instance, Span, Time};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+mod live_run;
+
 const EXAMPLES: &str = "\
 Examples:
   gswarm run --policy baseline --gpus 8 --config config.yaml --requests requests.yaml
@@ -29,6 +31,8 @@ Examples:
       --config config.yaml --requests requests.yaml
   gswarm run --policy lru --gpus 8 --fail-rate 0.01 --lose-gpu 3@600 --seed 7 \\
       --config config.yaml --requests requests.yaml --json
+  gswarm run --engine ray --address auto --models my_models.py \
+      --config config.yaml --requests requests.yaml --out results
 
 Writes <policy>_scheduler.log (what happened when) and <policy>_execution_log.json (every execution) into --out.
 Logs of the same policy that are there already are replaced: give each run a folder of its own to keep both. A live run
@@ -50,16 +54,18 @@ pub struct RunArgs {
     /// When requests arrive: all at the start, or at their timestamps
     #[arg(long, value_name = "MODE", default_value = "offline", value_parser = crate::args::mode_parser())]
     mode: Mode,
-    /// `false`: estimate by simulation. `true`: run live, on the servers that --backends names, or on models of --models
+    /// `false`: estimate by simulation. `true`: run live, on the servers that --backends names, or on models of --models,
+    /// or on a Ray cluster
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
           action = clap::ArgAction::Set)]
     simulate: bool,
     /// The servers of a live run, JSON or YAML; see docs/live.md
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
-    /// Folder of models that a live run serves itself where --backends names no servers; see docs/models.md
-    #[arg(long, value_name = "DIR", default_value = "models")]
-    models: PathBuf,
+    /// Folder of models that a live run serves itself where --backends names no servers; see docs/models.md [default:
+    /// models]. With --engine ray a file with a callable for each model; see docs/ray.md
+    #[arg(long, value_name = "DIR|FILE")]
+    models: Option<PathBuf>,
     /// For every random choice
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
@@ -80,6 +86,8 @@ pub struct RunArgs {
     verbose: bool,
     #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
     pub(crate) cluster: ClusterArgs,
+    #[command(flatten)]
+    ray: RayArgs,
     #[command(flatten)]
     faults: FaultArgs,
     #[command(flatten)]
@@ -183,6 +191,11 @@ impl RunArgs {
         let usual = || if self.plan.is_some() { PolicyKind::Planned } else { usual_policy(self.mode) };
         self.chosen.unwrap_or_else(usual)
     }
+
+    /// Whether this is a live run, and no estimate.
+    fn is_live(&self) -> bool {
+        self.simulate || self.ray.is_ray()
+    }
 }
 
 /// Runs the requests.
@@ -193,19 +206,20 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             .hint(format!("those that have it: {}", policies::names(mode))));
     }
     flags_are_used(args)?;
-    if args.backends.is_some() && !args.simulate {
+    args.ray.are_used()?;
+    if args.backends.is_some() && !args.is_live() {
         return Err(Failure::input("--backends is for live runs, and this is an estimate")
             .hint("add --simulate true to run on these servers, or leave --backends away"));
     }
-    if args.simulate && (args.faults.fail_rate > 0.0 || !args.faults.lose_gpu.is_empty()) {
+    if args.is_live() && (args.faults.fail_rate > 0.0 || !args.faults.lose_gpu.is_empty()) {
         return Err(Failure::input("--fail-rate and --lose-gpu are for estimates, and this is a live run")
             .hint("leave them away: what fails in a live run fails by itself"));
     }
-    if let Some(flag) = args.beliefs.for_estimates().filter(|_| args.simulate) {
+    if let Some(flag) = args.beliefs.for_estimates().filter(|_| args.is_live()) {
         return Err(Failure::input(format!("{flag} is for estimates, and this is a live run"))
             .hint("leave it away: in a live run times are what they are"));
     }
-    if !args.simulate {
+    if !args.is_live() {
         live::is_not_in_use(&args.out)?;
     }
     let shown = !args.quiet && !args.json;
@@ -218,10 +232,14 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     };
     drop(reading);
     // Only a journal keeps the text.
-    let inputs = args.simulate.then_some(inputs);
+    let inputs = args.is_live().then_some(inputs);
+    let mut cluster = args.cluster.over(&scenario.cluster);
+    let place = if args.ray.is_ray() { Some(live_run::RayPlace::join(args)?) } else { None };
+    if let Some(place) = &place {
+        cluster = place.joined.cluster(cluster, &scenario)?;
+    }
     let preparing = Phase::new("preparing", shown);
-    let mut instance =
-        job::build(&scenario, &args.cluster.over(&scenario.cluster), args.mode, args.policy())?;
+    let mut instance = job::build(&scenario, &cluster, args.mode, args.policy())?;
     let beliefs = args.beliefs.apply(&scenario, &mut instance, args.seed)?;
     drop(preparing);
     if shown {
@@ -231,7 +249,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     let job = job_of(args, &instance, beliefs)?;
     if let Some(inputs) = &inputs {
-        return run_live(args, inputs, &scenario, &instance, &job);
+        let problem = live_run::Problem { inputs, scenario: &scenario, instance: &instance, cluster };
+        return live_run::run_live(args, &problem, &job, place);
     }
     drop(scenario);
     let outcome = match &args.plan {
@@ -319,58 +338,6 @@ fn job_of(args: &RunArgs, instance: &Instance, beliefs: Beliefs) -> Result<Job, 
     })
 }
 
-/// The same on servers: everything is written down as it happens, and can be taken up again.
-fn run_live(
-    args: &RunArgs,
-    inputs: &Inputs,
-    scenario: &Scenario,
-    instance: &Instance,
-    job: &Job,
-) -> Result<(), Failure> {
-    let (backends, models) = match &args.backends {
-        Some(file) => (live::read_backends(file)?, None),
-        None => {
-            let backends = live::embedded::backends(&args.models, scenario)?;
-            // A run is taken up again from wherever.
-            (backends, Some(std::path::absolute(&args.models).unwrap_or_else(|_| args.models.clone())))
-        }
-    };
-    let settings = Settings {
-        policy: args.policy().name().to_owned(),
-        mode: args.mode.name().to_owned(),
-        params: job.params.clone(),
-        max_attempts: args.faults.max_attempts,
-        learn: args.beliefs.learns(),
-        predictor: job.beliefs.predictor(),
-        cluster: args.cluster.over(&scenario.cluster),
-        backends,
-        models,
-        format: args.format,
-        config_name: inputs.config.0.clone(),
-        requests_name: inputs.requests.0.clone(),
-    };
-    live::look_at_backends(&settings, instance)?;
-    if !args.quiet {
-        live::warn_of_lacking_inputs(scenario);
-    }
-    let plan = args.plan.as_deref().map(files::read).transpose()?;
-    let predictor = job.beliefs.source.as_ref().map(|source| source.bytes.as_slice());
-    let journal = live::begin(&args.out, &settings, inputs, plan.as_deref(), predictor)?;
-    let shown = !args.quiet && !args.json;
-    let run = LiveJob {
-        scenario,
-        instance,
-        settings: &settings,
-        job,
-        plan: plan.as_deref(),
-        shown,
-        folder: &args.out,
-    };
-    let saved = live::run_and_save(&run, journal, false)?;
-    print(args, instance, &saved.outcome, &saved.written, &saved.failed)?;
-    saved.all_completed(instance)
-}
-
 fn print(
     args: &RunArgs,
     instance: &Instance,
@@ -423,7 +390,7 @@ fn as_json(
     ];
     // Only a live run knows why.
     let failed: Vec<Value> = failed.iter().map(Failed::as_json).collect();
-    let failed = args.simulate.then_some(("failed", Value::Array(failed)));
+    let failed = args.is_live().then_some(("failed", Value::Array(failed)));
     for (key, value) in context.into_iter().chain(failed) {
         all.entry(key).or_insert(value);
     }

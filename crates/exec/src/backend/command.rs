@@ -7,8 +7,8 @@ use super::managed::locked;
 use super::openai::call_openai;
 use super::process::Guarded;
 use crate::call::Call;
-use gswarm_core::Gpus;
 use gswarm_core::input::Calls;
+use gswarm_core::{GpuId, Gpus};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -34,6 +34,8 @@ pub struct Programs {
     pub calls: Calls,
     /// The cluster's number of the first GPU, and the system's number of it.
     pub first: (u32, u32),
+    /// What the system calls its GPUs, by that number; empty where it calls them by it.
+    pub visible: Vec<String>,
     /// What is sent with every call.
     pub token: Option<String>,
     /// Limits of time.
@@ -60,10 +62,14 @@ impl Command {
     }
 
     fn start(&self, model: &str, gpus: Gpus) -> Result<Running, BackendError> {
-        let Programs { words, env, first, limits, token, .. } = &self.programs;
+        let Programs { words, env, first, visible, limits, token, .. } = &self.programs;
         let port =
             free_port().map_err(|error| BackendError::Failed(format!("there is no free port: {error}")))?;
-        let numbers: Vec<String> = gpus.iter().map(|gpu| (gpu.0 - first.0 + first.1).to_string()).collect();
+        let number = |gpu: GpuId| {
+            let number = gpu.0 - first.0 + first.1;
+            visible.get(number as usize).cloned().unwrap_or_else(|| number.to_string())
+        };
+        let numbers: Vec<String> = gpus.iter().map(number).collect();
         let numbers = numbers.join(",");
         let filled = |text: &String| {
             let text = text.replace("{model}", model).replace("{port}", &port.to_string());

@@ -21,6 +21,40 @@ use std::time::Duration;
 /// Of a process, where nothing else is said.
 const HEALTH: &str = "http://127.0.0.1:{port}/health";
 
+/// A model, as far as servers have to know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Its key in the configuration.
+    pub name: String,
+    /// What its weights take, in GB.
+    pub memory_gb: f64,
+    /// Slowdown per batch size in millionths; see [`gswarm_core::instance::Model::slowdown`].
+    pub slowdown: Vec<u32>,
+}
+
+impl Known {
+    /// All models of a problem, by number.
+    #[must_use]
+    pub fn all(instance: &Instance) -> Vec<Known> {
+        let known = |model: &gswarm_core::instance::Model| Known {
+            name: model.name.clone(),
+            memory_gb: model.memory_gb,
+            slowdown: model.slowdown.clone(),
+        };
+        instance.models.iter().map(known).collect()
+    }
+}
+
+/// The GPUs of a server.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// As the cluster numbers them.
+    pub gpus: Gpus,
+    /// What the system calls them, in their order, where whoever starts programs there was given some of its GPUs; empty
+    /// where their numbers are the system's.
+    pub visible: Vec<String>,
+}
+
 /// A server, ready to be called; nothing is sent to it yet. `gpus` are its own.
 pub fn connect(
     spec: &BackendSpec,
@@ -29,6 +63,19 @@ pub fn connect(
     clock: &Clock,
     record: &Record,
 ) -> Result<Arc<dyn Backend>, String> {
+    let place = Place { gpus, visible: Vec::new() };
+    connect_at(spec, &place, &Known::all(instance), clock, record)
+}
+
+/// The same for whoever has no problem at hand, only its models.
+pub fn connect_at(
+    spec: &BackendSpec,
+    place: &Place,
+    models: &[Known],
+    clock: &Clock,
+    record: &Record,
+) -> Result<Arc<dyn Backend>, String> {
+    let gpus = place.gpus;
     let limits = limits(spec);
     let token = spec.token_env.as_deref().map(token).transpose()?;
     let url = spec.url.as_deref();
@@ -49,11 +96,8 @@ pub fn connect(
         }
         Ok(Servers::new(by_name, url.map(|_| http()).transpose()?))
     };
-    let served: Vec<Served> = instance
-        .models
-        .iter()
-        .map(|model| Served { name: name(&model.name), memory_gb: model.memory_gb })
-        .collect();
+    let served: Vec<Served> =
+        models.iter().map(|model| Served { name: name(&model.name), memory_gb: model.memory_gb }).collect();
     let names: Vec<String> = if spec.models.is_empty() {
         served.iter().map(|model| model.name.clone()).collect()
     } else {
@@ -63,7 +107,7 @@ pub fn connect(
     let managed = Rules { served, limits, record: Arc::clone(record) };
     Ok(match spec.kind {
         BackendKind::Emulated => {
-            let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
+            let slowdown = models.iter().map(|model| model.slowdown.clone()).collect();
             Arc::new(Emulated::new(clock.clone(), slowdown))
         }
         BackendKind::Gswarm => {
@@ -87,6 +131,7 @@ pub fn connect(
             calls,
             // The processes run on this machine, where GPUs have the numbers that they have.
             first: (gpus.first.0, spec.first_device.unwrap_or(gpus.first.0)),
+            visible: place.visible.clone(),
             token,
             limits,
         })),

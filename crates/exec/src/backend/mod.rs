@@ -15,11 +15,12 @@ mod ollama;
 mod openai;
 mod process;
 mod program;
+pub mod ray;
 mod sleepers;
 
 pub use api::{Record, Tier, Timed};
 pub use company::Company;
-pub use connect::connect;
+pub use connect::{Known, Place, connect, connect_at};
 pub use emulated::Emulated;
 pub use http::{Http, Limits as HttpLimits, escaped};
 pub use program::cannot_start;

@@ -220,10 +220,11 @@ async fn a_server_that_fails_everything_is_left_alone_for_a_while() {
     let (scenario, instance) = problem(60, 4, PolicyKind::Baseline);
     let problem = Problem { scenario: &scenario, instance: &instance };
     let fleet = |clock: &Clock| {
-        let member = |name: &str, gpus, verdict: Verdict| Member {
+        let member = |name: &str, gpus: Gpus, verdict: Verdict| Member {
             name: name.to_owned(),
             backend: faulty(&instance, clock, verdict),
             gpus,
+            reach: gpus.count,
             models: None,
         };
         Fleet::new(vec![
