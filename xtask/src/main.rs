@@ -1,4 +1,4 @@
-//! Development tasks of the repository: `cargo xtask test`, `bench`, `python`, `servers` and `fuzz-http`.
+//! Development tasks of the repository: `cargo xtask test`, `bench`, `release`, `python`, `servers` and `fuzz-http`.
 //!
 //! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
 
@@ -16,6 +16,7 @@ use steps::{Step, Verdict};
 const USAGE: &str = "\
 cargo xtask test     installs what the tests need, then runs every check that a change has to pass
 cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)
+cargo xtask release  builds for release and runs the first command of the README
 cargo xtask servers  installs real model servers for the tests; with --llamacpp builds that of llama.cpp too, which takes
                      ten minutes and more
 cargo xtask python   tests the Python package alone; with --install as users install it, which builds it for release
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let result = match args.next().as_deref() {
         Some("test") => test(),
         Some("bench") => steps::bench(&args.collect::<Vec<_>>()),
+        Some("release") => steps::release(),
         Some("servers") => servers::servers(&args.collect::<Vec<_>>()),
         Some("python") => python::python(&args.collect::<Vec<_>>()),
         Some("fuzz-http") => fuzz_http::fuzz(&args.collect::<Vec<_>>()),
