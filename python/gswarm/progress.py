@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
 Callback: TypeAlias = Callable[[str, int, int], object]
-"""Called as `callback(doing, done, total)` when something has changed; `total` is 0 where nobody knows it."""
+"""Called as `callback(doing, done, total)` when something has changed, and every half second.
+
+`total` is 0 where nobody knows it.
+"""
 
 Progress: TypeAlias = "Callback | bool | None"
 """`None`: shown where somebody watches. `True` and `False`: shown always, or never. Or a callback."""

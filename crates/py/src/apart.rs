@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const BEAT: Duration = Duration::from_millis(50);
 /// How long work that was told to stop is waited for; after that it ends by itself.
 const GRACE: Duration = Duration::from_millis(250);
+/// After so long progress is told again, though nothing has changed: whoever shows how long it takes goes on.
+const SILENCE: Duration = Duration::from_millis(500);
 /// As much as a main thread has.
 const STACK: usize = 8 << 20;
 
@@ -56,7 +58,7 @@ impl Shared {
 }
 
 /// Does `work` on another thread. `progress`, where there is one, is called as `progress(doing, done, total)` when something
-/// has changed. An exception of a signal handler or of `progress` stops the work and is raised; where `keep` is set, work that
+/// has changed, and every half second. An exception of a signal handler or of `progress` stops the work and is raised; where `keep` is set, work that
 /// was stopped so is waited for, and what it has so far is the answer.
 pub fn apart<T: Send + 'static>(
     py: Python<'_>,
@@ -76,7 +78,7 @@ pub fn apart<T: Send + 'static>(
             let _ = sender.send(done);
         })
         .map_err(|error| Fault::Internal(format!("no thread could be started: {error}")))?;
-    let mut last = Said::default();
+    let mut last = (Said::default(), Instant::now());
     let mut interruption: Option<(PyErr, Instant)> = None;
     loop {
         let (answer, back) = py.detach(move || (receiver.recv_timeout(BEAT), receiver));
@@ -109,12 +111,12 @@ fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py)
 }
 
-fn tell(shared: &Shared, progress: Option<&Bound<'_, PyAny>>, last: &mut Said) -> PyResult<()> {
+fn tell(shared: &Shared, progress: Option<&Bound<'_, PyAny>>, last: &mut (Said, Instant)) -> PyResult<()> {
     let Some(progress) = progress else { return Ok(()) };
     let now = shared.heard();
-    if now != *last {
+    if now != last.0 || last.1.elapsed() >= SILENCE {
         progress.call1((&now.doing, now.done, now.total))?;
-        *last = now;
+        *last = (now, Instant::now());
     }
     Ok(())
 }
