@@ -141,7 +141,9 @@ class Servers:
         if server.coming is None or server.coming.done():
             if not await self._has_gpus(server):
                 raise GoneError(await self._why_not_there(server))
-            server.coming = asyncio.create_task(self._begin(server))
+            # Somebody else may have begun one while Ray was asked.
+            if server.coming is None or server.coming.done():
+                server.coming = asyncio.create_task(self._begin(server))
         coming = server.coming
         try:
             await asyncio.shield(coming)
