@@ -169,12 +169,12 @@ def _carry_out(words: list[str]) -> None:
     )
     said = []
     try:
-        assert process.stderr is not None
-        for line in process.stderr:
-            said.append(line)
-            if not line.startswith(("error", "  hint")):
-                sys.stderr.write(line)
-        code = process.wait()
+        with process:
+            for line in process.stderr or ():
+                said.append(line)
+                if not line.startswith(("error", "  hint")):
+                    sys.stderr.write(line)
+        code = process.returncode
     except KeyboardInterrupt:
         # The command hears it too, unless this was not a terminal's: it is told to keep what was done.
         process.terminate()

@@ -68,7 +68,7 @@ class Servers:
             await asyncio.gather(*(self._try(server) for server in self._servers))
             now, before = time.monotonic(), there
             there = sum(server.worker is not None for server in self._servers)
-            coming = any(server.coming for server in self._servers)
+            coming = any(server.coming and not server.coming.done() for server in self._servers)
             if there > before or coming:
                 last = now
             if now - since > limit or (there and now - last > REST_SECONDS):
@@ -138,10 +138,12 @@ class Servers:
 
     async def _come(self, server: Server) -> None:
         """Waits for the worker of a server, which is begun where nobody has."""
-        if server.coming is None:
+        if server.coming is None or server.coming.done():
             if not await self._has_gpus(server):
                 raise GoneError(await self._why_not_there(server))
-            server.coming = asyncio.create_task(self._begin(server))
+            # Somebody else may have begun one while Ray was asked.
+            if server.coming is None or server.coming.done():
+                server.coming = asyncio.create_task(self._begin(server))
         coming = server.coming
         try:
             await asyncio.shield(coming)
@@ -177,7 +179,7 @@ class Servers:
         return bool(table.get("state") == "CREATED")
 
     async def _why_not_there(self, server: Server) -> str:
-        if server.coming is not None:
+        if server.coming is not None and not server.coming.done():
             return "its process is still starting"
         if await self._has_gpus(server):
             return "its process is gone"
