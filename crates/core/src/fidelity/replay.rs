@@ -1,7 +1,6 @@
 //! A run made again at the costs of an instance: everything in the same order and on the same GPUs, each thing as soon as
 //! what it waited for in the run is there.
 
-use crate::id::GpuId;
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
 use crate::plan::{Step, Steps};
@@ -41,23 +40,30 @@ fn retraced(instance: &Instance, log: &ExecutionLog) -> (Steps, Vec<Option<u32>>
     ends.sort_unstable();
     let mut arrivals: Vec<Time> = instance.requests.iter().map(|request| request.arrival).collect();
     arrivals.sort_unstable();
-    // Ends on each GPU, rising.
-    let mut on: Vec<Vec<Time>> = vec![Vec::new(); instance.cluster.gpus as usize];
+    // What ended on each GPU, in order.
+    let mut on: Vec<Vec<(Time, u32)>> = vec![Vec::new(); instance.cluster.gpus as usize];
     for &(ended, place) in &ends {
-        deeds[place as usize].step.gpus().iter().for_each(|gpu| on[gpu.index()].push(ended));
+        deeds[place as usize].step.gpus().iter().for_each(|gpu| on[gpu.index()].push((ended, place)));
     }
-    let last_on = |gpu: GpuId, by: Time| {
-        let ends = &on[gpu.index()];
-        ends.partition_point(|&end| end <= by).checked_sub(1).map(|at| ends[at])
+    let last = |ends: &[(Time, u32)], by: Time| {
+        ends.partition_point(|&(end, _)| end <= by).checked_sub(1).map(|at| ends[at])
     };
     let mut after = vec![None; deeds.len()];
     for (deed, after) in deeds.iter_mut().zip(&mut after) {
-        let freed = deed.step.gpus().iter().filter_map(|gpu| last_on(gpu, deed.begun)).max();
-        if deed.ready.max(freed.unwrap_or(Time::ZERO)) >= deed.begun {
+        if deed.ready >= deed.begun {
+            continue;
+        }
+        // Its inputs were there before: it waited for its GPUs, or for room in their batch. Which end gave it room matters:
+        // there may have been room before, and the policy had others in mind for it.
+        let here = deed.step.gpus().iter().filter_map(|gpu| last(&on[gpu.index()], deed.begun)).max();
+        if let Some((end, place)) = here
+            && end == deed.begun
+        {
+            *after = Some(place);
             continue;
         }
         // It could have begun sooner: the policy waited for something else, which is whatever happened last before it did.
-        let ended = ends.partition_point(|&(end, _)| end <= deed.begun).checked_sub(1).map(|at| ends[at]);
+        let ended = last(&ends, deed.begun);
         let came = arrivals.partition_point(|&at| at <= deed.begun).checked_sub(1).map(|at| arrivals[at]);
         match (ended, came) {
             (Some((end, place)), came) if came.is_none_or(|came| came <= end) => *after = Some(place),
