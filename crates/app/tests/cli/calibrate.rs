@@ -14,7 +14,7 @@ const EMULATED: &str = "
 cluster: {gpus: 1, pcie_gb_per_s: 20}
 models:
   writer: {memory_gb: 8, gpus_required: 1, load_time_seconds: 1.0, type: llm, tokens_per_second: 100, token_mean: 60,
-           batching: {max_batch: 4, slowdown: {1: 1.0, 2: 1.2, 4: 1.6}}}
+           batching: {max_batch: 4, slowdown: [[1, 1.0], [2, 1.2], [4, 1.6]]}}
   painter: {memory_gb: 6, gpus_required: 1, load_time_seconds: 0.6, type: image_generation, inference_time_mean: 0.6,
             config: {steps: [20, 40]}}
   embedder: {memory_gb: 4, gpus_required: 1, load_time_seconds: 0.5, type: embedding, inference_time_mean: 0.3}

@@ -6,6 +6,9 @@ use gswarm_core::ModelId;
 use gswarm_core::cost::{SwitchRule, execution_span};
 use gswarm_core::input::{BatchingSpec, ModelSpec, Scenario};
 
+/// A larger batch has to get this much more done: less is noise, and servers that take calls in turn batch nothing.
+const WORTH_BATCHING: f64 = 1.02;
+
 /// Where loads are taken to come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartsFrom {
@@ -183,7 +186,10 @@ fn batching(execution: &[Cost], asked: &[(f64, f64)]) -> Option<BatchingSpec> {
         slowdown.push((cost.batch, slow));
     }
     let rate = |&(batch, slow): &(u32, f64)| f64::from(batch) / slow;
-    let best = (0..slowdown.len()).max_by(|&a, &b| rate(&slowdown[a]).total_cmp(&rate(&slowdown[b])))?;
+    let better = |best: usize, at: usize| {
+        if rate(&slowdown[at]) >= WORTH_BATCHING * rate(&slowdown[best]) { at } else { best }
+    };
+    let best = (0..slowdown.len()).fold(0, better);
     slowdown.truncate(best + 1);
     let max_batch = slowdown.last()?.0;
     (max_batch > 1).then_some(BatchingSpec { max_batch, slowdown })

@@ -30,7 +30,9 @@ pub fn mixed(cost: &Cost, calls: &[Passed]) -> Option<f64> {
     ends.sort_by(f64::total_cmp);
     // When this many have ended, nobody takes the place of the next one that ends.
     let last = *ends.get(calls.len().checked_sub(cost.batch as usize)?)?;
-    let in_company = || calls.iter().filter(|one| one.ended <= last);
+    // Those who begin the whole find a server that has nothing to do: one that takes calls in turn seems faster to them.
+    let first_end = ends[0];
+    let in_company = || calls.iter().filter(|one| one.begun >= first_end && one.ended <= last);
     let took: f64 = in_company().map(|one| one.ended - one.begun).sum();
     let together: f64 = in_company().map(|one| cost.seconds(one.prompt, one.output)).sum();
     (took > 0.0 && together > 0.0).then(|| took / together)

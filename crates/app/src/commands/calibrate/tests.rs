@@ -82,7 +82,7 @@ fn near(found: f64, truth: f64, percent: f64) -> bool {
 /// Loads, a rate and a curve, of a server that only takes its time.
 #[tokio::test(start_paused = true)]
 async fn the_parameters_of_emulated_models_are_found() {
-    let curve = "batching: {max_batch: 8, slowdown: {1: 1.0, 2: 1.1, 4: 1.35, 8: 2.0}}";
+    let curve = "batching: {max_batch: 8, slowdown: [[1, 1.0], [2, 1.1], [4, 1.35], [8, 2.0]]}";
     let config = format!(
         "models: {{m: {{memory_gb: 1, gpus_required: 1, load_time_seconds: 7.5, type: llm, tokens_per_second: 40, \
          token_mean: 64, {curve}}}}}\nworkflows: {{w: {{nodes: [{{id: n, model: m}}]}}}}\n"
