@@ -108,7 +108,8 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     let place = Place::new();
     place.run("models init --dir models").code(0);
     let server = Running::start(&place, "--models models");
-    place.write("servers.yaml", &format!("backends: [{{kind: gswarm, gpus: 0, url: '{}'}}]", server.url));
+    let servers = format!("backends: [{{kind: gswarm, gpus: 0, device: cpu, url: '{}'}}]", server.url);
+    place.write("servers.yaml", &servers);
     place.write("config.yaml", TINY);
     let request = |number: u32| {
         format!(
