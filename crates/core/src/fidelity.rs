@@ -1,6 +1,10 @@
 //! How far a prediction was off what happened: per node, per request, and of the run as a whole. Both are logs of the same
 //! problem; whoever made them, the same is reckoned from them.
 
+mod replay;
+
+pub use replay::replay;
+
 use crate::id::{IdVec, TaskId};
 use crate::instance::Instance;
 use crate::log::{Execution, ExecutionLog, Status};

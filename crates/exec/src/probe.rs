@@ -48,6 +48,17 @@ pub struct Answer {
     pub characters: u64,
 }
 
+/// A call among others that came and went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passage {
+    /// When it was made, in seconds from the first.
+    pub begun: f64,
+    /// When it had its answer.
+    pub ended: f64,
+    /// What it said; its seconds are those of this call alone.
+    pub answer: Answer,
+}
+
 impl Probe {
     /// Loads the model; the seconds that it took.
     pub async fn load(&self) -> Result<f64, BackendError> {
@@ -83,6 +94,33 @@ impl Probe {
         }
         let last = answers.iter().map(|answer| answer.seconds).fold(0.0, f64::max);
         Ok((last, answers))
+    }
+
+    /// Keeps so many calls under way until all have been made: one begins when another has its answer. They are given in the
+    /// order of the questions.
+    pub async fn flow(&self, questions: &[Question], at_once: usize) -> Result<Vec<Passage>, BackendError> {
+        let first = self.clock.now();
+        let mut waiting = questions.iter().enumerate();
+        let mut calls = JoinSet::new();
+        let mut passages = vec![None; questions.len()];
+        loop {
+            for (number, question) in waiting.by_ref().take(at_once.max(1) - calls.len()) {
+                let (probe, call) = (self.clone(), self.call(number, question));
+                calls.spawn(async move {
+                    let begun = probe.clock.now();
+                    let value = probe.backend.call(probe.replica, &call).await?;
+                    let ended = probe.clock.now();
+                    let answer = Answer { seconds: (ended - begun).seconds(), ..Answer::of(&value) };
+                    let [begun, ended] = [begun, ended].map(|at| (at - first).seconds());
+                    Ok::<_, BackendError>((number, Passage { begun, ended, answer }))
+                });
+            }
+            let Some(ended) = calls.join_next().await else { break };
+            let ended = ended.map_err(|error| BackendError::Failed(format!("a call was lost: {error}")))?;
+            let (number, passage) = ended?;
+            passages[number] = Some(passage);
+        }
+        Ok(passages.into_iter().flatten().collect())
     }
 
     fn call(&self, number: usize, question: &Question) -> Call {

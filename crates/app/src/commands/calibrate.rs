@@ -1,8 +1,11 @@
 //! `gswarm calibrate`: what servers take, measured through the adapters that runs use.
 
+mod conclude;
 mod design;
 mod measure;
 mod shown;
+#[cfg(test)]
+mod tests;
 
 use crate::args::{ClusterArgs, InputArgs, MeasuredArgs};
 use crate::failure::{Code, Failure};
@@ -60,7 +63,7 @@ pub struct CalibrateArgs {
     /// Where the measurements go
     #[arg(long, short, value_name = "FILE", default_value = "profile.json")]
     out: PathBuf,
-    /// Replace a file that is there
+    /// Replace files that are there
     #[arg(long)]
     force: bool,
     /// Measure this model alone; may be given several times
@@ -103,6 +106,9 @@ pub struct CalibrateArgs {
 /// Measures, and writes what was measured.
 pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     let scenario = read(args)?;
+    for path in args.write_config.iter().chain(&args.write_requests) {
+        super::generate::keep(path, args.force)?;
+    }
     if let Some(file) = &args.from {
         if args.write_config.is_none() && args.write_requests.is_none() {
             return Err(Failure::input("--from measures nothing, and nothing is to be written")
@@ -168,7 +174,13 @@ fn read(args: &CalibrateArgs) -> Result<Scenario, Failure> {
 /// The file is known to be writable before anything is measured.
 fn target(args: &CalibrateArgs) -> Result<(Batch, String), Failure> {
     super::generate::keep(&args.out, args.force)?;
-    Batch::beside(&args.out, "--out")
+    let batch = Batch::beside(&args.out, "--out")?;
+    let tried = args.out.with_file_name(format!(".{}.{}", batch.1, std::process::id()));
+    std::fs::File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried)).map_err(|error| {
+        Failure::input(format!("--out {}: cannot be written: {error}", args.out.display()))
+            .hint("nothing was measured; name a file in a folder that may be written to")
+    })?;
+    Ok(batch)
 }
 
 fn save((mut batch, name): (Batch, String), calibration: &Calibration) -> Result<(), Failure> {

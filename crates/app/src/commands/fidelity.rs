@@ -10,14 +10,13 @@ use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::check::{check_run, read_back, report as render_violations};
 use gswarm_core::cost::SwitchRule;
-use gswarm_core::fidelity::{Compared, Errors, Fidelity, One, fidelity as compare};
+use gswarm_core::fidelity::{Compared, Errors, Fidelity, One, fidelity as compare, replay};
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
-use gswarm_core::log::{ExecutionLog, Status};
+use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::LogFile;
-use gswarm_core::plan::Steps;
-use gswarm_core::policy::{FollowSteps, Policy, PolicyKind, PolicyParams, follow_as};
-use gswarm_core::sim::{SimOptions, simulate};
+use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
+use gswarm_core::sim::SimOptions;
 use gswarm_core::truth::Truth;
 use gswarm_core::verify::build;
 use gswarm_exec::journal::JournalReader;
@@ -197,19 +196,10 @@ fn from_scratch(args: &FidelityArgs, file: &LogFile, instance: &Instance) -> Res
 
 /// Everything as the run did it, at the costs that are predicted; `None` of a run in which not every node completed.
 fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionLog>, Failure> {
-    let mut done = vec![false; instance.tasks()];
-    for one in log.executions.iter().filter(|one| one.status == Status::Completed) {
-        done[one.task.index()] = true;
-    }
-    if !done.iter().all(|&done| done) || !log.losses.is_empty() {
-        return Ok(None);
-    }
-    let steps = Steps::from_log(log);
-    let mut policy = FollowSteps::new(instance, &steps);
     let internal =
         |what: String| Failure::new(Code::Internal, format!("internal error in the replay: {what}"));
-    let replayed = simulate(instance, &mut policy, &SimOptions::default(), &mut |_| {})
-        .map_err(|error| internal(error.to_string()))?;
+    let replayed = replay(instance, log).map_err(|error| internal(error.to_string()))?;
+    let Some(replayed) = replayed else { return Ok(None) };
     let violations = check_run(instance, &Truth::default(), &replayed, None);
     if !violations.is_empty() {
         return Err(internal(render_violations(&violations)));

@@ -1,6 +1,8 @@
 //! The command as people run it: a process, its exit code, what it prints and the files it leaves.
 
 mod beliefs;
+mod calibrate;
+mod calibrate_troubles;
 mod check;
 mod compare;
 mod dashboard;

@@ -16,7 +16,7 @@ pub struct Running {
 
 impl Running {
     /// Starts it, and reads its address from the first line of its output.
-    fn start(place: &Place, flags: &str) -> Running {
+    pub fn start(place: &Place, flags: &str) -> Running {
         Running::of(place, &format!("model-server --port 0 {flags}"))
     }
 

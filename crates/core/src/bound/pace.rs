@@ -90,6 +90,7 @@ mod tests {
             memory_gb: 1.0,
             gpus: 1,
             load_seconds: 1.0,
+            unload_seconds: 0.0,
             memory_per_gpu: 1,
             slot_gb: 0.0,
             slot_per_gpu: 0,

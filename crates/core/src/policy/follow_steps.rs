@@ -5,7 +5,7 @@
 //! Cost: O(1) per step.
 
 use super::{Baseline, Policy};
-use crate::engine::{Decision, View};
+use crate::engine::{Decision, TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
 use crate::plan::{Step, Steps};
@@ -20,6 +20,8 @@ pub struct FollowSteps<'i> {
     /// Per GPU the steps still to be done.
     lists: IdVec<GpuId, VecDeque<u32>>,
     gone: Vec<bool>,
+    /// The step whose end each waits for, where there is one.
+    after: Vec<Option<u32>>,
     /// The step of each task.
     step_of: IdVec<TaskId, u32>,
     ready: IdVec<TaskId, bool>,
@@ -28,8 +30,8 @@ pub struct FollowSteps<'i> {
     /// Steps that wait for their moment.
     holds: BinaryHeap<Reverse<(Time, GpuId)>>,
     asked: Option<Time>,
-    /// Steps that wait for a load to end, of which nothing is told.
-    behind_loads: Vec<GpuId>,
+    /// Steps that wait for a load or for another step to end, of which nothing is told.
+    behind_others: Vec<GpuId>,
     looked_at: Option<Time>,
     fallback: Option<Baseline>,
 }
@@ -43,12 +45,13 @@ impl<'i> FollowSteps<'i> {
             steps: steps.0.clone(),
             lists: vec![VecDeque::new(); instance.cluster.gpus as usize].into(),
             gone: vec![false; steps.0.len()],
+            after: vec![None; steps.0.len()],
             step_of: vec![u32::MAX; instance.tasks()].into(),
             ready: vec![false; instance.tasks()].into(),
             look_at: (0..instance.cluster.gpus).map(GpuId).collect(),
             holds: BinaryHeap::new(),
             asked: None,
-            behind_loads: Vec::new(),
+            behind_others: Vec::new(),
             looked_at: None,
             fallback: None,
         };
@@ -59,6 +62,24 @@ impl<'i> FollowSteps<'i> {
             }
         }
         follow
+    }
+
+    /// Has steps wait for the end of others besides, by their places; each must have been among those before it.
+    #[must_use]
+    pub fn with_waits(mut self, after: Vec<Option<u32>>) -> FollowSteps<'i> {
+        self.after = after;
+        self.after.resize(self.steps.len(), None);
+        self
+    }
+
+    fn has_ended(&self, number: u32, view: &View<'_>) -> bool {
+        match self.steps[number as usize] {
+            Step::Run { task, .. } => view.state(task) == TaskState::Done,
+            Step::Load { model, gpus, .. } => {
+                let loading = |gpu| view.load_on(gpu).is_some_and(|(other, ..)| other == model);
+                self.gone[number as usize] && !gpus.iter().any(loading)
+            }
+        }
     }
 
     /// The first step of a GPU that is still to be done.
@@ -88,6 +109,10 @@ impl<'i> FollowSteps<'i> {
             self.holds.push(Reverse((step.not_before(), gpu)));
             return None;
         }
+        if self.after[number as usize].is_some_and(|other| !self.has_ended(other, view)) {
+            self.behind_others.push(gpu);
+            return None;
+        }
         match step {
             Step::Run { task, gpus, batch_at_most, .. } => {
                 if !self.ready[task] || !self.can_start(view, task, gpus, batch_at_most) {
@@ -115,7 +140,7 @@ impl<'i> FollowSteps<'i> {
             return None;
         }
         if gpus.iter().any(|gpu| view.is_loading(gpu)) {
-            self.behind_loads.push(gpus.first);
+            self.behind_others.push(gpus.first);
             return None;
         }
         let alone = self.instance.cluster.residency == Residency::Single;
@@ -148,7 +173,7 @@ impl Policy for FollowSteps<'_> {
             return fallback.decide(view);
         }
         if self.looked_at.replace(view.now()) != Some(view.now()) {
-            self.look_at.append(&mut self.behind_loads);
+            self.look_at.append(&mut self.behind_others);
         }
         while self.holds.peek().is_some_and(|hold| hold.0.0 <= view.now()) {
             self.look_at.extend(self.holds.pop().map(|Reverse((_, gpu))| gpu));

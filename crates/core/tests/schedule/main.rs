@@ -5,6 +5,7 @@ mod batched;
 mod engine;
 mod exact;
 mod failures;
+mod fidelity;
 mod generated;
 mod onward;
 mod partition;

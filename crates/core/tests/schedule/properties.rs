@@ -11,8 +11,8 @@ use gswarm_core::{GpuId, Time, report};
 use proptest::prelude::*;
 
 prop_compose! {
-    fn model()(gpus in 1u32..5, gb in 1.0f64..70.0, load in prop_oneof![0.01f64..60.0, (1u32..60).prop_map(f64::from)], max_batch in 1u32..6, slope in 0.0f64..0.5, slot in proptest::option::of(0.1f64..10.0))
-        -> (u32, f64, f64, u32, f64, Option<f64>) { (gpus, gb, load, max_batch, slope, slot) }
+    fn model()(gpus in 1u32..5, gb in 1.0f64..70.0, load in prop_oneof![0.01f64..60.0, (1u32..60).prop_map(f64::from)], max_batch in 1u32..6, slope in 0.0f64..0.5, slot in proptest::option::of(0.1f64..10.0), unload in prop_oneof![Just(0.0), 0.0f64..20.0])
+        -> (u32, f64, f64, u32, f64, Option<f64>, f64) { (gpus, gb, load, max_batch, slope, slot, unload) }
 }
 
 pub(crate) fn problem() -> impl Strategy<Value = Problem> {
@@ -24,26 +24,25 @@ pub(crate) fn problem() -> impl Strategy<Value = Problem> {
         (any::<u32>(), 0.0f64..100.0, proptest::collection::vec(time, 7), -2i32..3),
         1..14,
     );
-    let cluster = (0u32..9, proptest::option::of(1u32..6), any::<bool>(), any::<bool>(), any::<bool>());
+    let cluster = (0u32..9, proptest::option::of(1u32..6), 0u32..3, any::<bool>(), any::<bool>());
     (models, workflows, requests, cluster, any::<bool>()).prop_map(
         |(models, workflows, requests, cluster, batching)| {
-            let (extra, per_server, by_load_time, by_memory, online) = cluster;
+            let (extra, per_server, rule, by_memory, online) = cluster;
             let widest = models.iter().map(|model| model.0).max().unwrap();
             // With servers, a model that is wider than one starts at a server's first GPU: there must be one with room.
             let mut problem = Problem::on(widest + extra);
             problem.cluster.gpus_per_server =
                 per_server.filter(|&per| per >= widest || widest + extra >= widest.div_ceil(per) * per);
-            if by_load_time {
-                problem.cluster.switch.rule = SwitchRule::LoadTime;
-            }
+            problem.cluster.switch.rule =
+                [SwitchRule::Transfer, SwitchRule::LoadTime, SwitchRule::Measured][rule as usize];
             if by_memory {
                 problem.cluster.residency = Residency::Memory;
             }
             if online {
                 problem.mode = Mode::Online;
             }
-            for (place, &(gpus, gb, load, max_batch, slope, slot)) in models.iter().enumerate() {
-                problem = problem.model(&format!("m{place}"), gpus, gb, load);
+            for (place, &(gpus, gb, load, max_batch, slope, slot, unload)) in models.iter().enumerate() {
+                problem = problem.model(&format!("m{place}"), gpus, gb, load).unload(unload);
                 if let Some(gb) = slot {
                     problem = problem.slot(gb);
                 }

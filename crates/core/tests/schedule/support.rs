@@ -65,6 +65,12 @@ impl Problem {
         self
     }
 
+    /// Has the model added last take its time to leave.
+    pub fn unload(mut self, seconds: f64) -> Problem {
+        self.scenario.models.last_mut().expect("a model").unload_time_seconds = Some(seconds);
+        self
+    }
+
     /// A workflow whose nodes are named n0, n1, ... with these models.
     pub fn workflow(mut self, models: &[u32], edges: &[(u32, u32)]) -> Problem {
         let id = format!("w{}", self.scenario.workflows.len());

@@ -6,6 +6,9 @@ use gswarm_core::ModelId;
 use gswarm_core::cost::{SwitchRule, execution_span};
 use gswarm_core::input::{BatchingSpec, ModelSpec, Scenario};
 
+/// A larger batch has to get this much more done: less is noise, and servers that take calls in turn batch nothing.
+const WORTH_BATCHING: f64 = 1.02;
+
 /// Where loads are taken to come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartsFrom {
@@ -168,18 +171,25 @@ fn usual(spec: &ModelSpec, measured: &ModelCalibration) -> Vec<(f64, f64)> {
     vec![(prompt, written.unwrap_or(output))]
 }
 
-/// The slowdown of all that is asked of a model together, by batch: as far as a larger batch gets more done.
+/// The slowdown of all that is asked of a model together, by batch: as far as a larger batch gets more done. Calls join and
+/// leave in a run, so it is that of calls that come and go.
 fn batching(execution: &[Cost], asked: &[(f64, f64)]) -> Option<BatchingSpec> {
     let work = |cost: &Cost| asked.iter().map(|&(prompt, output)| cost.seconds(prompt, output)).sum::<f64>();
     let alone = work(execution.first()?);
     let mut slowdown: Vec<(u32, f64)> = Vec::new();
+    // Where it was not measured, calls that come and go are taken to be as those of the batch before.
+    let mut mixed = 1.0;
     for cost in execution {
         let before = slowdown.last().map_or(1.0, |&(_, slow)| slow);
-        let slow = if cost.batch == 1 { 1.0 } else { (work(cost) / alone).max(before) };
+        mixed = cost.mixed.unwrap_or(mixed);
+        let slow = if cost.batch == 1 { 1.0 } else { (mixed * work(cost) / alone).max(before) };
         slowdown.push((cost.batch, slow));
     }
     let rate = |&(batch, slow): &(u32, f64)| f64::from(batch) / slow;
-    let best = (0..slowdown.len()).max_by(|&a, &b| rate(&slowdown[a]).total_cmp(&rate(&slowdown[b])))?;
+    let better = |best: usize, at: usize| {
+        if rate(&slowdown[at]) >= WORTH_BATCHING * rate(&slowdown[best]) { at } else { best }
+    };
+    let best = (0..slowdown.len()).fold(0, better);
     slowdown.truncate(best + 1);
     let max_batch = slowdown.last()?.0;
     (max_batch > 1).then_some(BatchingSpec { max_batch, slowdown })

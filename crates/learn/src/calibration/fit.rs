@@ -60,7 +60,7 @@ pub fn fit(work: Work, batch: u32, observations: &[Observation]) -> Option<Cost>
         }
     }
     let (_, [fixed, prompt, output, context]) = best?;
-    let mut cost = Cost { batch, fixed, prompt, output, context, residual_percent: (0.0, 0.0) };
+    let mut cost = Cost { batch, fixed, prompt, output, context, ..Cost::default() };
     let off =
         |one: &&Observation| 100.0 * (cost.seconds(one.prompt, one.output) / one.seconds.median - 1.0).abs();
     let mut off: Vec<f64> = seen.iter().map(off).collect();
@@ -128,14 +128,8 @@ mod tests {
 
     #[test]
     fn what_was_put_in_comes_out() {
-        let truth = Cost {
-            batch: 8,
-            fixed: 0.02,
-            prompt: 1e-4,
-            output: 9e-3,
-            context: 2e-7,
-            residual_percent: (0.0, 0.0),
-        };
+        let truth =
+            Cost { batch: 8, fixed: 0.02, prompt: 1e-4, output: 9e-3, context: 2e-7, ..Cost::default() };
         let seen = observed(&truth, &[40.0, 300.0, 900.0], &[16.0, 64.0, 200.0], 0.0);
         let found = fit(Work::Text, 8, &seen).unwrap();
         for (prompt, output) in [(100.0, 100.0), (900.0, 16.0), (10.0, 300.0)] {

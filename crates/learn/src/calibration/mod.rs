@@ -7,12 +7,14 @@
 mod apply;
 mod fit;
 mod lengths;
+mod mixed;
 mod read;
 mod types;
 
 pub use apply::{Misfit, Options, StartsFrom, apply};
 pub use fit::{fit, summarise};
 pub use lengths::{Length, Sizes, lengths};
+pub use mixed::{Passed, mixed};
 pub use read::{BadCalibration, read};
 pub use types::{
     Answers, CALIBRATION, Calibration, Cost, Loads, ModelCalibration, Observation, SCHEMA, Spread, Tier,

@@ -65,6 +65,9 @@ fn faults(calibration: &Calibration) -> Vec<String> {
         if costs.into_iter().any(|cost| !is_cost(cost)) {
             refuse("a cost of less than nothing, or without end");
         }
+        if model.execution.iter().filter_map(|one| one.mixed).any(|share| !(is_cost(share) && share > 0.0)) {
+            refuse("a share `mixed` that is not above nothing");
+        }
         if ![model.prompt.fixed, model.prompt.per_character].into_iter().all(f64::is_finite) {
             refuse("prompts cannot be counted");
         }

@@ -206,6 +206,10 @@ pub struct Cost {
     pub context: f64,
     /// How far the observations are off this, in percent: the median and the worst.
     pub residual_percent: (f64, f64),
+    /// What calls took that came and went one by one, with the lengths of the requests mixed, as a share of the above; `None`
+    /// where that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed: Option<f64>,
 }
 
 impl Cost {

@@ -53,6 +53,8 @@ pub struct Design {
     pub corners: Vec<Point>,
     /// Measured alone, to see how straight the lines are.
     pub middle: Option<Point>,
+    /// What the requests ask for, one after the other: measured at every batch while others come and go.
+    mix: Vec<Point>,
     /// Whether some node does not say how much it wants written.
     pub open: bool,
     /// Settings that nodes have beside those for lengths.
@@ -117,8 +119,16 @@ impl Design {
                 Some(point(prompts.1, mid(outputs).round())),
             ),
         };
+        let mix = mix(work, &asked, &corners);
         let open = work != Work::Embedding && asked.iter().any(|length| length.output.is_none());
-        Design { work, spec, batches, corners, middle, open, settings, words }
+        Design { work, spec, batches, corners, middle, mix, open, settings, words }
+    }
+
+    /// So many calls as the requests make them, from the first request to the last.
+    pub fn flow(&self, calls: usize) -> Vec<Point> {
+        let all = self.mix.len();
+        let place = |call: usize| if all > calls { call * all / calls } else { call % all };
+        (0..calls).map(|call| self.mix[place(call)]).collect()
     }
 
     /// A call of a point. `salt` makes its prompt another than those before, so that no server has the answer already.
@@ -163,6 +173,14 @@ impl Design {
         };
         execution_span(seconds)
     }
+}
+
+/// What is asked for call by call, where it is known; else the corners in turn.
+fn mix(work: Work, asked: &[Length], corners: &[Point]) -> Vec<Point> {
+    let known = asked.iter().filter(|length| work == Work::Embedding || length.output.is_some());
+    let mix: Vec<Point> =
+        known.map(|length| Point { prompt: length.prompt.max(1.0), output: length.output }).collect();
+    if mix.is_empty() { corners.to_vec() } else { mix }
 }
 
 fn mid((low, high): (f64, f64)) -> f64 {

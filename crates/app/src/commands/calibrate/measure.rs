@@ -1,11 +1,10 @@
 //! Measures one model: loads and unloads, then calls, alone first and then more and more of them at once.
 
+use super::conclude::conclude;
 use super::design::{Design, Point};
 use gswarm_exec::backend::BackendError;
-use gswarm_exec::probe::{Answer, Probe};
-use gswarm_learn::calibration::{
-    Answers, Cost, Loads, ModelCalibration, Observation, Spread, Tier, Unit, Work, fit, summarise,
-};
+use gswarm_exec::probe::{Answer, Passage, Probe};
+use gswarm_learn::calibration::{Loads, ModelCalibration, Tier, summarise};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,9 @@ const LOADS: usize = 3;
 const CLOSE: f64 = 0.01;
 /// A larger batch has to get this much more done in the same time to go on to the next.
 const GAINS: f64 = 1.02;
+/// Calls that come and go: so many times the batch, and so many at least.
+const ROUNDS: usize = 3;
+const FEWEST: usize = 8;
 /// A call that takes longer than this is given up.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often it is asked whether somebody pressed Ctrl-C.
@@ -36,11 +38,17 @@ pub enum Stop {
 }
 
 /// One point, measured several times.
-struct Measured {
-    batch: u32,
-    point: Point,
-    seconds: Vec<f64>,
-    answers: Vec<Answer>,
+pub struct Measured {
+    pub batch: u32,
+    pub point: Point,
+    pub seconds: Vec<f64>,
+    pub answers: Vec<Answer>,
+}
+
+/// Calls that came and went at one batch.
+pub struct Flow {
+    pub batch: u32,
+    pub calls: Vec<(Point, Passage)>,
 }
 
 struct Session<'s> {
@@ -50,6 +58,7 @@ struct Session<'s> {
     begun: Instant,
     salt: u64,
     points: Vec<Measured>,
+    flows: Vec<Flow>,
     notes: Vec<String>,
 }
 
@@ -69,6 +78,7 @@ pub async fn model(
         begun: Instant::now(),
         salt: 1,
         points: Vec::new(),
+        flows: Vec::new(),
         notes: Vec::new(),
     };
     let result = session.all(backend, from_host, say).await;
@@ -90,7 +100,7 @@ impl Session<'_> {
         let first = self.until(self.probe.load()).await.map_err(while_("loading"))?;
         let lowest = self.design.corners[0];
         let (cold_call, _) = self.ask(1, lowest).await.map_err(while_("calling it"))?;
-        let (mut again, mut unloads, mut first_calls) = (Vec::new(), Vec::new(), vec![cold_call]);
+        let (mut again, mut unloads, mut first_calls) = (Vec::new(), Vec::new(), Vec::new());
         while again.len() < LOADS && (again.is_empty() || self.left() > self.limits.budget * 2 / 3) {
             say(&format!("unloading and loading again, {} of {LOADS}", again.len() + 1));
             unloads.push(self.until(self.probe.unload()).await.map_err(while_("unloading"))?);
@@ -102,14 +112,20 @@ impl Session<'_> {
         let usual = if self.design.open { Some(self.open_call().await?) } else { None };
         unloads.push(self.until(self.probe.unload()).await.map_err(while_("unloading"))?);
         let later = self.points.first().map_or(0.0, |one| summarise(&one.seconds).median);
-        let extra = summarise(&first_calls).median - later;
-        let is_noise = extra < FIRST_CALL.0 * later || extra < FIRST_CALL.1;
-        let mut measured = self.conclude();
+        let above = |call: f64, usual: f64| {
+            let extra = call - usual;
+            if extra < FIRST_CALL.0 * usual || extra < FIRST_CALL.1 { 0.0 } else { extra }
+        };
+        let warm_call = summarise(&first_calls).median;
+        let mut measured = conclude(self.probe, self.design, &self.points, &self.flows);
+        measured.notes = std::mem::take(&mut self.notes);
         measured.answers.usual = usual.and_then(|(seconds, answer)| self.written(&measured, seconds, answer));
         measured.backend = backend.to_owned();
+        // What a server prepares at its very first call comes with the first load alone.
+        let first = first + above(cold_call, warm_call);
         measured.load = Loads { tier, first: summarise(&[first]), again: summarise(&again) };
         measured.unload = summarise(&unloads);
-        measured.first_call_extra = if is_noise { 0.0 } else { extra };
+        measured.first_call_extra = above(warm_call, later);
         measured.seconds = self.begun.elapsed().as_secs_f64();
         Ok(measured)
     }
@@ -160,7 +176,6 @@ impl Session<'_> {
 
     /// All points alone, and the corners at one batch after the other, while larger ones get more done.
     async fn curve(&mut self, say: &(dyn Fn(&str) + Sync)) -> Result<(), Stop> {
-        let heaviest = self.design.corners.len() - 1;
         let mut best_rate = 0.0;
         for &batch in &self.design.batches {
             if batch > 1 && self.left().is_zero() {
@@ -188,13 +203,45 @@ impl Session<'_> {
                     broken => return Err(while_("calling it")(broken)),
                 }
             }
-            let rate = f64::from(batch) / summarise(&self.points[before + heaviest].seconds).median.max(1e-9);
+            let corners = &self.points[before..before + self.design.corners.len()];
+            let seconds: f64 = corners.iter().map(|one| summarise(&one.seconds).median).sum();
+            if batch > 1 && !self.come_and_go(batch, seconds / corners.len() as f64).await? {
+                break;
+            }
+            let rate = f64::from(batch) / seconds.max(1e-9);
             if batch > 1 && rate < GAINS * best_rate {
                 break;
             }
             best_rate = f64::max(best_rate, rate);
         }
         Ok(())
+    }
+
+    /// Calls of all lengths of the requests, each in the place of one that has ended; `usual` is what one is expected to take.
+    /// `false` where the server fails at it, which ends the curve.
+    async fn come_and_go(&mut self, batch: u32, usual: f64) -> Result<bool, Stop> {
+        let calls = (ROUNDS * batch as usize).max(FEWEST);
+        let rounds = calls as f64 / f64::from(batch);
+        if rounds * usual > self.left().as_secs_f64() {
+            self.notes.push(format!("no time was left for calls that come and go at batch {batch}"));
+            return Ok(true);
+        }
+        let points = self.design.flow(calls);
+        let questions: Vec<_> =
+            (self.salt..).zip(&points).map(|(salt, &point)| self.design.question(point, salt)).collect();
+        self.salt += calls as u64;
+        match self.until(self.probe.flow(&questions, batch as usize)).await {
+            Ok(passages) => {
+                self.flows.push(Flow { batch, calls: points.into_iter().zip(passages).collect() });
+                Ok(true)
+            }
+            Err(Broken::Error(error)) if !matches!(error, BackendError::Gone(_)) => {
+                self.notes.push(format!("calls that come and go failed at batch {batch}: {error}"));
+                self.points.retain(|one| one.batch != batch);
+                Ok(false)
+            }
+            Err(broken) => Err(while_("calling it")(broken)),
+        }
     }
 
     async fn at_batch(&mut self, batch: u32, points: &[Point]) -> Result<(), Broken> {
@@ -215,66 +262,6 @@ impl Session<'_> {
         }
         Ok(())
     }
-
-    /// What all that was seen comes to.
-    fn conclude(&mut self) -> ModelCalibration {
-        let mean = |of: &[Answer], what: fn(&Answer) -> Option<u64>| {
-            let counts: Vec<f64> = of.iter().filter_map(what).map(|count| count as f64).collect();
-            (counts.len() == of.len() && !of.is_empty())
-                .then(|| counts.iter().sum::<f64>() / counts.len() as f64)
-        };
-        let read: Option<Vec<(f64, f64)>> = self
-            .points
-            .iter()
-            .map(|one| Some((one.point.prompt, mean(&one.answers, |answer| answer.read)?)))
-            .collect();
-        let prompt = match read.filter(|_| self.design.work != Work::Image) {
-            Some(counts) => {
-                let (fixed, per_character) = line(&counts);
-                Unit { tokens: true, fixed, per_character }
-            }
-            None => Unit::CHARACTERS,
-        };
-        let counts_written = self.design.work == Work::Text;
-        let mut written: Vec<(f64, f64)> = Vec::new();
-        let mut sizes: Vec<(f64, f64)> = Vec::new();
-        let mut observations = Vec::new();
-        for one in &self.points {
-            let asked = one.point.output.unwrap_or(0.0);
-            let counted = mean(&one.answers, |answer| answer.written).filter(|_| counts_written);
-            let output = counted.unwrap_or(asked);
-            let tokens = mean(&one.answers, |answer| answer.read).filter(|_| prompt.tokens);
-            written.push((asked, output));
-            sizes.push((output, mean(&one.answers, |answer| Some(answer.characters)).unwrap_or(0.0)));
-            observations.push(Observation {
-                batch: one.batch,
-                prompt: tokens.unwrap_or(one.point.prompt),
-                output,
-                seconds: summarise(&one.seconds),
-            });
-        }
-        let (fixed_characters, characters_each) = line(&sizes);
-        let mut batches: Vec<u32> = observations.iter().map(|one| one.batch).collect();
-        batches.dedup();
-        let execution: Vec<Cost> =
-            batches.iter().filter_map(|&batch| fit(self.design.work, batch, &observations)).collect();
-        let gpus = self.probe.replica.gpus.iter().map(|gpu| gpu.0).collect();
-        let (load, nothing) = (Spread::default(), Spread::default());
-        ModelCalibration {
-            backend: String::new(),
-            gpus,
-            work: self.design.work,
-            load: Loads { tier: Tier::Disk, first: load, again: load },
-            unload: nothing,
-            first_call_extra: 0.0,
-            prompt,
-            answers: Answers { written: by_first(written), usual: None, fixed_characters, characters_each },
-            execution,
-            observations,
-            seconds: 0.0,
-            notes: std::mem::take(&mut self.notes),
-        }
-    }
 }
 
 /// What kept a measurement from its end.
@@ -287,40 +274,5 @@ fn while_(doing: &'static str) -> impl Fn(Broken) -> Stop {
     move |broken| match broken {
         Broken::Interrupted => Stop::Interrupted,
         Broken::Error(error) => Stop::Failed(format!("while {doing}: {error}")),
-    }
-}
-
-/// The straight line through points that is nearest to them, never falling: its height at zero, and its slope.
-fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let n = points.len().max(1) as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
-    let (mut over, mut under) = (0.0, 0.0);
-    for point in points {
-        over += (point.0 - x) * (point.1 - y);
-        under += (point.0 - x).powi(2);
-    }
-    let slope = if under > 1e-9 { (over / under).max(0.0) } else { 0.0 };
-    (y - slope * x, slope)
-}
-
-/// The mean of the second by the first, the first rising.
-fn by_first(mut pairs: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let groups = pairs.chunk_by(|one, other| one.0 == other.0);
-    groups
-        .map(|group| (group[0].0, group.iter().map(|pair| pair.1).sum::<f64>() / group.len() as f64))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_and_means() {
-        let (at_zero, slope) = line(&[(0.0, 1.0), (10.0, 6.0), (20.0, 11.0)]);
-        assert!((at_zero - 1.0).abs() < 1e-9 && (slope - 0.5).abs() < 1e-9);
-        assert_eq!(line(&[(5.0, 3.0), (5.0, 5.0)]), (4.0, 0.0), "nothing to tell a slope from");
-        assert_eq!(by_first(vec![(2.0, 4.0), (1.0, 1.0), (2.0, 2.0)]), [(1.0, 1.0), (2.0, 3.0)]);
     }
 }

@@ -31,6 +31,7 @@ pub fn calibration(calibration: &Calibration) -> Result<(), Failure> {
         "per 1000 written",
         "context",
         "slowdown",
+        "mixed",
         "off by",
         "worst",
     ];
@@ -58,6 +59,7 @@ fn rows(name: &str, model: &ModelCalibration) -> Vec<Vec<String>> {
             seconds(1000.0 * cost.output),
             if cost.context > 0.0 { format!("{:.1e}", cost.context) } else { "-".to_owned() },
             format!("{:.3}", at(cost.batch) / at(1).max(1e-12)),
+            cost.mixed.map_or("-".to_owned(), |share| format!("{share:.3}")),
             format!("{:.1}%", cost.residual_percent.0),
             format!("{:.1}%", cost.residual_percent.1),
         ]

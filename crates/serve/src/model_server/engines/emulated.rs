@@ -202,7 +202,7 @@ impl Emulated {
             let (clock, asked) = (ticket.instance.clock.clone(), ticket.instance.clock.now());
             let Ok(_place) = ticket.place().await else { return };
             let start = clock.now();
-            let (mut text, mut first) = (String::new(), start);
+            let (mut text, mut first, mut ahead) = (String::new(), start, Span::ZERO);
             for piece in 0..PIECES.min(tokens) {
                 // Work is parted exactly: the ends of the pieces are shares of the whole.
                 let pieces = PIECES.min(tokens);
@@ -210,7 +210,9 @@ impl Emulated {
                     |piece: usize| (tokens * piece / pieces, alone.seconds * piece as f64 / pieces as f64);
                 let ((from, began), (to, ends)) = (until(piece), until(piece + 1));
                 let work = Span(Span::from_seconds(ends).0 - Span::from_seconds(began).0);
-                ticket.instance.company.share(work).await;
+                // What a late timer did of this piece already is not done again.
+                let left = Span(work.0.saturating_sub(ahead.0));
+                ahead = Span(ahead.0.saturating_sub(work.0)) + ticket.instance.company.share(left).await;
                 if piece == 0 {
                     first = clock.now();
                 }

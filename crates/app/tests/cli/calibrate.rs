@@ -1,0 +1,161 @@
+//! Calibration of servers that run: what emulated models were told to take is found, and the whole chain goes from a
+//! measurement to how far a run went from what was predicted of it.
+
+use crate::model_server::Running;
+use crate::support::Place;
+use serde_json::Value;
+
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Calls take tenths of a second, so that what timers and HTTP add is small against them.
+const EMULATED: &str = "
+cluster: {gpus: 1, pcie_gb_per_s: 20}
+models:
+  writer: {memory_gb: 8, gpus_required: 1, load_time_seconds: 1.0, type: llm, tokens_per_second: 100, token_mean: 60,
+           batching: {max_batch: 4, slowdown: [[1, 1.0], [2, 1.2], [4, 1.6]]}}
+  painter: {memory_gb: 6, gpus_required: 1, load_time_seconds: 0.6, type: image_generation, inference_time_mean: 0.6,
+            config: {steps: [20, 40]}}
+  embedder: {memory_gb: 4, gpus_required: 1, load_time_seconds: 0.5, type: embedding, inference_time_mean: 0.3}
+workflows:
+  w:
+    nodes: [{id: write, model: writer}, {id: paint, model: painter}, {id: embed, model: embedder}]
+    edges: [{from: write, to: paint}, {from: write, to: embed}]
+";
+const REQUESTS: &str = "
+requests:
+  - {request_id: a, workflow_id: w, input_data: {prompt: 'a short one'},
+     node_configs: {write: {max_length: 25}, paint: {steps: 20}}}
+  - {request_id: b, workflow_id: w, input_data: {prompt: 'one that is somewhat longer than the other one'},
+     node_configs: {write: {max_length: 50}, paint: {steps: 40}}}
+";
+
+/// What was measured, by name, and what is true of it.
+fn against_truth(profile: &Value) -> Vec<(String, f64, f64)> {
+    let model = |name: &str| profile["models"][name].clone();
+    let number = |of: &Value| of.as_f64().unwrap_or(f64::NAN);
+    let call = |name: &str, row: usize, prompt: f64, output: f64| {
+        let cost = &model(name)["execution"][row];
+        let [fixed, by_prompt, by_output, context] =
+            ["fixed", "prompt", "output", "context"].map(|field| number(&cost[field]));
+        fixed + by_prompt * prompt + by_output * output + context * output * (prompt + output / 2.0)
+    };
+    let load = |name: &str, which: &str| number(&model(name)["load"][which]["median"]);
+    let mut all = vec![
+        ("first load of writer".to_owned(), load("writer", "first"), 1.0),
+        ("first load of painter".to_owned(), load("painter", "first"), 0.6),
+        ("load of writer again".to_owned(), load("writer", "again"), 0.4),
+        ("load of painter again".to_owned(), load("painter", "again"), 0.3),
+        ("picture of 30 steps".to_owned(), call("painter", 0, 0.0, 30.0), 0.6),
+        ("vector".to_owned(), call("embedder", 0, 5.0, 0.0), 0.3),
+    ];
+    for (row, slow) in [1.0, 1.2, 1.6].into_iter().enumerate() {
+        all.push((format!("40 tokens, row {row}"), call("writer", row, 5.0, 40.0), 0.4 * slow));
+    }
+    all
+}
+
+#[test]
+fn what_emulated_servers_take_is_found_within_two_percent() {
+    let place = Place::new();
+    place.write("config.yaml", EMULATED);
+    place.write("requests.yaml", REQUESTS);
+    let line =
+        "calibrate --backends servers.yaml --config config.yaml --requests requests.yaml --repeats 3 --force";
+    // What is measured on a machine that is busy with other things is not what the server takes: it has three tries.
+    let mut off = Vec::new();
+    for _ in 0..3 {
+        let server = Running::start(&place, "--emulate config.yaml");
+        let servers = format!("backends: [{{kind: gswarm, gpus: 0, url: '{}'}}]", server.url);
+        place.write("servers.yaml", &servers);
+        let done = place.run(line).code(0);
+        assert!(done.out.contains("Wrote profile.json"), "{}", done.out);
+        let profile = json(&place.read("profile.json"));
+        assert_eq!((&profile["kind"], &profile["schema"]), (&"calibration".into(), &1.into()));
+        let found = against_truth(&profile);
+        off = found.into_iter().filter(|(_, found, truth)| (found / truth - 1.0).abs() > 0.02).collect();
+        if off.is_empty() {
+            break;
+        }
+    }
+    assert!(off.is_empty(), "found and true: {off:?}");
+    // As files that every command reads as they are.
+    let inputs = "--config config.yaml --requests requests.yaml";
+    let written = "--write-config measured.yaml --write-requests timed.yaml";
+    place.run(&format!("calibrate --from profile.json {inputs} {written}")).code(0);
+    place.run(&format!("calibrate --from profile.json {inputs} {written}")).code(2).says("--force");
+    let run = |line: &str| json(&place.run(&format!("run --policy lru --json {line}")).code(0).out);
+    let by_profile = run(&format!("{inputs} --profile profile.json --out by_profile"));
+    let by_files = run("--config measured.yaml --requests timed.yaml --out by_files");
+    assert_eq!(by_profile["makespan_seconds"], by_files["makespan_seconds"], "{by_files}");
+}
+
+const TINY: &str = "
+cluster: {gpus: 1}
+models:
+  tiny-llm: {memory_gb: 0.1, gpus_required: 1, load_time_seconds: 1, type: llm}
+  tiny-embedding: {memory_gb: 0.1, gpus_required: 1, load_time_seconds: 1, type: embedding}
+workflows:
+  w:
+    nodes: [{id: write, model: tiny-llm}, {id: embed, model: tiny-embedding}]
+    edges: [{from: write, to: embed}]
+";
+
+/// Real models on the CPU: everything runs, and the errors are told.
+#[test]
+fn from_a_measurement_to_how_far_a_run_was_off() {
+    let place = Place::new();
+    place.run("models init --dir models").code(0);
+    let server = Running::start(&place, "--models models");
+    let servers = format!("backends: [{{kind: gswarm, gpus: 0, device: cpu, url: '{}'}}]", server.url);
+    place.write("servers.yaml", &servers);
+    place.write("config.yaml", TINY);
+    let request = |number: u32| {
+        format!(
+            "  - {{request_id: r{number}, workflow_id: w, input_data: {{prompt: 'once upon a time'}}, \
+             node_configs: {{write: {{max_length: {}, ignore_eos: true}}}}}}\n",
+            4 + number
+        )
+    };
+    place.write("requests.yaml", &format!("requests:\n{}", (0..6).map(request).collect::<String>()));
+    let inputs = "--config config.yaml --requests requests.yaml";
+    place
+        .run(&format!("calibrate --backends servers.yaml {inputs} --batches 1,2 --repeats 2 --quiet"))
+        .code(0);
+    let inputs = format!("{inputs} --profile profile.json");
+    place.run(&format!("run --policy planned {inputs} --out estimate --quiet")).code(0);
+    place.run(&format!("check estimate/planned_execution_log.json {inputs}")).code(0);
+    let live = "run --policy planned --simulate true --backends servers.yaml --out live --quiet";
+    place.run(&format!("{live} {inputs}")).code(0);
+    place.run(&format!("check live/planned_execution_log.json {inputs}")).code(0);
+    let fidelity = format!("fidelity --log live/planned_execution_log.json {inputs}");
+    let predicted = "--predicted estimate/planned_execution_log.json";
+    for (flags, names) in [("", &["from_scratch", "by_replay"][..]), (predicted, &["before_the_run"])] {
+        let told = json(&place.run(&format!("{fidelity} {flags} --json")).code(0).out);
+        for name in names {
+            let one = &told["predictions"][name];
+            assert!(one["makespan"]["error_percent"].is_f64(), "{told}");
+            assert!(one["makespan"]["measured"].as_f64().unwrap() > 0.0, "{told}");
+            assert_eq!((&one["requests"]["count"], &one["nodes"]["count"]), (&6.into(), &12.into()));
+            assert_eq!(one["models"].as_array().unwrap().len(), 2);
+        }
+    }
+    let told = place.run(&format!("{fidelity} --out fidelity")).code(0);
+    assert!(told.out.contains("Prediction by replay") && told.out.contains("makespan, s"), "{}", told.out);
+    assert!(place.read("fidelity/fidelity.html").contains("<svg"));
+    json(&place.read("fidelity/fidelity.json"));
+
+    // An estimate against itself: nothing is off, in any column.
+    let itself =
+        "fidelity --log estimate/planned_execution_log.json --predicted estimate/planned_execution_log.json";
+    let told = json(&place.run(&format!("{itself} {inputs} --json")).code(0).out);
+    let one = &told["predictions"]["before_the_run"];
+    for field in ["makespan", "switch_time", "median_latency"] {
+        assert_eq!(one[field]["error_percent"], 0.0, "{field}: {one}");
+    }
+    for field in ["median", "p90", "worst", "mean_signed"] {
+        assert_eq!((&one["requests"][field], &one["nodes"][field]), (&0.0.into(), &0.0.into()), "{one}");
+    }
+    assert_eq!(one["loads"][0], one["loads"][1]);
+}
