@@ -4,13 +4,13 @@ use crate::failure::Failure;
 use crate::output::files;
 use clap::Args;
 use gswarm_core::Instance;
-use gswarm_core::belief::{Learner, Recent};
 use gswarm_core::input::{Diagnostic, Scenario, render};
-use gswarm_core::truth::{Drift, Noise, TrueTimes, Truth, TruthSpec};
+use gswarm_core::truth::{Drift, Noise, TrueTimes};
 use gswarm_learn::Predictor;
-use gswarm_learn::beliefs::{Corrections, OneByOne, Predicted};
+use gswarm_learn::beliefs::OneByOne;
+use gswarm_learn::expect::Wanted;
+pub use gswarm_learn::expect::{Beliefs, Source};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Where estimates come from that the requests do not give.
 #[derive(Debug, Default, Args)]
@@ -47,46 +47,9 @@ fn truth_parser() -> impl clap::builder::TypedValueParser<Value = TrueTimes> {
     crate::args::choice(vec![("estimates", TrueTimes::Estimates), ("requests", TrueTimes::Requests)])
 }
 
-/// A predictor that was read, and what it says of a problem.
-#[derive(Debug)]
-pub struct Source {
-    /// Its file, as the log names it.
-    pub name: String,
-    /// Its file's content.
-    pub bytes: Vec<u8>,
-    predictor: Predictor,
-    predicted: Arc<Predicted>,
-}
-
 /// Why a file is no predictor that will do, for people.
-fn faulty(faults: Vec<Diagnostic>) -> Failure {
+pub fn faulty(faults: Vec<Diagnostic>) -> Failure {
     Failure::input(render(&faults)).hint("`gswarm train` makes predictors; docs/learning.md says how")
-}
-
-impl Source {
-    /// A predictor from the content of its file.
-    pub fn read(name: String, bytes: Vec<u8>, scenario: &Scenario) -> Result<Source, Failure> {
-        let predictor = Predictor::from_bytes(&name, &bytes).map_err(faulty)?;
-        let predicted = Predicted::of(&name, &predictor, scenario).map_err(faulty)?;
-        Ok(Source { name, bytes, predictor, predicted: Arc::new(predicted) })
-    }
-
-    /// Has `instance` believe it, of nodes whose requests give no time; or of all.
-    pub fn tell(&self, scenario: &Scenario, instance: &mut Instance, all: bool) {
-        let estimates = self.predicted.estimates();
-        let given: Vec<bool> = scenario
-            .requests
-            .iter()
-            .flat_map(|request| {
-                let nodes = scenario.workflows[usize::from(request.workflow)].nodes.len();
-                (0..nodes).map(|node| request.times.get(node).copied().flatten().is_some())
-            })
-            .collect();
-        instance.believe(|task| {
-            let asked = all || !given[usize::from(task)];
-            estimates.get(usize::from(task)).copied().filter(|_| asked)
-        });
-    }
 }
 
 impl PredictorArgs {
@@ -107,21 +70,8 @@ impl PredictorArgs {
     pub fn source(&self, scenario: &Scenario) -> Result<Option<Source>, Failure> {
         let Some(file) = &self.predictor else { return Ok(None) };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Source::read(name, files::read(file)?, scenario).map(Some)
+        Source::read(name, files::read(file)?, scenario).map(Some).map_err(faulty)
     }
-}
-
-/// What comes of the flags.
-#[derive(Clone, Debug, Default)]
-pub struct Beliefs {
-    /// How true times come about, where they are not the estimates.
-    pub spec: Option<TruthSpec>,
-    /// The true times.
-    pub truth: Truth,
-    /// Whether to learn.
-    pub learn: bool,
-    /// What predicted the estimates.
-    pub source: Option<Arc<Source>>,
 }
 
 impl BeliefArgs {
@@ -147,41 +97,17 @@ impl BeliefArgs {
 
     /// What the flags make of a problem.
     pub fn apply(&self, scenario: &Scenario, instance: &mut Instance, seed: u64) -> Result<Beliefs, Failure> {
-        let source = self.estimates.source(scenario)?.map(Arc::new);
-        let times = self.truth.unwrap_or_default();
-        let given = (times == TrueTimes::Requests).then(|| instance.clone());
-        if let Some(source) = &source {
-            source.tell(scenario, instance, times == TrueTimes::Requests);
-        }
-        let spec = TruthSpec { noise: self.noise, seed, drift: self.drift.clone(), times };
-        let truth = Truth::new(&spec, instance, given.as_ref().unwrap_or(instance)).map_err(|unknown| {
+        let source = self.estimates.source(scenario)?;
+        let wanted = Wanted {
+            noise: self.noise,
+            drift: self.drift.clone(),
+            truth: self.truth,
+            learn: self.learn,
+            means_only: self.means_only,
+        };
+        wanted.apply(source, scenario, instance, seed).map_err(|unknown| {
             let known: Vec<&str> = instance.models.iter().map(|model| model.name.as_str()).collect();
             Failure::input(format!("--drift: {unknown}")).hint(format!("there are {}", known.join(", ")))
-        })?;
-        if let Some(noise) = self.noise.filter(|_| !self.means_only) {
-            instance.models.iter_mut().for_each(|model| model.spread = noise.sigma());
-        }
-        let spec = (!truth.is_estimate()).then_some(spec);
-        Ok(Beliefs { spec, truth, learn: self.learn, source })
-    }
-}
-
-impl Beliefs {
-    /// The name of what predicted the estimates.
-    pub fn predictor(&self) -> Option<String> {
-        self.source.as_ref().map(|source| source.name.clone())
-    }
-
-    /// Who watches what executions take.
-    pub fn learner(&self, instance: &Instance) -> Option<Box<dyn Learner>> {
-        if !self.learn {
-            return None;
-        }
-        Some(match &self.source {
-            Some(source) => {
-                Box::new(Corrections::new(&source.predictor, Arc::clone(&source.predicted), instance))
-            }
-            None => Box::new(Recent::new()),
         })
     }
 }

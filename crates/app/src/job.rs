@@ -6,21 +6,18 @@ use crate::failure::{Code, Failure};
 use crate::output::files;
 use crate::output::progress::{Bar, Phase};
 use crate::output::{self, count};
+use gswarm_core::Instance;
 use gswarm_core::belief::Learner;
-use gswarm_core::bound::best_bound;
-use gswarm_core::check::{check_run, report as render_violations};
-use gswarm_core::input::{
-    ClusterSpec, Reading, Scenario, Source, read_predicted, read_scenario, render, too_slow,
-};
-use gswarm_core::instance::{Cluster, Infeasible, Mode};
-use gswarm_core::log::ExecutionLog;
-use gswarm_core::log_file::{Summary, shown, write_json, write_jsonl};
+use gswarm_core::check::report as render_violations;
+use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_predicted, read_scenario, render};
+use gswarm_core::instance::{Infeasible, Mode};
+use gswarm_core::log_file::{shown, write_json, write_jsonl};
 use gswarm_core::plan::{self, file::Read};
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, deploy};
-use gswarm_core::report::{Metrics, RunInfo, metrics, summary, write_events};
+use gswarm_core::policy::{Policy, PolicyKind, PolicyParams};
+use gswarm_core::report::write_events;
+pub use gswarm_core::run::Outcome;
+use gswarm_core::run::{NoProblem, Setting, assess, problem};
 use gswarm_core::sim::{SimOptions, simulate_learning};
-use gswarm_core::{Gpus, Instance};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Above this many executions, a log of no stated form is written line by line.
@@ -103,23 +100,18 @@ pub fn build(
     mode: Mode,
     policy: PolicyKind,
 ) -> Result<Instance, Failure> {
-    let mut cluster = Cluster::from_spec(spec).ok_or_else(|| {
-        Failure::input("the number of GPUs is not given")
-            .hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
-    })?;
-    // The configuration's own rate was held against its models when it was read; a flag's is not.
-    if let Some(reason) = too_slow(&scenario.models, cluster.switch.pcie_gb_per_s) {
-        return Err(Failure::input(format!("{} GB/s: {reason}", cluster.switch.pcie_gb_per_s))
-            .hint("give a higher --pcie-gb-per-s"));
-    }
-    cluster.residency = policy.residency(cluster.residency);
-    Instance::build(scenario, cluster, mode).map_err(|faults| infeasible(&faults))
+    problem(scenario, spec, mode, Some(policy)).map_err(|why| match why {
+        NoProblem::NoGpus => {
+            Failure::input(why.to_string()).hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
+        }
+        NoProblem::TooSlow { .. } => Failure::input(why.to_string()).hint("give a higher --pcie-gb-per-s"),
+        NoProblem::Infeasible(faults) => infeasible(&faults),
+    })
 }
 
 /// Says why a problem cannot be run.
 pub fn infeasible(faults: &[Infeasible]) -> Failure {
-    let reasons: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
-    Failure::new(Code::Infeasible, format!("this cannot be run on these GPUs:{}", reasons.concat()))
+    Failure::new(Code::Infeasible, NoProblem::Infeasible(faults.to_vec()).to_string())
         .hint("give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)")
 }
 
@@ -150,23 +142,6 @@ pub struct Job {
     pub beliefs: Beliefs,
 }
 
-/// What came of a run.
-pub struct Outcome {
-    /// What happened.
-    pub log: ExecutionLog,
-    /// Measured from it.
-    pub metrics: Metrics,
-    /// The head of its log file.
-    pub summary: Summary,
-}
-
-impl Outcome {
-    /// Requests that did not complete.
-    pub fn failed_requests(&self) -> u64 {
-        self.metrics.failed_requests
-    }
-}
-
 /// Runs the job and checks its log. A log that fails the check is a fault of this program.
 pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Outcome, Failure> {
     let planning = Phase::new("planning", show_progress);
@@ -190,41 +165,15 @@ pub fn execute_with(
         .map_err(|error| fault_of_policy(job.policy, &error.to_string()))?;
     drop(bar);
     let _phase = Phase::new("checking the run", show_progress);
-    let metrics = metrics(instance, &log);
-    let summary = summary(instance, &metrics, info(instance, job, &metrics));
-    let violations = check_run(instance, &job.beliefs.truth, &log, Some(&summary));
-    if !violations.is_empty() {
-        return Err(fault_of_policy(job.policy, &render_violations(&violations)));
-    }
-    Ok(Outcome { log, metrics, summary })
-}
-
-/// What the summary says beside the metrics.
-fn info(instance: &Instance, job: &Job, metrics: &Metrics) -> RunInfo {
-    let gpu_assignments = (job.policy == PolicyKind::Static).then(|| {
-        let deployment = deploy(instance);
-        let mut models_of: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        for (id, model) in instance.models.iter_enumerated() {
-            for gpu in deployment.windows(id).flat_map(Gpus::iter) {
-                models_of.entry(gpu.0).or_default().push(model.name.clone());
-            }
-        }
-        models_of
-    });
-    // A run that gave requests up did less than the bound speaks of. A bound on estimates would be none on what happened.
-    let truth = &job.beliefs.truth;
-    let known = (!truth.is_estimate()).then(|| truth.known(instance));
-    let bound = (metrics.failed_requests == 0).then(|| best_bound(known.as_ref().unwrap_or(instance)));
-    RunInfo {
-        policy: job.policy.name().to_string(),
-        seed: Some(job.params.seed),
-        truth: job.beliefs.spec.clone(),
+    let setting = Setting {
+        policy: job.policy.name().to_owned(),
+        seed: job.params.seed,
+        truth: job.beliefs.truth.clone(),
+        truth_spec: job.beliefs.spec.clone(),
         predictor: job.beliefs.predictor(),
-        lower_bound: bound.as_ref().map(|bound| bound.value),
-        bound: bound.map(|bound| bound.claim(instance)),
-        gpu_assignments,
-        ..RunInfo::default()
-    }
+    };
+    assess(instance, &setting, log)
+        .map_err(|violations| fault_of_policy(job.policy, &render_violations(&violations)))
 }
 
 fn fault_of_policy(policy: PolicyKind, what: &str) -> Failure {

@@ -277,7 +277,7 @@ pub struct Saved<'i> {
 impl Saved<'_> {
     /// A failure where requests failed, which says which and why.
     pub fn all_completed(&self, instance: &Instance) -> Result<(), Failure> {
-        all_completed(instance, self.outcome.failed_requests(), &self.failed, &self.results)
+        all_completed(instance, self.outcome.metrics.failed_requests, &self.failed, &self.results)
     }
 }
 

@@ -22,10 +22,12 @@ pub mod log_file;
 pub mod plan;
 pub mod policy;
 pub mod report;
+pub mod run;
 pub mod sim;
 pub mod size;
 pub mod time;
 pub mod truth;
+pub mod verify;
 pub mod what_if;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};

@@ -103,3 +103,38 @@ impl fmt::Display for Span {
         write!(f, "{:.2}s", self.seconds())
     }
 }
+
+/// A length of time above zero, as people write it: seconds, or as in `90s`, `20min`, `2h`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn duration(text: &str) -> Result<Span, String> {
+    let seconds = match text.parse::<f64>() {
+        Ok(seconds) => seconds,
+        Err(_) => text
+            .parse::<jiff::SignedDuration>()
+            .map_err(|_| "give seconds, or a time as in 90s, 20min, 2h".to_string())?
+            .as_secs_f64(),
+    };
+    if seconds.is_finite() && seconds > 0.0 && seconds <= MAX_SECONDS {
+        Ok(Span::from_seconds(seconds))
+    } else {
+        Err(format!("give a time above zero, of {MAX_SECONDS} seconds at most"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        for (text, seconds) in [("90", 90.0), ("1.5", 1.5), ("90s", 90.0), ("20min", 1200.0), ("2h", 7200.0)]
+        {
+            assert_eq!(duration(text), Ok(Span::from_seconds(seconds)), "{text}");
+        }
+        for bad in ["", "0", "-1", "nan", "soon", "1e99", "-5min"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -5,6 +5,7 @@
 //! machine changes.
 
 pub mod beliefs;
+pub mod expect;
 pub mod model;
 pub mod nodes;
 pub mod profile;

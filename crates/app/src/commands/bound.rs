@@ -6,9 +6,9 @@ use crate::job;
 use crate::output::{self, count, files::Batch};
 use clap::Args;
 use gswarm_core::Instance;
-use gswarm_core::bound::{Bound, Witness, all_bounds};
+use gswarm_core::bound::{Bound, all_bounds};
 use gswarm_core::instance::Mode;
-use gswarm_core::log_file::{ClusterClaims, shown};
+use gswarm_core::log_file::ClusterClaims;
 use gswarm_core::policy::PolicyKind;
 use serde_json::json;
 use std::io::Write;
@@ -69,55 +69,10 @@ pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
             "{:>14.3} s  {:<10} {}",
             bound.value.seconds(),
             bound.witness.name(),
-            explained(&instance, &bound.witness)
+            bound.because(&instance)
         ))?;
     }
     Ok(())
-}
-
-fn explained(instance: &Instance, witness: &Witness) -> String {
-    let seconds = |micros: u128| micros as f64 / 1e6;
-    let of_gpus = |gpus: u32| count(gpus.into(), "GPU");
-    match witness {
-        Witness::Area { work, gpus } => {
-            format!("{:.1} GPU-seconds of work over {}", seconds(*work), of_gpus(*gpus))
-        }
-        Witness::Switching { work, loading, gpus } => format!(
-            "{:.1} GPU-seconds of work and {:.1} of loading at the least, over {}",
-            seconds(*work),
-            seconds(*loading),
-            of_gpus(*gpus)
-        ),
-        Witness::Visits { work, lost, gpus, prices, .. } => format!(
-            "{:.1} GPU-seconds of work and {:.1} lost to waiting and loading in at least {}, over {}, in any run that is shorter",
-            seconds(*work),
-            seconds(*lost),
-            count(prices.iter().map(|price| price.visits).sum(), "visit"),
-            of_gpus(*gpus)
-        ),
-        Witness::Path { tasks, head, .. } => {
-            let names: Vec<String> =
-                tasks.iter().map(|&task| shown(&instance.task_name(task)).into_owned()).collect();
-            format!("{:.1} s before {} can begin", head.seconds(), names.join(", then "))
-        }
-        Witness::Pace { work, idle, gpus } => format!(
-            "{:.1} GPU-seconds of work in batches that leave requests time to finish, and {:.1} of waiting, over {}",
-            seconds(*work),
-            seconds(*idle),
-            of_gpus(*gpus)
-        ),
-        Witness::Replicas { model, replicas, least_head, least_tail, total } => format!(
-            "`{}`: {:.1} s of waiting, work and what comes after on {}{}",
-            shown(&instance.models[*model].name),
-            seconds(*total),
-            count(*replicas, "replica"),
-            match (least_head.0, least_tail.0) {
-                (0, 0) => String::new(),
-                (_, 0) => format!(", of nodes that begin after {:.1} s", least_head.seconds()),
-                _ => format!(", of nodes with {:.1} s or more behind them", least_tail.seconds()),
-            }
-        ),
-    }
 }
 
 /// All bounds with their witnesses, and the problem that they are of.
@@ -126,7 +81,7 @@ fn as_json(instance: &Instance, bounds: &[Bound]) -> serde_json::Value {
         json!({
             "seconds": bound.value.seconds(),
             "argument": bound.witness.name(),
-            "because": explained(instance, &bound.witness),
+            "because": bound.because(instance),
             "witness": bound.claim(instance),
         })
     };

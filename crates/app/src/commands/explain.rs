@@ -1,7 +1,6 @@
 //! `gswarm explain`: why a run went as it did.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::commands::check::build;
 use crate::failure::{Code, Failure};
 use crate::job;
 use crate::output::{self, count, explain as text, files::read_log, progress::Phase};
@@ -11,6 +10,7 @@ use gswarm_core::check::read_back;
 use gswarm_core::explain::{self, Timeline, Unknown};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::{LogFile, shown};
+use gswarm_core::verify::build;
 use serde::Serialize;
 use std::path::PathBuf;
 

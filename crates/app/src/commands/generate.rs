@@ -10,7 +10,7 @@ use gswarm_core::generate::{
     Arrivals, Format, Preset, RequestOptions, requests as draw, write_config, write_requests,
 };
 use gswarm_core::input::{Scenario, Source, read_config};
-use gswarm_core::time::MAX_SECONDS;
+use gswarm_core::time::duration;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -234,21 +234,6 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
     crate::args::choice(vec![("yaml", Format::Yaml), ("json", Format::Json)])
 }
 
-pub fn duration(text: &str) -> Result<Span, String> {
-    let seconds = match text.parse::<f64>() {
-        Ok(seconds) => seconds,
-        Err(_) => text
-            .parse::<jiff::SignedDuration>()
-            .map_err(|_| "give seconds, or a time as in 90s, 20min, 2h".to_string())?
-            .as_secs_f64(),
-    };
-    if seconds.is_finite() && seconds > 0.0 && seconds <= MAX_SECONDS {
-        Ok(Span::from_seconds(seconds))
-    } else {
-        Err(format!("give a time above zero, of {MAX_SECONDS} seconds at most"))
-    }
-}
-
 fn weight(text: &str) -> Result<(String, f64), String> {
     let usage = || format!("give a workflow and its weight, as in a=2; `{text}` is not of that form");
     let (name, weight) = text.rsplit_once('=').ok_or_else(usage)?;
@@ -259,17 +244,6 @@ fn weight(text: &str) -> Result<(String, f64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read() {
-        for (text, seconds) in [("90", 90.0), ("1.5", 1.5), ("90s", 90.0), ("20min", 1200.0), ("2h", 7200.0)]
-        {
-            assert_eq!(duration(text), Ok(Span::from_seconds(seconds)), "{text}");
-        }
-        for bad in ["", "0", "-1", "nan", "soon", "1e99", "-5min"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn weights_are_read() {

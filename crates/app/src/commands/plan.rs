@@ -2,7 +2,6 @@
 
 use crate::args::{ClusterArgs, InputArgs};
 use crate::beliefs::{Beliefs, PredictorArgs};
-use crate::commands::generate::duration;
 use crate::failure::Failure;
 use crate::job::{self, Job, LogFormat};
 use crate::output::{self, files, files::Batch};
@@ -12,6 +11,7 @@ use gswarm_core::instance::Mode;
 use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, Proof, Values};
 use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
 use gswarm_core::sim::SimOptions;
+use gswarm_core::time::duration;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! `gswarm size`: the fewest GPUs that meet a target.
 
 use crate::args::{InputArgs, MachineArgs};
-use crate::commands::generate::duration;
 use crate::commands::policies;
 use crate::commands::run::{policy_parser, unused_flags};
 use crate::failure::{Code, Failure};
@@ -16,6 +15,7 @@ use gswarm_core::size::{
     self as core, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict,
 };
 use serde_json::{Value, json};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[command(after_help = EXAMPLES)]
 pub struct SizeArgs {
     /// What has to be kept: makespan, mean or p99 (of request latency), and a time; may be given several times
-    #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = target)]
+    #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = Target::from_str)]
     target: Vec<Target>,
     #[command(flatten)]
     input: InputArgs,
@@ -245,35 +245,4 @@ fn as_json(question: &Question<'_>, sizing: &Sizing) -> Value {
         "tried": sizing.tried,
         "points": sizing.points,
     })
-}
-
-/// `makespan=2h`.
-fn target(text: &str) -> Result<Target, String> {
-    let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
-    let usage = || format!("give one of {} and a time, as in makespan=2h or p99=60s", names.join(", "));
-    let (name, time) = text.split_once('=').ok_or_else(usage)?;
-    let measure = Measure::ALL.into_iter().find(|measure| measure.name() == name.trim()).ok_or_else(usage)?;
-    let at_most = duration(time.trim()).map_err(|error| format!("{}: {error}", measure.name()))?;
-    Ok(Target { measure, at_most })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_are_read() {
-        let rows = [
-            ("makespan=2h", Measure::Makespan, 7200.0),
-            ("p99=60", Measure::P99, 60.0),
-            ("mean=1h30m", Measure::Mean, 5400.0),
-            ("p99=90s", Measure::P99, 90.0),
-        ];
-        for (text, measure, seconds) in rows {
-            assert_eq!(target(text), Ok(Target { measure, at_most: Span::from_seconds(seconds) }), "{text}");
-        }
-        for bad in ["", "makespan", "makespan=", "speed=2", "p99=-1", "p99=soon", "=2h"] {
-            assert!(target(bad).is_err(), "{bad}");
-        }
-    }
 }

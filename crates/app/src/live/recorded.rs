@@ -1,7 +1,7 @@
 //! What a journal says that its run was begun with.
 
 use super::{Settings, journal_failure, mode, policy_of};
-use crate::beliefs::{Beliefs, Source};
+use crate::beliefs::{Beliefs, Source, faulty};
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs};
 use gswarm_core::Instance;
@@ -55,7 +55,7 @@ pub fn recorded(
     let mut instance = job::build(&scenario, &settings.cluster, mode, policy).map_err(unfit)?;
     let mut beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
     if let Some(name) = settings.predictor.clone() {
-        let source = Source::read(name, part("predictor")?, &scenario).map_err(unfit)?;
+        let source = Source::read(name, part("predictor")?, &scenario).map_err(faulty).map_err(unfit)?;
         source.tell(&scenario, &mut instance, false);
         beliefs.source = Some(Arc::new(source));
     }

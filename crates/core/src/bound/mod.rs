@@ -16,6 +16,7 @@ mod replicas;
 mod switching;
 mod transport;
 mod visits;
+mod words;
 
 use crate::id::{IdVec, ModelId, RequestId, TaskId};
 use crate::instance::{Instance, Model};

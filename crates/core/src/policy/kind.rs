@@ -239,8 +239,19 @@ impl PolicyKind {
     /// The policy, ready to run `instance`.
     #[must_use]
     pub fn build<'i>(self, instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
+        self.build_until(instance, params, &|| false)
+    }
+
+    /// The same where somebody may lose patience: a search ends, with the best so far, once `stop` says so.
+    #[must_use]
+    pub fn build_until<'i>(
+        self,
+        instance: &'i Instance,
+        params: &PolicyParams,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Box<dyn Policy + 'i> {
         match self {
-            PolicyKind::Planned => planned::plan(instance, params),
+            PolicyKind::Planned => planned::plan(instance, params, stop),
             PolicyKind::Adaptive => Box::new(adaptive::Adaptive::new(instance, params)),
             PolicyKind::Baseline => Box::new(baseline::Baseline::new(instance)),
             PolicyKind::Offline => Box::new(offline::Offline::new(instance)),

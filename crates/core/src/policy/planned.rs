@@ -38,12 +38,16 @@ pub fn follow_as<'i>(instance: &'i Instance, read: &Read, params: &PolicyParams)
     }
 }
 
-/// Plans by the rounds that the parameters allow, then carries it out.
-pub(super) fn plan<'i>(instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
+/// Plans by the rounds that the parameters allow, or until `stop`, then carries it out.
+pub(super) fn plan<'i>(
+    instance: &'i Instance,
+    params: &PolicyParams,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Box<dyn Policy + 'i> {
     if !instance.start.is_empty() {
         return from_here(instance, params);
     }
-    let limits = Limits { rounds: params.rounds, stop: &|| false, gap: 0.0, seed: params.seed };
+    let limits = Limits { rounds: params.rounds, stop, gap: 0.0, seed: params.seed };
     let planned = plan::improve(instance, &limits, &mut |_| {});
     if params.strict_plan && planned.steps.is_none() {
         return Box::new(Follow::new(instance, &planned.plan).strictly());

@@ -17,6 +17,8 @@ use crate::time::Time;
 use crate::truth::Truth;
 use hardware::Hardware;
 use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a simulation is run.
 #[derive(Clone, Debug)]
@@ -27,11 +29,13 @@ pub struct SimOptions {
     pub faults: Faults,
     /// How long executions really take.
     pub truth: Truth,
+    /// Ends it before its time once this is `true`: whoever waits for it has changed their mind.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for SimOptions {
     fn default() -> SimOptions {
-        SimOptions { max_attempts: 3, faults: Faults::default(), truth: Truth::default() }
+        SimOptions { max_attempts: 3, faults: Faults::default(), truth: Truth::default(), stop: None }
     }
 }
 
@@ -70,6 +74,12 @@ pub enum SimError {
         task: String,
         /// What it waits for.
         waits_for: String,
+    },
+    /// It was stopped.
+    #[error("stopped at {at}")]
+    Stopped {
+        /// When, by its own clock.
+        at: Time,
     },
 }
 
@@ -115,6 +125,9 @@ pub fn simulate_learning(
 
     let mut events = 0;
     while !run.engine.is_done() {
+        if options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(SimError::Stopped { at: run.engine.view().now() });
+        }
         let next_arrival = arrivals.peek().map_or(Time::NEVER, |&(at, _)| at);
         let at = run.hardware.next_time().min(next_arrival);
         if at == Time::NEVER {

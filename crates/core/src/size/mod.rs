@@ -17,8 +17,9 @@ use crate::instance::{Cluster, Infeasible, Instance, Mode};
 use crate::policy::{PolicyKind, PolicyParams};
 use crate::report::{Stats, metrics};
 use crate::sim::{SimError, SimOptions, simulate};
-use crate::time::Span;
+use crate::time::{Span, duration};
 use serde::Serialize;
+use std::str::FromStr;
 
 /// What a target is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -54,6 +55,21 @@ pub struct Target {
     pub measure: Measure,
     /// At most this.
     pub at_most: Span,
+}
+
+/// `makespan=2h`.
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Target, String> {
+        let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
+        let usage = || format!("give one of {} and a time, as in makespan=2h or p99=60s", names.join(", "));
+        let (name, time) = text.split_once('=').ok_or_else(usage)?;
+        let measure =
+            Measure::ALL.into_iter().find(|measure| measure.name() == name.trim()).ok_or_else(usage)?;
+        let at_most = duration(time.trim()).map_err(|error| format!("{}: {error}", measure.name()))?;
+        Ok(Target { measure, at_most })
+    }
 }
 
 /// The policy that is used where none is named: the best for the way in which requests arrive.
@@ -219,5 +235,30 @@ impl Question<'_> {
         let kept = |target: &Target| point.get(target.measure) <= target.at_most.seconds() + 5e-7;
         point.met = self.targets.iter().all(kept);
         Ok(point)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read() {
+        let rows = [
+            ("makespan=2h", Measure::Makespan, 7200.0),
+            ("p99=60", Measure::P99, 60.0),
+            ("mean=1h30m", Measure::Mean, 5400.0),
+            ("p99=90s", Measure::P99, 90.0),
+        ];
+        for (text, measure, seconds) in rows {
+            assert_eq!(
+                Target::from_str(text),
+                Ok(Target { measure, at_most: Span::from_seconds(seconds) }),
+                "{text}"
+            );
+        }
+        for bad in ["", "makespan", "makespan=", "speed=2", "p99=-1", "p99=soon", "=2h"] {
+            assert!(Target::from_str(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! Logs, and the inputs that they were made from.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::commands::check::build;
 use crate::failure::Failure;
 use crate::job;
 use crate::output::files::read_log;
@@ -12,6 +11,7 @@ use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::LogFile;
+use gswarm_core::verify::build;
 use std::path::{Path, PathBuf};
 
 /// What the command line says of the inputs.

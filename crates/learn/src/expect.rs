@@ -1,0 +1,127 @@
+//! What a run is told to expect of run times, and what is true: predictors, noise, drift and learning, put together.
+
+use crate::beliefs::{Corrections, Predicted};
+use crate::model::Predictor;
+use gswarm_core::Instance;
+use gswarm_core::belief::{Learner, Recent};
+use gswarm_core::input::{Diagnostic, Scenario};
+use gswarm_core::truth::{Drift, Noise, TrueTimes, Truth, TruthSpec};
+use std::sync::Arc;
+
+/// A predictor that was read, and what it says of a problem.
+#[derive(Debug)]
+pub struct Source {
+    /// Its file, as the log names it.
+    pub name: String,
+    /// Its file's content.
+    pub bytes: Vec<u8>,
+    predictor: Predictor,
+    predicted: Arc<Predicted>,
+}
+
+impl Source {
+    /// A predictor from the content of its file.
+    ///
+    /// # Errors
+    /// Why it is none, or none for these requests.
+    pub fn read(name: String, bytes: Vec<u8>, scenario: &Scenario) -> Result<Source, Vec<Diagnostic>> {
+        let predictor = Predictor::from_bytes(&name, &bytes)?;
+        let predicted = Predicted::of(&name, &predictor, scenario)?;
+        Ok(Source { name, bytes, predictor, predicted: Arc::new(predicted) })
+    }
+
+    /// Has `instance` believe it, of nodes whose requests give no time; or of all.
+    pub fn tell(&self, scenario: &Scenario, instance: &mut Instance, all: bool) {
+        let estimates = self.predicted.estimates();
+        let given: Vec<bool> = scenario
+            .requests
+            .iter()
+            .flat_map(|request| {
+                let nodes = scenario.workflows[usize::from(request.workflow)].nodes.len();
+                (0..nodes).map(|node| request.times.get(node).copied().flatten().is_some())
+            })
+            .collect();
+        instance.believe(|task| {
+            let asked = all || !given[usize::from(task)];
+            estimates.get(usize::from(task)).copied().filter(|_| asked)
+        });
+    }
+}
+
+/// What somebody wants a run to expect, and to meet.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// What true times are drawn around the estimates by.
+    pub noise: Option<Noise>,
+    /// What changes on the way.
+    pub drift: Vec<Drift>,
+    /// What is true where a predictor is used.
+    pub truth: Option<TrueTimes>,
+    /// Whether to learn from what executions take.
+    pub learn: bool,
+    /// Whether policies know the means only, and not how far off they may be.
+    pub means_only: bool,
+}
+
+/// What comes of it.
+#[derive(Clone, Debug, Default)]
+pub struct Beliefs {
+    /// How true times come about, where they are not the estimates.
+    pub spec: Option<TruthSpec>,
+    /// The true times.
+    pub truth: Truth,
+    /// Whether to learn.
+    pub learn: bool,
+    /// What predicted the estimates.
+    pub source: Option<Arc<Source>>,
+}
+
+impl Wanted {
+    /// Has a problem expect it.
+    ///
+    /// # Errors
+    /// A drift of a model that there is not.
+    pub fn apply(
+        &self,
+        source: Option<Source>,
+        scenario: &Scenario,
+        instance: &mut Instance,
+        seed: u64,
+    ) -> Result<Beliefs, String> {
+        let source = source.map(Arc::new);
+        let times = self.truth.unwrap_or_default();
+        let given = (times == TrueTimes::Requests).then(|| instance.clone());
+        if let Some(source) = &source {
+            source.tell(scenario, instance, times == TrueTimes::Requests);
+        }
+        let spec = TruthSpec { noise: self.noise, seed, drift: self.drift.clone(), times };
+        let truth = Truth::new(&spec, instance, given.as_ref().unwrap_or(instance))?;
+        if let Some(noise) = self.noise.filter(|_| !self.means_only) {
+            instance.models.iter_mut().for_each(|model| model.spread = noise.sigma());
+        }
+        let spec = (!truth.is_estimate()).then_some(spec);
+        Ok(Beliefs { spec, truth, learn: self.learn, source })
+    }
+}
+
+impl Beliefs {
+    /// The name of what predicted the estimates.
+    #[must_use]
+    pub fn predictor(&self) -> Option<String> {
+        self.source.as_ref().map(|source| source.name.clone())
+    }
+
+    /// Who watches what executions take.
+    #[must_use]
+    pub fn learner(&self, instance: &Instance) -> Option<Box<dyn Learner>> {
+        if !self.learn {
+            return None;
+        }
+        Some(match &self.source {
+            Some(source) => {
+                Box::new(Corrections::new(&source.predictor, Arc::clone(&source.predicted), instance))
+            }
+            None => Box::new(Recent::new()),
+        })
+    }
+}
