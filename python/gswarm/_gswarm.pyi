@@ -1,5 +1,274 @@
-from collections.abc import Sequence
+"""The Rust library; what it means is said in the modules of the package that use it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, final
+
+_Finding: TypeAlias = tuple[str, str, str, str, int | None, int | None, str, str | None]
+_Violation: TypeAlias = tuple[
+    str, str, str, int | None, int | None, int | None, str | None, str | None, int | None
+]
+_Callback: TypeAlias = Callable[[str, int, int], object] | None
+_State: TypeAlias = Literal["waiting", "ready", "held", "running", "done", "given_up"]
+
+__all__ = [
+    "Inputs",
+    "Load",
+    "Model",
+    "Outcome",
+    "Start",
+    "Task",
+    "Trained",
+    "View",
+    "Wake",
+    "__version__",
+    "bounds",
+    "check",
+    "compare",
+    "generate",
+    "main",
+    "plan_for",
+    "policies",
+    "run",
+    "run_python",
+    "seconds",
+    "size_of",
+    "train",
+    "usual",
+]
 
 __version__: str
 
 def main(args: Sequence[str]) -> int: ...
+
+@final
+class Inputs:
+    def __new__(
+        cls,
+        config: tuple[str, bytes],
+        requests: tuple[str, bytes],
+        located: bool,
+        mode: str,
+        predicted: bool,
+    ) -> Inputs: ...
+    @property
+    def warnings(self) -> list[_Finding]: ...
+    @property
+    def sources(self) -> list[tuple[str, bytes]]: ...
+    def contents(self, mode: str, predicted: bool) -> tuple[list[str], list[str], int]: ...
+
+@final
+class Outcome:
+    def metrics(self) -> str: ...
+    def summary(self) -> tuple[str, str, int, int | None, float, float | None, float | None]: ...
+    def log(self, lines: bool) -> bytes: ...
+    def events(self) -> str: ...
+    def plan(self) -> bytes | None: ...
+    def check(self) -> list[_Violation]: ...
+    def executions(self) -> dict[str, list[Any]]: ...
+    def loads(self) -> list[tuple[str, list[int], float, float, str]]: ...
+    def page(self, name: str) -> str: ...
+    def row(self, input: str, seconds: float) -> str: ...
+
+@final
+class Trained:
+    @staticmethod
+    def read(name: str, bytes: bytes) -> Trained: ...
+    def content(self) -> bytes: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def features(self) -> list[str]: ...
+    def predict(
+        self, columns: Sequence[tuple[str, Sequence[Any]]], quantiles: Sequence[float]
+    ) -> tuple[list[float], list[list[float]]]: ...
+
+@final
+class Model:
+    """A model of the configuration: one object for a run, so that it can be a key."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def gpus(self) -> int:
+        """Consecutive GPUs that it needs."""
+    @property
+    def memory_gb(self) -> float: ...
+    @property
+    def load_seconds(self) -> float:
+        """What a load onto empty GPUs takes."""
+    @property
+    def max_batch(self) -> int:
+        """Executions at once on one replica."""
+
+@final
+class Task:
+    """A node of a request."""
+
+    @property
+    def id(self) -> int:
+        """Its number: in the order of the requests and of their workflows' nodes."""
+    @property
+    def model(self) -> Model: ...
+    @property
+    def request(self) -> str: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def workflow(self) -> str: ...
+    @property
+    def level(self) -> int:
+        """The longest path from a node that waits for none, in edges."""
+    @property
+    def priority(self) -> int:
+        """Its request's; more is more urgent."""
+    @property
+    def arrival(self) -> float:
+        """When its request came in."""
+    @property
+    def deadline(self) -> float | None:
+        """When its request should be done."""
+    @property
+    def estimate(self) -> float:
+        """How long it was expected to take before the run."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class View:
+    """The present of a run; times are in seconds, GPUs are numbers from 0. It answers only while the policy
+    is being asked.
+    """
+
+    @property
+    def now(self) -> float: ...
+    @property
+    def gpus(self) -> int:
+        """How many there are."""
+    @property
+    def models(self) -> list[Model]: ...
+    @property
+    def idle(self) -> list[int]:
+        """GPUs on which nothing executes or loads, in order."""
+    @property
+    def alive(self) -> list[int]:
+        """GPUs that were not lost."""
+    @property
+    def empty(self) -> list[int]:
+        """GPUs that hold no model."""
+    @property
+    def open_tasks(self) -> int:
+        """Tasks that are neither finished nor given up."""
+    def holding(self, model: Model) -> list[int]:
+        """GPUs that hold the model."""
+    def joinable(self, model: Model) -> list[int]:
+        """First GPUs of the model's replicas that are at work and have room in their batch."""
+    def windows(self, model: Model, within: Sequence[int] | None = None) -> list[int]:
+        """Windows of idle GPUs (or of those in `within`) that the model may be put on, by their first GPU."""
+    def batch_at(self, gpu: int) -> int:
+        """Executions on the replica that starts at this GPU."""
+    def resident(self, gpu: int) -> Model | None:
+        """The model that came onto a GPU last, where it holds one."""
+    def residents(self, gpu: int) -> list[Model]:
+        """The models on a GPU, those that were used last at the end."""
+    def idle_since(self, gpu: int) -> float: ...
+    def free_at(self, gpu: int) -> float:
+        """When what executes or loads on a GPU is expected to end; now, where there is nothing."""
+    def busy(self, gpu: int) -> float:
+        """How long a GPU has loaded for and executed what has ended."""
+    def is_loading(self, gpu: int) -> bool: ...
+    def is_running(self, gpu: int) -> bool: ...
+    def load_cost(self, model: Model, gpu: int) -> float | None:
+        """What loading the model onto the window from this GPU on would take now; `None` where it has no room
+        there.
+        """
+    def expected(self, task: Task) -> float:
+        """How long a task is expected to take, by the estimates and by what was learned since."""
+    def quantile(self, task: Task, p: float) -> float:
+        """The time that a share `p` of tasks like this one do not exceed."""
+    def failures(self, task: Task) -> int: ...
+    def state(self, task: Task) -> _State: ...
+    def under_way(self) -> list[tuple[Task, list[int], float | None]]:
+        """Tasks on GPUs: where, and since when they execute; `None` while their model is being loaded."""
+
+@final
+class Start:
+    """Run a ready task on GPUs: load its model if it is not there, or join the batch that runs there.
+
+    `gpus` are the first of as many consecutive GPUs as its model needs, or all of them.
+    """
+
+    __match_args__ = ("task", "gpus")
+    def __new__(cls, task: Task, gpus: int | Sequence[int]) -> Start: ...
+    @property
+    def task(self) -> Task: ...
+    @property
+    def gpus(self) -> list[int]: ...
+
+@final
+class Load:
+    """Bring a model onto GPUs ahead of need; `ahead_of` is the task that will start there next, where there
+    is one.
+    """
+
+    __match_args__ = ("model", "gpus")
+    def __new__(cls, model: Model, gpus: int | Sequence[int], ahead_of: Task | None = None) -> Load: ...
+    @property
+    def model(self) -> Model: ...
+    @property
+    def gpus(self) -> list[int]: ...
+    @property
+    def ahead_of(self) -> Task | None: ...
+
+@final
+class Wake:
+    """Be asked again at this time, even if nothing happens until then."""
+
+    __match_args__ = ("at",)
+    def __new__(cls, at: float) -> Wake: ...
+    @property
+    def at(self) -> float: ...
+
+def run(
+    inputs: Inputs,
+    policy: str,
+    cluster: Mapping[str, object],
+    options: Mapping[str, object],
+    progress: _Callback,
+) -> Outcome: ...
+def run_python(
+    inputs: Inputs,
+    policy: object,
+    name: str,
+    cluster: Mapping[str, object],
+    options: Mapping[str, object],
+    progress: _Callback,
+) -> Outcome: ...
+def plan_for(
+    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
+) -> bytes: ...
+def bounds(inputs: Inputs, cluster: Mapping[str, object], mode: str) -> list[tuple[float, str, str]]: ...
+def check(
+    inputs: Inputs,
+    log: bytes,
+    cluster: Mapping[str, object],
+    mode: str | None,
+    predictor: tuple[str, bytes] | None,
+) -> list[_Violation]: ...
+def compare(
+    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
+) -> list[str]: ...
+def size_of(
+    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
+) -> str: ...
+def generate(options: Mapping[str, object]) -> tuple[bytes, bytes]: ...
+def policies() -> list[tuple[str, str, list[str], bool]]: ...
+def usual(mode: str) -> str: ...
+def seconds(text: str) -> float: ...
+def train(
+    data: Outcome | tuple[str, bytes] | Sequence[tuple[str, Sequence[Any]]],
+    options: Mapping[str, object],
+    progress: _Callback,
+) -> tuple[Trained, str]: ...

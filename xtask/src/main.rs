@@ -1,9 +1,10 @@
-//! Development tasks of the repository: `cargo xtask test`, `cargo xtask bench` and `cargo xtask fuzz-http`.
+//! Development tasks of the repository: `cargo xtask test`, `bench`, `python`, `servers` and `fuzz-http`.
 //!
 //! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
 
 mod dashboard;
 mod fuzz_http;
+mod python;
 mod servers;
 mod steps;
 mod tools;
@@ -17,6 +18,7 @@ cargo xtask test     installs what the tests need, then runs every check that a 
 cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)
 cargo xtask servers  installs real model servers for the tests; with --llamacpp builds that of llama.cpp too, which takes
                      ten minutes and more
+cargo xtask python   tests the Python package alone; with --install as users install it, which builds it for release
 cargo xtask fuzz-http [N]
                      sends N generated requests, 10,000 where nothing is said, to the model server";
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("bench") => steps::bench(&args.collect::<Vec<_>>()),
         Some("servers") => servers::servers(&args.collect::<Vec<_>>()),
+        Some("python") => python::python(&args.collect::<Vec<_>>()),
         Some("fuzz-http") => fuzz_http::fuzz(&args.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

@@ -27,6 +27,7 @@ pub const ALL: &[Step] = &[
     Step { name: "browser", run: crate::dashboard::install },
     Step { name: "tests", run: tests },
     Step { name: "dashboard", run: crate::dashboard::test },
+    Step { name: "python", run: crate::python::test },
     Step {
         name: "documentation tests",
         run: || passes(&["test", "--workspace", "--doc", "--locked", "--quiet"]),

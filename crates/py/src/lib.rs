@@ -1,5 +1,15 @@
 //! The Python package's library, `gswarm._gswarm`: thin calls of what the other crates have. What Python programs import is
-//! `gswarm`, in `python/gswarm`.
+//! `gswarm`, in `python/gswarm`, which says what all of this means.
+
+mod apart;
+mod fault;
+mod learn;
+mod outcome;
+mod policy;
+mod problem;
+mod run;
+mod tools;
+mod view;
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
@@ -8,7 +18,21 @@ use std::ffi::OsString;
 #[pymodule]
 mod _gswarm {
     #[pymodule_export]
+    use super::learn::{Trained, train};
+    #[pymodule_export]
     use super::main;
+    #[pymodule_export]
+    use super::outcome::Outcome;
+    #[pymodule_export]
+    use super::policy::{Load, Start, Wake};
+    #[pymodule_export]
+    use super::problem::Inputs;
+    #[pymodule_export]
+    use super::run::{plan_for, run, run_python};
+    #[pymodule_export]
+    use super::tools::{bounds, check, compare, generate, policies, seconds, size_of, usual};
+    #[pymodule_export]
+    use super::view::{Model, Task, View};
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -14,7 +14,6 @@ use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_core::size::{
     self as core, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict,
 };
-use serde_json::{Value, json};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -111,7 +110,7 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
     drop(trying);
     let sizing = found.map_err(|error| failure(policy, error))?;
     if args.json {
-        output::line(&as_json(&question, &sizing).to_string())?;
+        output::line(&sizing.to_json(&question).to_string())?;
     } else if !sizing.points.is_empty() {
         output::line(&curve::text(&question, &sizing))?;
     }
@@ -212,37 +211,4 @@ fn failure(policy: PolicyKind, error: SizeError) -> Failure {
                 .hint("this is a fault of gswarm, not of your input; please report it with both input files")
         }
     }
-}
-
-fn as_json(question: &Question<'_>, sizing: &Sizing) -> Value {
-    let targets: Vec<Value> = question
-        .targets
-        .iter()
-        .map(|target| json!({"measure": target.measure, "at_most_seconds": target.at_most.seconds()}))
-        .collect();
-    let (gpus, untried, floor) = match &sizing.verdict {
-        Verdict::Met { gpus, untried } => (Some(*gpus), Some(*untried), None),
-        Verdict::BelowFloor { floor, .. } => (None, None, Some(floor.seconds())),
-        Verdict::BeyondLimit { .. } | Verdict::NotFound => (None, None, None),
-    };
-    let verdict = match &sizing.verdict {
-        Verdict::Met { .. } => "met",
-        Verdict::BelowFloor { .. } => "below_floor",
-        Verdict::BeyondLimit { .. } => "beyond_limit",
-        Verdict::NotFound => "not_found",
-    };
-    json!({
-        "targets": targets,
-        "policy": question.policy.name(),
-        "mode": question.mode.name(),
-        "verdict": verdict,
-        "gpus": gpus,
-        "untried_below": untried,
-        "floor_seconds": floor,
-        "fewest_that_hold_the_models": sizing.least_possible,
-        "fewest_not_ruled_out": sizing.least,
-        "most_of_use": sizing.useful,
-        "tried": sizing.tried,
-        "points": sizing.points,
-    })
 }

@@ -6,6 +6,7 @@
 //! numbers just below. All that was tried is told. Numbers at which every node could have GPUs of its own are the end.
 
 mod floor;
+mod json;
 mod search;
 
 pub use floor::Floors;

@@ -1,0 +1,269 @@
+"""Policies side by side, and how many GPUs a workload needs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _gswarm
+from ._options import Residency, SwitchCost, cluster_options, seconds
+from .errors import InfeasibleError
+from .policy import Policy, name_of
+from .problem import Mode, Problem
+from .progress import Progress, shown
+from .runs import run
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class PolicyInfo:
+    """A policy of gswarm's own."""
+
+    name: str
+    about: str
+    """What it optimises and when to use it."""
+    modes: list[str]
+    is_yardstick: bool
+    """Whether it is there to be compared with, not to be used."""
+
+
+def policies() -> list[PolicyInfo]:
+    """The policies that there are, in the order in which comparisons show them."""
+    return [PolicyInfo(*one) for one in _gswarm.policies()]
+
+
+class Comparison:
+    """Runs side by side."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+        """A mapping for each run; `infeasible` says why there is none, where there is none."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each run."""
+        import pandas
+
+        return pandas.DataFrame(self.rows)
+
+    def best(self, figure: str = "makespan_seconds") -> dict[str, Any]:
+        """The run with the least of a figure."""
+        found = [row for row in self.rows if row.get(figure) is not None]
+        if not found:
+            raise InfeasibleError([row["infeasible"] for row in self.rows if row["infeasible"]])
+        return min(found, key=lambda row: float(row[figure]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Comparison({len(self.rows)} runs)"
+
+    def _repr_html_(self) -> str:
+        head = ["mode", "gpus", "policy", "makespan_seconds", "gap_percent", "model_switches"]
+        lines = ["".join(f"<th>{name}</th>" for name in head)]
+        for row in self.rows:
+            cells = (row[name] for name in head)
+            shown_cells = (f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in cells)
+            lines.append("".join(f"<td>{cell}</td>" for cell in shown_cells))
+        return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def compare(
+    problem: Problem,
+    policies: str | Iterable[str | Policy] = "all",
+    *,
+    gpus: int | Sequence[int],
+    mode: Mode | Sequence[Mode] = "offline",
+    seeds: Sequence[int] = (0,),
+    rounds: int = 2,
+    gpus_per_server: int | None = None,
+    residency: Residency | None = None,
+    switch_cost: SwitchCost | None = None,
+    gpu_memory_gb: float | None = None,
+    pcie_gb_per_s: float | None = None,
+    switch_overhead_seconds: float | None = None,
+    progress: Progress = None,
+) -> Comparison:
+    """Runs policies on one or more numbers of GPUs, in one or both modes; every log is checked.
+
+    `policies` are names, objects of policies in Python, or `"all"` for all of gswarm's own. Those that cannot
+    run in a mode are left out of it. A problem that cannot be run on so few GPUs gives a row that says so.
+    """
+    wanted = [info.name for info in _own()] if policies == "all" else _listed(policies)
+    numbers = [gpus] if isinstance(gpus, int) else sorted(set(gpus))
+    modes = [mode] if isinstance(mode, str) else list(mode)
+    cluster = cluster_options(
+        None,
+        gpus_per_server,
+        residency,
+        switch_cost,
+        gpu_memory_gb,
+        pcie_gb_per_s,
+        switch_overhead_seconds,
+    )
+    options = {
+        "policies": [name for name in wanted if isinstance(name, str)],
+        "gpus": numbers,
+        "modes": modes,
+        "seeds": list(seeds),
+        "rounds": rounds,
+    }
+    with shown(progress) as callback:
+        rows = [json.loads(row) for row in _gswarm.compare(problem._inputs, cluster, options, callback)]
+    for policy in (one for one in wanted if isinstance(one, Policy)):
+        for when in modes:
+            for number in numbers:
+                for seed in seeds:
+                    begun = time.perf_counter()
+                    try:
+                        result = run(
+                            problem,
+                            policy,
+                            gpus=number,
+                            mode=when,
+                            seed=seed,
+                            gpus_per_server=gpus_per_server,
+                            residency=residency,
+                            switch_cost=switch_cost,
+                            gpu_memory_gb=gpu_memory_gb,
+                            pcie_gb_per_s=pcie_gb_per_s,
+                            switch_overhead_seconds=switch_overhead_seconds,
+                            progress=progress,
+                        )
+                        row = json.loads(result._outcome.row(problem.name, time.perf_counter() - begun))
+                    except InfeasibleError as error:
+                        row = _infeasible(rows, problem.name, when, number, name_of(policy), seed, str(error))
+                    rows.append(row)
+    _fill_in_speedups(rows)
+    return Comparison(rows)
+
+
+def _own() -> list[PolicyInfo]:
+    return policies()
+
+
+def _listed(policies: str | Iterable[str | Policy]) -> list[str | Policy]:
+    return [policies] if isinstance(policies, str) else list(policies)
+
+
+def _infeasible(
+    rows: list[dict[str, Any]], name: str, mode: str, gpus: int, policy: str, seed: int, why: str
+) -> dict[str, Any]:
+    empty: dict[str, Any] = dict.fromkeys(rows[0] if rows else ())
+    known = {"input": name, "fingerprint": "", "mode": mode, "batching": True, "gpus": gpus}
+    return {**empty, **known, "policy": policy, "seed": seed, "infeasible": why}
+
+
+def _fill_in_speedups(rows: list[dict[str, Any]]) -> None:
+    """How many times faster than `baseline` policies in Python are: the others know it already."""
+    key = ("mode", "gpus", "seed")
+    baselines = {
+        tuple(row[name] for name in key): row.get("makespan_seconds")
+        for row in rows
+        if row["policy"] == "baseline"
+    }
+    for row in rows:
+        baseline, own = baselines.get(tuple(row[name] for name in key)), row.get("makespan_seconds")
+        row["speedup_over_baseline"] = baseline / own if baseline and own else None
+
+
+@dataclass(frozen=True)
+class Point:
+    """What came of one number of GPUs; times are in seconds."""
+
+    gpus: int
+    makespan: float
+    mean: float
+    """Request latency."""
+    p99: float
+    """Request latency."""
+    switches: int
+    utilisation: float
+    bound: float
+    """No schedule has a shorter makespan."""
+    met: bool
+    """Whether all targets are kept."""
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """How many GPUs a workload needs, and what that rests on."""
+
+    gpus: int | None
+    """The fewest that were found to do; `None` where none are."""
+    verdict: str
+    """`met`; `below_floor`: no number of GPUs can; `beyond_limit`: none up to the limit can, which bounds
+    prove; `not_found`: the policy kept the targets with none that was tried.
+    """
+    policy: str
+    mode: str
+    fewest_that_hold_the_models: int
+    fewest_not_ruled_out: int
+    """With fewer no schedule keeps the targets, which bounds prove."""
+    floor_seconds: float | None
+    """What a target would have to be at the least, where it is below that."""
+    points: list[Point]
+    """Every number that was simulated."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each number of GPUs that was simulated."""
+        import pandas
+
+        return pandas.DataFrame([vars(point) for point in self.points])
+
+
+def size(
+    problem: Problem,
+    *,
+    makespan: float | str | None = None,
+    mean: float | str | None = None,
+    p99: float | str | None = None,
+    policy: str | None = None,
+    mode: Mode | None = None,
+    max_gpus: int = 1024,
+    rounds: int = 2,
+    seed: int = 0,
+    gpus_per_server: int | None = None,
+    residency: Residency | None = None,
+    switch_cost: SwitchCost | None = None,
+    gpu_memory_gb: float | None = None,
+    pcie_gb_per_s: float | None = None,
+    switch_overhead_seconds: float | None = None,
+    progress: Progress = None,
+) -> Sizing:
+    """The fewest GPUs that keep a makespan, or a mean or P99 of request latency, each given in seconds or as
+    in `"2h"`.
+
+    Without `mode`, a makespan alone is of a batch, and a latency of a stream; without `policy`, a batch is
+    run under `planned` and a stream under `adaptive`.
+    """
+    targets = {"makespan": makespan, "mean": mean, "p99": p99}
+    options = {
+        "targets": [f"{name}={seconds(limit)}" for name, limit in targets.items() if limit is not None],
+        "policy": policy,
+        "mode": mode,
+        "max_gpus": max_gpus,
+        "rounds": rounds,
+        "seed": seed,
+    }
+    cluster = cluster_options(
+        None,
+        gpus_per_server,
+        residency,
+        switch_cost,
+        gpu_memory_gb,
+        pcie_gb_per_s,
+        switch_overhead_seconds,
+    )
+    with shown(progress) as callback:
+        found = json.loads(_gswarm.size_of(problem._inputs, cluster, options, callback))
+    points = [Point(**point) for point in found["points"]]
+    names = ("gpus", "verdict", "policy", "mode", "fewest_that_hold_the_models", "fewest_not_ruled_out")
+    return Sizing(
+        **{name: found[name] for name in names}, floor_seconds=found["floor_seconds"], points=points
+    )

@@ -1,0 +1,213 @@
+"""Problems: a configuration and the requests made of it, from files or from Python objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from . import _gswarm
+from .errors import Diagnostic, InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+Mode: TypeAlias = Literal["offline", "online"]
+"""When requests arrive: all at the start, or at their timestamps."""
+
+Records: TypeAlias = "pandas.DataFrame | Mapping[str, Any] | Iterable[Any]"
+"""Requests: a list of mappings or objects, a frame with one row each, or a mapping with the list under
+`requests`.
+"""
+
+
+class Problem:
+    """A configuration and requests that are valid, for runs, plans, bounds and comparisons.
+
+    `config` and `requests` hold what the files would (`docs/formats.md`), as mappings, dataclasses or other
+    objects with attributes; requests may also be a pandas frame. Columns of a frame whose names have a dot,
+    such as `node_execution_times.paint`, are fields of a field, and missing values are left away. What is
+    wrong is reported all at once, as an `InputError`, in the words that the command has for files.
+
+    With `predicted=True` nodes may be without a time: runs are given a predictor that says what they take.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | object,
+        requests: Records,
+        *,
+        mode: Mode = "offline",
+        predicted: bool = False,
+        name: str = "<config>",
+    ) -> None:
+        texts = (_text(config), _text(_with_requests(requests)))
+        self._make((name, texts[0]), ("<requests>", texts[1]), False, mode, predicted)
+
+    def _make(
+        self,
+        config: tuple[str, bytes],
+        requests: tuple[str, bytes],
+        located: bool,
+        mode: Mode,
+        predicted: bool,
+    ) -> None:
+        self._inputs = _gswarm.Inputs(config, requests, located, mode, predicted)
+        self._how: tuple[bool, Mode, bool] = (located, mode, predicted)
+
+    @classmethod
+    def _of(
+        cls,
+        config: tuple[str, bytes],
+        requests: tuple[str, bytes],
+        located: bool,
+        mode: Mode,
+        predicted: bool,
+    ) -> Problem:
+        problem = cls.__new__(cls)
+        problem._make(config, requests, located, mode, predicted)
+        return problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        (config, requests), how = self._inputs.sources, self._how
+        return Problem._of, (config, requests, *how)
+
+    @property
+    def name(self) -> str:
+        """What comparisons call it: the configuration's file."""
+        return self._inputs.sources[0][0]
+
+    @property
+    def models(self) -> list[str]:
+        """The models of the configuration."""
+        return self._contents()[0]
+
+    @property
+    def workflows(self) -> list[str]:
+        """The workflows of the configuration."""
+        return self._contents()[1]
+
+    @property
+    def request_count(self) -> int:
+        """How many requests there are."""
+        return self._contents()[2]
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """Findings that are no errors, such as fields that nothing reads."""
+        return [Diagnostic(*found) for found in self._inputs.warnings]
+
+    def _contents(self) -> tuple[list[str], list[str], int]:
+        _, mode, predicted = self._how
+        return self._inputs.contents(mode, predicted)
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+        """Writes both inputs into a folder, as the command reads them, and says where."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for stem, (_, text) in zip(("config", "requests"), self._inputs.sources, strict=True):
+            ending = "json" if text.lstrip()[:1] in (b"{", b"[") else "yaml"
+            path = place / f"{stem}.{ending}"
+            path.write_bytes(text)
+            paths.append(path)
+        return paths[0], paths[1]
+
+    def __repr__(self) -> str:
+        models, workflows, requests = self._contents()
+        return f"Problem({len(models)} models, {len(workflows)} workflows, {requests:,} requests)"
+
+
+def load(
+    config: str | os.PathLike[str],
+    requests: str | os.PathLike[str],
+    *,
+    mode: Mode = "offline",
+    predicted: bool = False,
+) -> Problem:
+    """Reads a problem from two files, JSON or YAML. Every fault in either is in the `InputError` that is
+    raised.
+    """
+    texts: list[tuple[str, bytes]] = []
+    faults: list[Diagnostic] = []
+    for path in (config, requests):
+        name = os.fspath(path)
+        try:
+            texts.append((name, Path(path).read_bytes()))
+        except OSError as error:
+            why = f"cannot read {name}: {error.strerror}"
+            faults.append(Diagnostic("unreadable", "error", why, name, None, None, "", None))
+    if faults:
+        raise InputError("\n".join(fault.message for fault in faults), faults)
+    return Problem._of(texts[0], texts[1], True, mode, predicted)
+
+
+def _with_requests(requests: Records) -> object:
+    """The requests as their file has them: a list under `requests`."""
+    if hasattr(requests, "to_dict") and hasattr(requests, "columns"):
+        return {"requests": [_nested(row) for row in requests.to_dict(orient="records")]}
+    if isinstance(requests, Mapping):
+        return requests
+    if isinstance(requests, str | bytes) or not isinstance(requests, Iterable):
+        return requests
+    return {"requests": list(requests)}
+
+
+def _nested(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of a frame: `a.b` is field `b` of field `a`, and what is missing is not there."""
+    fields: dict[str, Any] = {}
+    for name, value in row.items():
+        if _is_missing(value):
+            continue
+        *outer, last = str(name).split(".", 1)
+        if outer:
+            inner = fields.setdefault(outer[0], {})
+            if isinstance(inner, dict):
+                inner[last] = value
+        else:
+            fields[last] = value
+    return fields
+
+
+def _is_missing(value: object) -> bool:
+    """`None`, NaN, and what pandas has for a missing moment or text."""
+    if value is None or type(value).__name__ in ("NaTType", "NAType"):
+        return True
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _text(value: object) -> bytes:
+    """The JSON of what was given. Numbers that JSON has not are found by the reader, and named there."""
+    return json.dumps(value, default=_plain).encode()
+
+
+def _plain(value: object) -> object:
+    """What JSON has no form for: dataclasses, moments, what numpy has, objects with attributes."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: field for name, field in fields.items() if field is not None}
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    for method in ("item", "tolist", "model_dump", "_asdict"):
+        found = getattr(value, method, None)
+        if callable(found):
+            try:
+                return found()
+            except (TypeError, ValueError):
+                continue
+    if isinstance(value, Iterable):
+        return list(value)
+    if hasattr(value, "__dict__") and not isinstance(value, type):
+        return {
+            name: field
+            for name, field in vars(value).items()
+            if not name.startswith("_") and field is not None
+        }
+    raise TypeError(f"{type(value).__name__} is no part of a configuration or a request")

@@ -1,0 +1,289 @@
+"""The calls that run, plan, bound, check and make problems."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from . import _gswarm
+from ._options import Residency, SwitchCost, cluster_options, seconds
+from .errors import UsageError
+from .learn import Predictor
+from .plans import Plan
+from .policy import Policy, name_of
+from .problem import Mode, Problem, _text
+from .progress import Progress, shown
+from .result import Result, Violation
+
+_WEIGHTS = ("alpha", "beta", "gamma", "delta", "lookahead")
+_ADAPTIVE = ("objective", "max_collate_wait")
+_SEARCH = ("budget", "rounds")
+
+
+def run(
+    problem: Problem,
+    policy: str | Policy | None = None,
+    *,
+    gpus: int | None = None,
+    mode: Mode = "offline",
+    seed: int = 0,
+    plan: Plan | None = None,
+    budget: float | str | None = None,
+    rounds: int | None = None,
+    predictor: Predictor | None = None,
+    noise: str | None = None,
+    drift: Sequence[str] = (),
+    truth: Literal["estimates", "requests"] | None = None,
+    learn: bool = False,
+    means_only: bool = False,
+    fail_rate: float = 0.0,
+    max_attempts: int = 3,
+    lose_gpus: Mapping[int, float] | None = None,
+    objective: Literal["mean", "p99", "balanced"] | None = None,
+    max_collate_wait: float | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    gamma: float | None = None,
+    delta: float | None = None,
+    lookahead: int | None = None,
+    gpus_per_server: int | None = None,
+    residency: Residency | None = None,
+    switch_cost: SwitchCost | None = None,
+    gpu_memory_gb: float | None = None,
+    pcie_gb_per_s: float | None = None,
+    switch_overhead_seconds: float | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Runs a problem by simulation under one policy: a name, or an object of a class of your own
+    (`gswarm.Policy`).
+
+    The arguments are the flags of `gswarm run`, and the same arguments give the same log. `planned` also
+    takes the time that it may search for (`budget`, as in `"5s"`) or rounds of search; with `plan` what was
+    planned earlier is followed. `lose_gpus` maps GPUs to the second at which they are lost. The policy is
+    `planned` for a batch and `adaptive` for a stream where none is named. Other threads run meanwhile, and
+    Ctrl-C ends it.
+    """
+    given = {
+        "objective": objective,
+        "max_collate_wait": max_collate_wait,
+        "alpha": alpha,
+        "beta": beta,
+        "gamma": gamma,
+        "delta": delta,
+        "lookahead": lookahead,
+        "budget": None if budget is None else seconds(budget),
+        "rounds": rounds,
+    }
+    if plan is not None and policy is not None:
+        raise UsageError("a run follows either a plan or a policy")
+    chosen = policy or ("planned" if plan is not None else _gswarm.usual(mode))
+    _refuse_unused(chosen, plan, given)
+    options: dict[str, Any] = {
+        **given,
+        "mode": mode,
+        "seed": seed,
+        "plan": None if plan is None else plan.content,
+        "predictor": None if predictor is None else predictor._source(),
+        "noise": noise,
+        "drift": list(drift),
+        "truth": truth,
+        "learn": learn,
+        "means_only": means_only,
+        "fail_rate": fail_rate,
+        "max_attempts": max_attempts,
+        "lose_gpus": list((lose_gpus or {}).items()),
+    }
+    cluster = cluster_options(
+        gpus,
+        gpus_per_server,
+        residency,
+        switch_cost,
+        gpu_memory_gb,
+        pcie_gb_per_s,
+        switch_overhead_seconds,
+    )
+    with shown(progress) as callback:
+        if isinstance(chosen, str):
+            outcome = _gswarm.run(problem._inputs, chosen, cluster, options, callback)
+        else:
+            name = name_of(chosen) if isinstance(chosen, Policy) else ""
+            outcome = _gswarm.run_python(problem._inputs, chosen, name, cluster, options, callback)
+    return Result(outcome, problem.name)
+
+
+def _refuse_unused(policy: str | Policy, plan: Plan | None, given: Mapping[str, object]) -> None:
+    """Arguments of one policy in a run of another: who gives them expects them to do something."""
+    users = {**dict.fromkeys(_WEIGHTS, "online"), **dict.fromkeys(_ADAPTIVE, "adaptive")}
+    users.update(dict.fromkeys(_SEARCH, "planned"))
+    unused = [name for name, user in users.items() if given[name] is not None and policy != user]
+    if plan is not None:
+        unused += [name for name in _SEARCH if given[name] is not None]
+    if unused:
+        what = "a run that follows a plan" if plan is not None else f"policy `{policy}`"
+        takers = " and ".join(sorted({users[name] for name in unused}))
+        raise UsageError(f"{what} does not take {', '.join(unused)}", f"{takers} does")
+
+
+def plan(
+    problem: Problem,
+    *,
+    gpus: int | None = None,
+    budget: float | str = "10s",
+    rounds: int | None = None,
+    gap: float = 0.0,
+    seed: int = 0,
+    objective: str = "makespan",
+    predictor: Predictor | None = None,
+    keep: bool = False,
+    gpus_per_server: int | None = None,
+    residency: Residency | None = None,
+    switch_cost: SwitchCost | None = None,
+    gpu_memory_gb: float | None = None,
+    pcie_gb_per_s: float | None = None,
+    switch_overhead_seconds: float | None = None,
+    progress: Progress = None,
+) -> Plan:
+    """Searches for the shortest schedule of a batch, as `gswarm plan` does, until the time or the rounds are
+    used up, the plan is as close to the bound as `gap` asks (0.005 is 0.5%), or no schedule is shorter.
+
+    `objective` is `makespan`, `latency`, `p99`, `switches`, or a sum such as `makespan=1,latency=0.2`. With
+    `keep=True`, Ctrl-C ends the search and gives the best plan so far; without it, it raises
+    `KeyboardInterrupt`. The same seed and rounds give the same plan.
+    """
+    options = {
+        "seed": seed,
+        "budget": seconds(budget),
+        "rounds": rounds,
+        "gap": gap,
+        "objective": objective,
+        "predictor": None if predictor is None else predictor._source(),
+        "keep": keep,
+    }
+    cluster = cluster_options(
+        gpus,
+        gpus_per_server,
+        residency,
+        switch_cost,
+        gpu_memory_gb,
+        pcie_gb_per_s,
+        switch_overhead_seconds,
+    )
+    with shown(progress) as callback:
+        return Plan(_gswarm.plan_for(problem._inputs, cluster, options, callback))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A makespan that no schedule can go below."""
+
+    seconds: float
+    argument: str
+    """Which argument it rests on."""
+    because: str
+    """What that comes to here."""
+
+
+def bounds(
+    problem: Problem,
+    *,
+    gpus: int | None = None,
+    mode: Mode = "offline",
+    gpus_per_server: int | None = None,
+    residency: Residency | None = None,
+    switch_cost: SwitchCost | None = None,
+    gpu_memory_gb: float | None = None,
+    pcie_gb_per_s: float | None = None,
+    switch_overhead_seconds: float | None = None,
+) -> list[Bound]:
+    """How short any schedule can be at best, by every argument that there is, the strongest first."""
+    cluster = cluster_options(
+        gpus,
+        gpus_per_server,
+        residency,
+        switch_cost,
+        gpu_memory_gb,
+        pcie_gb_per_s,
+        switch_overhead_seconds,
+    )
+    return [Bound(*found) for found in _gswarm.bounds(problem._inputs, cluster, mode)]
+
+
+def bound(
+    problem: Problem,
+    *,
+    gpus: int | None = None,
+    mode: Mode = "offline",
+    gpus_per_server: int | None = None,
+    residency: Residency | None = None,
+    switch_cost: SwitchCost | None = None,
+    gpu_memory_gb: float | None = None,
+    pcie_gb_per_s: float | None = None,
+    switch_overhead_seconds: float | None = None,
+) -> Bound:
+    """The strongest of `bounds`."""
+    found = bounds(
+        problem,
+        gpus=gpus,
+        mode=mode,
+        gpus_per_server=gpus_per_server,
+        residency=residency,
+        switch_cost=switch_cost,
+        gpu_memory_gb=gpu_memory_gb,
+        pcie_gb_per_s=pcie_gb_per_s,
+        switch_overhead_seconds=switch_overhead_seconds,
+    )
+    return found[0]
+
+
+def check(
+    log: Result | Plan | bytes | str | os.PathLike[str],
+    problem: Problem,
+    *,
+    gpus: int | None = None,
+    mode: Mode | None = None,
+    predictor: Predictor | None = None,
+) -> list[Violation]:
+    """Checks an execution log against its problem, independently of the scheduler; or a plan, or a file of
+    bounds. An empty list says that it is valid. The rules of the run are those of the log's summary; the
+    arguments speak where it is silent.
+    """
+    if isinstance(log, Result):
+        content = log.log()
+    elif isinstance(log, Plan):
+        content = log.content
+    else:
+        content = log if isinstance(log, bytes) else Path(log).read_bytes()
+    cluster = cluster_options(gpus, None, None, None, None, None, None)
+    source = None if predictor is None else predictor._source()
+    return [Violation(*found) for found in _gswarm.check(problem._inputs, content, cluster, mode, source)]
+
+
+def generate(
+    preset: str | None = "simple",
+    *,
+    config: Mapping[str, Any] | None = None,
+    requests: int = 500,
+    duration: float | str = "20min",
+    arrivals: str = "poisson",
+    mix: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Problem:
+    """A problem to try things with, as `gswarm generate` makes it: a preset (`simple` or `complex`) or a
+    configuration of your own, and requests drawn for it. `arrivals` spreads them over `duration`; `mix`
+    weighs the workflows.
+    """
+    options = {
+        "preset": None if config is not None else preset,
+        "config": None if config is None else ("<config>", _text(config)),
+        "requests": requests,
+        "duration": seconds(duration),
+        "arrivals": arrivals,
+        "mix": list((mix or {}).items()),
+        "seed": seed,
+    }
+    made = _gswarm.generate(options)
+    name = "<config>" if config is not None else str(preset)
+    return Problem._of((name, made[0]), ("<requests>", made[1]), False, "offline", False)

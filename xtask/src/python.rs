@@ -1,0 +1,100 @@
+//! The Python package: types, lints and tests, in a virtual environment in `target/python`.
+//!
+//! The library that the tests load is the one that cargo has built for the tests before, so that nothing is built twice.
+//! `cargo xtask python --install` goes the way of users instead: `pip install .`, which builds it for release.
+
+use crate::steps::Verdict;
+use crate::tools::{capture, cargo, root, succeed};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// `cargo xtask python [--install]`.
+pub fn python(args: &[String]) -> Result<(), String> {
+    let verdict = match args {
+        [] => test(),
+        [flag] if flag == "--install" => installed(),
+        _ => return Err("usage: cargo xtask python [--install]".to_owned()),
+    };
+    match verdict? {
+        Verdict::Passed(_) => Ok(()),
+        Verdict::Skipped(why) => Err(why),
+    }
+}
+
+/// Every check of the package, with the library that cargo builds.
+pub fn test() -> Result<Verdict, String> {
+    let Some(place) = environment("python", &[])? else { return Ok(missing()) };
+    // With the tests, which are there already: without them crates have fewer features, and all would be built again.
+    succeed(&mut cargo(&["build", "--workspace", "--lib", "--tests", "--locked", "--quiet"]))?;
+    let library = target().join("debug").join(LIBRARY);
+    // Python loads what has this name, whatever made it.
+    let module = root().join("python/gswarm/_gswarm.abi3.so");
+    // In place, a copy would change under whoever has it loaded.
+    let _ = fs::remove_file(&module);
+    fs::copy(&library, &module).map_err(|error| format!("{}: {error}", library.display()))?;
+    let bin = place.join("bin");
+    succeed(in_root(bin.join("ruff")).args(["check", "python"]))?;
+    succeed(in_root(bin.join("ruff")).args(["format", "--check", "--quiet", "python"]))?;
+    succeed(in_root(bin.join("mypy")).args(["python/gswarm", "python/tests"]))?;
+    let mut pytest = in_root(bin.join("python"));
+    pytest.args(["-m", "pytest", "-q"]).env("PYTHONPATH", root().join("python"));
+    succeed(&mut pytest)?;
+    Ok(Verdict::Passed(String::new()))
+}
+
+/// The package as users install it, in an environment of its own.
+fn installed() -> Result<Verdict, String> {
+    let Some(place) = environment("python-installed", &["."])? else { return Ok(missing()) };
+    let mut pytest = in_root(place.join("bin/python"));
+    succeed(pytest.args(["-m", "pytest", "-q"]))?;
+    Ok(Verdict::Passed(String::new()))
+}
+
+/// What cargo calls the library.
+const LIBRARY: &str = if cfg!(target_os = "macos") { "lib_gswarm.dylib" } else { "lib_gswarm.so" };
+
+fn missing() -> Verdict {
+    let why = "there is no Python 3.10 with pip and venv".to_owned();
+    println!("{why}: the package is not tested");
+    Verdict::Skipped(why)
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn in_root(program: PathBuf) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
+    command
+}
+
+/// An environment with what the tests need, and `extra` beside it; `None` where it cannot be made.
+fn environment(name: &str, extra: &[&str]) -> Result<Option<PathBuf>, String> {
+    let new_enough = "import sys, venv, ensurepip; assert sys.version_info >= (3, 10)";
+    if !capture(Command::new("python3").args(["-c", new_enough])).is_ok_and(|(works, _)| works) {
+        return Ok(None);
+    }
+    let place = target().join(name);
+    let python = place.join("bin/python");
+    if !python.exists() {
+        succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place))?;
+    }
+    let (works, told) = capture(in_root(python.clone()).arg("xtask/src/requirements.py"))?;
+    if !works {
+        return Err(format!("pyproject.toml cannot be read: {told}"));
+    }
+    let mark = place.join("requirements.txt");
+    if !extra.is_empty() || !fs::read_to_string(&mark).is_ok_and(|known| known == told) {
+        install(&python, &told.lines().chain(extra.iter().copied()).collect::<Vec<_>>())?;
+        // Half of what is needed would be taken for all of it.
+        fs::write(&mark, told).map_err(|error| error.to_string())?;
+    }
+    Ok(Some(place))
+}
+
+fn install(python: &Path, packages: &[&str]) -> Result<(), String> {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    succeed(in_root(python.to_path_buf()).args(pip).args(packages))
+}
