@@ -238,6 +238,7 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         simulate: true,
         timing: Timing::Measured,
         predictor: job.beliefs.predictor(),
+        learn: job.beliefs.learn,
         seed: Some(settings.params.seed),
         ..RunInfo::default()
     };

@@ -65,6 +65,16 @@ pub trait Learner: Send + Sync {
 
     /// What is believed of a model now; on the GPUs of a window, where that makes a difference.
     fn belief(&self, model: ModelId, gpus: Option<Gpus>) -> Belief;
+
+    /// What a task that starts on these GPUs now is expected to take at batch 1: what the log keeps, so that it can be told
+    /// afterwards how well was learned.
+    fn estimate(&self, instance: &Instance, task: TaskId, gpus: Gpus) -> Estimate {
+        let belief = self.belief(instance.model_of(task), Some(gpus));
+        let told = instance.estimate(task);
+        let spread = belief.spread.unwrap_or(told.spread);
+        let time = Uncertain { mean: told.mean.times(belief.factor), spread };
+        Estimate { mean: time.mean, low: time.quantile(TAIL), high: time.quantile(1.0 - TAIL) }
+    }
 }
 
 impl<L: Learner + ?Sized> Learner for &mut L {
@@ -74,6 +84,10 @@ impl<L: Learner + ?Sized> Learner for &mut L {
 
     fn belief(&self, model: ModelId, gpus: Option<Gpus>) -> Belief {
         (**self).belief(model, gpus)
+    }
+
+    fn estimate(&self, instance: &Instance, task: TaskId, gpus: Gpus) -> Estimate {
+        (**self).estimate(instance, task, gpus)
     }
 }
 

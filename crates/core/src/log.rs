@@ -1,5 +1,6 @@
 //! What happened: the executions and loads of a run, by number. Files are written from this and read back into it.
 
+use crate::belief::Estimate;
 use crate::id::{Gpus, ModelId, TaskId};
 use crate::time::{Span, Time};
 
@@ -52,6 +53,8 @@ pub struct Execution {
     pub end: Time,
     /// Models that its load took off these GPUs (where several can share a GPU).
     pub evicted: Box<[ModelId]>,
+    /// Where the run learns: what it was expected to take at batch 1 when it began, by all that had been seen till then.
+    pub expected: Option<Box<Estimate>>,
 }
 
 /// A load that was made ahead of any execution.

@@ -90,7 +90,10 @@ pub struct Outcome {
 /// What the log breaks: a fault of whoever made it.
 pub fn assess(instance: &Instance, setting: &Setting, log: ExecutionLog) -> Result<Outcome, Vec<Violation>> {
     let metrics = metrics(instance, &log);
-    let summary = summary(instance, &metrics, info(instance, setting, &metrics));
+    // Only a run that learns keeps what it expected of each execution when it began.
+    let learn = log.executions.iter().any(|execution| execution.expected.is_some());
+    let info = RunInfo { learn, ..info(instance, setting, &metrics) };
+    let summary = summary(instance, &metrics, info);
     let violations = check_run(instance, &setting.truth, &log, Some(&summary));
     if violations.is_empty() { Ok(Outcome { log, metrics, summary }) } else { Err(violations) }
 }

@@ -12,6 +12,7 @@ mod last_two;
 mod linear;
 mod online;
 mod schema;
+mod texts;
 
 pub use conformal::Prediction;
 pub use file::{FORMAT_VERSION, MAGIC};

@@ -6,6 +6,8 @@ use crate::table::{Column, Faults, Table, Values};
 use gswarm_core::check::ViolationCode;
 use gswarm_core::input::{Code, Diagnostic, NodeSpec, RequestSpec, Scenario};
 use gswarm_core::log_file::LogFile;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,6 +15,9 @@ use std::collections::{BTreeSet, HashMap};
 pub const TARGET: &str = "execution_time";
 /// What the names of features start with that come from the request's `node_configs`.
 const CONFIG: &str = "config.";
+
+/// Draws the half of the rows whose history is kept from the predictor.
+const HALF: u64 = 2;
 
 /// Where the value of a feature comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +112,8 @@ struct Run<'s> {
 }
 
 /// The completed executions of a log as a table: `model`, `workflow`, `node`, `prompt_length`, `batch`, `history`, one
-/// column `config.KEY` for each option that is a number, and [`TARGET`].
+/// column `config.KEY` for each option that is a number, and [`TARGET`]. Half of the rows, drawn by lot, have no history: it is known
+/// while a run learns, and not before.
 ///
 /// # Errors
 /// Executions that the scenario does not have, or that have no times.
@@ -126,7 +132,10 @@ pub fn table(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Table, Ve
     if !faults.is_empty() {
         return Err(faults.into_diagnostics());
     }
-    let histories = histories(&runs);
+    let mut histories = histories(&runs);
+    // Before a run there is no history: what a node takes without it has to be learned as well, and not from first runs alone.
+    let mut random = ChaCha8Rng::seed_from_u64(HALF);
+    histories.iter_mut().filter(|_| random.random::<bool>()).for_each(|history| *history = f64::NAN);
     let keys: BTreeSet<&str> = runs
         .iter()
         .filter_map(|run| run.request.node_configs.get(&run.node.id)?.as_object())

@@ -87,15 +87,21 @@ impl Table {
     /// # Errors
     /// All that is wrong with the file.
     pub fn read(name: &str, bytes: Vec<u8>) -> Result<Table, Vec<Diagnostic>> {
-        if bytes.starts_with(b"PAR1") { parquet::read(name, bytes) } else { csv::read(name, &bytes) }
+        if bytes.starts_with(b"PAR1") { parquet::read(name, bytes, &[]) } else { csv::read(name, &bytes) }
     }
 
-    /// The same for those who have more to find fault with: cells that are at fault are empty in the table.
-    pub(crate) fn read_with(name: &str, bytes: Vec<u8>, faults: &mut Faults) -> Option<Table> {
+    /// The same for those who have more to find fault with: cells that are at fault are empty in the table. Columns
+    /// named in `texts` hold text even where all of it looks like numbers: `7` and `07` are two ids.
+    pub(crate) fn read_with(
+        name: &str,
+        bytes: Vec<u8>,
+        texts: &[&str],
+        faults: &mut Faults,
+    ) -> Option<Table> {
         if !bytes.starts_with(b"PAR1") {
-            return csv::read_with(name, &bytes, faults);
+            return csv::read_with(name, &bytes, texts, faults);
         }
-        match parquet::read(name, bytes) {
+        match parquet::read(name, bytes, texts) {
             Ok(table) => Some(table),
             Err(found) => {
                 faults.take_all(found);

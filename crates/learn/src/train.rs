@@ -14,6 +14,8 @@ use std::time::Instant;
 
 /// The fewest rows that are learned from.
 pub const MIN_ROWS: usize = 50;
+/// A model that explains so much more of the rows that it was trained on than of others has learned them by heart.
+const BY_HEART: f64 = 0.25;
 /// Parts of the training rows that the learning curve has points at; the last point is the model itself.
 const CURVE: [f64; 4] = [0.1, 0.25, 0.5, 0.75];
 
@@ -155,7 +157,7 @@ pub fn train(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Trained, Vec<Diagnostic>> {
     let truths = targets(table, &options.target)?;
-    let (features, notes) = refuse::usable(table, &truths, options)?;
+    let (features, mut notes) = refuse::usable(table, &truths, options)?;
     let part = folds(table.rows(), options.test_one_in.max(2), options.settings.seed ^ 0x5eed);
     let (test, train): (Vec<usize>, Vec<usize>) = (0..table.rows()).partition(|&row| part[row] == 0);
     let (train_part, test_part) = (table.select(&train), table.select(&test));
@@ -192,16 +194,20 @@ pub fn train(
         curve.push(CurvePoint { rows, test_r2: r2, test_mae: mae });
     }
     curve.push(CurvePoint { rows: train.len(), test_r2: test_measures.r2, test_mae: test_measures.mae });
+    let train_measures = measures(&predictor.predict_means(&train_rows), &train_truths);
+    let cross_validation = cross_validation(&fitted.folds, &fitted.out_of_fold, &train_truths);
+    let importances = importances(&predictor);
+    notes.extend(doubts(&train_measures, &cross_validation, &importances));
     let report = Report {
         model: predictor.kind().name(),
         target: options.target.clone(),
         log_target: predictor.learned_log(),
         seed: options.settings.seed,
-        train: measures(&predictor.predict_means(&train_rows), &train_truths),
+        train: train_measures,
         test: test_measures,
-        cross_validation: cross_validation(&fitted.folds, &fitted.out_of_fold, &train_truths),
+        cross_validation,
         intervals: measure::intervals(&predictor, &predictions, &test_truths),
-        importances: importances(&predictor),
+        importances,
         learning_curve: curve,
         notes,
         fit_seconds,
@@ -225,6 +231,26 @@ fn cross_validation(folds: &[usize], means: &[f64], truths: &[f64]) -> CrossVali
     let variance =
         scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / scores.len().max(1) as f64;
     CrossValidation { r2: scores, mean, deviation: variance.sqrt() }
+}
+
+/// Why a model is not to be trusted: it does much better, or much worse, on its own rows than on others, or knows nothing of those.
+fn doubts(train: &Measures, others: &CrossValidation, importances: &[Importance]) -> Option<String> {
+    let most = importances.first().map(|one| {
+        format!("; most of what it knows comes from `{}` ({:.0}%)", one.feature, one.share * 100.0)
+    });
+    let most = most.unwrap_or_default();
+    let (own, kept) = (train.r2, others.mean);
+    if own - kept > BY_HEART {
+        Some(format!(
+            "the model knows its own rows by heart: R2 {own:.3} on them, {kept:.3} on rows that were kept back{most}"
+        ))
+    } else if kept <= 0.0 {
+        Some(format!(
+            "on rows that were kept back the model is no better than the mean of all (R2 {kept:.3}){most}"
+        ))
+    } else {
+        None
+    }
 }
 
 fn importances(predictor: &Predictor) -> Vec<Importance> {

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   gswarm check-tasks gswarm-out/tasks/task_execution_log.jsonl --tasks workload.csv
 
-Exit code 0: no violation; 1: violations, all of them listed.";
+Exit code 0: no violation; 1: violations, all of them listed; 2: no log, or no tasks, that could be read.";
 
 /// Arguments of `gswarm check-tasks`.
 #[derive(Debug, Args)]
@@ -38,7 +38,8 @@ pub fn check_tasks(args: &CheckTasksArgs) -> Result<(), Failure> {
     let workload = read(&args.tasks.display().to_string(), files::read(&args.tasks)?)
         .map_err(|faults| refused(&faults))?;
     let log = TaskLog::read(&bytes).map_err(|error| {
-        Failure::new(Code::Violations, format!("{} is no log of tasks: {error}", args.log.display()))
+        Failure::input(format!("{} is no log of tasks: {error} (E502)", args.log.display()))
+            .hint("give the task_execution_log.jsonl that `gswarm schedule-tasks` wrote")
     })?;
     let profile = load_profile(args.profile.as_deref())?;
     let estimates =

@@ -58,7 +58,12 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
         Some(path) => settings::read(&path.display().to_string(), &files::read(path)?)?,
         None => Settings::default(),
     };
-    let mut state = if args.force { State::default() } else { State::read(folder) };
+    let _lock = state::lock(folder)?;
+    let (mut state, fault) = if args.force { (State::default(), None) } else { State::read(folder) };
+    if let Some(fault) = fault {
+        output::line(&format!("state     {fault}: every phase is done again"))?;
+    }
+    state.keep_foreign_files(folder, args.force)?;
     // What a phase is made from: its own settings, those of the phases before it, and what these have handed on.
     let mut made_from = String::new();
     for phase in Phase::ALL {
@@ -72,6 +77,8 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
                     let _shown = output::progress::Phase::new(phase.name(), true);
                     phases::run(phase, &settings, folder).map_err(|failure| in_phase(phase, failure))?
                 };
+                // A phase that read what was changed meanwhile is of neither.
+                state.unchanged(folder).map_err(|failure| in_phase(phase, failure))?;
                 batch.commit()?;
                 state.done(phase.name(), phase.files(), &made_from, folder)?;
                 state.write(folder)?;

@@ -13,8 +13,8 @@ use gswarm_learn::Predictor;
 use gswarm_learn::profile::HardwareProfile;
 use gswarm_learn::tasks::check::check;
 use gswarm_learn::tasks::{
-    Estimates, Machine, Outcome, PolicyKind, Settings, Workload, bound, misfits, predict, read, schedule,
-    write_results,
+    Estimates, FEATURES, Machine, NoPrediction, Outcome, PolicyKind, Settings, Workload, bound, misfits,
+    predict, read, schedule, write_results,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,8 @@ pub fn schedule_tasks(args: &ScheduleTasksArgs) -> Result<(), Failure> {
     if workload.tasks.iter().any(|task| task.truth.is_none()) {
         output::note("note: the tasks have no true run times; they are taken to run as the estimates say");
     }
-    let estimates = estimate(&workload, &profile, &predictors)?;
+    let estimates =
+        estimate(&workload, &profile, &predictors).map_err(|error| misfit(args, &predictors, error))?;
     let policies = match args.policy {
         Chosen::One(kind) => vec![kind],
         Chosen::All => PolicyKind::ALL.to_vec(),
@@ -157,12 +158,45 @@ fn estimate(
     workload: &Workload,
     profile: &HardwareProfile,
     predictors: &[Predictor],
-) -> Result<Estimates, Failure> {
-    let bare = Estimates::of_profile(workload, profile).map_err(|error| Failure::input(error.to_string()))?;
+) -> Result<Estimates, NoEstimate> {
+    let bare =
+        Estimates::of_profile(workload, profile).map_err(|error| NoEstimate::Profile(error.to_string()))?;
     if predictors.is_empty() {
         return Ok(bare);
     }
-    predict(workload, &bare, predictors).map_err(|error| Failure::input(error.to_string()))
+    predict(workload, &bare, predictors).map_err(NoEstimate::Predictors)
+}
+
+/// Why nothing can be said of tasks before they run.
+enum NoEstimate {
+    Profile(String),
+    Predictors(NoPrediction),
+}
+
+/// The same for people: which file it is of, and what to do.
+fn misfit(args: &ScheduleTasksArgs, predictors: &[Predictor], error: NoEstimate) -> Failure {
+    let names: Vec<String> = args.predictor.iter().map(|path| path.display().to_string()).collect();
+    match error {
+        NoEstimate::Profile(error) => {
+            let file = args.profile.as_ref().map_or(String::new(), |path| format!("{}: ", path.display()));
+            Failure::input(format!("{file}{error}"))
+                .hint("measure both a CPU and a GPU (`gswarm profile --device all`), or leave --profile out for a described machine")
+        }
+        NoEstimate::Predictors(error) => {
+            let of = match &error {
+                NoPrediction::Features { target, .. } => {
+                    let place = predictors.iter().position(|predictor| predictor.target() == target);
+                    place.and_then(|place| names.get(place).cloned())
+                }
+                _ => None,
+            };
+            let file = of.unwrap_or_else(|| names.join(", "));
+            Failure::input(format!("{file}: {error}")).hint(format!(
+                "train one for each device: `gswarm train --data workload.csv --target true_cpu_seconds --out cpu.model` and the same with true_gpu_seconds; they predict from {}",
+                FEATURES.join(", ")
+            ))
+        }
+    }
 }
 
 fn report(args: &ScheduleTasksArgs, outcomes: &[(PolicyKind, Outcome)], bound: f64) -> Result<(), Failure> {
@@ -185,7 +219,7 @@ fn report(args: &ScheduleTasksArgs, outcomes: &[(PolicyKind, Outcome)], bound: f
         let policies: Vec<_> = outcomes.iter().map(entry).collect();
         return output::line(&json!({"bound_seconds": bound, "policies": policies}).to_string());
     }
-    let header = [
+    let mut header = vec![
         "policy",
         "makespan s",
         "/ bound",
@@ -196,10 +230,14 @@ fn report(args: &ScheduleTasksArgs, outcomes: &[(PolicyKind, Outcome)], bound: f
         "cpu/gpu/cut",
         "kJ",
     ];
+    // What is weighed is what is shown.
+    let priced = args.energy_weight > 0.0;
+    header.extend(priced.then_some("objective s"));
     let rows = outcomes.iter().map(|(policy, outcome)| {
         let metrics = &outcome.metrics;
         let [cpu, gpu, cut] = metrics.placed;
-        vec![
+        let objective = metrics.makespan.seconds() + args.energy_weight * metrics.joules;
+        let mut row = vec![
             policy.name().to_string(),
             format!("{:.3}", metrics.makespan.seconds()),
             format!("{:.4}", metrics.makespan.seconds() / bound.max(1e-9)),
@@ -209,7 +247,9 @@ fn report(args: &ScheduleTasksArgs, outcomes: &[(PolicyKind, Outcome)], bound: f
             format!("{:.3}", metrics.gpu_balance),
             format!("{cpu}/{gpu}/{cut}"),
             format!("{:.2}", metrics.joules / 1e3),
-        ]
+        ];
+        row.extend(priced.then(|| format!("{objective:.3}")));
+        row
     });
     output::line(&table::table(&header, 1, rows))?;
     let last = outcomes.first().map_or(0.0, |(_, outcome)| outcome.metrics.last_arrival.seconds());

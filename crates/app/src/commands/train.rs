@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  gswarm train --model gradient_boosting --data workload.csv --target run_seconds --out run_seconds.model
+  gswarm train --model gradient_boosting --data workload.csv --target true_gpu_seconds --out gpu.model
   gswarm train --model random_forest --data runs.parquet --target run_seconds --features size,device
   gswarm train --data adaptive_execution_log.json --config config.yaml --requests requests.yaml --out nodes.model
 

@@ -101,8 +101,19 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     let changed = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(changed.out.matches(" kept").count(), 4, "{}", changed.out);
     place.write("p.yaml", "train: {model: oracle}\nprofile: {measure: false}\nworkload: {tasks: 400}\n");
-    place.run("pipeline --config p.yaml --out other").code(2).says("the phase `train` failed");
-    assert!(place.path("other/workload.csv").exists() && !place.path("other/cpu.model").exists());
+    // Faults of settings are told before anything is done, all of them.
+    place.run("pipeline --config p.yaml --out other").code(2).says("train.model").says("workload.tasks");
+    assert!(!place.path("other").exists());
+    // What somebody else has put there is not replaced.
+    std::fs::create_dir(place.path("theirs")).unwrap();
+    place.write("theirs/workload.csv", "mine");
+    place.run("pipeline --out theirs").code(2).says("no pipeline has written it");
+    assert_eq!(place.read("theirs/workload.csv"), "mine");
+    // Two pipelines in one folder would mix.
+    let lock = std::fs::File::options().write(true).open(place.path("run/.pipeline.lock")).unwrap();
+    lock.try_lock().unwrap();
+    place.run("pipeline --out run").code(2).says("another pipeline is at work");
+    drop(lock);
     place.run("pipeline --init").code(0);
 }
 
@@ -157,7 +168,7 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
 fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
     let place = Place::new();
     place.run("generate tasks --tasks 300 --out w.csv").code(0);
-    let target = "train --data w.csv --target true_cpu_seconds --leave-out true_gpu_seconds,true_gpu_joules";
+    let target = "train --data w.csv --target true_cpu_seconds";
     // The same column twice under other names.
     let table = place.read("w.csv");
     let column =
@@ -167,13 +178,18 @@ fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
         format!("{line},{cell}\n")
     };
     place.write("w.csv", &table.lines().enumerate().map(copied).collect::<String>());
-    let refused = place.run(&format!("{target} --out m.model")).code(2);
-    refused.says("`true_cpu_joules` is a copy of").says("`copy` is a copy of");
+    let refused = place.run(&format!("{target} --features size,true_cpu_joules,copy --out m.model")).code(2);
+    refused.says("`true_cpu_joules` is known after the run alone").says("`copy` is a copy of");
     assert!(!place.path("m.model").exists());
-    let kept = format!("{target},true_cpu_joules,copy --out m.model");
-    place.run(&kept).code(0);
+    place.run(&format!("{target} --features size,arrival_time --out m.model")).code(0);
     // It was trained on columns that are no features of a task that is yet to run.
     let other = place.run("schedule-tasks --tasks w.csv --predictor m.model --out results").code(2);
-    other.says("E514").says("`task_id`");
+    other.says("m.model").says("E514").says("`arrival_time`").says("--target true_cpu_seconds");
     assert!(!place.path("results").exists());
+    // Without more being said, what is learned from is what tasks have before they run.
+    place.run(&format!("{target} --out cpu.model")).code(0);
+    place.run("train --data w.csv --target true_gpu_seconds --out gpu.model").code(0);
+    let both = "schedule-tasks --tasks w.csv --predictor cpu.model --predictor gpu.model --out results";
+    place.run(both).code(0);
+    place.run(&format!("{both} --predictor cpu.model")).code(2).says("2 predictors speak of the cpu");
 }

@@ -2,6 +2,7 @@
 
 use super::context::{TOLERANCE, s, seconds};
 use super::violation::ViolationCode as Code;
+use crate::belief::Estimate;
 use crate::id::TaskId;
 use crate::instance::Instance;
 use crate::log_file::Record;
@@ -68,6 +69,16 @@ pub(super) fn execution(
             format!("the interval from predicted_low {} to predicted_high {} is none", s(low), s(high));
         report(Code::Estimate, message);
     }
+    let expected_low = time(record.expected_low, "expected_low", report);
+    let expected_high = time(record.expected_high, "expected_high", report);
+    time(record.expected_time, "expected_time", report);
+    if let (Some(low), Some(high)) = (expected_low, expected_high)
+        && low > high
+    {
+        let message =
+            format!("the interval from expected_low {} to expected_high {} is none", s(low), s(high));
+        report(Code::Estimate, message);
+    }
     if let Some((least, most)) = instance.interval(task).filter(|_| estimates_are_given) {
         for (field, said, expected) in [("predicted_low", low, least), ("predicted_high", high, most)] {
             if said.is_none_or(|said| differ(said.0, expected.0)) {
@@ -91,6 +102,14 @@ pub(super) fn execution(
         report(Code::Time, message);
     }
     Some(Times { ready, switch: Span(switch.0.min(start.0)), start, end })
+}
+
+/// What a run that learns expected of an execution when it began.
+pub(super) fn expected(record: &Record) -> Option<Box<Estimate>> {
+    let span = |value| time(value, "", &mut |_, _| {}).map(|at| Span(at.0));
+    let (mean, low, high) =
+        (span(record.expected_time)?, span(record.expected_low)?, span(record.expected_high)?);
+    Some(Box::new(Estimate { mean, low, high }))
 }
 
 pub(super) fn differ(one: u64, other: u64) -> bool {

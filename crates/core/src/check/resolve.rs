@@ -192,12 +192,24 @@ impl<'a> Resolver<'a> {
             }
         };
         let evicted = self.evicted(at);
+        let expected = arithmetic::expected(record);
         let known = times.unwrap_or_default();
         let Times { ready, switch, start, end } = known;
         let ready = ready.unwrap_or(Time::NEVER);
         let window = gpus.unwrap_or(Gpus::new(0, 0));
-        let execution =
-            Execution { task, gpus: window, attempt, batch, status, ready, switch, start, end, evicted };
+        let execution = Execution {
+            task,
+            gpus: window,
+            attempt,
+            batch,
+            status,
+            ready,
+            switch,
+            start,
+            end,
+            evicted,
+            expected,
+        };
         Some((execution, times.is_some(), gpus.is_some()))
     }
 

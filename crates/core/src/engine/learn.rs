@@ -65,6 +65,16 @@ impl Engine<'_> {
         }
     }
 
+    /// Keeps what is expected now of those that begin now on a replica.
+    pub(super) fn note_expected(&mut self, lead: GpuId) {
+        let Some(learner) = &self.learner else { return };
+        let run = &mut self.runs[lead];
+        let gpus = run.gpus;
+        for member in run.members.iter_mut().filter(|member| member.expected.is_none()) {
+            member.expected = Some(Box::new(learner.estimate(&self.instance, member.task, gpus)));
+        }
+    }
+
     /// A task leaves its replica: what it took is told to the learner, if it gave its result.
     pub(super) fn learn(&mut self, task: TaskId, lead: GpuId, status: Status) {
         let run = &mut self.runs[lead];

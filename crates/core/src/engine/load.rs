@@ -151,6 +151,7 @@ impl Engine<'_> {
             self.effects.push(Effect::Execute { task: member.task, gpus: load.gpus });
         }
         run.count_batch(self.now);
+        self.note_expected(lead);
     }
 
     /// Writes down a load that no execution bears, unless one may still come to bear it.

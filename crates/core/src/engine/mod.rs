@@ -263,7 +263,16 @@ impl<'i> Engine<'i> {
             run.advance(self.now, &model.slowdown);
         }
         let begun = run.progress;
-        run.members.push(Member { task, ready, switch, start: self.now, begun, batch: 0, evicted });
+        run.members.push(Member {
+            task,
+            ready,
+            switch,
+            start: self.now,
+            begun,
+            batch: 0,
+            evicted,
+            expected: None,
+        });
         let takes = model.at_batch(expected, run.members.len() as u32);
         let begins = if run.loading { run.expected_load_end.max(self.now) } else { self.now };
         run.expected_end = run.expected_end.max(begins + takes);
@@ -272,6 +281,7 @@ impl<'i> Engine<'i> {
         if !run.loading {
             run.count_batch(self.now);
             self.effects.push(Effect::Execute { task, gpus });
+            self.note_expected(lead);
         }
         self.update_joinable(lead);
     }
@@ -361,6 +371,7 @@ impl<'i> Engine<'i> {
             start: member.start,
             end: self.now,
             evicted: member.evicted,
+            expected: member.expected,
         });
         self.update_joinable(lead);
         if !self.runs[lead].is_active() {

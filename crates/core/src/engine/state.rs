@@ -1,5 +1,6 @@
 //! The words that engine, drivers and policies use with each other, and the parts of the engine's state.
 
+use crate::belief::Estimate;
 use crate::id::{GpuId, Gpus, ModelId, RequestId, TaskId};
 use crate::time::{Span, Time};
 
@@ -309,6 +310,8 @@ pub(super) struct Member {
     pub begun: f64,
     pub batch: u32,
     pub evicted: Box<[ModelId]>,
+    /// What the learner expected of it when it began.
+    pub expected: Option<Box<Estimate>>,
 }
 
 pub(super) struct LoadState {

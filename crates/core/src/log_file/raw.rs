@@ -30,6 +30,9 @@ pub struct Record {
     pub estimated_time: Option<f64>,
     pub predicted_low: Option<f64>,
     pub predicted_high: Option<f64>,
+    pub expected_time: Option<f64>,
+    pub expected_low: Option<f64>,
+    pub expected_high: Option<f64>,
     /// Of a lost GPU.
     pub time: Option<f64>,
     /// Of a GPU that was lost for a time.
@@ -73,11 +76,14 @@ pub(super) struct Raw<'a> {
     pub estimated_time: Option<Number>,
     pub predicted_low: Option<Number>,
     pub predicted_high: Option<Number>,
+    pub expected_time: Option<Number>,
+    pub expected_low: Option<Number>,
+    pub expected_high: Option<Number>,
     pub time: Option<Number>,
     pub until: Option<Number>,
 }
 
-const NUMBERS: [&str; 11] = [
+const NUMBERS: [&str; 14] = [
     "arrival_time",
     "ready_time",
     "switch_time",
@@ -87,6 +93,9 @@ const NUMBERS: [&str; 11] = [
     "estimated_time",
     "predicted_low",
     "predicted_high",
+    "expected_time",
+    "expected_low",
+    "expected_high",
     "time",
     "until",
 ];

@@ -249,6 +249,7 @@ impl Reader {
             timing: self.take(&mut summary, "timing", false),
             truth: self.take(&mut summary, "truth", false),
             predictor: self.take(&mut summary, "predictor", false),
+            learn: self.take(&mut summary, "learn", false),
             seed: self.take(&mut summary, "seed", false),
             status: self.take(&mut summary, "status", false),
             gpus: self.take(&mut summary, "gpus", true),
@@ -385,6 +386,9 @@ impl Reader {
             estimated_time: number(raw.estimated_time),
             predicted_low: number(raw.predicted_low),
             predicted_high: number(raw.predicted_high),
+            expected_time: number(raw.expected_time),
+            expected_low: number(raw.expected_low),
+            expected_high: number(raw.expected_high),
             time: number(raw.time),
             until: number(raw.until),
         };

@@ -82,6 +82,8 @@ pub struct Summary {
     pub truth: Option<TruthSpec>,
     /// What the estimates were predicted by, where they are not the inputs' own.
     pub predictor: Option<String>,
+    /// Whether what executions took corrected what was expected of the rest.
+    pub learn: bool,
     /// The seed, where one was used.
     pub seed: Option<u64>,
     /// Whether all requests were completed.
@@ -140,6 +142,8 @@ pub struct Claims {
     pub truth: Option<TruthSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learn: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     pub status: Option<String>,
@@ -215,6 +219,7 @@ impl From<&Summary> for Claims {
             timing: Some(summary.timing.name().to_string()),
             truth: summary.truth.clone(),
             predictor: summary.predictor.clone(),
+            learn: summary.learn.then_some(true),
             seed: summary.seed,
             status: Some(summary.status.name().to_string()),
             gpus: Some((0..summary.gpus).collect()),

@@ -131,6 +131,11 @@ impl<'a, W: Write> Writer<'a, W> {
             self.field(", \"predicted_low\": ", low.0);
             self.field(", \"predicted_high\": ", high.0);
         }
+        if let Some(expected) = &execution.expected {
+            self.field(", \"expected_time\": ", expected.mean.0);
+            self.field(", \"expected_low\": ", expected.low.0);
+            self.field(", \"expected_high\": ", expected.high.0);
+        }
         self.text(", \"batch_size\": ");
         self.number(u64::from(execution.batch));
         self.text(", \"attempt\": ");

@@ -205,6 +205,8 @@ pub struct RunInfo {
     pub truth: Option<TruthSpec>,
     /// What the estimates were predicted by, where they are not the inputs' own.
     pub predictor: Option<String>,
+    /// Whether the run learned.
+    pub learn: bool,
     /// The seed, where one was used.
     pub seed: Option<u64>,
     /// No valid schedule is shorter.
@@ -227,6 +229,7 @@ pub fn summary(instance: &Instance, metrics: &Metrics, info: RunInfo) -> Summary
         timing: info.timing,
         truth: info.truth,
         predictor: info.predictor,
+        learn: info.learn,
         seed: info.seed,
         status: if complete { RunStatus::Completed } else { RunStatus::Incomplete },
         gpus: cluster.gpus,

@@ -87,6 +87,7 @@ pub fn ran(task: u32, gpus: (u32, u32), ready: f64, switch: f64, start: f64, end
         start: at(start),
         end: at(end),
         evicted: Box::new([]),
+        expected: None,
     }
 }
 

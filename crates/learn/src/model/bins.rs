@@ -4,14 +4,13 @@
 //! that a tree can part the slow from the quick ones with one cut, as if they were numbers.
 
 use super::schema::{Feature, FeatureKind, Rows};
+use super::texts::TextMeans;
 use serde::{Deserialize, Serialize};
 
 /// The most bins of a feature, "missing" not counted.
 pub const MAX_BINS: usize = 254;
 /// The most features of a model: a row's bins are held on the stack.
 pub const MAX_FEATURES: usize = 1024;
-/// A text's mean target is drawn towards the mean of all by as many rows as this.
-const PRIOR_ROWS: f64 = 5.0;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Cut {
@@ -28,16 +27,31 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Cuts numbers by rank and texts by their mean target. `features` may be empty where all are numbers.
-    pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64]) -> Bins {
+    /// Cuts numbers by rank and texts by their mean target. `features` may be empty where all are numbers. Beside it the
+    /// bins of the rows that it was fitted to, one row after the other: as [`Bins::apply`] gives them, but for rows of rare texts, of which
+    /// training is not shown what their own targets make of them.
+    pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64]) -> (Bins, Vec<u8>) {
+        let mut shown = Vec::new();
         let cuts = (0..rows.width()).map(|place| {
             let values = || rows.iter().map(move |row| row[place]);
             match features.get(place).map(|feature| &feature.kind) {
-                Some(FeatureKind::Category(names)) => Cut::Codes(codes(values(), targets, names.len())),
+                Some(FeatureKind::Category(names)) => {
+                    let values: Vec<f64> = values().collect();
+                    let means = TextMeans::new(&values, targets, names.len());
+                    let (bins, of_rows) = codes(&means);
+                    shown.push((place, of_rows));
+                    Cut::Codes(bins)
+                }
                 _ => Cut::Edges(edges(values())),
             }
         });
-        Bins { cuts: cuts.collect() }
+        let bins = Bins { cuts: cuts.collect() };
+        let mut applied = bins.apply(rows);
+        for (place, of_rows) in shown {
+            let cells = applied.iter_mut().skip(place).step_by(rows.width().max(1));
+            cells.zip(of_rows).for_each(|(cell, bin)| *cell = bin);
+        }
+        (bins, applied)
     }
 
     /// How many bins a feature has, "missing" counted.
@@ -108,29 +122,32 @@ fn edges(values: impl Iterator<Item = f64>) -> Vec<f64> {
     edges
 }
 
-fn codes(values: impl Iterator<Item = f64>, targets: &[f64], texts: usize) -> Vec<u8> {
-    let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
-    let mut sums = vec![(0.0, 0.0); texts];
-    for (value, &target) in values.zip(targets).filter(|(value, _)| !value.is_nan()) {
-        let sum = &mut sums[value as usize];
-        *sum = (sum.0 + target, sum.1 + 1.0);
-    }
-    let seen = (0..texts).filter(|&code| sums[code].1 > 0.0);
-    let mut order: Vec<usize> = seen.collect();
-    let smoothed = |code: usize| (sums[code].0 + mean * PRIOR_ROWS) / (sums[code].1 + PRIOR_ROWS);
-    order.sort_by(|&a, &b| smoothed(a).total_cmp(&smoothed(b)).then(a.cmp(&b)));
+/// The bin of each text, and of each row in training.
+fn codes(means: &TextMeans) -> (Vec<u8>, Vec<u8>) {
+    let texts = means.of_text.len();
+    let mut order: Vec<usize> = (0..texts).filter(|&code| means.rows[code] > 0.0).collect();
+    order.sort_by(|&a, &b| means.of_text[a].total_cmp(&means.of_text[b]).then(a.cmp(&b)));
     let mut bins = vec![0; texts];
     if order.len() <= MAX_BINS {
         order.iter().enumerate().for_each(|(place, &code)| bins[code] = place as u8 + 1);
-        return bins;
+    } else {
+        // Too many: neighbours share a bin, so that each holds about as many rows.
+        let total: f64 = means.rows.iter().sum();
+        let mut before = 0.0;
+        for &code in &order {
+            let place = before / total * (MAX_BINS - 1) as f64;
+            bins[code] = place as u8 + 1;
+            before += means.rows[code];
+        }
     }
-    // Too many: neighbours share a bin, so that each holds about as many rows.
-    let total: f64 = order.iter().map(|&code| sums[code].1).sum();
-    let mut before = 0.0;
-    for &code in &order {
-        let place = before / total * (MAX_BINS - 1) as f64;
-        bins[code] = place as u8 + 1;
-        before += sums[code].1;
-    }
-    bins
+    // A row is where the text would be whose mean is the one that the row is shown.
+    let of_row = |&mean: &f64| {
+        if mean.is_nan() {
+            return 0;
+        }
+        let place = order.partition_point(|&code| means.of_text[code] < mean);
+        order.get(place).or(order.last()).map_or(0, |&code| bins[code])
+    };
+    let of_rows = means.of_row.iter().map(of_row).collect();
+    (bins, of_rows)
 }

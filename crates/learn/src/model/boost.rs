@@ -17,8 +17,7 @@ pub struct Boost {
 
 /// Boosted trees on these features.
 pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64], settings: &Boost) -> (Bins, Trees) {
-    let cuts = Bins::fit(features, rows, targets);
-    let bins = cuts.apply(rows);
+    let (cuts, bins) = Bins::fit(features, rows, targets);
     let base = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
     let mut trees = Trees::new(base, rows.width());
     let mut residuals: Vec<f64> = targets.iter().map(|target| target - base).collect();

@@ -76,7 +76,7 @@ impl Spread {
 
     /// Nothing known: every scale is zero.
     pub fn none(width: usize) -> Spread {
-        let bins = Bins::fit(&[], &Rows::new(width), &[]);
+        let (bins, _) = Bins::fit(&[], &Rows::new(width), &[]);
         Spread { relative_from: None, bins, trees: Trees::new(f64::NEG_INFINITY, width), scores: Vec::new() }
     }
 

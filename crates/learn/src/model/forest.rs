@@ -19,8 +19,7 @@ pub struct Forest {
 
 /// Grows the forest.
 pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64], settings: &Forest) -> (Bins, Trees) {
-    let cuts = Bins::fit(features, rows, targets);
-    let bins = cuts.apply(rows);
+    let (cuts, bins) = Bins::fit(features, rows, targets);
     let count = targets.len();
     let base = targets.iter().sum::<f64>() / count.max(1) as f64;
     let residuals: Vec<f64> = targets.iter().map(|target| target - base).collect();

@@ -1,10 +1,8 @@
 //! A weighted sum of the features: ridge regression on standardised numbers, and on the mean target of each text.
 
 use super::schema::{Feature, FeatureKind, Rows};
+use super::texts::TextMeans;
 use serde::{Deserialize, Serialize};
-
-/// A text's mean target is drawn towards the mean of all by as many rows as this.
-const PRIOR_ROWS: f64 = 5.0;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Weight {
@@ -18,10 +16,13 @@ struct Weight {
 impl Weight {
     /// The standardised value; a missing one is the mean.
     fn value(&self, value: f64) -> f64 {
-        let value = match &self.codes {
+        self.standard(match &self.codes {
             Some(codes) if !value.is_nan() => codes.get(value as usize).copied().unwrap_or(f64::NAN),
             _ => value,
-        };
+        })
+    }
+
+    fn standard(&self, value: f64) -> f64 {
         if value.is_nan() { 0.0 } else { (value - self.mean) / self.deviation }
     }
 }
@@ -37,21 +38,22 @@ impl Linear {
     /// Fits the weights.
     pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64]) -> Linear {
         let base = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
-        let mut weights: Vec<Weight> = features
+        let (mut weights, shown): (Vec<Weight>, Vec<Option<Vec<f64>>>) = features
             .iter()
             .enumerate()
-            .map(|(place, feature)| standard(feature, place, rows, targets, base))
-            .collect();
+            .map(|(place, feature)| standard(feature, place, rows, targets))
+            .unzip();
         let width = weights.len();
         let ridge = 1e-6 * targets.len() as f64 + 1e-9;
         let (mut products, mut sums) = (vec![0.0; width * width], vec![0.0; width]);
         let mut values = vec![0.0; width];
-        for (row, &target) in rows.iter().zip(targets) {
-            values
-                .iter_mut()
-                .zip(&weights)
-                .zip(row)
-                .for_each(|((to, weight), &value)| *to = weight.value(value));
+        for (at, (row, &target)) in rows.iter().zip(targets).enumerate() {
+            for (place, weight) in weights.iter().enumerate() {
+                values[place] = match &shown[place] {
+                    Some(shown) => weight.standard(shown[at]),
+                    None => weight.value(row[place]),
+                };
+            }
             for (one, sum) in sums.iter_mut().enumerate() {
                 *sum += values[one] * (target - base);
                 for other in 0..=one {
@@ -85,27 +87,24 @@ impl Linear {
     }
 }
 
-/// The mean and the deviation of a feature; its weight is still open.
-fn standard(feature: &Feature, place: usize, rows: &Rows, targets: &[f64], base: f64) -> Weight {
-    let codes = match &feature.kind {
-        FeatureKind::Number => None,
+/// The mean and the deviation of a feature; its weight is still open. Beside it, for texts, what each row is shown in training.
+fn standard(feature: &Feature, place: usize, rows: &Rows, targets: &[f64]) -> (Weight, Option<Vec<f64>>) {
+    let cells: Vec<f64> = rows.iter().map(|row| row[place]).collect();
+    let (codes, shown) = match &feature.kind {
+        FeatureKind::Number => (None, None),
         FeatureKind::Category(names) => {
-            let mut sums = vec![(base * PRIOR_ROWS, PRIOR_ROWS); names.len()];
-            for (row, target) in rows.iter().zip(targets).filter(|(row, _)| !row[place].is_nan()) {
-                let sum = &mut sums[row[place] as usize];
-                *sum = (sum.0 + target, sum.1 + 1.0);
-            }
-            Some(sums.into_iter().map(|(sum, rows)| sum / rows).collect())
+            let means = TextMeans::new(&cells, targets, names.len());
+            (Some(means.of_text), Some(means.of_row))
         }
     };
-    let plain = Weight { codes, mean: 0.0, deviation: 1.0, weight: 0.0 };
-    let known = rows.iter().map(|row| row[place]).filter(|value| !value.is_nan());
-    let values: Vec<f64> = known.map(|value| plain.value(value)).collect();
+    let values: Vec<f64> =
+        shown.as_ref().unwrap_or(&cells).iter().copied().filter(|value| !value.is_nan()).collect();
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / count;
-    let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
-    Weight { mean, deviation, ..plain }
+    // What is the same in every row but for rounding says nothing, and must not be divided by its rounding.
+    let deviation = if variance.sqrt() > 1e-12 * mean.abs() { variance.sqrt() } else { f64::INFINITY };
+    (Weight { codes, mean, deviation, weight: 0.0 }, shown)
 }
 
 /// Solves a symmetric, positive system, of which the lower half is given, by Cholesky's decomposition.

@@ -19,14 +19,15 @@ struct Cells {
 /// Reads the table, or says all that is wrong with it.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
     let mut faults = Faults::new(file);
-    match read_with(file, bytes, &mut faults) {
+    match read_with(file, bytes, &[], &mut faults) {
         Some(table) if faults.is_empty() => Ok(table),
         _ => Err(faults.into_diagnostics()),
     }
 }
 
-/// The same for those who have more to find fault with: cells that are at fault are empty in the table.
-pub fn read_with(file: &str, bytes: &[u8], faults: &mut Faults) -> Option<Table> {
+/// The same for those who have more to find fault with: cells that are at fault are empty in the table. Columns
+/// named in `texts` hold text, whatever it looks like.
+pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut Faults) -> Option<Table> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     if bytes.len() > MAX_BYTES {
         faults.add(Code::TooBig, None, "", "the table has more than 2 GiB", Some("use Parquet".to_owned()));
@@ -76,7 +77,13 @@ pub fn read_with(file: &str, bytes: &[u8], faults: &mut Faults) -> Option<Table>
         faults.add(Code::NoContent, None, "", "the table has no rows below its column names", None);
     }
     let is_whole = faults.is_empty();
-    let columns: Vec<Column> = cells.into_iter().map(|cells| finish(cells, &lines, faults)).collect();
+    let columns: Vec<Column> = cells
+        .into_iter()
+        .map(|cells| {
+            let is_text = texts.contains(&cells.name.as_str());
+            finish(cells, is_text, &lines, faults)
+        })
+        .collect();
     // Rows or columns that are not what they should be leave no table to go on with.
     is_whole.then(|| Table::new(file, columns).with_lines(lines))
 }
@@ -129,9 +136,9 @@ fn columns(header: &ByteRecord, faults: &mut Faults) -> Vec<Cells> {
 }
 
 /// The column as numbers or as text, whichever it is.
-fn finish(cells: Cells, lines: &[u32], faults: &mut Faults) -> Column {
+fn finish(cells: Cells, is_text: bool, lines: &[u32], faults: &mut Faults) -> Column {
     let Cells { name, text, numbers, filled } = cells;
-    let is_number = filled > 0 && numbers as f64 >= MOSTLY_NUMBERS * filled as f64;
+    let is_number = !is_text && filled > 0 && numbers as f64 >= MOSTLY_NUMBERS * filled as f64;
     if !is_number {
         return Column { name, values: text.finish() };
     }

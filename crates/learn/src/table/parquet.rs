@@ -15,10 +15,10 @@ enum Cells {
     Refused,
 }
 
-/// Reads the table, or says all that is wrong with it.
-pub fn read(file: &str, bytes: Vec<u8>) -> Result<Table, Vec<Diagnostic>> {
+/// Reads the table, or says all that is wrong with it. Columns named in `texts` hold text, whole numbers to the last digit.
+pub fn read(file: &str, bytes: Vec<u8>, texts: &[&str]) -> Result<Table, Vec<Diagnostic>> {
     let mut faults = Faults::new(file);
-    let columns = match cells(bytes, &mut faults) {
+    let columns = match cells(bytes, texts, &mut faults) {
         Ok(columns) => columns,
         Err(error) => {
             let hint = "write the file again".to_owned();
@@ -44,7 +44,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Table, Vec<Diagnostic>> {
     if faults.is_empty() { Ok(Table::new(file, columns)) } else { Err(faults.into_diagnostics()) }
 }
 
-fn cells(bytes: Vec<u8>, faults: &mut Faults) -> Result<Vec<(String, Cells)>, ParquetError> {
+fn cells(bytes: Vec<u8>, texts: &[&str], faults: &mut Faults) -> Result<Vec<(String, Cells)>, ParquetError> {
     let reader = SerializedFileReader::new(Bytes::from(bytes))?;
     let schema = reader.metadata().file_metadata().schema();
     let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
@@ -57,7 +57,11 @@ fn cells(bytes: Vec<u8>, faults: &mut Faults) -> Result<Vec<(String, Cells)>, Pa
     }
     for (row, record) in reader.get_row_iter(None)?.enumerate() {
         for ((name, cells), (_, field)) in columns.iter_mut().zip(record?.get_column_iter()) {
-            push(cells, field, name, row, faults);
+            let written = texts.contains(&name.as_str()).then(|| whole(field)).flatten();
+            match written {
+                Some(written) => push(cells, &Field::Str(written), name, row, faults),
+                None => push(cells, field, name, row, faults),
+            }
         }
     }
     Ok(columns)
@@ -107,6 +111,23 @@ fn push(cells: &mut Cells, field: &Field, name: &str, row: usize, faults: &mut F
         (Cells::Texts(text), _) => text.push(""),
         (Cells::Unknown(_) | Cells::Refused, _) => {}
     }
+}
+
+/// A whole number as text.
+fn whole(field: &Field) -> Option<String> {
+    Some(match field {
+        Field::Byte(value) => value.to_string(),
+        Field::Short(value) => value.to_string(),
+        Field::Int(value) => value.to_string(),
+        Field::Long(value) => value.to_string(),
+        Field::UByte(value) => value.to_string(),
+        Field::UShort(value) => value.to_string(),
+        Field::UInt(value) => value.to_string(),
+        Field::ULong(value) => value.to_string(),
+        Field::Float(value) => value.to_string(),
+        Field::Double(value) => value.to_string(),
+        _ => return None,
+    })
 }
 
 enum Cell<'c> {

@@ -190,7 +190,7 @@ impl Comparison {
             let others = self.rows.iter().filter(|other| {
                 other.load == row.load && other.seed == row.seed && other.policy != PolicyKind::Clairvoyant
             });
-            others.map(|other| other.metrics.makespan).min() == Some(row.metrics.makespan)
+            others.map(|other| other.metrics.makespan).min().is_none_or(|least| row.metrics.makespan <= least)
         };
         Some(Summary {
             makespan,

@@ -27,9 +27,22 @@ pub enum NoPrediction {
     /// None speaks of the device.
     #[error("E514: no predictor speaks of the {0}: give one whose target or whose feature `device` names it")]
     NoDevice(&'static str),
+    /// Several do, and nothing says which is meant.
+    #[error("E514: {count} predictors speak of the {device}: give one")]
+    Several {
+        /// Which device.
+        device: &'static str,
+        /// How many speak of it.
+        count: usize,
+    },
     /// One of other features.
-    #[error("{0}")]
-    Features(String),
+    #[error("E514: the predictor of `{target}` asks for {features}, which predictors of tasks are not told")]
+    Features {
+        /// What it predicts.
+        target: String,
+        /// The features that tasks do not have.
+        features: String,
+    },
 }
 
 /// What is known of the tasks before they run, as a table of [`FEATURES`]; `profile` is what the hardware profile says.
@@ -54,7 +67,7 @@ pub fn feature_table(workload: &Workload, profile: &Estimates) -> Table {
 /// that its target names, as `true_cpu_seconds` does.
 ///
 /// # Errors
-/// Where no predictor speaks of a device, or one wants features that tasks do not have.
+/// Where no predictor speaks of a device, or several do, or one wants features that tasks do not have.
 pub fn predict(
     workload: &Workload,
     profile: &Estimates,
@@ -69,14 +82,18 @@ pub fn predict(
                 .any(|feature| feature.name == DEVICE && feature.code(device).is_finite());
             of_both || predictor.target().contains(device)
         };
-        let predictor = predictors.iter().find(speaks).ok_or(NoPrediction::NoDevice(device))?;
+        let speaking: Vec<&Predictor> = predictors.iter().filter(speaks).collect();
+        let predictor = match speaking[..] {
+            [] => return Err(NoPrediction::NoDevice(device)),
+            [one] => one,
+            [..] => return Err(NoPrediction::Several { device, count: speaking.len() }),
+        };
         let mut columns = table.columns().to_vec();
         let names = vec![device; workload.tasks.len()];
         columns.push(Column { name: DEVICE.to_string(), values: names.into_iter().collect() });
         let rows = encode(predictor.features(), &Table::new("workload", columns)).map_err(|faults| {
-            let messages: Vec<String> =
-                faults.iter().map(|fault| format!("{}: {}", fault.code.code(), fault.message)).collect();
-            NoPrediction::Features(messages.join("; "))
+            let features: Vec<String> = faults.iter().map(|fault| format!("`{}`", fault.path)).collect();
+            NoPrediction::Features { target: predictor.target().to_owned(), features: features.join(", ") }
         })?;
         Ok((predictor.predict(&rows), predictor))
     };

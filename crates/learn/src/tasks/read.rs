@@ -10,6 +10,8 @@ use rustc_hash::FxHashMap;
 
 const REQUIRED: [&str; 6] =
     ["task_id", "size", "compute_intensity", "memory_required", "arrival_time", "duration_estimate"];
+/// Columns of ids, which are texts even where they look like numbers.
+const IDS: [&str; 2] = ["task_id", "dependencies"];
 /// The most memory that a task may ask for, in MB; what no device has is found when the devices are known.
 const MAX_MB: f64 = 1e12;
 
@@ -19,7 +21,7 @@ const MAX_MB: f64 = 1e12;
 /// All that is wrong with the file.
 pub fn read(name: &str, bytes: Vec<u8>) -> Result<Workload, Vec<Diagnostic>> {
     let mut faults = Faults::new(name);
-    let Some(table) = Table::read_with(name, bytes, &mut faults) else {
+    let Some(table) = Table::read_with(name, bytes, &IDS, &mut faults) else {
         return Err(faults.into_diagnostics());
     };
     let mut reader = Reader { faults, table: &table };
@@ -201,7 +203,8 @@ impl Reader<'_> {
             // `3;17`, `3 17` and `[3, 17]` all mean the same.
             for id in text.split([';', ',', ' ', '[', ']', '\'', '"']).filter(|id| !id.is_empty()) {
                 let line = self.table.line(row);
-                match numbers.get(id) {
+                // Tools that read the column as numbers write `7.0` for the task `7`.
+                match numbers.get(id).or_else(|| numbers.get(id.strip_suffix(".0")?)) {
                     Some(&earlier) if earlier as usize == row => {
                         self.faults.add(
                             Code::SelfEdge,

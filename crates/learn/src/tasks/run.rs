@@ -11,6 +11,7 @@ use super::policy::{
 use super::view::Estimates;
 use super::workload::{Truth, Workload};
 use gswarm_core::Span;
+use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
 /// What came of a run.
@@ -25,8 +26,26 @@ pub struct Outcome {
 }
 
 /// What the clairvoyant tries, besides the other policies with the times known.
-const CLAIRVOYANT: [(usize, f64, u32); 6] =
-    [(1, 1.0, 6), (0, 1.0, 6), (2, 1.0, 6), (1, 4.0, 4), (1, 1.0, 10), (100, 1.0, 6)];
+const CLAIRVOYANT: [(usize, f64, u32, f64); 7] = [
+    (1, 1.0, 6, 0.15),
+    (0, 1.0, 6, 0.15),
+    (2, 1.0, 6, 0.15),
+    (1, 4.0, 4, 0.15),
+    (1, 1.0, 10, 0.15),
+    (100, 1.0, 6, 0.15),
+    // Who knows the times need not shy away from cutting.
+    (1, 1.0, 6, 0.0),
+];
+/// The rules that it tries beside: those that look at times, and constants, which are hard to beat where energy counts.
+const RULES: [PolicyKind; 7] = [
+    PolicyKind::Heft,
+    PolicyKind::EarliestFinish,
+    PolicyKind::WorkStealing,
+    PolicyKind::Greedy,
+    PolicyKind::GpuOnly,
+    PolicyKind::CpuOnly,
+    PolicyKind::LeastLoaded,
+];
 /// How often `q_learning` goes through the workload before the run.
 const LESSONS: u64 = 6;
 
@@ -56,6 +75,7 @@ pub fn schedule(
     Ok(Outcome { log, metrics, took })
 }
 
+#[derive(Clone, Copy)]
 struct Run<'a> {
     workload: &'a Workload,
     machine: &'a Machine,
@@ -113,19 +133,30 @@ impl Run<'_> {
     /// Every rule that looks at run times, told the true ones; the best of the schedules is kept.
     fn clairvoyant(&self) -> Result<Vec<TaskRecord>, EngineError> {
         let known = Estimates::certain(self.truths.to_vec());
+        // A plan that heeds time alone may be the better one even where energy has a price.
+        let mut heeding = vec![self.settings];
+        if self.settings.seconds_per_joule > 0.0 {
+            heeding.push(Settings { seconds_per_joule: 0.0, ..self.settings });
+        }
+        let mut plans: Vec<Box<dyn Fn() -> Result<Vec<TaskRecord>, EngineError> + Send + Sync>> = Vec::new();
+        for settings in heeding {
+            let run = Run { settings, ..*self };
+            let known = &known;
+            for (many, urgency, depth, cut_gain) in CLAIRVOYANT {
+                let tuning = Tuning { many, urgency, depth, cut_gain };
+                plans.push(Box::new(move || run.simulate(&mut run.learned(known, tuning), known)));
+            }
+            plans.extend(RULES.map(|kind| -> Box<dyn Fn() -> _ + Send + Sync> {
+                Box::new(move || run.under(kind, known))
+            }));
+        }
+        let made: Vec<Vec<TaskRecord>> = plans.par_iter().map(|plan| plan()).collect::<Result<_, _>>()?;
         let mut best: Option<(f64, Vec<TaskRecord>)> = None;
-        let mut keep = |records: Vec<TaskRecord>| {
+        for records in made {
             let cost = self.cost(&records);
             if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 best = Some((cost, records));
             }
-        };
-        for (many, urgency, depth) in CLAIRVOYANT {
-            let tuning = Tuning { many, urgency, depth, ..Tuning::default() };
-            keep(self.simulate(&mut self.learned(&known, tuning), &known)?);
-        }
-        for kind in [PolicyKind::Heft, PolicyKind::EarliestFinish, PolicyKind::WorkStealing] {
-            keep(self.under(kind, &known)?);
         }
         Ok(best.map(|(_, records)| records).unwrap_or_default())
     }

@@ -156,3 +156,16 @@ fn a_price_on_energy_saves_energy() {
     };
     assert!(joules(0.01) < joules(0.0), "{} {}", joules(0.01), joules(0.0));
 }
+
+#[test]
+fn ids_are_texts_even_where_they_look_like_numbers() {
+    let rows = "7,100,0.5,10,0,0.1,\n07,100,0.5,10,0,0.1,7\n7.5,100,0.5,10,0,0.1,07;7\n\
+                9007199254740992,100,0.5,10,0,0.1,\n9007199254740993,100,0.5,10,0,0.1,9007199254740992\n\
+                last,100,0.5,10,0,0.1,9007199254740993 7.0\n";
+    let workload = read("t.csv", format!("{HEAD}{rows}").into_bytes()).unwrap();
+    let ids: Vec<&str> = workload.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!(ids, ["7", "07", "7.5", "9007199254740992", "9007199254740993", "last"]);
+    let waits: Vec<&[u32]> = workload.tasks.iter().map(|task| task.dependencies.as_slice()).collect();
+    // What a tool has made a number of, `7.0`, is the task `7`.
+    assert_eq!(waits, [&[][..], &[0], &[0, 1], &[], &[3], &[0, 4]]);
+}

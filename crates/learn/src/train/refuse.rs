@@ -1,9 +1,14 @@
 //! What is not learned from: too little, nothing, or the answer itself.
 
 use super::{MIN_ROWS, Options};
-use crate::table::{Column, Faults, Table, Values, nearest};
+use crate::table::{Column, Faults, NO_TEXT, Table, Values, nearest};
+use crate::tasks::FEATURES;
 use gswarm_core::input::{Code, Diagnostic};
 
+/// What the names of columns begin with that are known after the run alone.
+const TRUE: &str = "true_";
+/// Texts of which there are more than so many for each row that has one are names of rows, and tell nothing of other rows.
+const NEARLY_UNIQUE: f64 = 0.5;
 /// A feature whose correlation with the target is beyond this is the target, in another unit or rounded.
 const SAME: f64 = 0.999_999;
 /// One whose ranks are as close to the target's rises and falls with it.
@@ -35,6 +40,11 @@ pub fn usable(
     }
     // Of a target that is at fault itself, every column would seem to tell something; of a sound one all leaks are named.
     let sound = faults.is_empty();
+    // A table of tasks, as `gswarm generate tasks` writes it, is learned from to schedule tasks.
+    let of_tasks = target.starts_with(TRUE)
+        && ["task_id", "compute_intensity", "memory_required"]
+            .iter()
+            .all(|name| table.column(name).is_some());
     let mut notes = Vec::new();
     let mut features = Vec::new();
     for column in table.columns() {
@@ -48,6 +58,22 @@ pub fn usable(
                 let message = format!("the target `{name}` is named as a feature");
                 faults.add(Code::Leak, Some(1), name, message, Some("leave it out".to_owned()));
             }
+            continue;
+        }
+        if name.starts_with(TRUE) {
+            if named == Some(true) && !options.allow_leaks {
+                let message =
+                    format!("`{name}` is known after the run alone, as all columns that begin with `{TRUE}`");
+                faults.add(Code::Leak, Some(1), name, message, Some("leave it out".to_owned()));
+            } else if named.is_none() {
+                notes.push(format!("`{name}` is left out: it is known after the run alone"));
+            }
+            if named != Some(true) || !options.allow_leaks {
+                continue;
+            }
+        }
+        if of_tasks && named.is_none() && !FEATURES.contains(&name.as_str()) {
+            notes.push(format!("`{name}` is left out: `gswarm schedule-tasks` does not predict from it"));
             continue;
         }
         if let Some(why) = useless(column) {
@@ -93,10 +119,16 @@ fn useless(column: &Column) -> Option<&'static str> {
         Values::Texts { codes, names } if names.len() <= 1 && codes.iter().all(|code| *code == codes[0]) => {
             Some("it is the same in every row")
         }
-        Values::Texts { codes, names } if names.len() == codes.len() => {
-            Some("its text is another in every row")
+        Values::Texts { codes, names } => {
+            let given = codes.iter().filter(|&&code| code != NO_TEXT).count();
+            if names.len() == codes.len() {
+                Some("its text is another in every row")
+            } else if names.len() as f64 > given as f64 * NEARLY_UNIQUE {
+                Some("its text is another in nearly every row")
+            } else {
+                None
+            }
         }
-        Values::Texts { .. } => None,
     }
 }
 

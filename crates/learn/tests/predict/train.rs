@@ -92,6 +92,45 @@ fn columns_that_say_nothing_are_left_out_with_a_note() {
     assert_eq!(report.importances.len(), 2);
 }
 
+/// Rows `x, id, y` with `y` about twice `x`, and one id that comes twice or ids that come some times.
+fn with_ids(rows: usize, ids: usize) -> Table {
+    let mut random = random(37);
+    let x: Vec<f64> = (0..rows).map(|_| random.random_range(1.0..100.0)).collect();
+    let y: Vec<f64> = x.iter().map(|x| 2.0 * x + random.random_range(0.0..50.0)).collect();
+    let names: Vec<String> = (0..rows).map(|row| format!("job-{}", row * 7919 % ids)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Table::new("t", vec![numbers("x", x), texts("id", &names), numbers("y", y)])
+}
+
+#[test]
+fn texts_that_hardly_come_twice_are_left_out_with_a_note() {
+    let report = report(&with_ids(2_000, 1_999), &options("y"));
+    assert!(report.notes[0].contains("nearly every row"), "{:?}", report.notes);
+    assert!(report.importances.iter().all(|one| one.feature == "x"));
+    assert!(report.test.r2 > 0.9, "{report:?}");
+}
+
+#[test]
+fn rare_texts_do_not_stand_for_the_targets_of_their_own_rows() {
+    // Some four rows an id, which say nothing: every model has to see that.
+    for kind in [Kind::GradientBoosting, Kind::RandomForest, Kind::Linear] {
+        let report = report(&with_ids(2_000, 500), &Options::new("y", small(kind)));
+        assert!(report.test.r2 > 0.85, "{kind:?}: {report:?}");
+        let share = report.importances.iter().find(|one| one.feature == "id").unwrap().share;
+        assert!(share < 0.15, "{kind:?}: {share}");
+    }
+}
+
+#[test]
+fn a_model_that_knows_its_rows_by_heart_is_said_to() {
+    let mut random = random(38);
+    let column = |random: &mut rand_chacha::ChaCha8Rng| (0..400).map(|_| random.random::<f64>()).collect();
+    let table = Table::new("t", vec![numbers("x", column(&mut random)), numbers("y", column(&mut random))]);
+    let settings = small(Kind::RandomForest);
+    let notes = report(&table, &Options::new("y", settings)).notes;
+    assert!(notes.iter().any(|note| note.contains("by heart") && note.contains("`x` (100%)")), "{notes:?}");
+}
+
 #[test]
 fn noise_alone_is_not_explained() {
     let mut random = random(36);

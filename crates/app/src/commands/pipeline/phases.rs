@@ -1,6 +1,6 @@
 //! The five phases. Each reads the files of those before it, and leaves its own.
 
-use super::settings::{Settings, Source};
+use super::settings::{Settings, Source, WorkloadSettings};
 use crate::commands::generate_tasks::{load_profile, refused};
 use crate::commands::profile::{Wanted, take, write as write_profile};
 use crate::commands::schedule_tasks::{checked, write_comparison};
@@ -8,11 +8,12 @@ use crate::failure::Failure;
 use crate::output::files::{self, Batch};
 use gswarm_learn::profile::{DeviceKind, Effort, HardwareProfile, described};
 use gswarm_learn::tasks::{
-    Arrivals, CompareOptions, Estimates, FEATURES, Machine, Options, PolicyKind, Settings as PolicySettings,
-    Task, Workload, bound, compare, feature_table, generate, predict, read, write_csv, write_results,
+    Arrivals, CompareOptions, Estimates, FEATURES, Kind as Kinds, Machine, Options, PolicyKind,
+    Settings as PolicySettings, Task, Workload, bound, compare, feature_table, generate, predict, read,
+    write_csv, write_results,
 };
 use gswarm_learn::train::{Options as TrainOptions, train as learn};
-use gswarm_learn::{Column, Kind, Predictor, Settings as ModelSettings, Table, Values};
+use gswarm_learn::{Column, Predictor, Settings as ModelSettings, Table, Values};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -109,7 +110,12 @@ fn profile(settings: &Settings, batch: &mut Batch) -> Result<String, Failure> {
     batch.add("hardware_profile.json", |out| write_profile(&used, out))?;
     batch.add("measured_profile.json", |out| write_profile(&measured, out))?;
     let names: Vec<&str> = measured.devices.iter().map(|device| device.name.as_str()).collect();
-    Ok(format!("{} measured; later phases use the {} machine", names.join(" and "), used.source))
+    let done = if wanted.measure {
+        format!("{} measured", names.join(" and "))
+    } else {
+        "nothing measured".to_owned()
+    };
+    Ok(format!("{done}; later phases use the {} machine", used.source))
 }
 
 fn used_profile(folder: &Path) -> Result<HardwareProfile, Failure> {
@@ -120,13 +126,10 @@ fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     let profile = used_profile(folder)?;
     let wanted = &settings.workload;
     let options = Options {
-        tasks: wanted.tasks,
         arrivals: Arrivals::Rate(wanted.rate),
-        dependent: wanted.dependent,
-        noise: wanted.noise,
         seed: wanted.seed,
         gpus: settings.schedule.gpus,
-        ..Options::default()
+        ..options(wanted)
     };
     let made = generate(&options, &profile).map_err(input)?;
     let estimates = Estimates::of_profile(&made.workload, &profile).map_err(input)?;
@@ -134,6 +137,21 @@ fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
     batch.add("workload.csv", |out| write_csv(&made.workload, &estimates, watts, out))?;
     Ok(format!("{} tasks, {:.0} a second, a load of {:.2}", wanted.tasks, made.rate, made.load))
+}
+
+/// What tasks are like, whatever they are for.
+fn options(wanted: &WorkloadSettings) -> Options {
+    let kinds = Kinds::ALL.into_iter().zip(wanted.types.weights()).filter(|&(_, weight)| weight > 0.0);
+    Options {
+        tasks: wanted.tasks,
+        size: wanted.sizes,
+        intensity: wanted.intensity,
+        memory_mb: wanted.memory_mb,
+        dependent: wanted.dependent,
+        noise: wanted.noise,
+        kinds: kinds.collect(),
+        ..Options::default()
+    }
 }
 
 /// The tasks of the workload and what the profile says of them.
@@ -147,16 +165,19 @@ fn tasks(folder: &Path, profile: &HardwareProfile) -> Result<(Workload, Estimate
 
 /// Trained on the tasks after those that are scheduled, so that none is predicted that was learned from.
 fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String, Failure> {
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == settings.train.model).ok_or_else(|| {
-        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        Failure::input(format!("`{}` is no model; they are {}", settings.train.model, known.join(", ")))
-    })?;
+    let kind = settings
+        .train
+        .kind()
+        .ok_or_else(|| Failure::input(format!("`{}` is no model", settings.train.model)))?;
     let profile = used_profile(folder)?;
     let (mut history, mut bare) = tasks(folder, &profile)?;
     let kept = (settings.schedule.tasks as usize).min(history.tasks.len());
     history.tasks.drain(..kept);
     bare.means.drain(..kept);
-    let model = ModelSettings { seed: settings.train.seed, ..ModelSettings::new(kind) };
+    let usual = ModelSettings::new(kind);
+    let (trees, depth) =
+        (settings.train.trees.unwrap_or(usual.trees), settings.train.depth.unwrap_or(usual.depth));
+    let model = ModelSettings { seed: settings.train.seed, trees, depth, ..usual };
     let mut reports = Vec::new();
     for (device, truth) in [("cpu", cpu_seconds as fn(&Task) -> f64), ("gpu", gpu_seconds)] {
         let target = format!("true_{device}_seconds");
@@ -251,13 +272,8 @@ fn evaluate(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     let profile = used_profile(folder)?;
     let predictors = predictors(folder)?;
     let wanted = &settings.evaluate;
-    let workload = Options {
-        tasks: wanted.tasks,
-        gpus: settings.schedule.gpus,
-        dependent: settings.workload.dependent,
-        noise: settings.workload.noise,
-        ..Options::default()
-    };
+    let workload =
+        Options { tasks: wanted.tasks, gpus: settings.schedule.gpus, ..options(&settings.workload) };
     // Seeds of their own: none of these tasks was learned from.
     let first = settings.workload.seed.wrapping_add(1_000_000);
     let options = CompareOptions {

@@ -1,7 +1,13 @@
 //! The settings of a pipeline.
 
 use super::phases::Phase;
+use crate::commands::generate_tasks::refused;
 use crate::failure::Failure;
+use gswarm_core::input::Code;
+use gswarm_learn::Kind;
+use gswarm_learn::table::Faults;
+use gswarm_learn::tasks::{Kind as TaskKind, Options};
+use gswarm_learn::train::MIN_ROWS;
 use serde::{Deserialize, Serialize};
 
 /// Every setting, with what it does: the defaults, as a file.
@@ -17,9 +23,15 @@ workload:
   rate: 100.0               # arrivals a second (Poisson)
   dependent: 0.3            # share of tasks that wait for others
   noise: 1.0                # scales noise and interference
+  sizes: [100, 5000]        # smallest and largest
+  intensity: [0.1, 1.0]     # least and greatest compute intensity
+  memory_mb: [10, 500]      # least and most memory
+  types: {matmul: 1, convolution: 1, sort: 1, sparse: 1}  # in what proportion; 0 is none
   seed: 0
 train:
   model: gradient_boosting  # random_forest, gradient_boosting, linear or last_two
+  trees: null               # 100 unless given
+  depth: null               # of the trees; 15 for a forest, 7 for a boosted sum unless given
   seed: 0
 schedule:
   tasks: 1000               # the first so many tasks of the workload
@@ -67,14 +79,49 @@ pub struct WorkloadSettings {
     pub rate: f64,
     pub dependent: f64,
     pub noise: f64,
+    pub sizes: [f64; 2],
+    pub intensity: [f64; 2],
+    pub memory_mb: [f64; 2],
+    pub types: Types,
     pub seed: u64,
+}
+
+/// The weights of the types of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Types {
+    pub matmul: f64,
+    pub convolution: f64,
+    pub sort: f64,
+    pub sparse: f64,
+}
+
+impl Types {
+    /// In the order of [`gswarm_learn::tasks::Kind::ALL`].
+    pub fn weights(&self) -> [f64; 4] {
+        gswarm_learn::tasks::Kind::ALL.map(|kind| match kind {
+            TaskKind::Matmul => self.matmul,
+            TaskKind::Convolution => self.convolution,
+            TaskKind::Sort => self.sort,
+            TaskKind::Sparse => self.sparse,
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainSettings {
     pub model: String,
+    pub trees: Option<usize>,
+    pub depth: Option<usize>,
     pub seed: u64,
+}
+
+impl TrainSettings {
+    /// The kind of model, if there is one of this name.
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == self.model)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,13 +149,31 @@ impl Default for ProfileSettings {
 
 impl Default for WorkloadSettings {
     fn default() -> Self {
-        WorkloadSettings { tasks: 10_000, rate: 100.0, dependent: 0.3, noise: 1.0, seed: 0 }
+        let Options { size: sizes, intensity, memory_mb, .. } = Options::default();
+        let (tasks, rate, types) = (10_000, 100.0, Types::default());
+        WorkloadSettings {
+            tasks,
+            rate,
+            dependent: 0.3,
+            noise: 1.0,
+            sizes,
+            intensity,
+            memory_mb,
+            types,
+            seed: 0,
+        }
+    }
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        Types { matmul: 1.0, convolution: 1.0, sort: 1.0, sparse: 1.0 }
     }
 }
 
 impl Default for TrainSettings {
     fn default() -> Self {
-        TrainSettings { model: "gradient_boosting".to_string(), seed: 0 }
+        TrainSettings { model: "gradient_boosting".to_string(), trees: None, depth: None, seed: 0 }
     }
 }
 
@@ -145,25 +210,129 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Settings, Failure> {
     let settings: Settings = serde_saphyr::from_str(text).map_err(|error| {
         Failure::input(format!("{name}: {error}")).hint("`gswarm pipeline --init` prints every setting")
     })?;
-    let refuse = |what: &str| Err(Failure::input(format!("{name}: {what}")));
-    if settings.profile.sizes.iter().any(|size| !(16..=16384).contains(size)) {
-        return refuse("profile.sizes lie between 16 and 16384");
+    let faults = faults(name, text, &settings);
+    if faults.is_empty() { Ok(settings) } else { Err(refused(&faults.into_diagnostics())) }
+}
+
+/// The line of a setting, or of its section where the setting is written in the same line or not at all.
+fn line_of(text: &str, path: &str) -> Option<u32> {
+    let (section, key) = path.split_once('.')?;
+    let lines = || text.lines().enumerate().map(|(at, line)| (at as u32 + 1, line));
+    let (from, _) = lines().find(|(_, line)| line.trim_start().starts_with(&format!("{section}:")))?;
+    let inside =
+        lines().skip(from as usize).take_while(|(_, line)| line.starts_with([' ', '#']) || line.is_empty());
+    let found = inside
+        .map(|(at, line)| (at, line.trim_start()))
+        .find(|(_, line)| line.starts_with(&format!("{key}:")));
+    Some(found.map_or(from, |(at, _)| at))
+}
+
+/// All that is wrong with settings, before any phase is begun.
+fn faults(name: &str, text: &str, settings: &Settings) -> Faults {
+    let mut faults = Faults::new(name);
+    let mut require = |holds: bool, code: Code, path: &str, message: &str| {
+        if !holds {
+            let hint = "`gswarm pipeline --init` prints every setting with what it does".to_owned();
+            faults.add(code, line_of(text, path), path, message, Some(hint));
+        }
+    };
+    let Settings { profile, workload, train, schedule, evaluate } = settings;
+    let within = |value: f64, least: f64, most: f64| value.is_finite() && (least..=most).contains(&value);
+    let sizes = !profile.sizes.is_empty() && profile.sizes.iter().all(|size| (16..=16_384).contains(size));
+    require(
+        sizes,
+        Code::Nothing,
+        "profile.sizes",
+        "sizes lie between 16 and 16384, and there is one at least",
+    );
+    require(
+        within(profile.budget_seconds, 0.0, 3_600.0),
+        Code::TooLarge,
+        "profile.budget_seconds",
+        "a budget lies between 0 and 3600 s",
+    );
+    let measured = profile.measure || profile.r#use != Source::Measured;
+    require(
+        measured,
+        Code::UnknownChoice,
+        "profile.use",
+        "`use: measured` with `measure: false`: nothing is measured that could be used",
+    );
+    require(workload.tasks > 0, Code::NotPositive, "workload.tasks", "the number of tasks is above zero");
+    require(
+        within(workload.rate, 1e-6, 1e9),
+        Code::NotPositive,
+        "workload.rate",
+        "arrivals a second lie between 0.000001 and a billion",
+    );
+    require(
+        within(workload.dependent, 0.0, 1.0),
+        Code::TooLarge,
+        "workload.dependent",
+        "a share lies between 0 and 1",
+    );
+    require(
+        within(workload.noise, 0.0, 1e3),
+        Code::TooLarge,
+        "workload.noise",
+        "noise lies between 0 and 1000",
+    );
+    for (path, [low, high], most) in [
+        ("workload.sizes", workload.sizes, 1e6),
+        ("workload.intensity", workload.intensity, 1e6),
+        ("workload.memory_mb", workload.memory_mb, 1e9),
+    ] {
+        let ordered = within(low, f64::MIN_POSITIVE, high) && within(high, low, most);
+        require(ordered, Code::NotPositive, path, "give the least, above zero, and the greatest");
     }
-    if !(settings.profile.budget_seconds.is_finite()
-        && (0.0..=3600.0).contains(&settings.profile.budget_seconds))
-    {
-        return refuse("profile.budget_seconds lies between 0 and 3600");
-    }
-    if settings.schedule.gpus == 0 || settings.evaluate.seeds == 0 || settings.evaluate.tasks == 0 {
-        return refuse("schedule.gpus, evaluate.seeds and evaluate.tasks are above zero");
-    }
-    if settings.evaluate.loads.iter().any(|load| !(load.is_finite() && *load > 0.0)) {
-        return refuse("evaluate.loads are above zero");
-    }
-    if !(settings.schedule.energy_weight.is_finite() && settings.schedule.energy_weight >= 0.0) {
-        return refuse("schedule.energy_weight is zero or above");
-    }
-    Ok(settings)
+    let weights = workload.types.weights();
+    let some =
+        weights.iter().all(|&weight| within(weight, 0.0, 1e9)) && weights.iter().any(|&weight| weight > 0.0);
+    require(
+        some,
+        Code::Nothing,
+        "workload.types",
+        "weights are zero or above, and one of them is above zero",
+    );
+    let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+    let unknown = format!("`{}` is no model; they are {}", train.model, known.join(", "));
+    require(train.kind().is_some(), Code::UnknownChoice, "train.model", &unknown);
+    require(
+        train.trees.is_none_or(|trees| (1..=10_000).contains(&trees)),
+        Code::NotPositive,
+        "train.trees",
+        "trees are 1 to 10000",
+    );
+    require(
+        train.depth.is_none_or(|depth| (1..=40).contains(&depth)),
+        Code::NotPositive,
+        "train.depth",
+        "depths are 1 to 40",
+    );
+    require(schedule.tasks > 0, Code::NotPositive, "schedule.tasks", "the number of tasks is above zero");
+    let left = workload.tasks.saturating_sub(schedule.tasks) as usize;
+    let few = format!(
+        "of {} tasks, {} are scheduled and {left} left to learn from; at least {MIN_ROWS} are needed",
+        workload.tasks, schedule.tasks
+    );
+    require(left >= MIN_ROWS, Code::TooFewRows, "workload.tasks", &few);
+    require((1..=1024).contains(&schedule.gpus), Code::NotPositive, "schedule.gpus", "GPUs are 1 to 1024");
+    require(
+        within(schedule.energy_weight, 0.0, 1e9),
+        Code::NotPositive,
+        "schedule.energy_weight",
+        "a weight is zero or above",
+    );
+    require(evaluate.seeds > 0, Code::NotPositive, "evaluate.seeds", "the number of seeds is above zero");
+    require(evaluate.tasks > 0, Code::NotPositive, "evaluate.tasks", "the number of tasks is above zero");
+    let loads = !evaluate.loads.is_empty() && evaluate.loads.iter().all(|&load| within(load, 1e-6, 1e3));
+    require(
+        loads,
+        Code::Nothing,
+        "evaluate.loads",
+        "loads lie between 0.000001 and 1000, and there is one at least",
+    );
+    faults
 }
 
 #[cfg(test)]
@@ -178,6 +347,19 @@ mod tests {
             ["schedule: {gpu: 2}", "schedule: {gpus: 0}", "evaluate: {loads: [-1]}", "profile: {sizes: [1]}"]
         {
             assert!(read("p", bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn all_faults_are_told_at_once_each_with_its_line() {
+        let text =
+            "profile:\n  sizes: []\nworkload: {tasks: 20}\ntrain:\n  model: xgb\nevaluate:\n  loads: []\n";
+        let told = read("p.yaml", text.as_bytes()).unwrap_err();
+        for (line, path) in
+            [(2, "profile.sizes"), (3, "workload.tasks"), (5, "train.model"), (7, "evaluate.loads")]
+        {
+            assert!(told.message().contains(path), "{path}: {}", told.message());
+            assert!(told.message().contains(&format!("p.yaml:{line}")), "{path}: {}", told.message());
         }
     }
 }

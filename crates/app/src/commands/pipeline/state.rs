@@ -6,6 +6,7 @@ use crate::output::files::Batch;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -37,10 +38,48 @@ pub enum Standing {
 }
 
 impl State {
-    /// What a folder says. A state that cannot be read is as if no phase were done.
-    pub fn read(folder: &Path) -> State {
-        let bytes = std::fs::read(folder.join(FILE)).ok();
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    /// What a folder says. A state that cannot be read is as if no phase were done; why it cannot be comes with it.
+    pub fn read(folder: &Path) -> (State, Option<String>) {
+        let path = folder.join(FILE);
+        let found = match std::fs::read(&path) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|error| format!("{FILE} is damaged ({error})"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return (State::default(), None),
+            Err(error) => Err(format!("{FILE} cannot be read ({error})")),
+        };
+        match found {
+            Ok(state) => (state, None),
+            Err(fault) => (State::default(), Some(fault)),
+        }
+    }
+
+    /// Files that a phase would write and that no pipeline has written are somebody's own.
+    pub fn keep_foreign_files(&self, folder: &Path, force: bool) -> Result<(), Failure> {
+        if force || !self.0.is_empty() || folder.join(FILE).exists() {
+            return Ok(());
+        }
+        let theirs =
+            Phase::ALL.iter().flat_map(|phase| phase.files()).find(|file| folder.join(file).exists());
+        match theirs {
+            None => Ok(()),
+            Some(file) => Err(Failure::input(format!(
+                "{} is there, and no pipeline has written it",
+                folder.join(file).display()
+            ))
+            .hint("choose another folder, or say --force to replace what is there")),
+        }
+    }
+
+    /// Whether the files of all phases that are done are still those that they left.
+    pub fn unchanged(&self, folder: &Path) -> Result<(), Failure> {
+        for (file, sum) in self.0.values().flat_map(|record| &record.files) {
+            let path = folder.join(file);
+            if checksum(&path).ok().as_ref() != Some(sum) {
+                return Err(Failure::input(format!("{} was changed while it was read", path.display())));
+            }
+        }
+        Ok(())
     }
 
     /// Writes it down.
@@ -101,6 +140,25 @@ impl State {
     pub fn all(&self) -> String {
         let phases = Phase::ALL.iter().filter_map(|phase| self.0.get(phase.name()));
         phases.flat_map(|record| &record.files).map(|(file, sum)| format!("\n{file} {sum}")).collect()
+    }
+}
+
+/// The file that is locked while a pipeline works in a folder.
+const LOCK: &str = ".pipeline.lock";
+
+/// Keeps other pipelines out of a folder as long as the answer lives.
+pub fn lock(folder: &Path) -> Result<File, Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file("create the folder", folder, &error))?;
+    let path = folder.join(LOCK);
+    let open = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = open.map_err(|error| Failure::file("write", &path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::input(format!("another pipeline is at work in {}", folder.display()))
+                .hint("wait until it has ended, or choose another folder with --out"))
+        }
+        Err(TryLockError::Error(error)) => Err(Failure::file("lock", &path, &error)),
     }
 }
 

@@ -47,6 +47,11 @@ impl Lanes {
         view.free_at(device) + self.waiting.get(device).copied().unwrap_or_default()
     }
 
+    /// How many tasks have come.
+    pub fn come(&self) -> u64 {
+        u64::from(self.arrivals)
+    }
+
     /// How many tasks wait for a device.
     pub fn len(&self, device: Device) -> usize {
         self.queues.get(device).map_or(0, BTreeSet::len)

@@ -7,7 +7,7 @@
 use super::beliefs::Beliefs;
 use super::lanes::depth;
 use super::pool::{Entry, Pool};
-use super::push::energy_cost;
+use super::price::Price;
 use super::{Placement, Policy, Settings, upward_ranks};
 use crate::tasks::machine::{Machine, SHARE};
 use crate::tasks::view::{CPU, Device, Estimates, View};
@@ -25,7 +25,9 @@ pub struct Learned {
     /// Whether beliefs have changed since those that wait were put in order, and the parts that have ended since.
     outdated: bool,
     ended: usize,
-    settings: Settings,
+    price: Price,
+    /// Tasks that could run so far.
+    come: u64,
     tuning: Tuning,
 }
 
@@ -60,7 +62,9 @@ impl Learned {
     ) -> Learned {
         let ranks = upward_ranks(workload, estimates, machine.gpus);
         let beliefs = Beliefs::new(workload, estimates.doubt.clone());
-        Learned { pool: Pool::default(), ranks, beliefs, outdated: false, ended: 0, settings, tuning }
+        let price = Price::new(machine, settings.seconds_per_joule);
+        let pool = Pool::default();
+        Learned { pool, ranks, beliefs, outdated: false, ended: 0, price, come: 0, tuning }
     }
 
     /// The GPU that is free first.
@@ -76,12 +80,8 @@ impl Learned {
 
     /// What a task that waits, or comes, is believed to be; `turn` is when it came, less what hangs on it.
     fn entry_of(&self, task: u32, turn: i64, view: &View<'_>) -> Entry {
-        let weight = self.settings.seconds_per_joule;
-        // With a price on energy, what a device costs is its time and what it draws meanwhile.
-        let priced = |device: Device, span: u64| span + energy_cost(device, span as f64 / 1e6, view, weight);
-        let gpu_device = 1.min(view.devices() - 1);
         let (cpu, gpu) = (self.beliefs.expected(task, CPU, view), self.beliefs.expected(task, 1, view));
-        let gain = priced(CPU, cpu).saturating_mul(1000) / priced(gpu_device, gpu).max(1);
+        let gain = cpu.saturating_mul(1000) / gpu.max(1);
         Entry { task, gain, cpu, gpu, turn }
     }
 
@@ -90,7 +90,7 @@ impl Learned {
         let wait = |device: Device| self.beliefs.free_at(device).saturating_sub(view.now.0);
         let gpus = (view.devices() - 1).max(1) as u64;
         let on_gpus: u64 = (1..view.devices()).map(wait).sum();
-        self.pool.balance(wait(CPU), on_gpus, gpus);
+        self.pool.balance(wait(CPU), on_gpus, gpus, self.price.most_gain());
         if view.placed[CPU] < depth(CPU)
             && let Some(task) = self.pool.cpu.first()
             && view.fits(task, CPU)
@@ -121,29 +121,29 @@ impl Learned {
         self.take(placement?, view)
     }
 
-    /// Where this task is expected to be done first.
+    /// Where this task is expected to be done first; with a price on energy, where it costs least.
     fn best(&self, task: u32, view: &View<'_>) -> Option<Placement> {
         let entry = self.pool.entry(task)?;
         let memory = view.memory[task as usize];
         let cpu_free = self.beliefs.free_at(CPU);
-        let energy =
-            |device, span: u64| energy_cost(device, span as f64 / 1e6, view, self.settings.seconds_per_joule);
-        let cpu_end = (view.fits(task, CPU)).then(|| cpu_free + entry.cpu + energy(CPU, entry.cpu));
-        let whole_cpu = cpu_end.map(|end| (end, Placement::whole(task, CPU)));
+        let cost = |end: u64, work: [u64; 2]| self.price.of(end.saturating_sub(view.now.0), work, self.come);
+        let whole_cpu = view
+            .fits(task, CPU)
+            .then(|| (cost(cpu_free + entry.cpu, [entry.cpu, 0]), Placement::whole(task, CPU)));
         let Some(gpu) = self.first_gpu(view) else { return whole_cpu.map(|(_, placement)| placement) };
         // Its data can come while the GPU is at other work, but not before the link is free.
         let gpu_start = |share| {
             self.beliefs.free_at(gpu).max(view.link_free_at.0 + view.machine.transfer(memory, share).0)
         };
-        let gpu_end = view.fits(task, gpu).then(|| gpu_start(SHARE) + entry.gpu + energy(gpu, entry.gpu));
-        let whole_gpu = gpu_end.map(|end| (end, Placement::whole(task, gpu)));
-        let whole = [whole_gpu, whole_cpu].into_iter().flatten().min_by_key(|&(end, _)| end);
+        let whole_gpu = view
+            .fits(task, gpu)
+            .then(|| (cost(gpu_start(SHARE) + entry.gpu, [0, entry.gpu]), Placement::whole(task, gpu)));
+        let whole =
+            [whole_gpu, whole_cpu].into_iter().flatten().min_by(|one, other| one.0.total_cmp(&other.0));
         let cut = self.cut(&entry, view, gpu, gpu_start(SHARE), cpu_free);
-        let since_now = |end: u64| end.saturating_sub(view.now.0) as f64;
+        let cut = cut.map(|(end, work, cut)| (cost(end, work), cut));
         match (whole, cut) {
-            (Some((end, _)), Some((cut_end, cut)))
-                if since_now(cut_end) < since_now(end) * (1.0 - self.tuning.cut_gain) =>
-            {
+            (Some((least, _)), Some((of_cut, cut))) if of_cut < least * (1.0 - self.tuning.cut_gain) => {
                 Some(cut)
             }
             (None, Some((_, cut))) => Some(cut),
@@ -151,7 +151,8 @@ impl Learned {
         }
     }
 
-    /// The task cut so that both parts are expected to end together, and when that is.
+    /// The task cut so that both parts are expected to end together, when that is, and the work on the CPU and
+    /// on the GPU.
     fn cut(
         &self,
         entry: &Entry,
@@ -159,7 +160,7 @@ impl Learned {
         gpu: Device,
         gpu_start: u64,
         cpu_start: u64,
-    ) -> Option<(u64, Placement)> {
+    ) -> Option<(u64, [u64; 2], Placement)> {
         // start_g + f * gpu = start_c + (1 - f) * cpu
         let late = entry.cpu as f64 + cpu_start as f64 - gpu_start as f64;
         let share = (late / (entry.cpu + entry.gpu) as f64 * f64::from(SHARE)) as i64;
@@ -176,14 +177,13 @@ impl Learned {
             |whole: u64, share: u32| (u128::from(whole) * u128::from(share) / u128::from(SHARE)) as u64;
         let (on_gpu, on_cpu) = (part(entry.gpu, share), part(entry.cpu, SHARE - share));
         let end = (gpu_start + on_gpu).max(cpu_start + on_cpu);
-        let energy = energy_cost(gpu, on_gpu as f64 / 1e6, view, self.settings.seconds_per_joule)
-            + energy_cost(CPU, on_cpu as f64 / 1e6, view, self.settings.seconds_per_joule);
-        Some((end + energy, Placement { task: entry.task, gpu: Some(gpu as u32 - 1), share }))
+        Some((end, [on_cpu, on_gpu], Placement { task: entry.task, gpu: Some(gpu as u32 - 1), share }))
     }
 }
 
 impl Policy for Learned {
     fn ready(&mut self, task: u32, view: &View<'_>) {
+        self.come += 1;
         let turn = view.now.0 as i64 - (self.ranks[task as usize] as f64 * self.tuning.urgency) as i64;
         self.pool.insert(self.entry_of(task, turn, view));
     }

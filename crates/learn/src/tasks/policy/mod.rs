@@ -4,6 +4,7 @@ mod beliefs;
 mod lanes;
 mod learned;
 mod pool;
+mod price;
 mod push;
 mod qlearning;
 mod ranks;

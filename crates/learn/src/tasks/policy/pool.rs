@@ -107,12 +107,13 @@ impl Pool {
         waiting.filter_map(|(_, task)| self.entries[task as usize].take()).collect()
     }
 
-    /// Moves the cut to where both sides would end together, given what their devices have already.
-    pub fn balance(&mut self, cpu_backlog: u64, gpu_backlog: u64, gpus: u64) {
+    /// Moves the cut to where both sides would end together, given what their devices have already; but no task that gains more than
+    /// `most_gain` from a GPU is worth the CPU.
+    pub fn balance(&mut self, cpu_backlog: u64, gpu_backlog: u64, gpus: u64, most_gain: u64) {
         while let Some(entry) = self.gpu.by_gain.first().and_then(|&(_, task)| self.entry(task)) {
             let cpu_after = cpu_backlog + self.cpu.work + entry.cpu;
             let gpu_after = (gpu_backlog + self.gpu.work - entry.gpu) / gpus;
-            if cpu_after > gpu_after {
+            if cpu_after > gpu_after || entry.gain > most_gain {
                 break;
             }
             self.gpu.remove(&entry, entry.gpu);
@@ -121,7 +122,7 @@ impl Pool {
         while let Some(entry) = self.cpu.by_gain.last().and_then(|&(_, task)| self.entry(task)) {
             let cpu_now = cpu_backlog + self.cpu.work;
             let gpu_after = (gpu_backlog + self.gpu.work + entry.gpu) / gpus;
-            if gpu_after >= cpu_now {
+            if gpu_after >= cpu_now && entry.gain <= most_gain {
                 break;
             }
             self.cpu.remove(&entry, entry.cpu);

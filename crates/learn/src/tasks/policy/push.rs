@@ -1,6 +1,7 @@
 //! Policies that choose a device the moment a task is ready.
 
 use super::lanes::Lanes;
+use super::price::Price;
 use super::{Placement, Policy, Settings};
 use crate::tasks::view::{CPU, Device, View};
 use rand::{RngExt, SeedableRng};
@@ -58,6 +59,7 @@ impl Push {
             Choice::GpuOnly => gpus.min_by_key(free_at),
             Choice::CpuOnly => Some(CPU),
             Choice::LeastLoaded => all.min_by_key(free_at),
+            Choice::Heft(_) if self.settings.seconds_per_joule > 0.0 => self.cheapest(task, view),
             Choice::EarliestFinish | Choice::Heft(_) => {
                 all.filter(|&device| view.fits(task, device)).min_by_key(|&device| {
                     let run = view.run_time(task, device);
@@ -67,6 +69,35 @@ impl Push {
             }
         };
         chosen.unwrap_or(CPU)
+    }
+}
+
+impl Push {
+    /// Where a task costs least, with a price on energy.
+    fn cheapest(&self, task: u32, view: &View<'_>) -> Option<Device> {
+        let price = Price::new(view.machine, self.settings.seconds_per_joule);
+        let run = |device: Device| view.run_time(task, device).0;
+        let end =
+            |device: Device| (self.lanes.free_at(device, view) + view.transfer(task, device)).0 + run(device);
+        let fitting = (0..view.devices()).filter(|&device| view.fits(task, device));
+        let waiting: usize = (0..view.devices()).map(|device| self.lanes.len(device)).sum();
+        if waiting <= view.devices() {
+            let cost = |device: Device| {
+                price.of_whole(end(device) - view.now.0, device, run(device), self.lanes.come())
+            };
+            return fitting.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));
+        }
+        let worth = |device: &Device| {
+            *device != CPU
+                || view.devices() == 1
+                || run(CPU).saturating_mul(1000) / run(1).max(1) <= price.most_gain()
+        };
+        let worthy: Vec<Device> = fitting.clone().filter(worth).collect();
+        if worthy.is_empty() {
+            fitting.min_by_key(|&device| end(device))
+        } else {
+            worthy.into_iter().min_by_key(|&device| end(device))
+        }
     }
 }
 
