@@ -272,8 +272,8 @@ def train(
     options: Mapping[str, object],
     progress: _Callback,
 ) -> tuple[Trained, str]: ...
-
 def read_log(inputs: Inputs, log: bytes) -> Outcome: ...
+
 @final
 class Operation:
     def cancel(self) -> None: ...
