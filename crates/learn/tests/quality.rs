@@ -106,8 +106,8 @@ fn who_weighs_energy_does_not_lose_to_who_does_not() {
             "load {load}, weight {weight}: constants {constant:.3}, clairvoyant {known:.3}, learned {learned:.3}, heft {heft:.3}"
         );
         assert!(known <= constant + 1e-9, "load {load}, weight {weight}: {known} to {constant}");
-        // What is believed of times is off by a third here, and a constant may be lucky by a hair.
+        // What is believed of times is off by a third here, and a constant may be lucky by a hair. `heft` is only told: it
+        // plans for time, and loses up to 6% to `greedy` where energy counts and much waits.
         assert!(learned <= constant * 1.005, "load {load}, weight {weight}: {learned} to {constant}");
-        assert!(heft <= constant * 1.01, "load {load}, weight {weight}: {heft} to {constant}");
     }
 }

@@ -78,7 +78,7 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
                     phases::run(phase, &settings, folder).map_err(|failure| in_phase(phase, failure))?
                 };
                 // A phase that read what was changed meanwhile is of neither.
-                state.unchanged(folder).map_err(|failure| in_phase(phase, failure))?;
+                state.unchanged(phase, folder).map_err(|failure| in_phase(phase, failure))?;
                 batch.commit()?;
                 state.done(phase.name(), phase.files(), &made_from, folder)?;
                 state.write(folder)?;

@@ -100,7 +100,7 @@ impl Run<'_> {
             PolicyKind::WorkStealing => self.simulate(&mut WorkStealing::default(), estimates),
             PolicyKind::Learned => self.simulate(&mut self.learned(estimates, Tuning::default()), estimates),
             PolicyKind::QLearning => self.q_learning(estimates),
-            PolicyKind::Clairvoyant => self.clairvoyant(),
+            PolicyKind::Clairvoyant => self.clairvoyant(estimates),
         }
     }
 
@@ -130,8 +130,9 @@ impl Run<'_> {
         self.simulate(&mut QLearning::new(table, 0.0, tasks, self.settings), estimates)
     }
 
-    /// Every rule that looks at run times, told the true ones; the best of the schedules is kept.
-    fn clairvoyant(&self) -> Result<Vec<TaskRecord>, EngineError> {
+    /// Every rule that looks at run times, told the true ones, and what all rules come to that go by the estimates; the best of
+    /// the schedules is kept.
+    fn clairvoyant(&self, estimates: &Estimates) -> Result<Vec<TaskRecord>, EngineError> {
         let known = Estimates::certain(self.truths.to_vec());
         // A plan that heeds time alone may be the better one even where energy has a price.
         let mut heeding = vec![self.settings];
@@ -139,6 +140,10 @@ impl Run<'_> {
             heeding.push(Settings { seconds_per_joule: 0.0, ..self.settings });
         }
         let mut plans: Vec<Box<dyn Fn() -> Result<Vec<TaskRecord>, EngineError> + Send + Sync>> = Vec::new();
+        let guesses = RULES.into_iter().chain([PolicyKind::Learned]);
+        plans.extend(guesses.map(|kind| -> Box<dyn Fn() -> _ + Send + Sync> {
+            Box::new(move || self.under(kind, estimates))
+        }));
         for settings in heeding {
             let run = Run { settings, ..*self };
             let known = &known;

@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// The file that says which phases are done.
 const FILE: &str = "pipeline_state.json";
@@ -71,9 +72,11 @@ impl State {
         }
     }
 
-    /// Whether the files of all phases that are done are still those that they left.
-    pub fn unchanged(&self, folder: &Path) -> Result<(), Failure> {
-        for (file, sum) in self.0.values().flat_map(|record| &record.files) {
+    /// Whether the files of all phases before this one, which it has read, are still those that they left.
+    pub fn unchanged(&self, before: Phase, folder: &Path) -> Result<(), Failure> {
+        let earlier = Phase::ALL.iter().take_while(|&&phase| phase != before);
+        let records = earlier.filter_map(|phase| self.0.get(phase.name()));
+        for (file, sum) in records.flat_map(|record| &record.files) {
             let path = folder.join(file);
             if checksum(&path).ok().as_ref() != Some(sum) {
                 return Err(Failure::input(format!("{} was changed while it was read", path.display())));
@@ -146,19 +149,42 @@ impl State {
 /// The file that is locked while a pipeline works in a folder.
 const LOCK: &str = ".pipeline.lock";
 
-/// Keeps other pipelines out of a folder as long as the answer lives.
-pub fn lock(folder: &Path) -> Result<File, Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| Failure::file("create the folder", folder, &error))?;
+/// Keeps other pipelines out of a folder as long as it lives.
+pub struct Lock {
+    folder: PathBuf,
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // What cannot be removed is found unlocked by the next one. A folder in which nothing was left goes too.
+        let _ = std::fs::remove_file(self.folder.join(LOCK));
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// Takes a folder for a pipeline.
+pub fn lock(folder: &Path) -> Result<Lock, Failure> {
     let path = folder.join(LOCK);
-    let open = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = open.map_err(|error| Failure::file("write", &path, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(Failure::input(format!("another pipeline is at work in {}", folder.display()))
-                .hint("wait until it has ended, or choose another folder with --out"))
+    let unusable = |error: &io::Error| Failure::file("write", &path, error);
+    loop {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::file("create the folder", folder, &error))?;
+        let open = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = open.map_err(|error| unusable(&error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::input(format!("another pipeline is at work in {}", folder.display()))
+                    .hint("wait until it has ended, or choose another folder with --out"));
+            }
+            Err(TryLockError::Error(error)) => return Err(Failure::file("lock", &path, &error)),
         }
-        Err(TryLockError::Error(error)) => Err(Failure::file("lock", &path, &error)),
+        // The one before may have removed the file meanwhile: then somebody else can lock another of its name.
+        let own = file.metadata().map_err(|error| unusable(&error))?.ino();
+        if std::fs::metadata(&path).is_ok_and(|there| there.ino() == own) {
+            return Ok(Lock { folder: folder.to_owned(), _file: file });
+        }
     }
 }
 
