@@ -192,6 +192,17 @@ def test_many_at_once_write_what_each_would_alone(engine: LmEngine) -> None:
     assert [len(one) for one in alone] == [count for _, count, _ in wants]
 
 
+def test_what_the_cache_held_before_does_not_matter(engine: LmEngine) -> None:
+    runner = engine.runner
+    assert runner is not None
+    clean = text(engine, "hello", 20).future.result(30)["tokens"]
+    # Bytes that are NaN in every type: fresh memory may hold them.
+    engine.ask(lambda: runner.region.tensor().fill_(0xFF))
+    jobs = [text(engine, prompt, 20) for prompt in ("hello", "a longer one, beside it")]
+    assert jobs[0].future.result(30)["tokens"] == clean
+    assert len(set(jobs[1].future.result(30)["tokens"])) > 1
+
+
 def test_a_long_prompt_is_read_in_parts_while_others_go_on(engine: LmEngine) -> None:
     assert engine.runner is not None
     assert engine.pool is not None

@@ -86,7 +86,9 @@ class Plain:
 
         live = (torch.arange(length, device=qkv.device)[None] <= pos[:, None])[:, None, None]
         q = qkv[:, : heads * dim].view(-1, heads, 1, dim)
-        k, v = gathered(keys), gathered(values).masked_fill(~live.transpose(-1, -2), 0.0)
+        # Beyond a sequence the cache holds anything at all, NaN too, which no mask makes harmless.
+        dead = ~live.transpose(-1, -2)
+        k, v = gathered(keys).masked_fill(dead, 0.0), gathered(values).masked_fill(dead, 0.0)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=live).reshape(-1, heads * dim)
 
 

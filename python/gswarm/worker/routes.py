@@ -380,8 +380,11 @@ class Routes:
             features.update(prompt_tokens=len(job.texts[0]))
         elif isinstance(job, ImageJob) and isinstance(engine, ImageEngine):
             rows = engine.running() + 1
-            pace = engine.pace.get(rows) or (engine.pace[1] * rows if 1 in engine.pace else None)
-            seconds = None if pace is None else pace * job.steps
+            known = dict(engine.pace)
+            if known:
+                # Of the size that comes nearest; larger batches take longer in proportion.
+                near = min(known, key=lambda size: abs(size - rows))
+                seconds = known[near] * max(1.0, rows / near) * job.steps
             features.update(steps=job.steps)
         if seconds is None:
             raise conflict(
