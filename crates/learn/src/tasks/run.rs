@@ -46,6 +46,8 @@ const RULES: [PolicyKind; 7] = [
     PolicyKind::CpuOnly,
     PolicyKind::LeastLoaded,
 ];
+/// One of them.
+type MakesPlan<'a> = Box<dyn Fn() -> Result<Vec<TaskRecord>, EngineError> + Send + Sync + 'a>;
 /// How often `q_learning` goes through the workload before the run.
 const LESSONS: u64 = 6;
 
@@ -139,11 +141,9 @@ impl Run<'_> {
         if self.settings.seconds_per_joule > 0.0 {
             heeding.push(Settings { seconds_per_joule: 0.0, ..self.settings });
         }
-        let mut plans: Vec<Box<dyn Fn() -> Result<Vec<TaskRecord>, EngineError> + Send + Sync>> = Vec::new();
+        let mut plans: Vec<MakesPlan<'_>> = Vec::new();
         let guesses = RULES.into_iter().chain([PolicyKind::Learned]);
-        plans.extend(guesses.map(|kind| -> Box<dyn Fn() -> _ + Send + Sync> {
-            Box::new(move || self.under(kind, estimates))
-        }));
+        plans.extend(guesses.map(|kind| -> MakesPlan<'_> { Box::new(move || self.under(kind, estimates)) }));
         for settings in heeding {
             let run = Run { settings, ..*self };
             let known = &known;
@@ -151,9 +151,7 @@ impl Run<'_> {
                 let tuning = Tuning { many, urgency, depth, cut_gain };
                 plans.push(Box::new(move || run.simulate(&mut run.learned(known, tuning), known)));
             }
-            plans.extend(RULES.map(|kind| -> Box<dyn Fn() -> _ + Send + Sync> {
-                Box::new(move || run.under(kind, known))
-            }));
+            plans.extend(RULES.map(|kind| -> MakesPlan<'_> { Box::new(move || run.under(kind, known)) }));
         }
         let made: Vec<Vec<TaskRecord>> = plans.par_iter().map(|plan| plan()).collect::<Result<_, _>>()?;
         let mut best: Option<(f64, Vec<TaskRecord>)> = None;
