@@ -98,6 +98,7 @@ real("what is on the screen equals what the server says", async (t) => {
   assert.equal(await page.locator(".server h3").count(), 2, "two servers");
 
   await page.locator(".as-table summary").click();
+  await page.locator(".bars tbody tr").first().waitFor();
   const rows = await page.locator(".bars tbody tr").evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll("td")].slice(0, 7).map((cell) => cell.textContent)));
   const last = history.bars.slice(-50).reverse();
   assert.deepEqual(rows.map((row) => [row[0], row[1], row[2], row[3], row[4], row[6]]), last.map((bar) => [bar.gpus.join(), bar.kind, bar.model, bar.request ?? "–", bar.node ?? "–", span(bar.end - bar.start)]));

@@ -43,8 +43,11 @@ function barsOf(log: Log): Expected[] {
   return [...runs, ...before, ...ahead];
 }
 
+/** Times have whole microseconds; what is reckoned from two of them is off by less than that. */
+const micros = (seconds: number): number => Math.round(seconds * 1e6);
+
 const keys = (bars: Omit<Expected, "request">[]): string[] =>
-  bars.map((bar) => `${bar.kind} ${bar.model} on ${bar.gpus.join()}: ${bar.start.toFixed(5)} to ${bar.end.toFixed(5)}`).sort();
+  bars.map((bar) => `${bar.kind} ${bar.model} on ${bar.gpus.join()}: ${micros(bar.start)} to ${micros(bar.end)}`).sort();
 
 /** Makes a small run; `speed` says how many of its seconds go by in one of the clock's. */
 async function inputs(t: TestContext, speed: number): Promise<{ made: string; run: string[] }> {
