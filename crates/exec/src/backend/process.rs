@@ -75,8 +75,8 @@ impl Guarded {
         let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
         let said = Arc::default();
         if let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) {
-            tokio::spawn(listen(out, Arc::clone(&said)));
-            tokio::spawn(listen(err, Arc::clone(&said)));
+            tokio::spawn(listen(out, Arc::clone(&said), KEPT));
+            tokio::spawn(listen(err, Arc::clone(&said), KEPT));
         }
         let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         Ok(Guarded { child, group, said, grace })
@@ -125,13 +125,13 @@ impl Guarded {
     }
 }
 
-/// Keeps the end of what a program says.
-async fn listen(mut stream: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>) {
+/// Keeps the end of what a program says, so many bytes of it.
+pub(super) async fn listen(mut stream: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>, kept: usize) {
     let mut chunk = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut chunk).await {
         let mut said = locked(&said);
         said.extend_from_slice(&chunk[..count]);
-        let surplus = said.len().saturating_sub(KEPT);
+        let surplus = said.len().saturating_sub(kept);
         said.drain(..surplus);
     }
 }

@@ -7,13 +7,14 @@
 use crate::backend::BackendError;
 use crate::backend::http::brief;
 use crate::backend::managed::locked;
+use crate::backend::process::listen;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 
@@ -179,7 +180,7 @@ impl Line {
         let (orders, to_write) = mpsc::unbounded_channel();
         let waiting: Waiting = Arc::new(Mutex::new(Some(FxHashMap::default())));
         let said = Arc::default();
-        let overheard = tokio::spawn(overhear(errors, Arc::clone(&said)));
+        let overheard = tokio::spawn(listen(errors, Arc::clone(&said), KEPT));
         tokio::spawn(write(input, to_write));
         let waiting_there = Arc::clone(&waiting);
         tokio::spawn(async move {
@@ -219,16 +220,5 @@ async fn read(output: impl AsyncRead + Unpin, waiting: &Waiting) {
         let asked = answer["id"].as_u64().and_then(|id| locked(waiting).as_mut()?.remove(&id));
         // Nobody may wait for it any more.
         asked.map(|asked| asked.send(answer));
-    }
-}
-
-/// Keeps the end of what the process says of itself.
-async fn overhear(mut stream: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>) {
-    let mut chunk = [0; 4096];
-    while let Ok(count @ 1..) = stream.read(&mut chunk).await {
-        let mut said = locked(&said);
-        said.extend_from_slice(&chunk[..count]);
-        let surplus = said.len().saturating_sub(KEPT);
-        said.drain(..surplus);
     }
 }
