@@ -33,6 +33,19 @@ fn a_report_says_how_good_the_model_is() {
     assert!(report.learning_curve[0].test_r2 < report.test.r2 + 0.01);
 }
 
+/// Rows in the order of their models: once the curve's points had seen the first of them alone, and knew nothing of the rest.
+#[test]
+fn a_learning_curve_sees_rows_from_all_over_the_table() {
+    let mut draw = random(35);
+    let (names, seconds): (Vec<String>, Vec<f64>) = (0..800)
+        .map(|row| (format!("m{}", row / 100), f64::from(1 << (row / 100)) * draw.random_range(0.95..1.05)))
+        .unzip();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let table = Table::new("t", vec![texts("model", &names), numbers("seconds", seconds)]);
+    let report = report(&table, &options("seconds"));
+    assert!(report.learning_curve.iter().skip(1).all(|point| point.test_r2 > 0.9), "{:?}", report.learning_curve);
+}
+
 #[test]
 fn the_split_follows_from_the_seed() {
     let table = runs(300, 0.3, 32);
