@@ -22,9 +22,17 @@ pub fn python(args: &[String]) -> Result<(), String> {
     }
 }
 
+const ENVIRONMENT: &str = "python";
+
+/// What its tests need, which is most of the time that they take where it is not there yet.
+pub fn install() -> Result<Verdict, String> {
+    let place = environment(ENVIRONMENT, &[])?;
+    Ok(place.map_or_else(missing, |_| Verdict::Passed(String::new())))
+}
+
 /// Every check of the package, with the library that cargo builds.
 pub fn test() -> Result<Verdict, String> {
-    let Some(place) = environment("python", &[])? else { return Ok(missing()) };
+    let Some(place) = environment(ENVIRONMENT, &[])? else { return Ok(missing()) };
     // With the tests, which are there already: without them crates have fewer features, and all would be built again.
     succeed(&mut cargo(&["build", "--workspace", "--lib", "--tests", "--locked", "--quiet"]))?;
     let library = target().join("debug").join(LIBRARY);

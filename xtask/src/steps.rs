@@ -22,10 +22,8 @@ pub struct Step {
 /// All of them, the quick ones first.
 pub const ALL: &[Step] = &[
     Step { name: "format", run: || passes(&["fmt", "--all", "--check"]) },
-    Step { name: "lints", run: lints },
+    Step { name: "lints, and packages meanwhile", run: lints_and_packages },
     Step { name: "tools", run: || install().map(Verdict::Passed) },
-    Step { name: "real servers", run: crate::servers::install },
-    Step { name: "browser", run: crate::dashboard::install },
     Step { name: "tests", run: tests },
     Step { name: "dashboard", run: crate::dashboard::test },
     Step { name: "python", run: crate::python::test },
@@ -50,6 +48,24 @@ pub fn bench(args: &[String]) -> Result<(), String> {
 
 fn passes(args: &[&str]) -> Result<Verdict, String> {
     succeed(&mut cargo(args)).map(|()| Verdict::Passed(String::new()))
+}
+
+/// Packages are fetched and unpacked, some gigabytes of them, while the compiler has the processors.
+fn lints_and_packages() -> Result<Verdict, String> {
+    let packages = || [crate::servers::install(), crate::dashboard::install(), crate::python::install()];
+    let (linted, fetched) = std::thread::scope(|threads| {
+        let fetching = threads.spawn(packages);
+        (lints(), fetching.join())
+    });
+    linted?;
+    let mut notes = Vec::new();
+    for verdict in fetched.map_err(|_| "the thread that fetches packages panicked".to_owned())? {
+        match verdict? {
+            Verdict::Passed(note) if note.is_empty() => {}
+            Verdict::Passed(note) | Verdict::Skipped(note) => notes.push(note),
+        }
+    }
+    Ok(Verdict::Passed(notes.join("; ")))
 }
 
 fn lints() -> Result<Verdict, String> {

@@ -7,7 +7,7 @@ use super::unfit::Unfit;
 use super::{LiveError, Patience};
 use crate::backend::{Backend, BackendError, Replica};
 use crate::clock::Clock;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Member};
 use crate::journal::JournalError;
 use crate::keeper::{Done, Keeper, Report, overlap};
 use crate::work::Work;
@@ -373,9 +373,20 @@ impl<'i, B: Book> Machine<'i, B> {
                 self.acts.fleet().members()[member].name
             );
         }
-        if let Some(pause) = self.pauses.judge(member, task, error, is_called) {
-            self.goes_down(member, "it failed calls of many nodes, one after the other", pause);
+        let elsewhere = self.may_go_elsewhere(member, replica);
+        if let Some(pause) = self.pauses.judge(member, task, error, is_called, elsewhere) {
+            self.goes_down(member, "it failed one call after the other", pause);
         }
+    }
+
+    /// Whether another backend could do what this one does.
+    fn may_go_elsewhere(&self, member: usize, replica: Replica) -> bool {
+        let takes = |other: &Member| {
+            let serves = other.models.as_ref().is_none_or(|models| models.contains(&replica.model));
+            serves && other.reach >= replica.gpus.count
+        };
+        let mut members = self.acts.fleet().members().iter().enumerate();
+        members.any(|(number, other)| number != member && !self.down.contains_key(&number) && takes(other))
     }
 
     /// What has ended, in words.

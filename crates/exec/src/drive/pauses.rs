@@ -22,8 +22,19 @@ pub(super) struct Pauses {
     until: BinaryHeap<Reverse<(Time, TaskId)>>,
     /// Loads and calls that failed, by model.
     failed: FxHashMap<ModelId, u32>,
-    /// Tasks whose calls failed, by backend; and how often it was taken out for that.
-    strikes: FxHashMap<usize, (BTreeSet<TaskId>, u32)>,
+    /// By backend, since a call of it went well.
+    strikes: FxHashMap<usize, Strikes>,
+}
+
+/// What a backend has failed at.
+#[derive(Default)]
+struct Strikes {
+    /// Tasks whose calls failed.
+    failed: BTreeSet<TaskId>,
+    /// Those of them that failed since it was last taken out.
+    lately: BTreeSet<TaskId>,
+    /// How often it was taken out.
+    times: u32,
 }
 
 impl Pauses {
@@ -72,26 +83,32 @@ impl Pauses {
     }
 
     /// A call of a backend has ended, and it `is_called` by others or not: one of those may yet go well. Where it has struck
-    /// out, for how long to leave it alone.
+    /// out, for how long to leave it alone. A task that has failed there before is tried next on a backend `elsewhere`, where
+    /// there is one: this one is left alone until no pause can keep the task from that.
     pub fn judge(
         &mut self,
         member: usize,
         task: TaskId,
         error: Option<&BackendError>,
         is_called: bool,
+        elsewhere: bool,
     ) -> Option<Span> {
         match error {
             None => drop(self.strikes.remove(&member)),
             Some(BackendError::Failed(_) | BackendError::TimedOut(_)) => {
-                let (tasks, times) = self.strikes.entry(member).or_default();
-                tasks.insert(task);
+                let Strikes { failed, lately, times } = self.strikes.entry(member).or_default();
+                let has_failed_here = !failed.insert(task);
+                lately.insert(task);
                 // One that has been out before has fewer of them. One that never lets go of its calls is not waited for.
                 let most = STRIKES >> (*times).min(2);
-                if tasks.len() >= most && (!is_called || tasks.len() >= 2 * most) {
-                    tasks.clear();
+                let is_out = lately.len() >= most && (!is_called || lately.len() >= 2 * most);
+                let moves = elsewhere && has_failed_here && (!is_called || failed.len() > 1);
+                if is_out || moves {
+                    lately.clear();
                     *times += 1;
-                    let pause = self.backoff.0.saturating_mul(1 << (*times - 1).min(16));
-                    return Some(Span(pause.min(LONGEST_PAUSE.0)));
+                    let pause = self.backoff.0.saturating_mul(1 << (*times - 1).min(16)).min(LONGEST_PAUSE.0);
+                    let longer = self.backoff.0 << (DOUBLED + 1);
+                    return Some(Span(if moves { pause.max(longer) } else { pause }));
                 }
             }
             // What is wrong with a request, or with a model, is not the backend's fault; one that is gone is out anyway.

@@ -177,11 +177,10 @@ fn batching(execution: &[Cost], asked: &[(f64, f64)]) -> Option<BatchingSpec> {
     let work = |cost: &Cost| asked.iter().map(|&(prompt, output)| cost.seconds(prompt, output)).sum::<f64>();
     let alone = work(execution.first()?);
     let mut slowdown: Vec<(u32, f64)> = Vec::new();
-    // Where it was not measured, calls that come and go are taken to be as those of the batch before.
-    let mut mixed = 1.0;
     for cost in execution {
         let before = slowdown.last().map_or(1.0, |&(_, slow)| slow);
-        mixed = cost.mixed.unwrap_or(mixed);
+        // Where it was not measured, nothing is known of it: what it is at one batch says little of the next.
+        let mixed = cost.mixed.unwrap_or(1.0);
         let slow = if cost.batch == 1 { 1.0 } else { (mixed * work(cost) / alone).max(before) };
         slowdown.push((cost.batch, slow));
     }
