@@ -4,7 +4,7 @@
 use crate::args::MeasuredArgs;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs};
-use crate::output::files;
+use crate::output::{self, files};
 use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
 use gswarm_core::input::{Scenario, Source, read_profiled};
 use gswarm_core::instance::Mode;
@@ -55,9 +55,11 @@ pub fn apply(
     options: Options,
     file: &Path,
 ) -> Result<(), Failure> {
-    calibration::apply(calibration, scenario, options).map_err(|misfits| {
+    let stretched = calibration::apply(calibration, scenario, options).map_err(|misfits| {
         let list: Vec<String> = misfits.iter().map(|one: &Misfit| format!("\n  - {one}")).collect();
         Failure::input(format!("{} does not fit these inputs:{}", file.display(), list.concat()))
             .hint("`gswarm calibrate --config ... --requests ...` measures all models that the requests use")
-    })
+    })?;
+    stretched.iter().for_each(|one| output::note(&format!("note: {}: {one}", file.display())));
+    Ok(())
 }

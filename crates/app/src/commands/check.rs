@@ -7,7 +7,7 @@ use crate::job;
 use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
 use clap::Args;
 use gswarm_core::Instance;
-use gswarm_core::check::{report as render, to_json};
+use gswarm_core::check::{ViolationCode, report as render, to_json};
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
@@ -114,7 +114,13 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let found = count(violations.len() as u64, "violation");
-    Err(Failure::new(Code::Violations, format!("{}: {found}", args.log.display())))
+    let failure = Failure::new(Code::Violations, format!("{}: {found}", args.log.display()));
+    let other_costs = violations.iter().any(|one| one.code == ViolationCode::Estimate);
+    Err(if other_costs && args.input.measured.profile.is_none() {
+        failure.hint("where the run was made with --profile, check it with the same one and its flags")
+    } else {
+        failure
+    })
 }
 
 /// Where flags and configuration say other things of the run than the log, which is believed.

@@ -8,7 +8,7 @@ use crate::live::{self, JOURNAL};
 use crate::output::{self, files, files::Batch, progress::Phase, table};
 use clap::Args;
 use gswarm_core::Instance;
-use gswarm_core::check::{check_run, read_back, report as render_violations};
+use gswarm_core::check::{ViolationCode, check_run, read_back, report as render_violations};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::fidelity::{Compared, Errors, Fidelity, One, fidelity as compare, replay};
 use gswarm_core::input::Scenario;
@@ -79,7 +79,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
     let mode = file.mode().unwrap_or(Mode::Offline);
     let scenario = Inputs::read(&args.input)?.scenario(mode, args.json)?;
     let (instance, log) = run_of(args, &args.log, &file, &scenario, mode)?;
-    if file.claims.timing.as_deref() != Some("measured") && !args.json {
+    if !is_measured(&file) && !args.json {
         output::note(&format!(
             "note: {} is an estimate itself: nothing in it was measured",
             args.log.display()
@@ -95,6 +95,11 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
     match &args.predicted {
         Some(path) => {
             let file = LogFile::read_bytes(&files::read_log(path)?);
+            if is_measured(&file) {
+                return Err(Failure::input(format!("{} is a run, and no prediction", path.display())).hint(
+                    "`gswarm run` without --simulate writes a prediction; without --predicted, one is made",
+                ));
+            }
             let (_, predicted) = run_of(args, path, &file, &scenario, mode)?;
             add("before the run", &predicted);
         }
@@ -125,6 +130,10 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+fn is_measured(file: &LogFile) -> bool {
+    file.claims.timing.as_deref() == Some("measured")
+}
+
 /// The problem of a log, with the costs that the inputs give now, and what happened by it.
 fn run_of(
     args: &FidelityArgs,
@@ -143,7 +152,13 @@ fn run_of(
             .hint("name the inputs that the run was made from with --config and --requests")
     };
     let instance = build(scenario, cluster, mode).map_err(|reason| unfit(&reason))?;
-    let (log, faults) = read_back(&instance, file);
+    let (log, mut faults) = read_back(&instance, file);
+    if let Some(fault) = faults.iter().find(|fault| fault.code == ViolationCode::File) {
+        return Err(Failure::input(format!("{}: {}", path.display(), fault.message))
+            .hint("name an execution log: `gswarm run --simulate true` writes one"));
+    }
+    // What was expected of it when it was made is not what is expected of it now, with another profile or with none.
+    faults.retain(|fault| fault.code != ViolationCode::Estimate);
     match faults.first() {
         Some(fault) => Err(unfit(&format!("{} of its records or fields do not fit: {fault}", faults.len()))),
         None if log.executions.is_empty() => Err(unfit("it has no execution")),

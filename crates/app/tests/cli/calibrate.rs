@@ -158,4 +158,28 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
         assert_eq!((&one["requests"][field], &one["nodes"][field]), (&0.0.into(), &0.0.into()), "{one}");
     }
     assert_eq!(one["loads"][0], one["loads"][1]);
+
+    // A run is held against other costs than those that it was made with, but not against itself.
+    let mut slower = json(&place.read("profile.json"));
+    let written = &mut slower["models"]["tiny-llm"]["execution"][0]["fixed"];
+    *written = (written.as_f64().unwrap() + 0.5).into();
+    place.write("slower.json", &slower.to_string());
+    let other = "--config config.yaml --requests requests.yaml --profile slower.json";
+    let told = place.run(&format!("fidelity --log live/planned_execution_log.json {other} --json")).code(0);
+    let makespan = &json(&told.out)["predictions"]["by_replay"]["makespan"];
+    assert!(makespan["error_percent"].as_f64().unwrap() > 100.0, "{makespan}");
+    place
+        .run(&format!("{fidelity} --predicted live/planned_execution_log.json"))
+        .code(2)
+        .says("no prediction");
+    place.write("empty.json", "");
+    place.run(&format!("fidelity --log empty.json {inputs}")).code(2).says("name an execution log");
+
+    // Answers far longer than any that was measured.
+    let long = place.read("requests.yaml").replace("max_length: 9", "max_length: 400");
+    place.write("long.yaml", &long);
+    let far = place.run(
+        "run --policy planned --profile profile.json --config config.yaml --requests long.yaml --out far",
+    );
+    far.code(0).says("`tiny-llm` was measured with answers of up to 9 tokens, and is asked for up to 400");
 }

@@ -44,7 +44,29 @@ pub struct Misfit {
     pub why: Option<String>,
 }
 
-/// Takes measured costs over into a scenario. Models that no request uses may be without.
+/// How much longer than what was measured prompts and answers may be before it is told of.
+const STRETCH: f64 = 2.0;
+
+/// A model that is asked for more than it was measured with.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "model `{model}` was measured with {what} of up to {measured:.0} {unit}, and is asked for up to {asked:.0}: times beyond are guesses"
+)]
+pub struct Beyond {
+    /// Which.
+    pub model: String,
+    /// Prompts or answers.
+    pub what: &'static str,
+    /// Of what there are so many.
+    pub unit: &'static str,
+    /// The longest that was measured.
+    pub measured: f64,
+    /// The longest that requests ask for.
+    pub asked: f64,
+}
+
+/// Takes measured costs over into a scenario, and says where that reaches beyond the measurements. Models that no request uses
+/// may be without.
 ///
 /// # Errors
 /// All models that were not measured and are used.
@@ -52,7 +74,7 @@ pub fn apply(
     calibration: &Calibration,
     scenario: &mut Scenario,
     options: Options,
-) -> Result<(), Vec<Misfit>> {
+) -> Result<Vec<Beyond>, Vec<Misfit>> {
     let measured: Vec<Option<&ModelCalibration>> =
         scenario.models.iter().map(|model| calibration.models.get(&model.id)).collect();
     let used = used(scenario);
@@ -88,15 +110,49 @@ pub fn apply(
     for (request, times) in scenario.requests.iter_mut().zip(times) {
         request.times = times;
     }
+    let mut stretched = Vec::new();
     for ((spec, measured), asked) in scenario.models.iter_mut().zip(&measured).zip(asked) {
         match measured {
-            Some(measured) => take_over(spec, measured, &asked, options),
+            Some(measured) => {
+                stretched.extend(beyond(&spec.id, measured, &asked));
+                take_over(spec, measured, &asked, options);
+            }
             // It is never loaded, so it never leaves.
             None => spec.unload_time_seconds = spec.unload_time_seconds.or(Some(0.0)),
         }
     }
     scenario.cluster.switch_cost = Some(SwitchRule::Measured);
-    Ok(())
+    Ok(stretched)
+}
+
+/// Where requests ask a model for much more than it was measured with.
+fn beyond(model: &str, measured: &ModelCalibration, asked: &[(f64, f64)]) -> Vec<Beyond> {
+    let seen = || measured.observations.iter();
+    let longest = |of: &mut dyn Iterator<Item = f64>| of.fold(0.0, f64::max);
+    let prompts = (
+        longest(&mut seen().map(|one| one.prompt)),
+        longest(&mut asked.iter().map(|one| one.0)),
+        ("prompts", if measured.prompt.tokens { "tokens" } else { "characters" }),
+    );
+    let answers = (
+        longest(&mut seen().map(|one| one.output)),
+        longest(&mut asked.iter().map(|one| one.1)),
+        if measured.work == Work::Image { ("pictures", "steps") } else { ("answers", "tokens") },
+    );
+    // What costs nothing, as the prompts of pictures do, may be as long as it likes.
+    let is_read = measured.execution.iter().any(|cost| cost.prompt > 0.0 || cost.context > 0.0);
+    [Some(prompts).filter(|_| is_read), Some(answers)]
+        .into_iter()
+        .flatten()
+        .filter(|&(measured, asked, _)| measured > 0.0 && asked > STRETCH * measured)
+        .map(|(measured, asked, (what, unit))| Beyond {
+            model: model.to_owned(),
+            what,
+            unit,
+            measured,
+            asked,
+        })
+        .collect()
 }
 
 fn used(scenario: &Scenario) -> Vec<bool> {

@@ -8,6 +8,9 @@ use gswarm_learn::calibration::{
     summarise,
 };
 
+/// Costs that are off what was measured by more percent than this, in the median, are told of.
+const DOUBTFUL: f64 = 10.0;
+
 /// What all that was seen comes to.
 pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Flow]) -> ModelCalibration {
     let mean = |of: &[Answer], what: fn(&Answer) -> Option<u64>| {
@@ -62,6 +65,7 @@ pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Fl
         };
         cost.mixed = mixed(cost, &flow.calls.iter().map(passed).collect::<Vec<_>>());
     }
+    let notes = doubts(&execution);
     let gpus = probe.replica.gpus.iter().map(|gpu| gpu.0).collect();
     let (load, nothing) = (Spread::default(), Spread::default());
     ModelCalibration {
@@ -76,8 +80,19 @@ pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Fl
         execution,
         observations,
         seconds: 0.0,
-        notes: Vec::new(),
+        notes,
     }
+}
+
+/// What is taken over and is far from what was measured.
+fn doubts(execution: &[Cost]) -> Vec<String> {
+    let doubtful = execution.iter().filter(|cost| cost.residual_percent.0 > DOUBTFUL);
+    let told = |Cost { batch, residual_percent: (median, worst), .. }: &Cost| {
+        format!(
+            "at batch {batch} calls were {median:.0}% off what is taken over, {worst:.0}% at worst: do others use the server?"
+        )
+    };
+    doubtful.map(told).collect()
 }
 
 /// The straight line through points that is nearest to them, never falling: its height at zero, and its slope.
@@ -105,6 +120,18 @@ fn by_first(mut pairs: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_far_from_what_was_measured_are_told_of() {
+        let cost =
+            |batch, median| Cost { batch, residual_percent: (median, 2.0 * median), ..Cost::default() };
+        let told = doubts(&[cost(1, 0.4), cost(2, 22.2), cost(4, 10.0)]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("at batch 2 calls were 22% off") && told[0].contains("44% at worst"),
+            "{told:?}"
+        );
+    }
 
     #[test]
     fn lines_and_means() {

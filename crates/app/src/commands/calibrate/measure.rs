@@ -118,7 +118,7 @@ impl Session<'_> {
         };
         let warm_call = summarise(&first_calls).median;
         let mut measured = conclude(self.probe, self.design, &self.points, &self.flows);
-        measured.notes = std::mem::take(&mut self.notes);
+        measured.notes.append(&mut self.notes);
         measured.answers.usual = usual.and_then(|(seconds, answer)| self.written(&measured, seconds, answer));
         measured.backend = backend.to_owned();
         // What a server prepares at its very first call comes with the first load alone.
