@@ -20,26 +20,38 @@ const MAX_MB: f64 = 1e12;
 /// # Errors
 /// All that is wrong with the file.
 pub fn read(name: &str, bytes: Vec<u8>) -> Result<Workload, Vec<Diagnostic>> {
+    read_with_lines(name, bytes).map(|(workload, _)| workload)
+}
+
+/// The same, and the line of each task in its file; no lines where the file has none.
+///
+/// # Errors
+/// All that is wrong with the file.
+pub fn read_with_lines(name: &str, bytes: Vec<u8>) -> Result<(Workload, Vec<u32>), Vec<Diagnostic>> {
     let mut faults = Faults::new(name);
     let Some(table) = Table::read_with(name, bytes, &IDS, &mut faults) else {
         return Err(faults.into_diagnostics());
     };
     let mut reader = Reader { faults, table: &table };
     let workload = reader.workload();
-    if reader.faults.is_empty() { Ok(workload) } else { Err(reader.faults.into_diagnostics()) }
+    if !reader.faults.is_empty() {
+        return Err(reader.faults.into_diagnostics());
+    }
+    let lines = (0..table.rows()).filter_map(|row| table.line(row)).collect();
+    Ok((workload, lines))
 }
 
-/// Tasks that no device of this machine has the memory for.
+/// Tasks that no device of this machine has the memory for; `lines` are those of the tasks in their file.
 #[must_use]
-pub fn misfits(workload: &Workload, machine: &Machine, file: &str) -> Vec<Diagnostic> {
+pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]) -> Vec<Diagnostic> {
     let most = machine.cpu_memory_bytes.max(if machine.gpus > 0 { machine.gpu_memory_bytes } else { 0 });
     let mut faults = Faults::new(file);
-    for task in workload.tasks.iter().filter(|task| task.memory_bytes > most) {
+    for (row, task) in workload.tasks.iter().enumerate().filter(|(_, task)| task.memory_bytes > most) {
         let (needs, has) = (task.memory_bytes as f64 / 1e6, most as f64 / 1e6);
         let message = format!("task `{}` needs {needs} MB, and no device has more than {has} MB", task.id);
         faults.add(
             Code::TooLarge,
-            None,
+            lines.get(row).copied(),
             "memory_required",
             message,
             Some("memory_required is in MB".to_string()),

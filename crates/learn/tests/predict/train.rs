@@ -43,7 +43,11 @@ fn a_learning_curve_sees_rows_from_all_over_the_table() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let table = Table::new("t", vec![texts("model", &names), numbers("seconds", seconds)]);
     let report = report(&table, &options("seconds"));
-    assert!(report.learning_curve.iter().skip(1).all(|point| point.test_r2 > 0.9), "{:?}", report.learning_curve);
+    assert!(
+        report.learning_curve.iter().skip(1).all(|point| point.test_r2 > 0.9),
+        "{:?}",
+        report.learning_curve
+    );
 }
 
 #[test]
