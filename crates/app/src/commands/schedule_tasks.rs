@@ -81,9 +81,10 @@ fn policy_parser() -> impl TypedValueParser<Value = Chosen> {
 
 /// Schedules, checks, writes and reports.
 pub fn schedule_tasks(args: &ScheduleTasksArgs) -> Result<(), Failure> {
+    let compared = args.compare.wanted()?;
     let profile = load_profile(args.profile.as_deref())?;
     let predictors = load_predictors(&args.predictor)?;
-    if args.compare.wanted() {
+    if compared {
         return compare::run(args, &profile, predictors);
     }
     let Some(path) = &args.tasks else { return Err(Failure::input("--tasks is needed")) };

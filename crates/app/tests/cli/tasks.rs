@@ -91,7 +91,17 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
         let r2 = model["test"]["r2"].as_f64().unwrap();
         assert!(page.contains(&format!("{r2:.3}")), "{r2}");
     }
-    assert!(place.read("run/charts/model_learning_curve.svg").starts_with("<svg"));
+    // A device has one colour on all charts, and no title is marked up.
+    let chart = |name: &str| place.read(&format!("run/charts/{name}.svg"));
+    let (cpu, gpu) = ("#D55E00", "#0072B2");
+    assert!(chart("model_predicted_cpu").contains(cpu) && !chart("model_predicted_cpu").contains(gpu));
+    assert!(chart("workload_gpu_times").contains(gpu) && !chart("workload_gpu_times").contains(cpu));
+    let curve = chart("model_learning_curve");
+    assert!(curve.starts_with("<svg") && curve.contains(cpu) && curve.contains(gpu));
+    assert!(!chart("policies_speedup_greedy").contains('`'));
+    let body = page.split("<body>").nth(1).unwrap().split("<script").next().unwrap();
+    assert!(!body.contains('`'), "{body}");
+    assert!(body.contains("Nothing was measured"), "{body}");
     place.run("check-tasks run/task_execution_log.jsonl --tasks run/scheduled_tasks.csv").code(0);
     let again = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(again.out.matches(" kept").count(), 5, "{}", again.out);

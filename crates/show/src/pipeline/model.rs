@@ -125,7 +125,7 @@ fn learning(models: &[ModelReport]) -> Chart {
     .about("R2 on the same test tasks after learning from more and more of the others.");
     for model in models {
         let points = model.learning_curve.iter().map(|point| (point.rows as f64, point.test_r2));
-        let number = shade(&model.device());
+        let number = shade(model.device());
         chart.series.push(Series::Line {
             name: model.device().to_owned(),
             points: points.collect(),
@@ -155,7 +155,7 @@ fn coverage(models: &[ModelReport]) -> Chart {
     let bars: Vec<Bar> = models
         .iter()
         .flat_map(|model| {
-            let number = shade(&model.device());
+            let number = shade(model.device());
             [
                 bar(model, "50%", model.intervals.coverage_50, number),
                 bar(model, "90%", model.intervals.coverage_90, number),
@@ -178,7 +178,7 @@ fn importances(model: &ModelReport) -> Chart {
         Axis::new("share of what its splits were worth").percent().from_zero(),
         Axis::new(""),
     );
-    let number = shade(&device);
+    let number = shade(device);
     let bar = |one: &super::files::Importance| Bar {
         name: one.feature.clone(),
         value: one.share,
