@@ -93,7 +93,7 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     }
     // A device has one colour on all charts, and no title is marked up.
     let chart = |name: &str| place.read(&format!("run/charts/{name}.svg"));
-    let (cpu, gpu) = ("#D55E00", "#0072B2");
+    let (cpu, gpu) = ("#d55e00", "#0072b2");
     assert!(chart("model_predicted_cpu").contains(cpu) && !chart("model_predicted_cpu").contains(gpu));
     assert!(chart("workload_gpu_times").contains(gpu) && !chart("workload_gpu_times").contains(cpu));
     let curve = chart("model_learning_curve");
