@@ -6,7 +6,7 @@ mod parquet;
 mod write;
 
 pub use faults::Faults;
-pub(crate) use faults::nearest;
+pub(crate) use faults::{nearest, short};
 
 use gswarm_core::input::{Code, Diagnostic};
 use std::collections::HashMap;

@@ -54,6 +54,12 @@ fn faults_of_tasks_are_told_at_once_and_leave_nothing() {
         "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate\n1,100,0.5,9e6,0,0.1\n",
     );
     place.run("schedule-tasks --tasks big.csv --out o").code(2).says("E204").says("big.csv:2");
+    place.write(
+        "huge.csv",
+        "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate\n1,1e300,0.5,1e300,0,0.1\n",
+    );
+    let huge = place.run("schedule-tasks --tasks huge.csv --out o").code(2).says("1e300 is above the limit");
+    assert!(!huge.err.contains("00000000000000"), "{}", huge.err);
     place.write("p.json", "{\"version\": 3}");
     place.run("schedule-tasks --tasks w.csv --profile p.json --out o").code(2).says("E101");
     place.run("schedule-tasks --tasks nowhere.csv --out o").code(2);

@@ -8,7 +8,7 @@ use super::last_two::LastTwo;
 use super::linear::Linear;
 use super::schema::{self, Feature, Rows};
 use super::{Core, Kind, Predictor, Settings};
-use crate::table::{Faults, Table, Values, nearest};
+use crate::table::{Faults, Table, Values, nearest, short};
 use gswarm_core::input::{Code, Diagnostic};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -124,7 +124,7 @@ pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagn
                         ),
                     )
                 } else {
-                    (Code::Negative, format!("the target `{target}` is {value}"))
+                    (Code::Negative, format!("the target `{target}` is {}", short(value)))
                 };
                 let hint = "leave rows out that have no run time, and check the unit".to_owned();
                 faults.add(code, table.line(row), &place, message, Some(hint));

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::workload::{Kind, Task, Truth, Workload};
-use crate::table::{Faults, NO_TEXT, Table, Values, nearest};
+use crate::table::{Faults, NO_TEXT, Table, Values, nearest, short};
 use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{Span, Time};
@@ -47,7 +47,7 @@ pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]
     let most = machine.cpu_memory_bytes.max(if machine.gpus > 0 { machine.gpu_memory_bytes } else { 0 });
     let mut faults = Faults::new(file);
     for (row, task) in workload.tasks.iter().enumerate().filter(|(_, task)| task.memory_bytes > most) {
-        let (needs, has) = (task.memory_bytes as f64 / 1e6, most as f64 / 1e6);
+        let (needs, has) = (short(task.memory_bytes as f64 / 1e6), most as f64 / 1e6);
         let message = format!("task `{}` needs {needs} MB, and no device has more than {has} MB", task.id);
         faults.add(
             Code::TooLarge,
@@ -145,11 +145,11 @@ impl Reader<'_> {
             } else if !number.is_finite() {
                 (Code::NotFinite, format!("{number} is no quantity"))
             } else if number < range.least {
-                (Code::Negative, format!("{number} is below zero"))
+                (Code::Negative, format!("{} is below zero", short(number)))
             } else if number == range.least && !range.with_least {
                 (Code::NotPositive, "the number has to be above zero".to_string())
             } else if number > range.most {
-                (Code::TooLarge, format!("{number} is above the limit of {}", range.most))
+                (Code::TooLarge, format!("{} is above the limit of {}", short(number), short(range.most)))
             } else {
                 continue;
             };

@@ -110,7 +110,8 @@ pub fn run(
     for load in found.loads() {
         let (seeds, tasks) = (options.seeds.len() as u64, u64::from(count));
         output::line(&format!(
-            "Load {load}, {} of {}",
+            "Load {}, {} of {}",
+            if load < 1e15 { load.to_string() } else { format!("{load:e}") },
             output::count(seeds, "seed"),
             output::count(tasks, "task")
         ))?;
