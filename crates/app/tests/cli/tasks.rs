@@ -117,6 +117,11 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     place.write("p.yaml", &settings.replace("loads: [0.9]", "loads: [1.2]"));
     let changed = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(changed.out.matches(" kept").count(), 4, "{}", changed.out);
+    // One task is one task.
+    place.write("p.yaml", &settings.replace("schedule: {tasks: 100}", "schedule: {tasks: 1}"));
+    let one = place.run("pipeline --config p.yaml --out run").code(0);
+    assert!(one.out.contains(" 1 task under 12 policies"), "{}", one.out);
+    assert!(place.read("run/results.md").contains("The first task of the workload"));
     place.write("p.yaml", "train: {model: oracle}\nprofile: {measure: false}\nworkload: {tasks: 400}\n");
     // Faults of settings are told before anything is done, all of them.
     place.run("pipeline --config p.yaml --out other").code(2).says("train.model").says("workload.tasks");
