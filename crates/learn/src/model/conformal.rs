@@ -8,6 +8,7 @@ use super::bins::Bins;
 use super::boost::{self, Boost};
 use super::flat::Trees;
 use super::schema::{Feature, Rows};
+use crate::train::pinball;
 use serde::{Deserialize, Serialize};
 
 /// How many of the sorted scores are kept.
@@ -43,7 +44,7 @@ impl Spread {
     /// Learns it from predictions of rows that were not in the training of what predicted them.
     ///
     /// The errors of run times grow with them; those of targets that are often zero, or that take a few values only, do
-    /// not, and seen beside a mean near zero they would be huge. Both are tried, and what gave the narrower intervals on
+    /// not, and seen beside a mean near zero they would be huge. Both are tried, and what gave the better quantiles of
     /// these rows is kept; the scores see to it that either holds as many truths as it says.
     pub fn fit(
         features: &[Feature],
@@ -67,8 +68,8 @@ impl Spread {
         if absolute.1 < relative.1 { absolute.0 } else { relative.0 }
     }
 
-    /// The same, errors being taken to grow with the mean from `relative_from` on, or not at all; and how wide intervals
-    /// are on these rows.
+    /// The same, errors being taken to grow with the mean from `relative_from` on, or not at all; and what its
+    /// quantiles of these rows lose (pinball).
     fn fit_from(
         features: &[Feature],
         rows: &Rows,
@@ -104,13 +105,12 @@ impl Spread {
         let (bins, trees) = boost::fit(features, rows, &targets, &settings);
         scores.sort_by(f64::total_cmp);
         let spread = Spread { relative_from, bins, trees, scores: thinned(scores) };
-        let (low, high) = (spread.score(0.05), spread.score(0.95));
-        let width = means.iter().zip(&widths).map(|(mean, scale)| {
-            // What is below zero does not count: no target is.
-            (mean + scale * high).max(0.0) - (mean + scale * low).max(0.0)
+        let losses = [0.05, 0.25, 0.75, 0.95].map(|p| {
+            let score = spread.score(p);
+            let loss = |row: usize| pinball(truths[row], (means[row] + widths[row] * score).max(0.0), p);
+            (0..truths.len()).map(loss).sum::<f64>()
         });
-        let width = width.sum();
-        (spread, width)
+        (spread, losses.iter().sum())
     }
 
     /// Nothing known: every scale is zero.
