@@ -47,6 +47,14 @@ fn truth_parser() -> impl clap::builder::TypedValueParser<Value = TrueTimes> {
     crate::args::choice(vec![("estimates", TrueTimes::Estimates), ("requests", TrueTimes::Requests)])
 }
 
+/// What to do where there is no file of a predictor.
+pub const NO_PREDICTOR: &str = "check the path; `gswarm train --out FILE` writes predictors";
+
+/// Says that a predictor had nothing to say.
+pub fn not_asked(name: &str) -> String {
+    format!("note: --predictor {name} is not used: the requests give every node a time of its own")
+}
+
 /// Why a file is no predictor that will do, for people.
 pub fn faulty(faults: Vec<Diagnostic>) -> Failure {
     Failure::input(render(&faults)).hint("`gswarm train` makes predictors; docs/learning.md says how")
@@ -62,7 +70,7 @@ impl PredictorArgs {
     pub fn one_by_one(&self) -> Result<Option<OneByOne>, Failure> {
         let Some(file) = &self.predictor else { return Ok(None) };
         let name = file.display().to_string();
-        let predictor = Predictor::from_bytes(&name, &files::read(file)?).map_err(faulty)?;
+        let predictor = Predictor::from_bytes(&name, &files::read_or(file, NO_PREDICTOR)?).map_err(faulty)?;
         OneByOne::new(&name, predictor).map(Some).map_err(faulty)
     }
 
@@ -70,7 +78,12 @@ impl PredictorArgs {
     pub fn source(&self, scenario: &Scenario) -> Result<Option<Source>, Failure> {
         let Some(file) = &self.predictor else { return Ok(None) };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Source::read(name, files::read(file)?, scenario).map(Some).map_err(faulty)
+        // A log names the file, whatever folder it was in; people are told where it is.
+        let at_its_place = |mut faults: Vec<Diagnostic>| {
+            faults.iter_mut().for_each(|fault| fault.file = file.display().to_string());
+            faulty(faults)
+        };
+        Source::read(name, files::read_or(file, NO_PREDICTOR)?, scenario).map(Some).map_err(at_its_place)
     }
 }
 

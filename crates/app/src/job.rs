@@ -119,7 +119,11 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 
 /// Reads a plan for this problem; all that is wrong with it is reported at once.
 pub fn read_plan(instance: &Instance, file: &Path) -> Result<Read, Failure> {
-    plan_of(instance, &file.display().to_string(), &files::read(file)?)
+    plan_of(
+        instance,
+        &file.display().to_string(),
+        &files::read_or(file, "check the path; `gswarm plan` writes plans")?,
+    )
 }
 
 /// The same from its text.

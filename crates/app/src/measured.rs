@@ -21,10 +21,12 @@ impl MeasuredArgs {
 
 /// Reads what `gswarm calibrate` wrote.
 pub fn read(file: &Path) -> Result<Calibration, Failure> {
-    calibration::read(&files::read(file)?).map_err(|error| {
-        Failure::input(format!("{}: {error}", file.display()))
-            .hint("`gswarm calibrate` measures servers anew; docs/calibration.md describes the file")
-    })
+    calibration::read(&files::read_or(file, "check the path; `gswarm calibrate` writes such files")?).map_err(
+        |error| {
+            Failure::input(format!("{}: {error}", file.display()))
+                .hint("`gswarm calibrate` measures servers anew; docs/calibration.md describes the file")
+        },
+    )
 }
 
 /// The inputs with the costs of the calibration that was named, if one was.

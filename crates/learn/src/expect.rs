@@ -33,19 +33,26 @@ impl Source {
     /// Has `instance` believe it, of nodes whose requests give no time; or of all.
     pub fn tell(&self, scenario: &Scenario, instance: &mut Instance, all: bool) {
         let estimates = self.predicted.estimates();
-        let given: Vec<bool> = scenario
-            .requests
-            .iter()
-            .flat_map(|request| {
-                let nodes = scenario.workflows[usize::from(request.workflow)].nodes.len();
-                (0..nodes).map(|node| request.times.get(node).copied().flatten().is_some())
-            })
-            .collect();
+        let given: Vec<bool> = timed(scenario).collect();
         instance.believe(|task| {
             let asked = all || !given[usize::from(task)];
             estimates.get(usize::from(task)).copied().filter(|_| asked)
         });
     }
+}
+
+/// Of each node of each request, whether the request gives it a time.
+fn timed(scenario: &Scenario) -> impl Iterator<Item = bool> + '_ {
+    scenario.requests.iter().flat_map(|request| {
+        let nodes = scenario.workflows[usize::from(request.workflow)].nodes.len();
+        (0..nodes).map(|node| request.times.get(node).copied().flatten().is_some())
+    })
+}
+
+/// Whether the requests leave nothing for a predictor to say.
+#[must_use]
+pub fn all_timed(scenario: &Scenario) -> bool {
+    timed(scenario).all(|given| given)
 }
 
 /// What somebody wants a run to expect, and to meet.
@@ -74,6 +81,8 @@ pub struct Beliefs {
     pub learn: bool,
     /// What predicted the estimates.
     pub source: Option<Arc<Source>>,
+    /// A predictor that was named, and not asked: the requests give every node a time.
+    pub unused: Option<String>,
 }
 
 impl Wanted {
@@ -88,8 +97,10 @@ impl Wanted {
         instance: &mut Instance,
         seed: u64,
     ) -> Result<Beliefs, String> {
-        let source = source.map(Arc::new);
         let times = self.truth.unwrap_or_default();
+        let used = times == TrueTimes::Requests || !all_timed(scenario);
+        let unused = source.as_ref().filter(|_| !used).map(|source| source.name.clone());
+        let source = source.filter(|_| used).map(Arc::new);
         let given = (times == TrueTimes::Requests).then(|| instance.clone());
         if let Some(source) = &source {
             source.tell(scenario, instance, times == TrueTimes::Requests);
@@ -100,7 +111,7 @@ impl Wanted {
             instance.models.iter_mut().for_each(|model| model.spread = noise.sigma());
         }
         let spec = (!truth.is_estimate()).then_some(spec);
-        Ok(Beliefs { spec, truth, learn: self.learn, source })
+        Ok(Beliefs { spec, truth, learn: self.learn, source, unused })
     }
 }
 

@@ -6,7 +6,7 @@ mod parquet;
 mod write;
 
 pub use faults::Faults;
-pub(crate) use faults::nearest;
+pub(crate) use faults::{nearest, short};
 
 use gswarm_core::input::{Code, Diagnostic};
 use std::collections::HashMap;
@@ -87,7 +87,11 @@ impl Table {
     /// # Errors
     /// All that is wrong with the file.
     pub fn read(name: &str, bytes: Vec<u8>) -> Result<Table, Vec<Diagnostic>> {
-        if bytes.starts_with(b"PAR1") { parquet::read(name, bytes, &[]) } else { csv::read(name, &bytes) }
+        let mut faults = Faults::new(name);
+        match Table::read_with(name, bytes, &[], &mut faults) {
+            Some(table) if faults.is_empty() => Ok(table),
+            _ => Err(faults.into_diagnostics()),
+        }
     }
 
     /// The same for those who have more to find fault with: cells that are at fault are empty in the table. Columns
@@ -99,6 +103,17 @@ impl Table {
         faults: &mut Faults,
     ) -> Option<Table> {
         if !bytes.starts_with(b"PAR1") {
+            if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+                let hint = "write the file again, or let the name of a CSV file end in .csv".to_owned();
+                faults.add(
+                    Code::NotATable,
+                    None,
+                    "",
+                    "this is no Parquet file, as its name says",
+                    Some(hint),
+                );
+                return None;
+            }
             return csv::read_with(name, &bytes, texts, faults);
         }
         match parquet::read(name, bytes, texts) {

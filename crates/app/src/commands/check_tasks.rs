@@ -1,6 +1,6 @@
 //! `gswarm check-tasks`: a log of `schedule-tasks` against its tasks.
 
-use super::generate_tasks::{load_profile, refused};
+use super::generate_tasks::{NO_TASKS, load_profile, refused, unprofiled};
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files};
 use clap::Args;
@@ -35,15 +35,15 @@ pub struct CheckTasksArgs {
 /// Checks the log.
 pub fn check_tasks(args: &CheckTasksArgs) -> Result<(), Failure> {
     let bytes = files::read_log(&args.log)?;
-    let workload = read(&args.tasks.display().to_string(), files::read(&args.tasks)?)
+    let workload = read(&args.tasks.display().to_string(), files::read_or(&args.tasks, NO_TASKS)?)
         .map_err(|faults| refused(&faults))?;
     let log = TaskLog::read(&bytes).map_err(|error| {
         Failure::input(format!("{} is no log of tasks: {error} (E502)", args.log.display()))
             .hint("give the task_execution_log.jsonl that `gswarm schedule-tasks` wrote")
     })?;
     let profile = load_profile(args.profile.as_deref())?;
-    let estimates =
-        Estimates::of_profile(&workload, &profile).map_err(|error| Failure::input(error.to_string()))?;
+    let estimates = Estimates::of_profile(&workload, &profile)
+        .map_err(|error| unprofiled(args.profile.as_deref(), &error))?;
     let violations = check(&workload, &workload.truths(&estimates), &log);
     if args.json {
         let entry =

@@ -5,9 +5,9 @@ use crate::failure::Failure;
 use crate::output::{self, files};
 use clap::Args;
 use gswarm_core::input::{Diagnostic, render};
-use gswarm_learn::profile::{self, HardwareProfile};
+use gswarm_learn::profile::{self, HardwareProfile, NoLaw};
 use gswarm_learn::tasks::{
-    Arrivals, Estimates, Kind, Machine, Options, describe, generate, write_csv, write_parquet,
+    Arrivals, Estimates, GenerateError, Kind, Machine, Options, describe, generate, write_csv, write_parquet,
 };
 use std::path::{Path, PathBuf};
 
@@ -96,10 +96,11 @@ pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
         seed: args.seed,
         ..Options::default()
     };
-    let made = generate(&options, &profile).map_err(|error| Failure::input(error.to_string()))?;
+    let from = args.profile.as_deref();
+    let made = generate(&options, &profile).map_err(|error| ungenerated(from, &error))?;
     let machine = Machine::of(&profile, args.gpus);
     let estimates =
-        Estimates::of_profile(&made.workload, &profile).map_err(|error| Failure::input(error.to_string()))?;
+        Estimates::of_profile(&made.workload, &profile).map_err(|error| unprofiled(from, &error))?;
     let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
     let name = args.out.file_name().unwrap_or_default().to_string_lossy();
     let mut batch = files::Batch::new(args.out.parent().unwrap_or("".as_ref()))?;
@@ -116,8 +117,33 @@ pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
 /// The profile of a file, or the built-in one.
 pub fn load_profile(path: Option<&Path>) -> Result<HardwareProfile, Failure> {
     let Some(path) = path else { return Ok(profile::described()) };
-    let bytes = files::read(path)?;
-    profile::read(&path.display().to_string(), &bytes).map_err(|fault| refused(&[fault]))
+    let bytes = files::read_or(
+        path,
+        "check the path; `gswarm profile --out FILE` writes profiles, and without --profile a described machine is taken",
+    )?;
+    let name = path.display().to_string();
+    let profile = profile::read(&name, &bytes).map_err(|fault| refused(&[fault]))?;
+    // Whatever tasks are made or scheduled needs both devices.
+    let faults = profile::lacks(&name, &profile);
+    if faults.is_empty() { Ok(profile) } else { Err(refused(&faults)) }
+}
+
+/// What to do where there is no file of tasks.
+pub const NO_TASKS: &str =
+    "check the path; `gswarm generate tasks --out workload.csv` writes tasks to start from";
+
+/// What a profile lacks that tasks need.
+pub fn unprofiled(path: Option<&Path>, error: &NoLaw) -> Failure {
+    refused(&[error.finding(&named(path))])
+}
+
+/// Why tasks could not be made.
+pub fn ungenerated(path: Option<&Path>, error: &GenerateError) -> Failure {
+    refused(&[error.finding(&named(path))])
+}
+
+fn named(profile: Option<&Path>) -> String {
+    profile.map_or_else(|| "the described machine".to_owned(), |path| path.display().to_string())
 }
 
 /// Faults of an input, all of them.

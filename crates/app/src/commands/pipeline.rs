@@ -45,6 +45,9 @@ pub struct PipelineArgs {
     results_to: Option<PathBuf>,
 }
 
+/// What to do where there is no file of settings.
+const NO_SETTINGS: &str = "check the path; `gswarm pipeline --init > pipeline.yaml` writes every setting";
+
 /// The report among the phases, in what is shown and kept.
 const REPORT: &str = "report";
 
@@ -55,7 +58,7 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
     }
     let Some(folder) = &args.out else { return Err(Failure::input("--out is needed")) };
     let settings = match &args.config {
-        Some(path) => settings::read(&path.display().to_string(), &files::read(path)?)?,
+        Some(path) => settings::read(&path.display().to_string(), &files::read_or(path, NO_SETTINGS)?)?,
         None => Settings::default(),
     };
     let _lock = state::lock(folder)?;
@@ -72,6 +75,7 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
             Standing::Done => output::line(&format!("{:<9} kept", phase.name()))?,
             standing => {
                 again(phase.name(), &standing)?;
+                going_on(phase.name());
                 let since = Instant::now();
                 let Done { summary, batch } = {
                     let _shown = output::progress::Phase::new(phase.name(), true);
@@ -89,19 +93,31 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
     }
     // The report speaks of all files, those too that no phase reads.
     made_from += &state.all();
-    let standing = state.standing(REPORT, &report::FILES, &made_from, folder);
+    let left = state.files(REPORT);
+    let left: Vec<&str> = left.iter().map(String::as_str).chain(report::FILES).collect();
+    let standing = state.standing(REPORT, &left, &made_from, folder);
     if standing != Standing::Done {
         again(REPORT, &standing)?;
+        going_on(REPORT);
         let since = Instant::now();
-        report::write(folder)?;
-        state.done(REPORT, &report::FILES, &made_from, folder)?;
+        let left = report::write(folder)?;
+        let left: Vec<&str> = left.iter().map(String::as_str).collect();
+        state.done(REPORT, &left, &made_from, folder)?;
         state.write(folder)?;
         took(REPORT, since, "report.html, results.md and charts")?;
     }
+    files::say_when_interrupted(None);
     if let Some(text) = &args.results_to {
         report::write_to(folder, text)?;
     }
     output::line(&format!("Report: {}", folder.join("report.html").display()))
+}
+
+/// Has an interruption say what it interrupted, and what becomes of it.
+fn going_on(name: &str) {
+    files::say_when_interrupted(Some(format!(
+        "interrupted in the phase `{name}`: those before it are kept, and the same command goes on from here"
+    )));
 }
 
 /// Says why something is done again that had been done.

@@ -1,7 +1,7 @@
 //! `gswarm plan`: the shortest schedule that can be found in a given time.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::beliefs::{Beliefs, PredictorArgs};
+use crate::beliefs::{Beliefs, PredictorArgs, not_asked};
 use crate::failure::Failure;
 use crate::job::{self, Job, LogFormat};
 use crate::output::{self, files, files::Batch};
@@ -12,6 +12,7 @@ use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, Proof, Values};
 use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
 use gswarm_core::sim::SimOptions;
 use gswarm_core::time::duration;
+use gswarm_learn::expect::all_timed;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,7 +72,13 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let scenario = load(&args.input, Mode::Offline, args.quiet, shown)?;
     let spec = args.cluster.over(&scenario.cluster);
     let mut instance = job::build(&scenario, &spec, Mode::Offline, PolicyKind::Planned)?;
-    let source = args.predictor.source(&scenario)?.map(Arc::new);
+    let mut source = args.predictor.source(&scenario)?.map(Arc::new);
+    if all_timed(&scenario)
+        && let Some(unused) = source.take()
+        && !args.quiet
+    {
+        output::note(&not_asked(&unused.name));
+    }
     if let Some(source) = &source {
         source.tell(&scenario, &mut instance, false);
     }

@@ -1,7 +1,7 @@
 //! `gswarm run`: requests under one policy.
 
 use crate::args::{ClusterArgs, InputArgs, not_negative};
-use crate::beliefs::{BeliefArgs, Beliefs};
+use crate::beliefs::{BeliefArgs, Beliefs, not_asked};
 use crate::commands::policies;
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs, Job, LogFormat, Outcome};
@@ -242,6 +242,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut instance = job::build(&scenario, &cluster, args.mode, args.policy())?;
     let beliefs = args.beliefs.apply(&scenario, &mut instance, args.seed)?;
     drop(preparing);
+    if let Some(name) = beliefs.unused.as_ref().filter(|_| !args.quiet) {
+        output::note(&format!("{} (--truth requests tries one out)", not_asked(name)));
+    }
     if shown {
         notes(args, scenario.cluster.residency)
             .iter()

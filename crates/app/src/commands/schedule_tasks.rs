@@ -4,17 +4,19 @@ mod compare;
 
 pub use compare::write as write_comparison;
 
-use super::generate_tasks::{load_profile, refused};
+use super::generate_tasks::{NO_TASKS, load_profile, refused, unprofiled};
+use crate::beliefs::NO_PREDICTOR;
 use crate::failure::{Code, Failure};
 use crate::output::{self, files, table};
 use clap::Args;
 use clap::builder::TypedValueParser;
+use gswarm_core::input::{Code as Finding, Diagnostic};
 use gswarm_learn::Predictor;
-use gswarm_learn::profile::HardwareProfile;
+use gswarm_learn::profile::{HardwareProfile, NoLaw};
 use gswarm_learn::tasks::check::check;
 use gswarm_learn::tasks::{
     Estimates, FEATURES, Machine, NoPrediction, Outcome, PolicyKind, Settings, Workload, bound, misfits,
-    predict, read, schedule, write_results,
+    predict, read_with_lines, schedule, write_results,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -79,16 +81,18 @@ fn policy_parser() -> impl TypedValueParser<Value = Chosen> {
 
 /// Schedules, checks, writes and reports.
 pub fn schedule_tasks(args: &ScheduleTasksArgs) -> Result<(), Failure> {
+    let compared = args.compare.wanted()?;
     let profile = load_profile(args.profile.as_deref())?;
     let predictors = load_predictors(&args.predictor)?;
-    if args.compare.wanted() {
+    if compared {
         return compare::run(args, &profile, predictors);
     }
     let Some(path) = &args.tasks else { return Err(Failure::input("--tasks is needed")) };
     let name = path.display().to_string();
-    let workload = read(&name, files::read(path)?).map_err(|faults| refused(&faults))?;
+    let (workload, lines) =
+        read_with_lines(&name, files::read_or(path, NO_TASKS)?).map_err(|faults| refused(&faults))?;
     let machine = Machine::of(&profile, args.gpus);
-    let unfit = misfits(&workload, &machine, &name);
+    let unfit = misfits(&workload, &machine, &name, &lines);
     if !unfit.is_empty() {
         return Err(refused(&unfit));
     }
@@ -150,7 +154,8 @@ fn load_predictors(paths: &[PathBuf]) -> Result<Vec<Predictor>, Failure> {
 }
 
 fn load_predictor(path: &Path) -> Result<Predictor, Failure> {
-    Predictor::from_bytes(&path.display().to_string(), &files::read(path)?).map_err(|faults| refused(&faults))
+    let bytes = files::read_or(path, NO_PREDICTOR)?;
+    Predictor::from_bytes(&path.display().to_string(), &bytes).map_err(|faults| refused(&faults))
 }
 
 /// What policies are told: predicted times, else what the profile says.
@@ -159,8 +164,7 @@ fn estimate(
     profile: &HardwareProfile,
     predictors: &[Predictor],
 ) -> Result<Estimates, NoEstimate> {
-    let bare =
-        Estimates::of_profile(workload, profile).map_err(|error| NoEstimate::Profile(error.to_string()))?;
+    let bare = Estimates::of_profile(workload, profile).map_err(NoEstimate::Profile)?;
     if predictors.is_empty() {
         return Ok(bare);
     }
@@ -169,34 +173,43 @@ fn estimate(
 
 /// Why nothing can be said of tasks before they run.
 enum NoEstimate {
-    Profile(String),
+    Profile(NoLaw),
     Predictors(NoPrediction),
 }
 
 /// The same for people: which file it is of, and what to do.
 fn misfit(args: &ScheduleTasksArgs, predictors: &[Predictor], error: NoEstimate) -> Failure {
-    let names: Vec<String> = args.predictor.iter().map(|path| path.display().to_string()).collect();
     match error {
-        NoEstimate::Profile(error) => {
-            let file = args.profile.as_ref().map_or(String::new(), |path| format!("{}: ", path.display()));
-            Failure::input(format!("{file}{error}"))
-                .hint("measure both a CPU and a GPU (`gswarm profile --device all`), or leave --profile out for a described machine")
-        }
-        NoEstimate::Predictors(error) => {
-            let of = match &error {
-                NoPrediction::Features { target, .. } => {
-                    let place = predictors.iter().position(|predictor| predictor.target() == target);
-                    place.and_then(|place| names.get(place).cloned())
-                }
-                _ => None,
-            };
-            let file = of.unwrap_or_else(|| names.join(", "));
-            Failure::input(format!("{file}: {error}")).hint(format!(
-                "train one for each device: `gswarm train --data workload.csv --target true_cpu_seconds --out cpu.model` and the same with true_gpu_seconds; they predict from {}",
-                FEATURES.join(", ")
-            ))
-        }
+        NoEstimate::Profile(error) => unprofiled(args.profile.as_deref(), &error),
+        NoEstimate::Predictors(error) => unpredicted(args, predictors, &error),
     }
+}
+
+/// Why predictors do not do for tasks: which file it is, and what to do.
+fn unpredicted(args: &ScheduleTasksArgs, predictors: &[Predictor], error: &NoPrediction) -> Failure {
+    let names: Vec<String> = args.predictor.iter().map(|path| path.display().to_string()).collect();
+    let of = match error {
+        NoPrediction::Features { target, .. } => {
+            let place = predictors.iter().position(|predictor| predictor.target() == target);
+            place.and_then(|place| names.get(place).cloned())
+        }
+        _ => None,
+    };
+    let code = Finding::OtherFeatures;
+    let hint = format!(
+        "train one for each device: `gswarm train --data workload.csv --target true_cpu_seconds --out cpu.model` and the same with true_gpu_seconds; they predict from {}",
+        FEATURES.join(", ")
+    );
+    refused(&[Diagnostic {
+        code,
+        severity: code.severity(),
+        file: of.unwrap_or_else(|| names.join(", ")),
+        line: None,
+        column: None,
+        path: String::new(),
+        message: error.to_string(),
+        hint: Some(hint),
+    }])
 }
 
 fn report(args: &ScheduleTasksArgs, outcomes: &[(PolicyKind, Outcome)], bound: f64) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ use gswarm_learn::train::{Options, Report, train as learn};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,8 +39,8 @@ pub struct TrainArgs {
     /// Table (CSV or Parquet), or an execution log with --config and --requests
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
-    /// Column to predict; of an execution log, `execution_time`
-    #[arg(long, value_name = "COLUMN", required_unless_present = "config")]
+    /// Column to predict; of an execution log, `execution_time`, and of a table it has to be given
+    #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
     /// Columns to predict from, parted by commas; all others unless given
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
@@ -60,6 +60,9 @@ pub struct TrainArgs {
     /// Model file to write
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Replace a model file that is there
+    #[arg(long)]
+    force: bool,
     /// Where the split and the samples come from
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
@@ -93,7 +96,10 @@ pub struct TrainArgs {
 pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     // A place that cannot be written to is known before minutes are spent on learning.
-    let target = args.out.as_ref().map(|path| files::Batch::beside(path, "--out")).transpose()?;
+    let target = args.out.as_ref().map(|path| place(path, args.force)).transpose()?;
+    if !args.quiet {
+        unused(args).iter().for_each(|note| output::note(&format!("note: {note}")));
+    }
     let phase = Phase::new("reading the data", shown);
     let table = read(args)?;
     drop(phase);
@@ -127,6 +133,30 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     }
 }
 
+/// The place of the model file, whose folder is made where it is missing.
+fn place(path: &Path, force: bool) -> Result<(files::Batch, String), Failure> {
+    let folder = path.parent().unwrap_or("".as_ref());
+    if path.is_dir() || (path.exists() && !path.is_file()) || path.file_name().is_none() {
+        return files::Batch::beside(path, "--out");
+    }
+    super::generate::keep(path, force)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((files::Batch::new(folder)?, name))
+}
+
+/// Flags that this kind of model has no use for.
+fn unused(args: &TrainArgs) -> Vec<String> {
+    let trees = [Kind::RandomForest, Kind::GradientBoosting].as_slice();
+    let flags = [
+        ("--trees", args.trees.is_some(), trees),
+        ("--depth", args.depth.is_some(), trees),
+        ("--min-leaf", args.min_leaf.is_some(), trees),
+        ("--learning-rate", args.learning_rate.is_some(), &[Kind::GradientBoosting]),
+    ];
+    let idle = flags.iter().filter(|(_, given, users)| *given && !users.contains(&args.model));
+    idle.map(|(flag, ..)| format!("{flag} does nothing for `{}`", args.model.name())).collect()
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
@@ -156,12 +186,18 @@ fn options(args: &TrainArgs) -> Options {
 fn read(args: &TrainArgs) -> Result<Table, Failure> {
     let name = args.data.display().to_string();
     let (Some(config), Some(requests)) = (&args.config, &args.requests) else {
-        let bytes = files::read(&args.data)?;
-        let is_log = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|&byte| byte == b'{');
-        return Table::read(&name, bytes).map_err(|faults| match is_log {
-            true => refused(&faults).hint("of an execution log, give --config and --requests too"),
-            false => refused(&faults),
-        });
+        let bytes = files::read_or(&args.data, NO_DATA)?;
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|&byte| byte == b'{') {
+            return Err(Failure::input(format!("{name} is no table; it seems to be an execution log"))
+                .hint("of an execution log, give --config and --requests of its run too, and no --target"));
+        }
+        let table = Table::read(&name, bytes).map_err(|faults| refused(&faults))?;
+        if args.target.is_none() {
+            let columns: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
+            return Err(Failure::input("--target is needed: the column to predict")
+                .hint(format!("{name} has the columns {}", columns.join(", "))));
+        }
+        return Ok(table);
     };
     let log = LogFile::read_bytes(&files::read_log(&args.data)?);
     let input =
@@ -169,6 +205,9 @@ fn read(args: &TrainArgs) -> Result<Table, Failure> {
     let scenario = job::load(&input, log.mode().unwrap_or(Mode::Offline), args.quiet, false)?;
     nodes::table(&name, &log, &scenario).map_err(|faults| refused(&faults))
 }
+
+/// What to do where there is no table.
+const NO_DATA: &str = "check the path; `gswarm generate tasks --out workload.csv` writes a table, and runs write execution logs";
 
 /// Why nothing was learned.
 pub fn refused(faults: &[Diagnostic]) -> Failure {
@@ -229,7 +268,22 @@ fn text(report: &Report) -> String {
     text
 }
 
-/// Four digits that count.
+/// Four digits that count; what would have many before or none behind the point is written with a power of ten.
 fn decimals(value: f64) -> String {
-    if value.abs() >= 100.0 { format!("{value:.1}") } else { format!("{value:.4}") }
+    match value.abs() {
+        size if size >= 1e9 || (size > 0.0 && size < 1e-3) => format!("{value:.4e}"),
+        size if size >= 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimals;
+
+    #[test]
+    fn numbers_are_as_long_as_they_need_to_be() {
+        let shown = [0.0, 0.98765, -0.5, 1234.56, 1e300, -2.5e-7].map(decimals);
+        assert_eq!(shown, ["0.0000", "0.9877", "-0.5000", "1234.6", "1.0000e300", "-2.5000e-7"]);
+    }
 }

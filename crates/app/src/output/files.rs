@@ -15,6 +15,14 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What is told when the command is interrupted.
+static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
+
+/// From now on, an interruption says this, or nothing.
+pub fn say_when_interrupted(words: Option<String>) {
+    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = words;
+}
+
 /// Whether the first interruption is to end the work early, not at once.
 static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -36,6 +44,9 @@ pub fn clean_up_when_interrupted() {
         for path in paths.iter().rev() {
             // Only empty folders go.
             let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        }
+        if let Some(words) = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            crate::output::note(&format!("\n{words}"));
         }
         std::process::exit(130);
     });
@@ -260,23 +271,26 @@ fn is_gone(process: u32) -> bool {
 /// Most bytes of a log; inputs have a limit of their own, and so has what is no regular file.
 const MAX_LOG_BYTES: u64 = 1 << 34;
 
-/// The whole of an input file.
+/// The whole of a configuration or of requests.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_up_to(path, gswarm_core::input::MAX_BYTES as u64)
+    read_or(path, "check the path; `gswarm generate --preset simple --out work` makes files to start from")
+}
+
+/// The whole of another input file; `hint` says what to do where it is not there.
+pub fn read_or(path: &Path, hint: &str) -> Result<Vec<u8>, Failure> {
+    read_up_to(path, gswarm_core::input::MAX_BYTES as u64, hint)
 }
 
 /// The whole of a log.
 pub fn read_log(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_up_to(path, MAX_LOG_BYTES)
+    read_up_to(path, MAX_LOG_BYTES, "check the path; runs write their logs into the folder of --out")
 }
 
-fn read_up_to(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+fn read_up_to(path: &Path, limit: u64, hint: &str) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: io::Error| {
         let failure = Failure::file("read", path, &error);
         match error.kind() {
-            io::ErrorKind::NotFound => failure.hint(
-                "check the path; `gswarm generate --preset simple --out work` makes files to start from",
-            ),
+            io::ErrorKind::NotFound => failure.hint(hint),
             _ => failure,
         }
     };

@@ -35,7 +35,11 @@ pub fn note(text: &str) {
 
 /// An error, on standard error.
 pub fn error(text: &str) {
-    note(&format!("{} {text}", "error:".red().bold()));
+    // A finding in a file says itself that it is an error, and with which code.
+    match text.strip_prefix("error[") {
+        Some(finding) => note(&format!("{}{finding}", "error[".red().bold())),
+        None => note(&format!("{} {text}", "error:".red().bold())),
+    }
 }
 
 /// `1 request`, `2 requests`.

@@ -129,3 +129,23 @@ fn a_predictor_is_tried_out_on_the_times_of_requests_and_checked() {
     let check = format!("check t/adaptive_execution_log.json {} --predictor n.model", inputs("work"));
     place.run(&check).code(0);
 }
+
+#[test]
+fn a_predictor_that_has_nothing_to_say_is_not_named_as_used() {
+    let place = untimed();
+    let run = format!("run --policy baseline {} --gpus 4 --predictor n.model --out u", inputs("work"));
+    let done = place.run(&run).code(0).says("--predictor n.model is not used");
+    assert_eq!(done.err.matches("not used").count(), 1, "{}", done.err);
+    let log: Value = serde_json::from_str(&place.read("u/baseline_execution_log.json")).unwrap();
+    assert_eq!(log["summary"].get("predictor"), None);
+    let plan = format!("plan {} --gpus 4 --predictor n.model --rounds 1 --json --out c", inputs("work"));
+    place.run(&plan).code(0).says("is not used");
+}
+
+#[test]
+fn what_is_no_predictor_is_told_once_with_its_place() {
+    let place = Place::with_work("simple", 3);
+    let bad = place.run(&line("baseline", "--predictor work/config.yaml")).code(2);
+    assert!(bad.err.starts_with("error[E511]: "), "{}", bad.err);
+    bad.says("--> work/config.yaml");
+}

@@ -46,7 +46,7 @@ fn a_model_that_is_there_outlives_a_full_disk() {
     place.run("generate tasks --tasks 300 --out w.csv").code(0);
     place.run(TRAIN).code(0);
     let model = std::fs::read(place.path("m.model")).unwrap();
-    limited(&place, 4, &format!("{TRAIN} --seed 7")).code(2).says("cannot write m.model");
+    limited(&place, 4, &format!("{TRAIN} --seed 7 --force")).code(2).says("cannot write m.model");
     assert_eq!(std::fs::read(place.path("m.model")).unwrap(), model);
     assert_eq!(place.names(), ["m.model", "w.csv"]);
 }

@@ -53,7 +53,13 @@ fn faults_of_tasks_are_told_at_once_and_leave_nothing() {
         "big.csv",
         "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate\n1,100,0.5,9e6,0,0.1\n",
     );
-    place.run("schedule-tasks --tasks big.csv --out o").code(2).says("E204");
+    place.run("schedule-tasks --tasks big.csv --out o").code(2).says("E204").says("big.csv:2");
+    place.write(
+        "huge.csv",
+        "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate\n1,1e300,0.5,1e300,0,0.1\n",
+    );
+    let huge = place.run("schedule-tasks --tasks huge.csv --out o").code(2).says("1e300 is above the limit");
+    assert!(!huge.err.contains("00000000000000"), "{}", huge.err);
     place.write("p.json", "{\"version\": 3}");
     place.run("schedule-tasks --tasks w.csv --profile p.json --out o").code(2).says("E101");
     place.run("schedule-tasks --tasks nowhere.csv --out o").code(2);
@@ -72,7 +78,8 @@ fn a_profile_is_measured_and_used() {
     place.run("profile --device tpu --out gpu.json").code(2).says("cuda:0");
     assert!(!place.path("gpu.json").exists());
     // A profile of the CPU alone cannot say how long tasks take on GPUs.
-    place.run("generate tasks --tasks 10 --profile hw.json --out w.csv").code(2).says("no GPU");
+    let refused = place.run("generate tasks --tasks 10 --profile hw.json --out w.csv").code(2);
+    refused.says("error[E102]: the profile has no GPU").says("--> hw.json").says("leave --profile out");
 }
 
 #[test]
@@ -90,7 +97,17 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
         let r2 = model["test"]["r2"].as_f64().unwrap();
         assert!(page.contains(&format!("{r2:.3}")), "{r2}");
     }
-    assert!(place.read("run/charts/model_learning_curve.svg").starts_with("<svg"));
+    // A device has one colour on all charts, and no title is marked up.
+    let chart = |name: &str| place.read(&format!("run/charts/{name}.svg"));
+    let (cpu, gpu) = ("#d55e00", "#0072b2");
+    assert!(chart("model_predicted_cpu").contains(cpu) && !chart("model_predicted_cpu").contains(gpu));
+    assert!(chart("workload_gpu_times").contains(gpu) && !chart("workload_gpu_times").contains(cpu));
+    let curve = chart("model_learning_curve");
+    assert!(curve.starts_with("<svg") && curve.contains(cpu) && curve.contains(gpu));
+    assert!(!chart("policies_speedup_greedy").contains('`'));
+    let body = page.split("<body>").nth(1).unwrap().split("<script").next().unwrap();
+    assert!(!body.contains('`'), "{body}");
+    assert!(body.contains("Nothing was measured"), "{body}");
     place.run("check-tasks run/task_execution_log.jsonl --tasks run/scheduled_tasks.csv").code(0);
     let again = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(again.out.matches(" kept").count(), 5, "{}", again.out);
@@ -100,6 +117,11 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     place.write("p.yaml", &settings.replace("loads: [0.9]", "loads: [1.2]"));
     let changed = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(changed.out.matches(" kept").count(), 4, "{}", changed.out);
+    // One task is one task.
+    place.write("p.yaml", &settings.replace("schedule: {tasks: 100}", "schedule: {tasks: 1}"));
+    let one = place.run("pipeline --config p.yaml --out run").code(0);
+    assert!(one.out.contains(" 1 task under 12 policies"), "{}", one.out);
+    assert!(place.read("run/results.md").contains("The first task of the workload"));
     place.write("p.yaml", "train: {model: oracle}\nprofile: {measure: false}\nworkload: {tasks: 400}\n");
     // Faults of settings are told before anything is done, all of them.
     place.run("pipeline --config p.yaml --out other").code(2).says("train.model").says("workload.tasks");
@@ -159,8 +181,18 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
             assert!(std::fs::read(&path).unwrap() == whole, "{file}");
         }
     }
+    // Charts are files of the report like any other.
+    let chart = place.path("run/charts/model_coverage.svg");
+    std::fs::write(&chart, "<svg").unwrap();
+    let again = place.run(line).code(0);
+    assert!(again.out.contains("charts/model_coverage.svg is not as it was written"), "{}", again.out);
+    std::fs::remove_file(&chart).unwrap();
+    let again = place.run(line).code(0);
+    assert!(again.out.contains("charts/model_coverage.svg is gone: done again"), "{}", again.out);
+    assert!(chart.is_file());
     std::fs::write(place.path("run/pipeline_state.json"), "{").unwrap();
     let all = place.run(line).code(0);
+    assert!(all.out.contains("pipeline_state.json is damaged"), "{}", all.out);
     assert_eq!(all.out.matches(" kept").count(), 0, "{}", all.out);
 }
 
@@ -192,4 +224,66 @@ fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
     let both = "schedule-tasks --tasks w.csv --predictor cpu.model --predictor gpu.model --out results";
     place.run(both).code(0);
     place.run(&format!("{both} --predictor cpu.model")).code(2).says("2 predictors speak of the cpu");
+}
+
+#[test]
+fn workloads_that_cannot_be_are_refused_with_a_code() {
+    let place = Place::new();
+    for flags in
+        ["--load 1e-300", "--rate 1e-300", "--sizes 1,1000000000", "--memory 1e9,1e9", "--memory 10,70000"]
+    {
+        let refused = place.run(&format!("generate tasks --tasks 50 {flags} --out w.csv")).code(2);
+        refused.says("error[E204]").says(flags.split(' ').next().unwrap());
+    }
+    place.run("schedule-tasks --compare --bare --count 20 --loads 1e-300 --out o").code(2).says("E204");
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    let one = place.run("generate tasks --tasks 1 --out w.csv").code(0);
+    assert!(one.out.starts_with("1 task\n"), "{}", one.out);
+}
+
+#[test]
+fn flags_of_a_comparison_go_with_one_and_loads_count_once() {
+    let place = Place::new();
+    place.run("generate tasks --tasks 20 --out w.csv").code(0);
+    for flag in ["--seeds 1..2", "--loads 0.5", "--count 10", "--bare"] {
+        place.run(&format!("schedule-tasks --tasks w.csv {flag} --out o")).code(2).says("--compare");
+    }
+    for flag in ["--policy greedy", "--seed 3"] {
+        let line = format!("schedule-tasks --compare --bare --count 10 {flag} --out o");
+        place.run(&line).code(2).says("cannot be used with");
+    }
+    let line = "schedule-tasks --compare --bare --seeds 1..1 --loads 0.5,0.5 --count 20 --out o";
+    let done = place.run(line).code(0);
+    assert!(done.out.contains("Load 0.5, 1 seed of 20 tasks") && done.out.contains("1/1"), "{}", done.out);
+    assert!(!done.out.contains("2/2"), "{}", done.out);
+    // Predictors of something else are named, in a comparison too.
+    place.run("generate tasks --tasks 300 --seed 2 --out h.csv").code(0);
+    place.run("train --data h.csv --target true_cpu_seconds --trees 5 --out c.model --quiet").code(0);
+    let refused =
+        place.run("schedule-tasks --compare --count 20 --loads 0.5 --predictor c.model --out p").code(2);
+    refused.says("error[E514]").says("--> c.model").says("true_gpu_seconds");
+}
+
+#[test]
+fn an_interrupted_pipeline_says_where_it_was() {
+    let place = Place::new();
+    place.write("p.yaml", "profile: {measure: false}\nevaluate: {seeds: 40, tasks: 5000}\n");
+    let mut child = place
+        .command("pipeline --config p.yaml --out run")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first phase is over in no time, and the last would take minutes.
+    let since = std::time::Instant::now();
+    while !place.path("run/pipeline_state.json").exists() {
+        assert!(since.elapsed().as_secs() < 60, "no phase was done");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.unwrap().success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.contains("interrupted in the phase `") && said.contains("goes on from here"), "{said}");
 }

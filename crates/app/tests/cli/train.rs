@@ -35,7 +35,8 @@ fn a_model_is_trained_tested_and_written() {
     assert!(done.out.contains("`task` is left out"), "{}", done.out);
     assert_eq!(place.names(), ["run.model", "runs.csv"]);
     let first = std::fs::read(place.path("run.model")).unwrap();
-    place.run(&format!("{line} --quiet")).code(0);
+    place.run(&format!("{line} --quiet")).code(2).says("is there already");
+    place.run(&format!("{line} --quiet --force")).code(0);
     assert_eq!(std::fs::read(place.path("run.model")).unwrap(), first, "the same seed gives the same file");
 }
 
@@ -100,11 +101,15 @@ fn a_place_that_cannot_be_written_leaves_nothing_behind() {
     let place = Place::new();
     place.write("runs.csv", &table(100));
     let line = format!("train --data runs.csv --target run_seconds {SMALL} --out");
-    place.run(&format!("{line} none/run.model")).code(2).says("there is no folder");
+    place.run(&format!("{line} runs.csv/run.model")).code(2).says("runs.csv");
     place.run(&format!("{line} /dev/full")).code(2).says("no regular file");
     std::fs::create_dir(place.path("run.model")).unwrap();
     place.run(&format!("{line} run.model")).code(2).says("folder");
+    // Folders are made, as those of every other command are; those of a training that fails are not left.
+    place.run(&format!("train --data runs.csv --target no --out some/where/run.model {SMALL}")).code(2);
     assert_eq!(place.names(), ["run.model", "runs.csv"]);
+    place.run(&format!("{line} some/where/run.model --quiet")).code(0);
+    assert!(place.path("some/where/run.model").is_file());
 }
 
 #[test]
@@ -121,4 +126,73 @@ fn execution_times_are_learned_from_a_run_of_our_own() {
         .run("train --data logs/baseline_execution_log.json --config work/config.yaml")
         .code(2)
         .says("--requests");
+}
+
+#[test]
+fn what_is_given_instead_of_a_table_is_named() {
+    let place = Place::with_work("simple", 20);
+    place.run(&format!("run --policy baseline --gpus 4 --out logs --quiet {}", inputs("work"))).code(0);
+    let log = "train --data logs/baseline_execution_log.json";
+    for line in [log.to_owned(), format!("{log} --target execution_time")] {
+        place.run(&line).code(2).says("execution log").says("--config and --requests");
+    }
+    place.write("runs.csv", &table(100));
+    place.run("train --data runs.csv").code(2).says("--target").says("task, size, device, run_seconds");
+    place.write("runs.parquet", &table(100));
+    place.run("train --data runs.parquet --target run_seconds").code(2).says("E501").says("no Parquet");
+    for (parts, name) in [(";", "semicolons"), ("\t", "tabs")] {
+        place.write("other.csv", &table(100).replace(',', parts));
+        place.run("train --data other.csv --target run_seconds").code(2).says("E501").says(name);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_gets_the_hint_of_its_kind() {
+    let place = Place::with_work("simple", 3);
+    let cases = [
+        ("train --data no.csv --target y".to_owned(), "generate tasks"),
+        (format!("run --predictor no.model {}", inputs("work")), "gswarm train"),
+        ("schedule-tasks --tasks no.csv".to_owned(), "generate tasks"),
+        ("schedule-tasks --compare --count 10 --predictor no.model".to_owned(), "gswarm train"),
+        ("generate tasks --profile no.json --out w.csv".to_owned(), "gswarm profile"),
+        ("pipeline --config no.yaml --out p".to_owned(), "pipeline --init"),
+    ];
+    for (line, hint) in cases {
+        let done = place.run(&line).code(2).says(hint);
+        assert!(!done.err.contains("--preset simple"), "{}", done.err);
+    }
+    place.run("check no.json --config work/config.yaml --requests work/requests.yaml").code(2).says("--out");
+    assert_eq!(place.names(), ["work"]);
+}
+
+#[test]
+fn flags_that_do_nothing_are_said_to() {
+    let place = Place::new();
+    place.write("runs.csv", &table(100));
+    let line = "train --data runs.csv --target run_seconds";
+    let done = place.run(&format!("{line} --model linear --trees 5 --learning-rate 0.1")).code(0);
+    let done = done.says("--trees does nothing for `linear`");
+    done.says("--learning-rate does nothing");
+    let done = place.run(&format!("{line} {SMALL}")).code(0);
+    assert!(!done.err.contains("does nothing"), "{}", done.err);
+}
+
+#[test]
+fn targets_beyond_any_sum_are_refused_and_small_ones_judged_as_they_are() {
+    let place = Place::new();
+    let with = |times: &dyn Fn(usize) -> String| {
+        let rows = (0..200).map(|row| format!("{},{}\n", row % 17, times(row)));
+        format!("x,y\n{}", rows.collect::<String>())
+    };
+    place.write("huge.csv", &with(&|row| format!("{}e307", 1 + row * 7919 % 13)));
+    place.run("train --data huge.csv --target y --out m.model").code(2).says("E204").says("huge.csv:2");
+    assert!(!place.path("m.model").exists());
+    // Noise is noise, however small it is.
+    place.write("small.csv", &with(&|row| format!("{}e-320", 100 + row * 7919 % 101)));
+    let done = place.run(&format!("train --data small.csv --target y --json {SMALL}")).code(0);
+    let report: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert!(report["test"]["r2"].as_f64().unwrap() < 0.5, "{}", report["test"]);
+    place.write("large.csv", &with(&|row| format!("{}e130", 1 + row * 7919 % 13)));
+    let done = place.run(&format!("train --data large.csv --target y {SMALL}")).code(0);
+    assert!(done.out.lines().all(|line| line.len() < 200), "{}", done.out);
 }

@@ -8,10 +8,16 @@ use super::bins::Bins;
 use super::boost::{self, Boost};
 use super::flat::Trees;
 use super::schema::{Feature, Rows};
+use crate::train::pinball;
 use serde::{Deserialize, Serialize};
 
 /// How many of the sorted scores are kept.
 const MAX_SCORES: usize = 2_001;
+
+/// Means below this share of the average target are near zero.
+const NEAR_ZERO: f64 = 0.1;
+/// Quantiles up to this far from the ends are outer ones.
+const OUTER: f64 = 0.1;
 
 /// What is expected of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +42,10 @@ pub struct Spread {
 
 impl Spread {
     /// Learns it from predictions of rows that were not in the training of what predicted them.
+    ///
+    /// The errors of run times grow with them; those of targets that are often zero, or that take a few values only, do
+    /// not, and seen beside a mean near zero they would be huge. Both are tried, and what gave the better quantiles of
+    /// these rows is kept; the scores see to it that either holds as many truths as it says.
     pub fn fit(
         features: &[Feature],
         rows: &Rows,
@@ -43,18 +53,40 @@ impl Spread {
         truths: &[f64],
         non_negative: bool,
     ) -> Spread {
-        let errors: Vec<f64> = means.iter().zip(truths).map(|(mean, truth)| truth - mean).collect();
+        let absolute = || Spread::fit_from(features, rows, means, truths, None);
+        if !non_negative {
+            return absolute().0;
+        }
         let average = truths.iter().map(|truth| truth.abs()).sum::<f64>() / truths.len().max(1) as f64;
-        let relative_from = non_negative.then_some((average * 0.01).max(f64::MIN_POSITIVE));
+        let from = Some((average * 0.01).max(f64::MIN_POSITIVE));
+        let relative = Spread::fit_from(features, rows, means, truths, from);
+        // Where every mean is well above what errors grow from, nothing can be blown up.
+        if means.iter().all(|&mean| mean > average * NEAR_ZERO) {
+            return relative.0;
+        }
+        let absolute = absolute();
+        if absolute.1 < relative.1 { absolute.0 } else { relative.0 }
+    }
+
+    /// The same, errors being taken to grow with the mean from `relative_from` on, or not at all; and what its
+    /// quantiles of these rows lose (pinball).
+    fn fit_from(
+        features: &[Feature],
+        rows: &Rows,
+        means: &[f64],
+        truths: &[f64],
+        relative_from: Option<f64>,
+    ) -> (Spread, f64) {
+        let errors: Vec<f64> = means.iter().zip(truths).map(|(mean, truth)| truth - mean).collect();
         let mean_error = errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len().max(1) as f64;
         let bases: Vec<f64> = means.iter().map(|&mean| base(relative_from, mean)).collect();
         let relative = mean_error / (bases.iter().sum::<f64>() / bases.len().max(1) as f64);
-        let floor = (relative * 1e-2).max(1e-9);
+        let floor = (relative * 1e-2).max(if relative_from.is_some() { 1e-9 } else { f64::MIN_POSITIVE });
         let targets: Vec<f64> =
             errors.iter().zip(&bases).map(|(error, base)| (error.abs() / base + floor).ln()).collect();
         let settings = Boost { trees: 40, depth: 4, learning_rate: 0.1, min_leaf: 30, l2: 5.0 };
         // Scores are of rows that the scale's model had not seen either: each half is scored by the other's model.
-        let mut scores = vec![0.0; errors.len()];
+        let (mut scores, mut widths) = (vec![0.0; errors.len()], vec![0.0; errors.len()]);
         for half in 0..2 {
             let inside = |row: &usize| row % 2 == half;
             let (kept, fitted): (Vec<usize>, Vec<usize>) = (0..errors.len()).partition(inside);
@@ -66,12 +98,19 @@ impl Spread {
             let mut scales = vec![0.0; kept.len()];
             trees.predict(&bins, &rows.select(&kept), &mut scales);
             for (&row, scale) in kept.iter().zip(scales) {
-                scores[row] = errors[row] / (scale.exp() * bases[row]);
+                widths[row] = scale.exp() * bases[row];
+                scores[row] = errors[row] / widths[row];
             }
         }
         let (bins, trees) = boost::fit(features, rows, &targets, &settings);
         scores.sort_by(f64::total_cmp);
-        Spread { relative_from, bins, trees, scores: thinned(scores) }
+        let spread = Spread { relative_from, bins, trees, scores: thinned(scores) };
+        let losses = [0.05, 0.25, 0.75, 0.95].map(|p| {
+            let score = spread.score(p);
+            let loss = |row: usize| pinball(truths[row], (means[row] + widths[row] * score).max(0.0), p);
+            (0..truths.len()).map(loss).sum::<f64>()
+        });
+        (spread, losses.iter().sum())
     }
 
     /// Nothing known: every scale is zero.
@@ -96,9 +135,17 @@ impl Spread {
         Prediction { mean, scale: log_scale.exp() * base(self.relative_from, mean), correction: 1.0 }
     }
 
-    /// The score that a share `p` of the scores lies below.
+    /// The score that a share `p` of the scores lies below; the outer ones have the mean between them. Where nearly all
+    /// targets are alike, errors differ by a hair, and all intervals would lie a hair beside the truth.
     pub fn score(&self, p: f64) -> f64 {
-        quantile_of(&self.scores, p)
+        let score = quantile_of(&self.scores, p);
+        if p <= OUTER {
+            score.min(0.0)
+        } else if p >= 1.0 - OUTER {
+            score.max(0.0)
+        } else {
+            score
+        }
     }
 
     /// Whether it fits rows of this width.

@@ -8,7 +8,7 @@ use super::last_two::LastTwo;
 use super::linear::Linear;
 use super::schema::{self, Feature, Rows};
 use super::{Core, Kind, Predictor, Settings};
-use crate::table::{Faults, Table, Values, nearest};
+use crate::table::{Faults, Table, Values, nearest, short};
 use gswarm_core::input::{Code, Diagnostic};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -73,6 +73,7 @@ pub fn fit_with_folds(
         let message = format!("{} features, and a model has {MAX_FEATURES} at most", features.len());
         faults.add(Code::TooLarge, None, "", message, Some("name fewer with --features".to_owned()));
     }
+    too_large(table, &features, &mut faults);
     if targets.len() < FOLDS {
         faults.add(Code::TooFewRows, None, "", format!("only {} rows", targets.len()), None);
     }
@@ -83,20 +84,47 @@ pub fn fit_with_folds(
     Ok(fit_rows(target, features, &rows, &targets, settings))
 }
 
-/// The target's values: numbers, none missing, none below zero.
+/// The largest number that is learned or learned from: the squares of a billion such can be summed.
+const MAX_NUMBER: f64 = 1e140;
+
+/// Features with numbers that cannot be summed.
+fn too_large(table: &Table, features: &[Feature], faults: &mut Faults) {
+    for feature in features {
+        let Some(Values::Numbers(numbers)) = table.column(&feature.name).map(|column| &column.values) else {
+            continue;
+        };
+        if let Some(row) = numbers.iter().position(|number| number.abs() > MAX_NUMBER) {
+            let message = format!(
+                "`{}` is {:e}, and nothing above {MAX_NUMBER:e} is learned from",
+                feature.name, numbers[row]
+            );
+            let hint = "leave cells of unknown value empty, and check the unit".to_owned();
+            faults.add(Code::TooLarge, table.line(row), &feature.name, message, Some(hint));
+        }
+    }
+}
+
+/// The target's values: numbers, none missing, none below zero, none beyond what can be summed.
 pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagnostic>> {
     let mut faults = Faults::new(table.file());
     match table.column(target).map(|column| &column.values) {
         Some(Values::Numbers(numbers)) => {
             for (row, &value) in numbers.iter().enumerate() {
-                if value >= 0.0 {
+                if (0.0..=MAX_NUMBER).contains(&value) {
                     continue;
                 }
                 let place = table.line(row).map_or_else(|| format!("{target}[{row}]"), |_| target.to_owned());
                 let (code, message) = if value.is_nan() {
                     (Code::Missing, format!("the target `{target}` is empty"))
+                } else if value > MAX_NUMBER {
+                    (
+                        Code::TooLarge,
+                        format!(
+                            "the target `{target}` is {value:e}, and nothing above {MAX_NUMBER:e} is learned"
+                        ),
+                    )
                 } else {
-                    (Code::Negative, format!("the target `{target}` is {value}"))
+                    (Code::Negative, format!("the target `{target}` is {}", short(value)))
                 };
                 let hint = "leave rows out that have no run time, and check the unit".to_owned();
                 faults.add(code, table.line(row), &place, message, Some(hint));

@@ -1,6 +1,7 @@
 //! From measured sizes to any size.
 
 use super::types::{Device, DeviceKind, HardwareProfile, Operation};
+use gswarm_core::input::{Code, Diagnostic};
 
 /// Why a profile cannot say how long tasks take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +27,42 @@ pub enum NoLaw {
         /// At which size.
         size: u32,
     },
+}
+
+impl NoLaw {
+    /// The same as a finding in the profile's file.
+    #[must_use]
+    pub fn finding(&self, file: &str) -> Diagnostic {
+        let code = match self {
+            NoLaw::NoDevice(_) | NoLaw::TooFew { .. } => Code::Missing,
+            NoLaw::NotPositive { .. } => Code::NotPositive,
+        };
+        let hint = match self {
+            NoLaw::NoDevice(_) => {
+                "tasks run on a CPU and on GPUs: measure both where there is a GPU (`gswarm profile --device all`), or leave \
+                 --profile out for a described machine"
+            }
+            NoLaw::TooFew { .. } => "measure at two sizes or more, as in `gswarm profile --sizes 256,1024`",
+            NoLaw::NotPositive { .. } => "measure again: `gswarm profile --out FILE` writes a profile",
+        };
+        Diagnostic {
+            code,
+            severity: code.severity(),
+            file: file.to_owned(),
+            line: None,
+            column: None,
+            path: "devices".to_owned(),
+            message: self.to_string(),
+            hint: Some(hint.to_owned()),
+        }
+    }
+}
+
+/// All that keeps tasks from being timed by a profile, whatever tasks they are.
+#[must_use]
+pub fn lacks(file: &str, profile: &HardwareProfile) -> Vec<Diagnostic> {
+    let of = |kind| Law::of(profile, kind, &[]).err();
+    [DeviceKind::Cpu, DeviceKind::Gpu].into_iter().filter_map(of).map(|fault| fault.finding(file)).collect()
 }
 
 /// The run times of one device: a power of the size between each two that were measured, and beyond them the power of the

@@ -12,7 +12,7 @@ pub use advice::{Crossover, Ratio, crossovers, ratios};
 pub use builtin::described;
 pub use gpu::{GpuProfile, gpus, measure as measure_gpu};
 pub use gswarm_gpu::GpuError;
-pub use law::{Law, NoLaw};
+pub use law::{Law, NoLaw, lacks};
 pub use measure::{Effort, quantile, repeat};
 pub use read::read;
 pub use types::{Device, DeviceKind, HardwareProfile, Link, Measurement, Operation, VERSION};

@@ -3,7 +3,7 @@
 use super::faults::shown;
 use super::{Column, Faults, Table, TextColumn, Values, is_duration};
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
-use gswarm_core::input::{Code, Diagnostic, MAX_BYTES};
+use gswarm_core::input::{Code, MAX_BYTES};
 
 /// A column with at least this share of numbers is one of numbers, and its other cells are faults.
 const MOSTLY_NUMBERS: f64 = 0.9;
@@ -16,17 +16,7 @@ struct Cells {
     filled: usize,
 }
 
-/// Reads the table, or says all that is wrong with it.
-pub fn read(file: &str, bytes: &[u8]) -> Result<Table, Vec<Diagnostic>> {
-    let mut faults = Faults::new(file);
-    match read_with(file, bytes, &[], &mut faults) {
-        Some(table) if faults.is_empty() => Ok(table),
-        _ => Err(faults.into_diagnostics()),
-    }
-}
-
-/// The same for those who have more to find fault with: cells that are at fault are empty in the table. Columns
-/// named in `texts` hold text, whatever it looks like.
+/// Reads the table. Cells that are at fault are empty in it; columns named in `texts` hold text, whatever it looks like.
 pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut Faults) -> Option<Table> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     if bytes.len() > MAX_BYTES {
@@ -51,6 +41,12 @@ pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut Faults) 
             return None;
         }
     };
+    if let Some(other) = other_delimiter(&header) {
+        let message = format!("the columns are parted by {other}, and not by commas");
+        let hint = "write the table with commas, or as Parquet".to_owned();
+        faults.add(Code::NotATable, Some(1), "", message, Some(hint));
+        return None;
+    }
     let mut cells = columns(&header, faults);
     let mut lines: Vec<u32> = Vec::new();
     while let Some(line) = next(&mut reader, bytes, &mut record, faults) {
@@ -111,6 +107,13 @@ fn next(
             None
         }
     }
+}
+
+/// What parts the columns of a table whose first row is, by commas, one cell with several names in it.
+fn other_delimiter(header: &ByteRecord) -> Option<&'static str> {
+    let only = header.get(0).filter(|_| header.len() == 1)?;
+    let known = [(b';', "semicolons"), (b'\t', "tabs"), (b'|', "bars")];
+    known.into_iter().find(|(byte, _)| only.contains(byte)).map(|(_, name)| name)
 }
 
 fn columns(header: &ByteRecord, faults: &mut Faults) -> Vec<Cells> {

@@ -109,6 +109,12 @@ pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> O
     Some(format!("did you mean `{}`?", shown(best.1)))
 }
 
+/// A number in a message: those with many zeros are written with a power of ten.
+pub(crate) fn short(number: f64) -> String {
+    let size = number.abs();
+    if size >= 1e15 || (size > 0.0 && size < 1e-6) { format!("{number:e}") } else { number.to_string() }
+}
+
 /// A piece of the input in a message: on one line, and not too long.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;

@@ -1,6 +1,6 @@
 //! Parquet: flat columns of numbers, truth values and text.
 
-use super::{Column, Faults, Table, TextColumn, Values, is_duration};
+use super::{Column, Faults, Table, TextColumn, Values, is_duration, short};
 use bytes::Bytes;
 use gswarm_core::input::{Code, Diagnostic};
 use parquet::errors::ParquetError;
@@ -102,7 +102,7 @@ fn push(cells: &mut Cells, field: &Field, name: &str, row: usize, faults: &mut F
             };
             if let Some((code, hint)) = fault {
                 let path = format!("{name}[{row}]");
-                faults.add(code, None, &path, format!("a value of {number}"), Some(hint.to_owned()));
+                faults.add(code, None, &path, format!("a value of {}", short(number)), Some(hint.to_owned()));
             }
             numbers.push(number);
         }

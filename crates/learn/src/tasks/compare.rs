@@ -89,8 +89,13 @@ pub fn compare(
     profile: &HardwareProfile,
     predict: &Predict<'_>,
 ) -> Result<Comparison, CompareError> {
-    let jobs: Vec<(f64, u64)> =
-        options.loads.iter().flat_map(|&load| options.seeds.iter().map(move |&seed| (load, seed))).collect();
+    let mut jobs: Vec<(f64, u64)> = Vec::new();
+    for &load in &options.loads {
+        // What is named twice is one case, and counts once.
+        let once = |&seed: &u64| (!jobs.contains(&(load, seed))).then_some((load, seed));
+        let new: Vec<(f64, u64)> = options.seeds.iter().filter_map(once).collect();
+        jobs.extend(new);
+    }
     let rows: Result<Vec<Vec<Row>>, CompareError> =
         jobs.into_par_iter().map(|(load, seed)| one(options, profile, predict, load, seed)).collect();
     Ok(Comparison { rows: rows?.into_iter().flatten().collect() })

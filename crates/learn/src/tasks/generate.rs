@@ -7,6 +7,8 @@ use super::machine::Machine;
 use super::view::Estimates;
 use super::workload::{Kind, Task, Truth, Workload};
 use crate::profile::{HardwareProfile, NoLaw};
+use gswarm_core::input::{Code, Diagnostic};
+use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -73,8 +75,35 @@ pub enum GenerateError {
     #[error(transparent)]
     NoLaw(#[from] NoLaw),
     /// An option that cannot be.
-    #[error("{0}")]
-    Option(String),
+    #[error("{message} ({code})")]
+    Option {
+        /// What kind of fault it is.
+        code: Code,
+        /// The option, as the command line spells it.
+        option: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl GenerateError {
+    /// The same as a finding: in the profile's file, or in an option.
+    #[must_use]
+    pub fn finding(&self, profile: &str) -> Diagnostic {
+        match self {
+            GenerateError::NoLaw(fault) => fault.finding(profile),
+            GenerateError::Option { code, option, message } => Diagnostic {
+                code: *code,
+                severity: code.severity(),
+                file: format!("--{option}"),
+                line: None,
+                column: None,
+                path: String::new(),
+                message: message.clone(),
+                hint: None,
+            },
+        }
+    }
 }
 
 /// A workload, and what it asks of the machine.
@@ -95,6 +124,15 @@ pub fn generate(options: &Options, profile: &HardwareProfile) -> Result<Generati
     let estimates = Estimates::of_profile(&workload, profile)?;
     settle_truth(&mut workload, &estimates, options);
     let machine = Machine::of(profile, options.gpus);
+    within_memory(options, &machine)?;
+    // One after the other on the slower device: no schedule of any policy takes longer.
+    let work = workload.tasks.iter().filter_map(|task| task.truth).map(|truth| truth.cpu.max(truth.gpu));
+    let work: f64 = work.map(Span::seconds).sum();
+    if work > MAX_SECONDS {
+        let message =
+            format!("tasks of these sizes take {work:.3e} s in all, and times end at {MAX_SECONDS} s");
+        return Err(GenerateError::Option { code: Code::TooLarge, option: "sizes", message });
+    }
     let truths: Vec<Truth> = workload.tasks.iter().filter_map(|task| task.truth).collect();
     let area = super::bound::area(&truths, machine.gpus);
     let capacity = f64::from(options.tasks) / area.seconds().max(1e-6);
@@ -106,38 +144,68 @@ pub fn generate(options: &Options, profile: &HardwareProfile) -> Result<Generati
     let mut at = 0.0;
     for task in &mut workload.tasks {
         at += rng.sample::<f64, _>(Exp1) / rate;
+        if at.is_nan() || at > MAX_SECONDS {
+            let (option, pace) = match options.arrivals {
+                Arrivals::Rate(rate) => ("rate", rate),
+                Arrivals::Load(load) => ("load", load),
+            };
+            let message =
+                format!("at a {option} of {pace:e} tasks come after {MAX_SECONDS} s, where times end");
+            return Err(GenerateError::Option { code: Code::TooLarge, option, message });
+        }
         task.arrival = Time(Span::from_seconds(at).0);
     }
     Ok(Generation { workload, rate, load })
 }
 
 fn validate(options: &Options) -> Result<(), GenerateError> {
-    let refuse = |text: String| Err(GenerateError::Option(text));
-    for (name, [low, high]) in
-        [("size", options.size), ("intensity", options.intensity), ("memory", options.memory_mb)]
-    {
+    let refuse = |code: Code, option: &'static str, text: &str| {
+        Err(GenerateError::Option { code, option, message: text.to_owned() })
+    };
+    for (option, name, [low, high]) in [
+        ("sizes", "size", options.size),
+        ("intensity", "intensity", options.intensity),
+        ("memory", "memory", options.memory_mb),
+    ] {
         if !(low.is_finite() && high.is_finite() && low > 0.0 && low <= high) {
-            return refuse(format!("the {name} has to go from a number above zero to one no smaller"));
+            let text = format!("the {name} has to go from a number above zero to one no smaller");
+            return refuse(Code::NotPositive, option, &text);
         }
     }
-    let (Arrivals::Rate(pace) | Arrivals::Load(pace)) = options.arrivals;
+    let (option, pace) = match options.arrivals {
+        Arrivals::Rate(rate) => ("rate", rate),
+        Arrivals::Load(load) => ("load", load),
+    };
     if !(pace.is_finite() && pace > 0.0) {
-        return refuse("rate and load have to be above zero".to_string());
+        return refuse(Code::NotPositive, option, "rate and load have to be above zero");
     }
-    if options.tasks == 0 || options.gpus == 0 {
-        return refuse("at least one task and one GPU are needed".to_string());
+    for (option, count) in [("tasks", options.tasks), ("gpus", options.gpus)] {
+        if count == 0 {
+            return refuse(Code::NotPositive, option, "at least one task and one GPU are needed");
+        }
     }
     if !(0.0..=1.0).contains(&options.dependent) {
-        return refuse("the share of dependent tasks lies between 0 and 1".to_string());
+        return refuse(Code::TooLarge, "dependent", "the share of dependent tasks lies between 0 and 1");
     }
     if options.noise.is_nan() || !(0.0..=5.0).contains(&options.noise) {
-        return refuse("the noise lies between 0 and 5".to_string());
+        return refuse(Code::TooLarge, "noise", "the noise lies between 0 and 5");
     }
     let total: f64 = options.kinds.iter().map(|&(_, weight)| weight).sum();
     if !(total.is_finite() && total > 0.0) {
-        return refuse("at least one kind of task needs a weight above zero".to_string());
+        return refuse(Code::Nothing, "types", "at least one kind of task needs a weight above zero");
     }
     Ok(())
+}
+
+/// A task may ask for as much memory as the largest device has, and no more: it would never run.
+fn within_memory(options: &Options, machine: &Machine) -> Result<(), GenerateError> {
+    let most = machine.cpu_memory_bytes.max(machine.gpu_memory_bytes) as f64 / 1e6;
+    let asked = options.memory_mb[1];
+    if asked <= most {
+        return Ok(());
+    }
+    let message = format!("tasks would need up to {asked:.6e} MB, and no device has more than {most} MB");
+    Err(GenerateError::Option { code: Code::TooLarge, option: "memory", message })
 }
 
 fn stream(seed: u64, number: u64) -> ChaCha8Rng {

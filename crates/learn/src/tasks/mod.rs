@@ -35,7 +35,7 @@ pub use machine::{Machine, SHARE};
 pub use metrics::{Metrics, measure};
 pub use policy::Settings;
 pub use predict::{FEATURES, NoPrediction, feature_table, predict};
-pub use read::{misfits, read};
+pub use read::{misfits, read, read_with_lines};
 pub use results::write_results;
 pub use run::{Outcome, schedule};
 pub use stats::describe;

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::workload::{Kind, Task, Truth, Workload};
-use crate::table::{Faults, NO_TEXT, Table, Values, nearest};
+use crate::table::{Faults, NO_TEXT, Table, Values, nearest, short};
 use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{Span, Time};
@@ -20,26 +20,38 @@ const MAX_MB: f64 = 1e12;
 /// # Errors
 /// All that is wrong with the file.
 pub fn read(name: &str, bytes: Vec<u8>) -> Result<Workload, Vec<Diagnostic>> {
+    read_with_lines(name, bytes).map(|(workload, _)| workload)
+}
+
+/// The same, and the line of each task in its file; no lines where the file has none.
+///
+/// # Errors
+/// All that is wrong with the file.
+pub fn read_with_lines(name: &str, bytes: Vec<u8>) -> Result<(Workload, Vec<u32>), Vec<Diagnostic>> {
     let mut faults = Faults::new(name);
     let Some(table) = Table::read_with(name, bytes, &IDS, &mut faults) else {
         return Err(faults.into_diagnostics());
     };
     let mut reader = Reader { faults, table: &table };
     let workload = reader.workload();
-    if reader.faults.is_empty() { Ok(workload) } else { Err(reader.faults.into_diagnostics()) }
+    if !reader.faults.is_empty() {
+        return Err(reader.faults.into_diagnostics());
+    }
+    let lines = (0..table.rows()).filter_map(|row| table.line(row)).collect();
+    Ok((workload, lines))
 }
 
-/// Tasks that no device of this machine has the memory for.
+/// Tasks that no device of this machine has the memory for; `lines` are those of the tasks in their file.
 #[must_use]
-pub fn misfits(workload: &Workload, machine: &Machine, file: &str) -> Vec<Diagnostic> {
+pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]) -> Vec<Diagnostic> {
     let most = machine.cpu_memory_bytes.max(if machine.gpus > 0 { machine.gpu_memory_bytes } else { 0 });
     let mut faults = Faults::new(file);
-    for task in workload.tasks.iter().filter(|task| task.memory_bytes > most) {
-        let (needs, has) = (task.memory_bytes as f64 / 1e6, most as f64 / 1e6);
+    for (row, task) in workload.tasks.iter().enumerate().filter(|(_, task)| task.memory_bytes > most) {
+        let (needs, has) = (short(task.memory_bytes as f64 / 1e6), most as f64 / 1e6);
         let message = format!("task `{}` needs {needs} MB, and no device has more than {has} MB", task.id);
         faults.add(
             Code::TooLarge,
-            None,
+            lines.get(row).copied(),
             "memory_required",
             message,
             Some("memory_required is in MB".to_string()),
@@ -133,11 +145,11 @@ impl Reader<'_> {
             } else if !number.is_finite() {
                 (Code::NotFinite, format!("{number} is no quantity"))
             } else if number < range.least {
-                (Code::Negative, format!("{number} is below zero"))
+                (Code::Negative, format!("{} is below zero", short(number)))
             } else if number == range.least && !range.with_least {
                 (Code::NotPositive, "the number has to be above zero".to_string())
             } else if number > range.most {
-                (Code::TooLarge, format!("{number} is above the limit of {}", range.most))
+                (Code::TooLarge, format!("{} is above the limit of {}", short(number), short(range.most)))
             } else {
                 continue;
             };

@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub fn describe(workload: &Workload, machine: &Machine) -> String {
     let tasks = &workload.tasks;
     let mut text = String::new();
-    let _ = writeln!(text, "{} tasks", tasks.len());
+    let _ = writeln!(text, "{} {}", tasks.len(), if tasks.len() == 1 { "task" } else { "tasks" });
     let mut row = |name: &str, unit: &str, value: &dyn Fn(&Task) -> f64| {
         let mut values: Vec<f64> = tasks.iter().map(value).collect();
         values.sort_by(f64::total_cmp);

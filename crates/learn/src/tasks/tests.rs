@@ -70,7 +70,7 @@ fn what_fits_no_gpu_goes_to_the_cpu_and_what_fits_nowhere_is_named() {
         assert!(outcome.log.records[0].1.cpu.is_some(), "{}", policy.name());
     }
     tasks[0].memory_bytes = 1001;
-    let faults = misfits(&workload(tasks), &machine(2), "w.csv");
+    let faults = misfits(&workload(tasks), &machine(2), "w.csv", &[2, 3, 4]);
     assert_eq!(faults[0].code, Code::TooLarge);
 }
 

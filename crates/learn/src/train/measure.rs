@@ -10,11 +10,13 @@ const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 #[must_use]
 pub fn r2(truths: &[f64], means: &[f64]) -> f64 {
     let average = truths.iter().sum::<f64>() / truths.len().max(1) as f64;
-    let total: f64 = truths.iter().map(|truth| (truth - average).powi(2)).sum();
-    let left: f64 = truths.iter().zip(means).map(|(truth, mean)| (truth - mean).powi(2)).sum();
-    if total > 0.0 {
-        1.0 - left / total
-    } else if left == 0.0 {
+    // In units of the farthest truth: squares of numbers that are very small would all be zero.
+    let unit = truths.iter().map(|truth| (truth - average).abs()).fold(0.0, f64::max);
+    let errors = || truths.iter().zip(means).map(|(truth, mean)| truth - mean);
+    if unit > 0.0 {
+        let total: f64 = truths.iter().map(|truth| ((truth - average) / unit).powi(2)).sum();
+        1.0 - errors().map(|error| (error / unit).powi(2)).sum::<f64>() / total
+    } else if errors().all(|error| error == 0.0) {
         1.0
     } else {
         0.0

@@ -1,7 +1,7 @@
 //! What is not learned from: too little, nothing, or the answer itself.
 
 use super::{MIN_ROWS, Options};
-use crate::table::{Column, Faults, NO_TEXT, Table, Values, nearest};
+use crate::table::{Column, Faults, NO_TEXT, Table, Values, nearest, short};
 use crate::tasks::FEATURES;
 use gswarm_core::input::{Code, Diagnostic};
 
@@ -28,7 +28,7 @@ pub fn usable(
         faults.add(Code::TooFewRows, None, "", message, Some(hint));
     }
     if let Some(first) = targets.first().filter(|&first| targets.iter().all(|other| other == first)) {
-        let message = format!("`{target}` is {first} in every row");
+        let message = format!("`{target}` is {} in every row", short(*first));
         let hint = "there is nothing to learn; look at what made the table".to_owned();
         faults.add(Code::ConstantTarget, table.line(0), target, message, Some(hint));
     }

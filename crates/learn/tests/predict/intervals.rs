@@ -1,6 +1,6 @@
 use crate::support::{column, features, runs, small};
-use gswarm_learn::train::coverage;
-use gswarm_learn::{GroupId, Kind, Online, Predictor, Table, encode, fit};
+use gswarm_learn::train::{Options, coverage, train};
+use gswarm_learn::{Column, GroupId, Kind, Online, Predictor, Settings, Table, Values, encode, fit};
 
 fn trained(kind: Kind, noise: f64) -> Predictor {
     fit(&runs(2_500, noise, 11), "seconds", &features(), &small(kind)).unwrap()
@@ -105,4 +105,57 @@ fn quantiles_rise_and_are_never_below_zero() {
     let prediction = predictor.predict_row(&[150.0, 1.0]);
     let at: Vec<f64> = (0..=20).map(|step| predictor.quantile(&prediction, f64::from(step) / 20.0)).collect();
     assert!(at.windows(2).all(|pair| pair[0] <= pair[1]) && at[0] >= 0.0, "{at:?}");
+}
+
+/// Targets that features say nothing of; `value` makes them of a number.
+fn chance(rows: u64, value: impl Fn(u64) -> f64) -> Table {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 20
+    };
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for _ in 0..rows {
+        x.push((random() % 1000) as f64);
+        y.push(value(random()));
+    }
+    let column = |name: &str, values| Column { name: name.to_owned(), values: Values::Numbers(values) };
+    Table::new("t", vec![column("x", x), column("y", y)])
+}
+
+#[test]
+fn intervals_of_a_few_values_are_not_far_wider_than_these() {
+    for kind in Kind::ALL {
+        for rows in [100, 1000] {
+            let found = train(
+                &chance(rows, |n| (n % 3) as f64),
+                &Options::new("y", Settings::new(kind)),
+                &mut |_| (),
+            );
+            let intervals = found.unwrap().report.intervals;
+            assert!(intervals.width_90 <= 4.0, "{kind:?}, {rows} rows: {intervals:?}");
+            assert!(intervals.coverage_90 >= 0.8, "{kind:?}, {rows} rows: {intervals:?}");
+        }
+        // Three in ten are zero.
+        let often_zero = |n: u64| if n % 10 < 3 { 0.0 } else { 1.0 + (n / 10 % 100) as f64 / 100.0 };
+        let found = train(&chance(1000, often_zero), &Options::new("y", Settings::new(kind)), &mut |_| ());
+        let intervals = found.unwrap().report.intervals;
+        assert!(intervals.width_90 <= 4.0 && intervals.coverage_90 >= 0.8, "{kind:?}: {intervals:?}");
+    }
+}
+
+#[test]
+fn intervals_hold_what_is_nearly_always_the_same() {
+    for kind in Kind::ALL {
+        let seen = std::cell::Cell::new(0);
+        let value = |_: u64| {
+            seen.set(seen.get() + 1);
+            if seen.get() == 10 { 9.0 } else { 5.0 }
+        };
+        let found = train(&chance(100, value), &Options::new("y", Settings::new(kind)), &mut |_| ());
+        let intervals = found.unwrap().report.intervals;
+        assert!(intervals.coverage_90 >= 0.9, "{kind:?}: {intervals:?}");
+    }
 }

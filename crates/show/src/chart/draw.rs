@@ -162,9 +162,11 @@ fn scaled(mut layout: Layout, chart: &Chart) -> Layout {
 /// A number beside an axis: no more digits than it needs, thousands parted by commas.
 fn tick(value: f64) -> String {
     let decimals = match value.abs() {
-        small if small >= 100.0 => 0,
-        small if small >= 0.1 || small == 0.0 => 2,
-        small => (2.0 - small.log10().floor()).clamp(2.0, 9.0) as usize,
+        // Enough to tell ticks apart that lie close to one another; zeros behind the last digit go.
+        small if small >= 1e6 => 0,
+        small if small >= 100.0 => 3,
+        small if small >= 0.1 || small == 0.0 => 6,
+        small => (3.0 - small.log10().floor()).clamp(6.0, 12.0) as usize,
     };
     let text = grouped(value, decimals);
     match text.contains('.') {
@@ -262,6 +264,9 @@ mod tests {
     fn ticks_have_no_more_digits_than_they_need() {
         let shown = [0.0, 0.1, 0.25, 5.0, 1500.0, 0.002, 100_000.0].map(tick);
         assert_eq!(shown, ["0", "0.1", "0.25", "5", "1,500", "0.002", "100,000"]);
+        // Those of a narrow axis differ.
+        let narrow = [0.985, 0.9875, 0.99, 0.1 + 0.2, 250.5, 251.0].map(tick);
+        assert_eq!(narrow, ["0.985", "0.9875", "0.99", "0.3", "250.5", "251"]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ const SCRIPT: &str = concat!(
 #[template(path = "page.html")]
 struct PageTemplate<'a> {
     page: &'a Page,
+    lead: String,
     style: &'static str,
     script: &'static str,
     /// The script, and nothing else, may run.
@@ -34,8 +35,8 @@ struct SectionView<'a> {
 }
 
 enum BlockView<'a> {
-    Text(&'a str),
-    Chart { name: &'a str, svg: String, about: &'a str },
+    Text(String),
+    Chart { name: &'a str, svg: String, about: String },
     Table(&'a Table),
     Gantt { id: usize, title: &'a str, note: &'a str, data: String },
 }
@@ -50,7 +51,14 @@ pub fn html(page: &Page) -> String {
         .map(|(id, section)| SectionView { title: &section.title, id, blocks: blocks(id, section) })
         .collect();
     let script_hash = BASE64_STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
-    let template = PageTemplate { page, style: STYLE, script: SCRIPT, script_hash, sections };
+    let template = PageTemplate {
+        page,
+        lead: unmarked(&page.lead),
+        style: STYLE,
+        script: SCRIPT,
+        script_hash,
+        sections,
+    };
     // Writing into memory cannot fail, and nothing in the template does.
     template.render().unwrap_or_default()
 }
@@ -60,12 +68,17 @@ fn blocks(section_id: usize, section: &super::Section) -> Vec<BlockView<'_>> {
     numbered.filter_map(|(number, block)| view(section_id * 1000 + number, block)).collect()
 }
 
+/// Text whose names are marked for Markdown, without the marks.
+fn unmarked(text: &str) -> String {
+    text.replace('`', "")
+}
+
 fn view(id: usize, block: &Block) -> Option<BlockView<'_>> {
     Some(match block {
-        Block::Text(text) => BlockView::Text(text),
+        Block::Text(text) => BlockView::Text(unmarked(text)),
         Block::Chart(chart) if chart.is_empty() => return None,
         Block::Chart(chart) => {
-            BlockView::Chart { name: &chart.name, svg: inline_svg(chart), about: &chart.about }
+            BlockView::Chart { name: &chart.name, svg: inline_svg(chart), about: unmarked(&chart.about) }
         }
         Block::Table(table) => BlockView::Table(table),
         Block::Gantt(gantt) => {

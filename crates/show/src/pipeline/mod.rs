@@ -69,7 +69,7 @@ fn cards(files: &Files) -> Vec<Card> {
     let comparison = &files.comparison;
     for (label, other) in [("Speedup over round_robin", "round_robin"), ("Speedup over greedy", "greedy")] {
         if let Some(speedup) = comparison.speedup(load, "learned", other) {
-            cards.push(Card::new(label, format!("{speedup:.2}x"), format!("`learned` at a load of {load}")));
+            cards.push(Card::new(label, format!("{speedup:.2}x"), format!("learned, at a load of {load}")));
         }
     }
     if let Some(one) = comparison.summary(load, "learned") {
@@ -77,7 +77,7 @@ fn cards(files: &Files) -> Vec<Card> {
         cards.push(Card::new(
             "Above the bound",
             format!("{above:.1}%"),
-            format!("`learned` at a load of {load}"),
+            format!("learned, at a load of {load}"),
         ));
     }
     cards
@@ -126,7 +126,7 @@ fn beside(files: &Files) -> Table {
                 format!("speedup over {name}, load {load}"),
                 range,
                 speedup,
-                "mean makespans of the seeds, `learned`",
+                "mean makespans of the seeds, learned",
             );
         }
     }
@@ -136,7 +136,7 @@ fn beside(files: &Files) -> Table {
             format!("load balance of the GPUs, load {load}"),
             expected::BALANCE,
             balance,
-            "mean over largest time at work, `learned`",
+            "mean over largest time at work, learned",
         );
     }
     table

@@ -25,6 +25,11 @@ pub fn section(files: &Files) -> Section {
     Section { title: "Model".to_owned(), blocks }
 }
 
+/// The number of a device's colour, the same on every chart.
+fn shade(device: &str) -> usize {
+    usize::from(device.eq_ignore_ascii_case("cpu"))
+}
+
 fn quality(models: &[ModelReport]) -> Table {
     let mut table = Table {
         caption: "How well the models do; MAE and pinball loss in seconds".to_owned(),
@@ -97,7 +102,7 @@ fn predicted(files: &Files, device: &str) -> Chart {
         points.len(),
         grouped(pairs.len() as f64, 0)
     );
-    let number = usize::from(device == "cpu");
+    let number = shade(device);
     chart.series.push(Series::Points { name: String::new(), points, colour: colour(number) });
     chart.series.push(Series::Line {
         name: String::new(),
@@ -120,7 +125,15 @@ fn learning(models: &[ModelReport]) -> Chart {
     .about("R2 on the same test tasks after learning from more and more of the others.");
     for model in models {
         let points = model.learning_curve.iter().map(|point| (point.rows as f64, point.test_r2));
-        chart.line(model.device(), points.collect());
+        let number = shade(model.device());
+        chart.series.push(Series::Line {
+            name: model.device().to_owned(),
+            points: points.collect(),
+            colour: colour(number),
+            stroke: Stroke::of(number),
+            stairs: false,
+            dots: true,
+        });
     }
     chart
 }
@@ -142,7 +155,7 @@ fn coverage(models: &[ModelReport]) -> Chart {
     let bars: Vec<Bar> = models
         .iter()
         .flat_map(|model| {
-            let number = usize::from(model.device() == "CPU");
+            let number = shade(model.device());
             [
                 bar(model, "50%", model.intervals.coverage_50, number),
                 bar(model, "90%", model.intervals.coverage_90, number),
@@ -165,7 +178,7 @@ fn importances(model: &ModelReport) -> Chart {
         Axis::new("share of what its splits were worth").percent().from_zero(),
         Axis::new(""),
     );
-    let number = usize::from(device == "CPU");
+    let number = shade(device);
     let bar = |one: &super::files::Importance| Bar {
         name: one.feature.clone(),
         value: one.share,

@@ -65,7 +65,10 @@ fn first_tasks(files: &Files) -> Table {
         row
     });
     Table {
-        caption: format!("The first {} tasks of the workload", files.scheduled.rows()),
+        caption: match files.scheduled.rows() {
+            1 => "The first task of the workload".to_owned(),
+            rows => format!("The first {rows} tasks of the workload"),
+        },
         head: head.collect(),
         rows: rows.collect(),
         id: "schedule".to_owned(),
@@ -76,7 +79,10 @@ fn at_load(found: &Comparison, load: f64) -> Table {
     let seeds =
         found.policies().first().and_then(|policy| found.summary(load, policy)).map_or(0, |one| one.seeds);
     let mut table = Table {
-        caption: format!("Load {load}, {seeds} seeds: means, and the standard deviation of the makespan"),
+        caption: match seeds {
+            1 => format!("Load {load}, 1 seed"),
+            _ => format!("Load {load}, {seeds} seeds: means, and the standard deviation of the makespan"),
+        },
         head: [
             "policy",
             "makespan s",
@@ -214,7 +220,7 @@ fn flows(found: &Comparison) -> Chart {
 fn speedups(found: &Comparison, other: &str, (low, high): (f64, f64)) -> Chart {
     let chart = Chart::new(
         format!("policies_speedup_{other}"),
-        format!("Speedup of `learned` over {other}"),
+        format!("Speedup of learned over {other}"),
         Axis::new("times as fast").from_zero(),
         Axis::new(""),
     )

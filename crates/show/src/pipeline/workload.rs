@@ -20,7 +20,7 @@ pub fn section(files: &Files) -> Section {
     let arrived = chart("workload_arrivals", "Arrivals", "seconds", arrivals, 50, 2);
     let mut blocks: Vec<Block> = vec![
         Block::Table(statistics(files)),
-        Block::Chart(Box::new(chart("workload_sizes", "Sizes", "size", column("size"), 40, 0))),
+        Block::Chart(Box::new(chart("workload_sizes", "Sizes", "size", column("size"), 40, 3))),
         Block::Chart(Box::new(arrived)),
     ];
     let logs: Vec<f64> = column("true_gpu_seconds").iter().map(|time| time * 1e3).collect();
@@ -30,7 +30,8 @@ pub fn section(files: &Files) -> Section {
         "milliseconds",
         &logs,
         40,
-        1,
+        // As on the charts of the models.
+        0,
     ))));
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     words(&files.workload, "task_type").into_iter().for_each(|kind| *kinds.entry(kind).or_default() += 1);
@@ -39,7 +40,13 @@ pub fn section(files: &Files) -> Section {
         .filter(|list| !list.is_empty() && list.as_str() != "NaN")
         .count();
     let parts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    blocks.insert(0, Block::Text(format!("{}; {dependent} tasks wait for others.", parts.join(", "))));
+    blocks.insert(
+        0,
+        Block::Text(match dependent {
+            1 => format!("{}; 1 task waits for others.", parts.join(", ")),
+            _ => format!("{}; {dependent} tasks wait for others.", parts.join(", ")),
+        }),
+    );
     Section { title: "Workload".to_owned(), blocks }
 }
 

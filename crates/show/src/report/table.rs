@@ -31,7 +31,7 @@ pub fn comparison(runs: &[Run]) -> Table {
         "log",
     ]);
     let mut table = Table {
-        caption: "A row a run; a click on a heading sorts. Speedup: over `baseline` on the same GPUs."
+        caption: "A row a run; a click on a heading sorts. Speedup: over baseline on the same GPUs."
             .to_owned(),
         head: head.into_iter().map(str::to_owned).collect(),
         rows: Vec::new(),

@@ -5,6 +5,7 @@ use crate::commands::generate_tasks::{load_profile, refused};
 use crate::commands::profile::{Wanted, take, write as write_profile};
 use crate::commands::schedule_tasks::{checked, write_comparison};
 use crate::failure::Failure;
+use crate::output::count;
 use crate::output::files::{self, Batch};
 use gswarm_learn::profile::{DeviceKind, Effort, HardwareProfile, described};
 use gswarm_learn::tasks::{
@@ -136,7 +137,8 @@ fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     let machine = Machine::of(&profile, options.gpus);
     let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
     batch.add("workload.csv", |out| write_csv(&made.workload, &estimates, watts, out))?;
-    Ok(format!("{} tasks, {:.0} a second, a load of {:.2}", wanted.tasks, made.rate, made.load))
+    let tasks = count(u64::from(wanted.tasks), "task");
+    Ok(format!("{tasks}, {:.0} a second, a load of {:.2}", made.rate, made.load))
 }
 
 /// What tasks are like, whatever they are for.
@@ -262,8 +264,8 @@ fn schedule(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     batch.add("scheduled_tasks.csv", |out| write_csv(&workload, &bare, watts, out))?;
     batch.add("schedule_summary.csv", |out| out.write_all(rows.as_bytes()))?;
     Ok(format!(
-        "{} tasks under {} policies; learned {learned:.3} s, bound {least:.3} s",
-        workload.tasks.len(),
+        "{} under {} policies; learned {learned:.3} s, bound {least:.3} s",
+        count(workload.tasks.len() as u64, "task"),
         PolicyKind::ALL.len()
     ))
 }

@@ -8,19 +8,21 @@ use gswarm_show::pipeline;
 use std::io::Write;
 use std::path::Path;
 
-/// What it leaves in the folder.
+/// What it leaves in the folder beside the charts.
 pub const FILES: [&str; 2] = ["report.html", "results.md"];
 /// Where the charts are, beside the text.
 const CHARTS: &str = "charts";
 
-/// Writes `report.html`, `results.md` and the charts into the folder.
-pub fn write(folder: &Path) -> Result<(), Failure> {
+/// Writes `report.html`, `results.md` and the charts into the folder; says which files these are.
+pub fn write(folder: &Path) -> Result<Vec<String>, Failure> {
     let page = page(folder)?;
-    charts(&page, Some(&folder.join(CHARTS)), None)?;
+    let drawn = charts(&page, Some(&folder.join(CHARTS)), None)?;
     let mut batch = Batch::new(folder)?;
     batch.add(FILES[0], |out| out.write_all(html(&page).as_bytes()))?;
     batch.add(FILES[1], |out| out.write_all(markdown(&page, Some(CHARTS)).as_bytes()))?;
-    batch.commit().map(drop)
+    batch.commit()?;
+    let named = drawn.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy());
+    Ok(FILES.map(str::to_owned).into_iter().chain(named.map(|name| format!("{CHARTS}/{name}"))).collect())
 }
 
 /// Writes the text into another place, with the charts in a folder of its name beside it.

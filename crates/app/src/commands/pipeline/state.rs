@@ -95,6 +95,11 @@ impl State {
         batch.commit().map(drop)
     }
 
+    /// The files that `name` left.
+    pub fn files(&self, name: &str) -> Vec<String> {
+        self.0.get(name).into_iter().flat_map(|record| record.files.keys().cloned()).collect()
+    }
+
     /// Whether `name` was done from the same, and its files are as it left them.
     pub fn standing(&self, name: &str, files: &[&str], made_from: &str, folder: &Path) -> Standing {
         let Some(record) = self.0.get(name).filter(|record| record.made_from == made_from) else {

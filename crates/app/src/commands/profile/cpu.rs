@@ -36,17 +36,13 @@ pub fn measure(
             })?);
         }
     }
-    let copies = measurements.iter().filter(|measured| measured.operation == Operation::Copy);
-    // Read once and written once.
-    let rate =
-        |measured: &Measurement| 8.0 * f64::from(measured.size).powi(2) / measured.median_seconds / 1e9;
     let cores = rayon::current_num_threads() as f64;
     Ok(Device {
         name: "cpu".to_string(),
         kind: DeviceKind::Cpu,
         model: model(),
         memory_mb: memory_mb(),
-        memory_gb_per_s: copies.max_by_key(|measured| measured.size).map_or(0.0, rate),
+        memory_gb_per_s: memory_rate(sizes, effort),
         idle_watts: 2.0 * cores,
         busy_watts: 8.0 * cores,
         power_source: "assumed".to_string(),
@@ -144,8 +140,39 @@ fn sparse(edge: usize, effort: &Effort, size: u32) -> Measurement {
     }
 }
 
+/// The largest cache, in bytes, where the system tells it; else as large as they come on usual machines.
+fn cache_bytes() -> f64 {
+    const USUAL: f64 = 64e6;
+    let bytes = |index: u32| {
+        let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size"));
+        let text = text.ok()?;
+        let kilobytes: f64 = text.trim().strip_suffix('K')?.parse().ok()?;
+        Some(kilobytes * 1024.0)
+    };
+    (0..8).filter_map(bytes).reduce(f64::max).unwrap_or(USUAL)
+}
+
+/// The edge of the square whose copy is far larger than a cache of so many bytes, and no smaller than what was asked for.
+fn beyond_cache(largest: u32, cache: f64) -> u32 {
+    const TIMES: f64 = 4.0;
+    /// Two squares of 512 MB: more is not copied for a rate.
+    const MOST: u32 = 11_586;
+    largest.max(((TIMES * cache / 8.0).sqrt().ceil() as u32).min(MOST))
+}
+
+/// Bytes read and written a second, in GB, by a copy that no cache holds: that of a small one would be the cache's.
+fn memory_rate(sizes: &[u32], effort: &Effort) -> f64 {
+    let edge = beyond_cache(sizes.iter().copied().max().unwrap_or(0), cache_bytes());
+    // Written, so that each page is one of its own.
+    let measured = copied(vec![1.0; edge as usize * edge as usize], effort, edge);
+    8.0 * f64::from(edge).powi(2) / measured.median_seconds / 1e9
+}
+
 fn copy(edge: usize, effort: &Effort, size: u32) -> Measurement {
-    let source = numbers(edge * edge);
+    copied(numbers(edge * edge), effort, size)
+}
+
+fn copied(source: Vec<f32>, effort: &Effort, size: u32) -> Measurement {
     let mut target = vec![0f32; source.len()];
     let measured = repeat(effort, Operation::Copy, size, || {
         let since = Instant::now();
@@ -187,6 +214,15 @@ fn memory_mb() -> f64 {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn the_rate_of_the_memory_is_that_of_a_copy_beyond_the_cache() {
+        for (largest, cache) in [(64, 32e6), (2048, 64e6), (16_384, 1e6)] {
+            let edge = f64::from(beyond_cache(largest, cache));
+            assert!(edge >= f64::from(largest) && 8.0 * edge * edge >= 4.0 * cache, "{largest} {cache}");
+        }
+        assert!(beyond_cache(64, 1e12) < 16_384);
+    }
 
     #[test]
     fn every_operation_is_measured_at_every_size() {

@@ -1,7 +1,7 @@
 //! `gswarm schedule-tasks --compare`: all policies on the same workloads, over seeds and loads.
 
-use super::super::generate_tasks::refused;
-use super::ScheduleTasksArgs;
+use super::super::generate_tasks::{refused, ungenerated, unprofiled};
+use super::{ScheduleTasksArgs, unpredicted};
 use crate::args::{Seeds, seeds};
 use crate::failure::{Code, Failure};
 use crate::output::{self, files, table};
@@ -18,26 +18,39 @@ use std::io::{self, Write};
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// Compare all policies on generated tasks
-    #[arg(long, conflicts_with_all = ["tasks", "json"])]
+    #[arg(long, conflicts_with_all = ["tasks", "json", "policy", "seed"])]
     compare: bool,
-    /// Seeds of the workloads
-    #[arg(long, value_name = "FIRST..LAST", default_value = "1..10", value_parser = seeds)]
-    seeds: Seeds,
-    /// Loads, as shares of what the machine can do at best
-    #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.7,0.8,0.9,0.95,1.5", value_delimiter = ',', value_parser = crate::args::not_negative)]
-    loads: Vec<f64>,
-    /// Tasks of each workload
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    count: u32,
+    /// Seeds of the workloads [default: 1..10]
+    #[arg(long, value_name = "FIRST..LAST", value_parser = seeds)]
+    seeds: Option<Seeds>,
+    /// Loads, as shares of what the machine can do at best [default: 0.5,0.7,0.8,0.9,0.95,1.5]
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = crate::args::not_negative)]
+    loads: Option<Vec<f64>>,
+    /// Tasks of each workload [default: 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: Option<u32>,
     /// Give policies what the hardware profile says, with nothing learned
     #[arg(long, conflicts_with = "predictor")]
     bare: bool,
 }
 
+/// The loads that are compared at unless others are named.
+const LOADS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 1.5];
+
 impl CompareArgs {
-    /// Whether that is what is asked for.
-    pub fn wanted(&self) -> bool {
-        self.compare
+    /// Whether that is what is asked for. Flags that say how to compare do nothing elsewhere.
+    pub fn wanted(&self) -> Result<bool, Failure> {
+        let flags = [
+            ("--seeds", self.seeds.is_some()),
+            ("--loads", self.loads.is_some()),
+            ("--count", self.count.is_some()),
+            ("--bare", self.bare),
+        ];
+        match flags.into_iter().find(|&(_, given)| given && !self.compare) {
+            Some((flag, _)) => Err(Failure::input(format!("{flag} does nothing without --compare"))
+                .hint("leave it away, or compare policies with --compare in place of --tasks")),
+            None => Ok(self.compare),
+        }
     }
 }
 
@@ -50,11 +63,24 @@ pub fn run(
     profile: &HardwareProfile,
     given: Vec<Predictor>,
 ) -> Result<(), Failure> {
-    if args.compare.seeds.0.last().is_some_and(|&seed| seed >= HISTORY) {
+    let mut seeds = args.compare.seeds.as_ref().map_or_else(|| (1..=10).collect(), |seeds| seeds.0.clone());
+    seeds.sort_unstable();
+    seeds.dedup();
+    let count = args.compare.count.unwrap_or(10_000);
+    if seeds.iter().any(|&seed| seed >= HISTORY) {
         return Err(Failure::input(format!("seeds are below {HISTORY}")).hint("as in --seeds 1..10"));
     }
-    let workload = Options { tasks: args.compare.count, gpus: args.gpus, ..Options::default() };
-    let predictors = if args.compare.bare || !given.is_empty() { given } else { train(&workload, profile)? };
+    let workload = Options { tasks: count, gpus: args.gpus, ..Options::default() };
+    let from = args.profile.as_deref();
+    let predictors =
+        if args.compare.bare || !given.is_empty() { given } else { train(args, &workload, profile)? };
+    if !predictors.is_empty() {
+        // What predictors ask for is the same of every task: one tells whether they will do.
+        let one = Options { tasks: 1, ..workload.clone() };
+        let one = generate(&one, profile).map_err(|error| ungenerated(from, &error))?.workload;
+        let bare = Estimates::of_profile(&one, profile).map_err(|error| unprofiled(from, &error))?;
+        predict(&one, &bare, &predictors).map_err(|error| unpredicted(args, &predictors, &error))?;
+    }
     let bare =
         |workload: &Workload| Estimates::of_profile(workload, profile).map_err(|error| error.to_string());
     let estimate = |workload: &Workload| -> Result<Estimates, String> {
@@ -66,14 +92,15 @@ pub fn run(
     };
     let options = CompareOptions {
         workload,
-        loads: args.compare.loads.clone(),
-        seeds: args.compare.seeds.0.clone(),
+        loads: args.compare.loads.clone().unwrap_or_else(|| LOADS.to_vec()),
+        seeds,
         policies: PolicyKind::ALL.to_vec(),
         seconds_per_joule: args.energy_weight,
     };
     let found = compare(&options, profile, &estimate).map_err(|error| match error {
-        CompareError::Generate(_) | CompareError::Predict(_) => Failure::input(error.to_string()),
-        CompareError::Engine { .. } | CompareError::Violations { .. } => {
+        CompareError::Generate(error) => ungenerated(from, &error),
+        CompareError::Predict(error) => Failure::input(error),
+        error @ (CompareError::Engine { .. } | CompareError::Violations { .. }) => {
             Failure::new(Code::Internal, error.to_string())
         }
     })?;
@@ -81,7 +108,13 @@ pub fn run(
     batch.add("policy_comparison.csv", |out| write(&found, out))?;
     let paths = batch.commit()?;
     for load in found.loads() {
-        output::line(&format!("Load {load}, {} seeds of {} tasks", options.seeds.len(), args.compare.count))?;
+        let (seeds, tasks) = (options.seeds.len() as u64, u64::from(count));
+        output::line(&format!(
+            "Load {}, {} of {}",
+            if load < 1e15 { load.to_string() } else { format!("{load:e}") },
+            output::count(seeds, "seed"),
+            output::count(tasks, "task")
+        ))?;
         output::line(&rendered(&found, load))?;
         output::line(&verdict(&found, load))?;
     }
@@ -89,11 +122,15 @@ pub fn run(
 }
 
 /// Predictors from tasks of another seed than any that is compared on.
-fn train(workload: &Options, profile: &HardwareProfile) -> Result<Vec<Predictor>, Failure> {
+fn train(
+    args: &ScheduleTasksArgs,
+    workload: &Options,
+    profile: &HardwareProfile,
+) -> Result<Vec<Predictor>, Failure> {
     let options = Options { tasks: 10_000, seed: HISTORY, ..workload.clone() };
-    let fault = |error: String| Failure::input(error);
-    let history = generate(&options, profile).map_err(|error| fault(error.to_string()))?.workload;
-    let bare = Estimates::of_profile(&history, profile).map_err(|error| fault(error.to_string()))?;
+    let from = args.profile.as_deref();
+    let history = generate(&options, profile).map_err(|error| ungenerated(from, &error))?.workload;
+    let bare = Estimates::of_profile(&history, profile).map_err(|error| unprofiled(from, &error))?;
     teach(&history, &bare, &Settings::new(Kind::GradientBoosting)).map_err(|faults| refused(&faults))
 }
 
