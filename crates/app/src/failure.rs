@@ -1,6 +1,7 @@
 //! Why a command did not do its work, and the exit code that says so.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The exit codes, other than 0.
@@ -45,7 +46,13 @@ impl Failure {
         // The number that the system adds tells people nothing that its words do not.
         let text = error.to_string();
         let reason = text.split(" (os error").next().unwrap_or(&text);
-        Failure::input(format!("cannot {what} {}: {reason}", path.display()))
+        let failure = Failure::input(format!("cannot {what} {}: {reason}", path.display()));
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                failure.hint("make room, and give the same command again")
+            }
+            _ => failure,
+        }
     }
 
     /// The same, with the folder that the hint speaks of.
@@ -83,5 +90,19 @@ impl fmt::Display for Failure {
             Some(hint) => write!(f, "\n  hint: {hint}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_with_what_to_do() {
+        let told =
+            Failure::file("write to", Path::new("rows.jsonl"), &ErrorKind::StorageFull.into()).to_string();
+        assert!(told.contains("cannot write to rows.jsonl") && told.contains("make room"), "{told}");
+        let told = Failure::file("read", Path::new("c.yaml"), &ErrorKind::NotFound.into()).to_string();
+        assert!(!told.contains("make room"), "{told}");
     }
 }
