@@ -1,4 +1,7 @@
-"""Host memory that is pinned; the driver's part is played, since there is none where tests run."""
+"""Memory of the host and of the device: who has how much, and who gives it back.
+
+The driver's part is played, since there is none where tests run.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+
+from gswarm.worker import hoststore
+from gswarm.worker.devmem import HostRegion
 from gswarm.worker.fault import Fault
 from gswarm.worker.hostmem import Filling, HostBuffer, PinBudget
+from gswarm.worker.lm_engine import Generation, LmEngine
 from gswarm.worker.model import Model
 from gswarm.worker.options import Options
 from gswarm.worker.place import Place
+from gswarm.worker.shapes import shape
 
 PART = 4096
 
@@ -96,3 +105,101 @@ def test_a_model_that_cannot_be_read_leaves_nothing_behind(
     assert driver.held == {}
     assert (place.pins.used, place.host.used) == (0, 0)
     assert model.tier == "disk"
+
+
+def models(place: Place, *names: str) -> list[Model]:
+    return [Model(name, shape("tiny-llm"), place) for name in names]
+
+
+def test_the_least_recently_used_leaves_host_memory_where_another_needs_it() -> None:
+    size = Model("m", shape("tiny-llm"), Place(Options())).bytes
+    place = Place(Options(host_gb=2.5 * size / 1e9))
+    a, b, c = models(place, "a", "b", "c")
+    try:
+        for one in (a, b, c):
+            one.load()
+        assert [one.tier for one in (a, b, c)] == ["disk", "dram", "dram"]
+        assert place.host.used == 2 * size
+        # One that somebody waits for stays, as does one on the device.
+        b.wanted = 1
+        a.wake()
+        assert [one.tier for one in (a, b, c)] == ["gpu", "dram", "disk"]
+        assert a.came_from == "disk"
+        with pytest.raises(Fault, match=r"of host memory, where .* MB are taken"):
+            c.load()
+        assert [one.tier for one in (a, b, c)] == ["gpu", "dram", "disk"]
+        b.wanted = 0
+        c.load()
+        assert [one.tier for one in (a, b, c)] == ["gpu", "disk", "dram"]
+        a.sleep()
+        c.wake()
+        assert c.came_from == "dram"
+    finally:
+        for one in (a, b, c):
+            one.close()
+
+
+def test_nobody_is_dropped_for_what_does_not_fit_anyhow() -> None:
+    size = Model("m", shape("tiny-llm"), Place(Options())).bytes
+    place = Place(Options(host_gb=1.5 * size / 1e9))
+    (small,) = models(place, "small")
+    small.load()
+    with pytest.raises(Fault, match="of host memory"):
+        Model("large", shape("llama-1b"), place).load()
+    assert small.tier == "dram"
+
+
+def test_the_budget_of_host_memory_follows_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [1000]
+    monkeypatch.setattr(hoststore, "available", lambda: free[0])
+    store = hoststore.HostStore()
+    assert store.limit == 800
+    assert store.claim(600)
+    free[0] = 400  # What the worker took itself, and nothing more.
+    assert store.limit == 800
+    assert not store.claim(300)
+    free[0] = 4000
+    assert store.claim(300)
+    free[0] = 0
+    assert not store.claim(1)
+
+
+def test_memory_of_the_cpu_grows_and_goes_back() -> None:
+    region = HostRegion(64 << 20, torch.device("cpu"))
+    assert (region.mapped, region.would_take(5000)) == (0, 8192)
+    region.grow_to(5000)
+    region.tensor()[:8192].fill_(7)
+    assert region.mapped == 8192
+    at = region.tensor().data_ptr()
+    region.release()
+    assert region.mapped == 0
+    region.grow_to(1)
+    assert region.tensor().data_ptr() == at
+    assert int(region.tensor()[0]) == 0, "the system has taken the memory back"
+
+
+def test_many_models_share_a_small_device() -> None:
+    size = Model("m", shape("tiny-llm"), Place(Options())).bytes
+    place = Place(Options(memory_gb=7 * size / 1e9, max_batch=64))
+    all_six = models(place, *"abcdef")
+    try:
+        for one in all_six:
+            one.wake()
+        assert {one.tier for one in all_six} == {"gpu"}
+
+        def text(model: Model, length: int) -> Generation:
+            engine = model.engine
+            assert isinstance(engine, LmEngine)
+            job = Generation([1] * 8, length, ignore_eos=True)
+            engine.check(job)
+            engine.submit(job)
+            return job
+
+        # Each takes more than its share in turn: the idle ones give theirs back.
+        for one in all_six:
+            jobs = [text(one, 500) for _ in range(2)]
+            assert [job.future.result(30)["new_tokens"] for job in jobs] == [500, 500]
+        assert place.ledger.used <= place.ledger.budget
+    finally:
+        for one in all_six:
+            one.close()

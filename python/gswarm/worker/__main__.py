@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 
+from .engine import LOG
 from .fault import Fault
 from .http import Limits, Server
 from .options import Options, read
@@ -36,9 +37,9 @@ async def serve(options: Options) -> None:
         body=options.max_body_mb << 20, requests=options.max_requests, seconds=options.request_timeout
     )
     server = Server(routes.handle, limits, options.token)
+    LOG.info("%s", registry.place.budgets())
     if options.preload:
-        for name in [*registry.models, *registry.folders()]:
-            await registry.load(name, "dram")
+        await registry.preload()
     host, port = await server.start(options.host, options.port)
     routes.port, routes.url = port, f"http://{host}:{port}"
     print(routes.url, flush=True)

@@ -69,7 +69,14 @@ class Model:
         self.tokenizer: Tokenizer = self._tokenizer()
         self.timings: list[Timing] = []
         self.on_device = False
+        self.used_at = time.monotonic()
+        """When it was last brought from tier to tier."""
+        self.wanted = 0
+        """How many wait for it to come."""
+        self.came_from = "disk"
+        """The tier that it was in before it was last brought."""
         self._views: dict[str, torch.Tensor] | None = None
+        self._measured = False
         self._lock = threading.Lock()
 
     @property
@@ -122,13 +129,15 @@ class Model:
     def load(self) -> bool:
         """From disk to host memory; `False` where it was there."""
         with self._lock:
+            self.came_from = self.tier
             return self._load()
 
     def _load(self) -> bool:
+        self.used_at = time.monotonic()
         if self.host is not None:
             return False
         place = self.place
-        if not place.host.take(self.bytes):
+        if not place.host.claim(self.bytes):
             raise no_room(self.name, self.bytes, place.host.used, place.host.limit, "host memory")
         host: HostBuffer | None = None
         try:
@@ -150,6 +159,7 @@ class Model:
             place.host.give(self.bytes)
             raise
         self.host, self.loaded_at = host, time.time()
+        place.host.held.add(self)
         return True
 
     def _read(self, folder: Path, host: HostBuffer) -> None:
@@ -184,15 +194,15 @@ class Model:
     def wake(self) -> bool:
         """From wherever it is to the device, ready to compute; `False` where it was there."""
         with self._lock:
+            self.came_from = self.tier
             if self.on_device:
                 return False
             self._load()
-            first = self.engine is None
             if self.region is None:
                 self.region = self.place.devices.region(self.bytes, CHUNK)
             region, ledger, what = self.region, self.place.ledger, f"{self.name} weights"
             with self._timed("wake") as details:
-                ledger.make_room(what, region, self.bytes)
+                ledger.make_room(what, region, self.bytes, self._beside())
                 try:
                     details.update(self._copy(region))
                     began = time.perf_counter()
@@ -202,9 +212,31 @@ class Model:
                     self._give_up(region)
                     raise
             self.on_device = True
-            if first:
+            if not self._measured:
+                self._measured = True
                 self._measure()
             return True
+
+    def _beside(self) -> int:
+        """Bytes of the device that it needs at once beside its weights."""
+        if not isinstance(self.config, LlamaConfig):
+            return 0
+        if isinstance(self.engine, LmEngine) and self.engine.runner is not None:
+            runner = self.engine.runner
+            return runner.region.would_take(runner.cache.block_bytes)
+        _, block, blocks = self._cache_shape(self.config)
+        first = block if self.place.devices.grows else blocks * block
+        return min(blocks * block, max(first, KV_CHUNK)) if self.place.devices.memory is not None else first
+
+    def _cache_shape(self, config: LlamaConfig) -> tuple[int, int, int]:
+        """Tokens of the longest text, bytes of a block, and blocks at most."""
+        place = self.place
+        context = min(config.context, place.max_context)
+        block = config.kv_bytes(place.dtype) * BLOCK
+        most = place.kv_bytes if place.kv_bytes is not None else place.ledger.budget
+        if not place.devices.grows:
+            most = min(most, place.ledger.budget // 4)  # All of it is taken at once.
+        return context, block, 1 + min(place.max_batch * -(-context // BLOCK), max(1, most // block))
 
     def _give_up(self, region: Region) -> None:
         """Gives back what a waking that failed has taken."""
@@ -292,18 +324,18 @@ class Model:
         runner = engine.runner
         what = f"{self.name} cache"
         if runner is None:
-            context = min(config.context, place.max_context)
-            block = config.kv_bytes(place.dtype) * BLOCK
-            most = place.kv_bytes if place.kv_bytes is not None else place.ledger.budget
-            if place.devices.memory is None:
-                most = min(most, place.ledger.budget // 4)  # All of it is taken at once.
-            blocks = 1 + min(place.max_batch * -(-context // BLOCK), max(1, most // block))
+            context, block, blocks = self._cache_shape(config)
             region = place.devices.region(blocks * block, KV_CHUNK)
-            place.ledger.grow(what, region, block)
-            ops, called = place.operations(config.head_dim)
-            runner = Runner(
-                config, place.dtype, ops, region, place.max_batch, context, place.graphs and place.cuda
-            )
+            try:
+                place.ledger.grow(what, region, block)
+                ops, called = place.operations(config.head_dim)
+                runner = Runner(
+                    config, place.dtype, ops, region, place.max_batch, context, place.graphs and place.cuda
+                )
+            except BaseException:
+                place.ledger.release(what, region)
+                region.close()
+                raise
             engine.prepare(runner, blocks)
             LOG.info("%s: kernels are %s", self.name, called)
         else:
@@ -329,6 +361,7 @@ class Model:
         engine, region, ledger = self.engine, self.region, self.place.ledger
         assert engine is not None
         assert region is not None
+        self.used_at = time.monotonic()
         with self._timed("sleep") as details:
             engine.awake = False
 
@@ -352,12 +385,34 @@ class Model:
         """From wherever it is to disk."""
         with self._lock:
             details = self._sleep()
-            if self.host is not None:
-                with self._timed("unload"):
-                    host, self.host, self.loaded_at = self.host, None, None
-                    host.free()
-                    self.place.host.give(self.bytes)
+            self._unload()
             return details
+
+    def _unload(self) -> None:
+        if self.host is not None:
+            with self._timed("unload"):
+                host, self.host, self.loaded_at = self.host, None, None
+                self.place.host.held.discard(self)
+                host.free()
+                self.place.host.give(self.bytes)
+
+    @property
+    def droppable(self) -> bool:
+        """Whether it sleeps in host memory, and nobody waits for it."""
+        return self.host is not None and not self.on_device and not self.wanted
+
+    def drop(self) -> bool | None:
+        """Out of host memory, for another model; `False` where it is needed, `None` while it is moved."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            if not self.droppable:
+                return False
+            LOG.info("%s: leaves host memory, as another model needs the room", self.name)
+            self._unload()
+            return True
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """Ends its thread."""

@@ -32,6 +32,7 @@ class Instance:
     def __init__(self, id: str, model: Model) -> None:
         self.id, self.model = id, model
         self.created = time.time()
+        self.came_from = model.came_from
         self.inside = 0
         self.closed = False
         self._empty = asyncio.Event()
@@ -143,8 +144,22 @@ class Registry:
         `False` where it was there.
         """
         model = await self.model(name)
-        async with self.lock(name):
-            return model, await self.blocking(model.load if target == "dram" else model.wake)
+        model.wanted += 1
+        try:
+            async with self.lock(name):
+                return model, await self.blocking(model.load if target == "dram" else model.wake)
+        finally:
+            model.wanted -= 1
+
+    async def preload(self) -> None:
+        """Brings all models to host memory, as many as there is room for."""
+        host = self.place.host
+        for name in [*self.models, *self.folders()]:
+            model = await self.model(name)
+            if model.host is None and host.used + model.bytes > host.limit:
+                LOG.warning("%s and those after it stay on disk: host memory is full", name)
+                return
+            await self.load(name, "dram")
 
     async def serve(self, name: str) -> Instance:
         """Starts an instance."""
@@ -155,6 +170,7 @@ class Registry:
                 f"there are {self.options.max_instances} instances already: stop one first",
             )
         self._starting += 1
+        model.wanted += 1
         try:
             async with self.lock(name):
                 await self.blocking(model.wake)
@@ -164,6 +180,7 @@ class Registry:
                 self.instances[id] = Instance(id, model)
         finally:
             self._starting -= 1
+            model.wanted -= 1
         LOG.info("%s: instance %s serves on %s", name, id, self.place.name)
         return self.instances[id]
 

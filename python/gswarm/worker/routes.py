@@ -226,6 +226,7 @@ class Routes:
             "device": device,
             "already_loaded": not fresh,
             "load_time": time.perf_counter() - began,
+            "came_from": model.came_from,
             "timings": [one.shown() for one in model.timings[-3:]] if fresh else [],
         }
         return done(f"{name} {'is' if fresh else 'was'} {where}", data)
@@ -237,7 +238,11 @@ class Routes:
         fields.device(body, self.registry.place.name)
         began = time.perf_counter()
         instance = await self.registry.serve(name)
-        data = {**self.described(instance), "load_time": time.perf_counter() - began}
+        data = {
+            **self.described(instance),
+            "load_time": time.perf_counter() - began,
+            "came_from": instance.came_from,
+        }
         return done(f"{name} is serving", data)
 
     async def offload(self, request: Request) -> Response:
