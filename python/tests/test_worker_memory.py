@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from worker_folders import write_tokenizer
 
 from gswarm.worker import hoststore
 from gswarm.worker.devmem import HostRegion
@@ -97,6 +98,7 @@ def test_a_model_that_cannot_be_read_leaves_nothing_behind(
         ' "num_hidden_layers": 1, "num_attention_heads": 2}'
     )
     (tmp_path / "model.safetensors").write_bytes(b"\xff" * 64)
+    write_tokenizer(tmp_path)
     place = Place(Options())
     place.cuda = True  # As far as host memory goes.
     model = Model("broken", tmp_path, place)

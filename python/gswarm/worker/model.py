@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -15,12 +14,12 @@ from typing import Any
 
 import torch
 
-from . import checkpoint, lm_engine
+from . import checkpoint, folder, lm_engine
 from .batch_engine import EmbedEngine, ImageEngine
 from .devmem import CHUNK, Region
 from .encoder import Bert, BertConfig
 from .engine import LOG, Engine
-from .fault import Fault, no_room
+from .fault import no_room
 from .hostmem import Filling, HostBuffer
 from .image import ImageConfig, Painter
 from .layout import Layout, fill_random
@@ -67,6 +66,7 @@ class Model:
         self.region: Region | None = None
         self.engine: Engine | None = None
         self.tokenizer: Tokenizer = self._tokenizer()
+        self._ends = self._find_ends()
         self.timings: list[Timing] = []
         self.on_device = False
         self.used_at = time.monotonic()
@@ -95,22 +95,27 @@ class Model:
         return "gpu" if self.on_device else "dram" if self.host is not None else "disk"
 
     def _tokenizer(self) -> Tokenizer:
-        if isinstance(self.source, Path) and (self.source / "tokenizer.json").is_file():
-            return Folder(self.source)
         vocab = getattr(self.config, "vocab", 257)
-        return Bytes(vocab)
+        return Folder(self.source, vocab) if isinstance(self.source, Path) else Bytes(vocab)
 
-    def _ends(self) -> frozenset[int]:
+    @property
+    def context(self) -> int:
+        """Tokens of the longest text: of a language model, with the answer."""
+        if isinstance(self.config, LlamaConfig):
+            return min(self.config.context, self.place.max_context)
+        return getattr(self.config, "context", 1)
+
+    def _find_ends(self) -> frozenset[int]:
         """Tokens that end a text.
 
         Models with random weights have none: they write as much as is asked for.
         """
         found: set[int] = set()
-        if isinstance(self.source, Path):
+        if isinstance(self.source, Path) and isinstance(self.config, LlamaConfig):
             for file in ("config.json", "generation_config.json"):
-                if (self.source / file).is_file():
-                    value = json.loads((self.source / file).read_text()).get("eos_token_id")
-                    found.update(value if isinstance(value, list) else [] if value is None else [value])
+                path = self.source / file
+                fields = folder.Fields(path, folder.read_json_if_there(path))
+                found.update(fields.tokens("eos_token_id", self.config.vocab))
         return frozenset(found)
 
     @contextmanager
@@ -162,10 +167,10 @@ class Model:
         place.host.held.add(self)
         return True
 
-    def _read(self, folder: Path, host: HostBuffer) -> None:
+    def _read(self, source: Path, host: HostBuffer) -> None:
         filling = Filling(host, CHUNK)
         try:
-            checkpoint.read_into(folder, self.layout, host.flat, self.place.threads, filling.read)
+            checkpoint.read_into(source, self.layout, host.flat, self.place.threads, filling.read)
         except BaseException:
             filling.give_up()
             raise
@@ -231,7 +236,7 @@ class Model:
     def _cache_shape(self, config: LlamaConfig) -> tuple[int, int, int]:
         """Tokens of the longest text, bytes of a block, and blocks at most."""
         place = self.place
-        context = min(config.context, place.max_context)
+        context = self.context
         block = config.kv_bytes(place.dtype) * BLOCK
         most = place.kv_bytes if place.kv_bytes is not None else place.ledger.budget
         if not place.devices.grows:
@@ -291,7 +296,7 @@ class Model:
         if isinstance(self.config, LlamaConfig):
             if self.engine is None:
                 self.engine = LmEngine(
-                    self.name, place.device, place.max_waiting, self.tokenizer, self._ends(), place.ledger
+                    self.name, place.device, place.max_waiting, self.tokenizer, self._ends, place.ledger
                 )
                 place.ledger.trimmers.append(self.engine)
             engine = self.engine
@@ -415,10 +420,11 @@ class Model:
             self._lock.release()
 
     def close(self) -> None:
-        """Ends its thread."""
+        """Ends its thread, and what renders its chats."""
         if self.engine is not None:
             self.engine.awake = False
             self.engine.close()
+        self.tokenizer.close()
 
     def described(self) -> dict[str, Any]:
         """For the status."""
@@ -437,15 +443,9 @@ class Model:
 def _configuration(source: Path | Shape) -> tuple[str, LlamaConfig | BertConfig | ImageConfig]:
     if isinstance(source, Shape):
         return source.kind, source.config
-    try:
-        config = json.loads((source / "config.json").read_text())
-    except (OSError, ValueError):
-        raise Fault(422, "bad_model", "the model's folder has no `config.json` that can be read") from None
-    try:
-        if config.get("model_type") == "bert":
-            pooling = source / "1_Pooling" / "config.json"
-            first = pooling.is_file() and bool(json.loads(pooling.read_text()).get("pooling_mode_cls_token"))
-            return "embedding", BertConfig.read(config, not first)
-        return "llm", LlamaConfig.read(config)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Fault(422, "bad_model", f"the model's `config.json` lacks something: {error}") from None
+    path = source / "config.json"
+    config = folder.read_json(path)
+    if config.get("model_type") == "bert":
+        pooling = folder.read_json_if_there(source / "1_Pooling" / "config.json")
+        return "embedding", BertConfig.read(config, not pooling.get("pooling_mode_cls_token"), path)
+    return "llm", LlamaConfig.read(config, path)

@@ -21,6 +21,7 @@ from .lm_engine import LmEngine
 from .model import Model
 from .options import Options
 from .place import Place
+from .reading import Reader
 from .shapes import shape
 
 T = TypeVar("T")
@@ -80,6 +81,7 @@ class Registry:
         self._locks: dict[str, asyncio.Lock] = {}
         self._starting = 0
         self._pool = ThreadPoolExecutor(16, thread_name_prefix="tiers")
+        self.reader = Reader()
         for name, kind in options.random.items():
             self.models[name] = Model(name, shape(kind), self.place)
 
@@ -204,11 +206,13 @@ class Registry:
             self.instances.pop(instance.id, None)
         return details
 
-    async def offload(self, name: str, target: str) -> tuple[Model, list[str], dict[str, Any]]:
+    async def offload(self, name: str, target: str) -> tuple[list[str], dict[str, Any]]:
         """Stops all instances of a model, and takes it off the device.
 
         With `disk`, out of host memory too.
         """
+        if name not in self.models and name in self.folders():
+            return [], {}  # It was never read, as where its folder is damaged: it is nowhere but on disk.
         model = await self.model(name)
         own = [one for one in self.instances.values() if one.model is model]
         closing = [one for one in own if not one.closed]
@@ -228,13 +232,14 @@ class Registry:
                 return await self.blocking(model.unload if target == "disk" else model.sleep)
 
         details = await asyncio.shield(asyncio.ensure_future(rest()))
-        return model, [one.id for one in closing], details
+        return [one.id for one in closing], details
 
     def close(self) -> None:
         """Ends all threads."""
         for model in self.models.values():
             model.close()
-        self._pool.shutdown(wait=False)
+        self.reader.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def new_id() -> str:
