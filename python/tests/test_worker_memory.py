@@ -205,3 +205,19 @@ def test_many_models_share_a_small_device() -> None:
     finally:
         for one in all_six:
             one.close()
+
+
+def test_a_first_text_that_fails_leaves_nothing_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(Options(max_context=2, max_batch=2))
+    (model,) = models(place, "m")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(LmEngine, "measure", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                model.wake()
+        assert (model.tier, place.ledger.taken) == ("dram", {})
+        assert model.wake(), "and it is measured then, however short its texts are"
+        assert isinstance(model.engine, LmEngine)
+        assert model.engine.pace
+    finally:
+        model.close()

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from .fault import not_given
+
 CHUNK = 1 << 30
 """Bytes that are mapped at a time: the first are filled while the next are mapped."""
 
@@ -274,7 +276,10 @@ class Devices:
         if self.memory is not None:
             return VirtualRegion(size, self.device, self.memory, chunk)
         if self.grows:
-            return HostRegion(size, self.device)
+            try:
+                return HostRegion(size, self.device)
+            except OSError as error:
+                raise not_given("a model", size, "device memory", error) from error
         return Region(size, self.device)
 
     @property

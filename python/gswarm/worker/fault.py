@@ -80,6 +80,12 @@ def shown(size: int) -> str:
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.2f} MB"
 
 
+def not_given(what: str, needed: int, where: str, error: OSError) -> Fault:
+    """The system does not give what the budget would allow (507)."""
+    code = "out_of_gpu_memory" if where == "device memory" else "out_of_host_memory"
+    return Fault(507, code, f"`{what}` needs {shown(needed)} of {where}: {error.strerror or error}")
+
+
 def no_room(what: str, needed: int, used: int, budget: int, where: str) -> Fault:
     """Something does not fit (507), with the sizes."""
     message = (

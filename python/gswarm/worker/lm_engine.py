@@ -363,8 +363,11 @@ class LmEngine(Engine):
 
     def measure(self) -> None:
         """Has a short text written, so that there is something to forecast from. From any thread."""
+        assert self.runner is not None
+        context, vocab = self.runner.context, self.runner.config.vocab
+        read = min(8, context // 2)
         for _ in range(2):
-            job = Generation([1] * 8, 6, ignore_eos=True)
+            job = Generation([min(1, vocab - 1)] * read, min(6, context - read), ignore_eos=True)
             began = time.perf_counter()
             self.submit(job)
             job.future.result()

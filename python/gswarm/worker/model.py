@@ -19,7 +19,7 @@ from .batch_engine import EmbedEngine, ImageEngine
 from .devmem import CHUNK, Region
 from .encoder import Bert, BertConfig
 from .engine import LOG, Engine
-from .fault import no_room
+from .fault import no_room, not_given
 from .hostmem import Filling, HostBuffer
 from .image import ImageConfig, Painter
 from .layout import Layout, fill_random
@@ -147,7 +147,10 @@ class Model:
         host: HostBuffer | None = None
         try:
             with self._timed("load") as details:
-                host = HostBuffer(self.bytes, place.cuda, place.pins, place.threads)
+                try:
+                    host = HostBuffer(self.bytes, place.cuda, place.pins, place.threads)
+                except OSError as error:
+                    raise not_given(self.name, self.bytes, "host memory", error) from error
                 began = time.perf_counter()
                 if isinstance(self.source, Path):
                     self._read(self.source, host)
@@ -218,8 +221,12 @@ class Model:
                     raise
             self.on_device = True
             if not self._measured:
+                try:
+                    self._measure()
+                except BaseException:
+                    self._sleep()
+                    raise
                 self._measured = True
-                self._measure()
             return True
 
     def _beside(self) -> int:
@@ -316,7 +323,7 @@ class Model:
                     place.max_waiting,
                     min(place.max_batch, 8),
                     self.config,
-                    place.out,
+                    place.out(),
                 )
             paints, painter = self.engine, Painter(self.config, weights)
             assert isinstance(paints, ImageEngine)

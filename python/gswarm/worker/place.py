@@ -32,6 +32,9 @@ class Place:
         self.cuda = self.device.type == "cuda"
         if self.cuda and self.device.index is None:
             self.device = torch.device("cuda:0")
+        if self.cuda and not self.device.index < torch.cuda.device_count():
+            count = torch.cuda.device_count()
+            raise RuntimeError(f"there is no {self.device} here, of {count} CUDA devices: --device cpu works")
         if self.cuda:
             torch.cuda.set_device(self.device)
         self.dtype = DTYPES[options.dtype or ("bfloat16" if self.cuda else "float32")]
@@ -51,11 +54,18 @@ class Place:
             options.max_waiting,
         )
         self.graphs, self.seed, self.threads = options.graphs, options.seed, options.threads
-        self.out = options.out or Path(tempfile.gettempdir()) / "gswarm-worker"
-        self.out.mkdir(parents=True, exist_ok=True)
+        self._out = options.out
+        if self._out is not None:
+            self._out.mkdir(parents=True, exist_ok=True)
         self.copies = torch.cuda.Stream(self.device) if self.cuda else None
         self._kernels = options.kernels
         self._chosen: dict[int, tuple[Operations, str]] = {}
+
+    def out(self) -> Path:
+        """Where pictures go: where nothing is said, a folder that no other worker has."""
+        if self._out is None:
+            self._out = Path(tempfile.mkdtemp(prefix="gswarm-worker-"))
+        return self._out
 
     def operations(self, head_dim: int) -> tuple[Operations, str]:
         """What language models are computed with here."""
