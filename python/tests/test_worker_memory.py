@@ -182,12 +182,12 @@ def test_memory_of_the_cpu_grows_and_goes_back() -> None:
 
 def test_many_models_share_a_small_device() -> None:
     size = Model("m", shape("tiny-llm"), Place(Options())).bytes
-    place = Place(Options(memory_gb=7 * size / 1e9, max_batch=64))
-    all_six = models(place, *"abcdef")
+    place = Place(Options(memory_gb=3.6 * size / 1e9, max_batch=64))
+    all_three = models(place, *"abc")
     try:
-        for one in all_six:
+        for one in all_three:
             one.wake()
-        assert {one.tier for one in all_six} == {"gpu"}
+        assert {one.tier for one in all_three} == {"gpu"}
 
         def text(model: Model, length: int) -> Generation:
             engine = model.engine
@@ -197,13 +197,12 @@ def test_many_models_share_a_small_device() -> None:
             engine.submit(job)
             return job
 
-        # Each takes more than its share in turn: the idle ones give theirs back.
-        for one in all_six:
-            jobs = [text(one, 500) for _ in range(2)]
-            assert [job.future.result(30)["new_tokens"] for job in jobs] == [500, 500]
+        # Each takes most of what is left in turn: the idle ones give theirs back.
+        for one in all_three:
+            assert text(one, 300).future.result(30)["new_tokens"] == 300
         assert place.ledger.used <= place.ledger.budget
     finally:
-        for one in all_six:
+        for one in all_three:
             one.close()
 
 

@@ -60,12 +60,10 @@ def test_there_has_to_be_something_to_serve(tmp_path: Path) -> None:
 
 def test_the_program_says_so_too() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    for flags, reason in ((["--max-batch", "0"], "--max-batch"), ([], "there is no model to serve")):
-        command = [sys.executable, "-m", "gswarm.worker", *flags]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
-        assert done.returncode == 2, done.stderr
-        assert done.stderr.startswith("error: "), done.stderr
-        assert reason in done.stderr
+    command = [sys.executable, "-m", "gswarm.worker", "--max-batch", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: argument --max-batch"), done.stderr
 
 
 def painter(place: Place) -> tuple[Model, ImageEngine]:
