@@ -122,7 +122,7 @@ def test_the_least_recently_used_leaves_host_memory_where_another_needs_it() -> 
             one.load()
         assert [one.tier for one in (a, b, c)] == ["disk", "dram", "dram"]
         assert place.host.used == 2 * size
-        # One that somebody waits for stays, as does one on the device.
+        # One that somebody waits for stays, as does one on the device where the other is not to serve yet.
         b.wanted = 1
         a.wake()
         assert [one.tier for one in (a, b, c)] == ["gpu", "dram", "disk"]
@@ -133,9 +133,19 @@ def test_the_least_recently_used_leaves_host_memory_where_another_needs_it() -> 
         b.wanted = 0
         c.load()
         assert [one.tier for one in (a, b, c)] == ["gpu", "disk", "dram"]
-        a.sleep()
+        b.load()
+        c.wanted = 0
+        assert [one.tier for one in (a, b, c)] == ["gpu", "dram", "disk"]
+        b.wake()
         c.wake()
-        assert c.came_from == "dram"
+        # The copy of the one that has been on the device for longest went; the model itself is still there.
+        assert [one.tier for one in (a, b, c)] == ["gpu", "gpu", "gpu"]
+        assert [one.host is not None for one in (a, b, c)] == [False, True, True]
+        a.sleep()
+        assert (a.tier, b.came_from, c.came_from) == ("disk", "dram", "disk")
+        b.sleep()
+        a.wake()
+        assert (a.tier, b.tier) == ("gpu", "disk")
     finally:
         for one in (a, b, c):
             one.close()

@@ -18,6 +18,7 @@ class Sleeper(Protocol):
     """A model with a copy of its weights in host memory."""
 
     used_at: float
+    on_device: bool
 
     @property
     def bytes(self) -> int:
@@ -25,7 +26,7 @@ class Sleeper(Protocol):
 
     @property
     def droppable(self) -> bool:
-        """Whether nobody uses it or waits for it."""
+        """Whether it has a copy, and nobody waits for it."""
 
     def drop(self) -> bool | None:
         """Gives the copy up; `False` where somebody needs it, `None` where that cannot be told just now."""
@@ -77,14 +78,16 @@ class HostStore(PinBudget):
         super().__init__(limit if limit is not None else lambda used: share(0.8, used))
         self.held: set[Sleeper] = set()
 
-    def claim(self, size: int) -> bool:
+    def claim(self, size: int, urgent: bool = False) -> bool:
         """Takes so much, after others are dropped where need be, the least recently used first.
 
-        `False` where that would not be enough: then nobody is dropped.
+        Copies of models that are on the device go last, and only for what is `urgent`: these serve on, and come
+        from disk the next time. `False` where all that would not be enough: then nobody is dropped.
         """
         end = time.monotonic() + PATIENCE
         while not self.take(size):
-            others = sorted((one for one in list(self.held) if one.droppable), key=lambda one: one.used_at)
+            others = [one for one in list(self.held) if one.droppable and (urgent or not one.on_device)]
+            others.sort(key=lambda one: (one.on_device, one.used_at))
             enough = self.used - sum(one.bytes for one in others) + size <= self.limit
             outcomes: list[bool | None] = []
             for one in others if enough else []:

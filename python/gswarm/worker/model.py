@@ -137,12 +137,12 @@ class Model:
             self.came_from = self.tier
             return self._load()
 
-    def _load(self) -> bool:
+    def _load(self, urgent: bool = False) -> bool:
         self.used_at = time.monotonic()
         if self.host is not None:
             return False
         place = self.place
-        if not place.host.claim(self.bytes):
+        if not place.host.claim(self.bytes, urgent):
             raise no_room(self.name, self.bytes, place.host.used, place.host.limit, "host memory")
         host: HostBuffer | None = None
         try:
@@ -205,10 +205,14 @@ class Model:
             self.came_from = self.tier
             if self.on_device:
                 return False
-            self._load()
             if self.region is None:
                 self.region = self.place.devices.region(self.bytes, CHUNK)
             region, ledger, what = self.region, self.place.ledger, f"{self.name} weights"
+            if self.host is None:
+                # Nobody is to leave host memory for what does not fit on the device.
+                ledger.make_room(what, region, self.bytes, self._beside())
+                self._load(urgent=True)
+            self.used_at = time.monotonic()
             with self._timed("wake") as details:
                 ledger.make_room(what, region, self.bytes, self._beside())
                 try:
@@ -410,8 +414,8 @@ class Model:
 
     @property
     def droppable(self) -> bool:
-        """Whether it sleeps in host memory, and nobody waits for it."""
-        return self.host is not None and not self.on_device and not self.wanted
+        """Whether it is in host memory, and nobody waits for it."""
+        return self.host is not None and not self.wanted
 
     def drop(self) -> bool | None:
         """Out of host memory, for another model; `False` where it is needed, `None` while it is moved."""

@@ -62,8 +62,11 @@ class Reader:
 
     async def chat(self, model: Model, messages: list[dict[str, str]]) -> list[int]:
         """The tokens of a chat, by the model's own form of one."""
+        most = most_characters(model)
         try:
-            return await self._beside(lambda: model.tokenizer.chat(messages, most_characters(model)))
+            if model.path is None and sum(len(one["content"]) for one in messages) <= QUICK:
+                return model.tokenizer.chat(messages, most)
+            return await self._beside(lambda: model.tokenizer.chat(messages, most))
         except TooLong:
             raise invalid(
                 f"the chat is too long: with the answer {model.context} tokens fit", "messages"
