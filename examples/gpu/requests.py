@@ -3,6 +3,7 @@
 python3 requests.py 300 7 > requests.json
 """
 
+import argparse
 import json
 import random
 import sys
@@ -51,10 +52,15 @@ def request(draw: random.Random, number: int, pictures: float) -> dict[str, obje
 
 
 def main() -> None:
-    count, seed = int(sys.argv[1]), int(sys.argv[2])
-    pictures = float(sys.argv[3]) if len(sys.argv) > 3 else 1 / 3
-    draw = random.Random(seed)
-    json.dump({"requests": [request(draw, number, pictures) for number in range(count)]}, sys.stdout)
+    parser = argparse.ArgumentParser(description="Writes requests for config.yaml to the standard output.")
+    parser.add_argument("count", type=int, help="how many")
+    parser.add_argument("seed", type=int, help="the same seed gives the same requests")
+    parser.add_argument("pictures", type=float, nargs="?", default=1 / 3, help="the share of pictures; a third")
+    args = parser.parse_args()
+    if args.count < 0 or not 0 <= args.pictures <= 1:
+        parser.error("the count is 0 or more, and the share of pictures from 0 to 1")
+    draw = random.Random(args.seed)
+    json.dump({"requests": [request(draw, number, args.pictures) for number in range(args.count)]}, sys.stdout)
 
 
 if __name__ == "__main__":

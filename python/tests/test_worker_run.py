@@ -42,8 +42,15 @@ cluster: {gpus: 1, gpu_memory_gb: 1, switch_cost: load_time, pcie_gb_per_s: 16}
 """
 
 
-@pytest.mark.parametrize("policy", ["planned", "baseline"])
-def test_a_batch_runs_on_a_worker(policy: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("policy", "flags"),
+    [
+        ("planned", []),
+        # Less host memory than the models take together.
+        ("baseline", ["--host-gb", "0.0015"]),
+    ],
+)
+def test_a_batch_runs_on_a_worker(policy: str, flags: list[str], tmp_path: Path) -> None:
     gswarm = binary()
     requests = [
         {
@@ -59,7 +66,8 @@ def test_a_batch_runs_on_a_worker(policy: str, tmp_path: Path) -> None:
     (tmp_path / "requests.json").write_text(json.dumps({"requests": requests}))
     names = ["writer=tiny-llm", "critic=tiny-llm", "finder=tiny-embedding", "painter=tiny-image"]
     worker = Worker(
-        *[part for name in names for part in ("--random", name)], "--max-batch", "8", "--out", str(tmp_path)
+        *[part for name in names for part in ("--random", name)],
+        *("--max-batch", "8", "--out", str(tmp_path), *flags),
     )
     try:
         servers = {"backends": [{"name": "here", "kind": "gswarm", "url": worker.url, "device": "cpu"}]}

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import signal
 import sys
 
+from .engine import LOG
 from .fault import Fault
 from .http import Limits, Server
 from .options import Options, read
 from .registry import Registry
 from .routes import Routes
+from .shapes import SHAPES
 
 
 def refusal(options: Options) -> str | None:
@@ -25,6 +28,20 @@ def refusal(options: Options) -> str | None:
         return f"{options.host} can be reached from other machines, and there is no token"
     if options.token is not None and len(options.token) < 16:
         return f"the token has {len(options.token)} characters; it needs 16 at least"
+    return no_models(options)
+
+
+def no_models(options: Options) -> str | None:
+    """Why there is nothing to serve."""
+    root = options.models
+    if root is None:
+        shapes = ", ".join(SHAPES)
+        none = f"there is no model to serve: give --models DIR, or --random SHAPE of {shapes}"
+        return None if options.random else none
+    if not root.is_dir():
+        return f"--models {root}: there is no such folder"
+    if (root / "config.json").is_file():
+        return f"--models {root}: this is a model itself; give the folder that it lies in"
     return None
 
 
@@ -36,9 +53,11 @@ async def serve(options: Options) -> None:
         body=options.max_body_mb << 20, requests=options.max_requests, seconds=options.request_timeout
     )
     server = Server(routes.handle, limits, options.token)
+    LOG.info("%s", registry.place.budgets())
+    if not registry.models and not registry.folders():
+        LOG.warning("%s has no model yet: a folder with a config.json is one", options.models)
     if options.preload:
-        for name in [*registry.models, *registry.folders()]:
-            await registry.load(name, "dram")
+        await registry.preload()
     host, port = await server.start(options.host, options.port)
     routes.port, routes.url = port, f"http://{host}:{port}"
     print(routes.url, flush=True)
@@ -68,4 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A thread may still be at something that nobody waits for any more: it is not waited for either.
+    os._exit(status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from .batch_runner import EmbedPasses, ImagePasses
 from .encoder import Bert
 from .engine import Engine, Job
+from .fault import Fault
 from .image import ImageConfig, Painter, write_png
 
 
@@ -105,6 +107,8 @@ class ImageEngine(Engine):
         self.texts: torch.Tensor | None = None
         self.pace: dict[int, float] = {}
         self.made = 0
+        self.run = secrets.token_hex(4)
+        """Sets its files apart from those of other workers, and of those before it."""
         super().__init__(name, device, max_waiting)
 
     def attach(self, model: Painter, same_addresses: bool, graphs: bool) -> None:
@@ -154,9 +158,13 @@ class ImageEngine(Engine):
         done = [n for n, job in enumerate(self.now) if job.left == 0]
         for n in done:
             job = self.now[n]
-            self.made += 1
-            path = self.out / f"{self.name.replace('/', '--')}-{self.made}.png"
-            write_png(self.latents[n].cpu(), path)
+            path = self._path()
+            try:
+                write_png(self.latents[n].cpu(), path)
+            except OSError as error:
+                reason = f"cannot write {path}: {error.strerror or error}"
+                job.fail(Fault(500, "cannot_write", reason))
+                continue
             started = job.started or job.came
             took = time.perf_counter() - started
             job.finish(
@@ -164,6 +172,11 @@ class ImageEngine(Engine):
             )
         if done:
             self._keep([n for n, job in enumerate(self.now) if job.left > 0])
+
+    def _path(self) -> Path:
+        """A file for the next picture, whose name none before has had."""
+        self.made += 1
+        return self.out / f"{self.name.replace('/', '--')}-{self.run}-{self.made}.png"
 
     def _keep(self, places: list[int]) -> None:
         self.now = [self.now[n] for n in places]

@@ -50,17 +50,23 @@ def index(folder: Path) -> dict[str, Stored]:
                 raise broken(f"{path.name} is no safetensors file")
             try:
                 header: dict[str, Any] = json.loads(file.read(length))
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise broken(f"{path.name} has a head that is no JSON") from None
+            if not isinstance(header, dict):
+                raise broken(f"{path.name} has a head that is no JSON object")
         for name, one in header.items():
             if name == "__metadata__":
                 continue
-            dtype, (begin, end) = DTYPES.get(one["dtype"]), one["data_offsets"]
-            if dtype is None:
-                continue  # Counters and the like; what is needed and missing is told below.
-            shape = tuple(one["shape"])
-            if 8 + length + end > size or end - begin != math.prod(shape) * dtype.itemsize:
-                raise broken(f"{path.name}: `{name}` does not lie within the file")
+            try:
+                dtype, (begin, end) = DTYPES.get(one["dtype"]), one["data_offsets"]
+                if dtype is None:
+                    continue  # Counters and the like; what is needed and missing is told below.
+                shape = tuple(one["shape"])
+                within = 0 <= begin <= end and 8 + length + end <= size
+                if not within or end - begin != math.prod(shape) * dtype.itemsize:
+                    raise broken(f"{path.name}: `{name}` does not lie within the file")
+            except (TypeError, ValueError, KeyError):
+                raise broken(f"{path.name}: what is said of `{name[:100]}` makes no sense") from None
             found[name] = Stored(path, dtype, shape, 8 + length + begin, end - begin)
     if not found:
         raise broken("the folder has no safetensors files")

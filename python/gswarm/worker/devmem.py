@@ -2,8 +2,8 @@
 
 A captured CUDA graph holds addresses. With CUDA's virtual memory a model keeps its addresses for as long as
 the worker lives; memory is put behind them when it wakes and given back to the device when it sleeps, so
-that its graphs stay true. Where that cannot be had (the CPU, or a driver without it) plain tensors take its
-place, and graphs are captured anew.
+that its graphs stay true. On the CPU the system's own virtual memory does the same. Where neither can be had
+(a driver without it) plain tensors take its place, and graphs are captured anew.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -11,10 +11,13 @@ place, and graphs are captured anew.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from typing import Any
 
 import torch
+
+from .fault import not_given
 
 CHUNK = 1 << 30
 """Bytes that are mapped at a time: the first are filled while the next are mapped."""
@@ -137,6 +140,8 @@ class Region:
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.size = size
+        self.step = size
+        """Bytes that it grows by."""
         self.device = device
         self.mapped = 0
         self._tensor: torch.Tensor | None = None
@@ -178,7 +183,7 @@ class VirtualRegion(Region):
         unit = memory.granularity
         super().__init__(-(-size // unit) * unit, device)
         self._memory = memory
-        self._chunk = -(-chunk // unit) * unit
+        self.step = self._chunk = -(-chunk // unit) * unit
         self._address = memory.reserve(self.size)
         self._parts: list[tuple[int, int, int]] = []
         self._lock = threading.Lock()
@@ -211,6 +216,39 @@ class VirtualRegion(Region):
         self._memory.free(self._address, self.size)
 
 
+class HostRegion(Region):
+    """A region of the CPU's memory.
+
+    All of its addresses are there from the beginning; the system puts memory behind those that are written,
+    and takes it back when it is told to.
+    """
+
+    stable = True
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        super().__init__(max(size, 1), device)
+        self.step = mmap.PAGESIZE
+        # Private: of shared memory nothing would be given back.
+        self._map = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._tensor = torch.frombuffer(self._map, dtype=torch.uint8)
+
+    def would_take(self, size: int) -> int:
+        wanted = min(self.size, -(-size // self.step) * self.step)
+        return max(0, wanted - self.mapped)
+
+    def grow_to(self, size: int) -> None:
+        self.mapped += self.would_take(size)
+
+    def release(self) -> None:
+        self._map.madvise(mmap.MADV_DONTNEED)
+        self.mapped = 0
+
+    def close(self) -> None:
+        self._tensor = None
+        self.mapped = 0
+        del self._map  # The addresses go once no tensor looks at them any more.
+
+
 class Devices:
     """Makes regions on one device, of the best kind that it has."""
 
@@ -237,7 +275,17 @@ class Devices:
         """A region of so many bytes, with nothing behind it yet."""
         if self.memory is not None:
             return VirtualRegion(size, self.device, self.memory, chunk)
+        if self.grows:
+            try:
+                return HostRegion(size, self.device)
+            except OSError as error:
+                raise not_given("a model", size, "device memory", error) from error
         return Region(size, self.device)
+
+    @property
+    def grows(self) -> bool:
+        """Whether regions take memory as they need it, rather than all of it at once."""
+        return self.memory is not None or (self.device.type == "cpu" and hasattr(mmap, "MADV_DONTNEED"))
 
     def free_bytes(self) -> int | None:
         """What the device itself says is free."""

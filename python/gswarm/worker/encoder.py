@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from .fault import unsupported
+from .folder import MAX_LAYERS, MAX_POSITIONS, MAX_VOCAB, MAX_WIDTH, Fields, wrong
 from .layout import Layout
 
 
@@ -28,21 +30,26 @@ class BertConfig:
     """Whether a text's vector is the mean of its tokens' rather than that of its first."""
 
     @staticmethod
-    def read(config: dict[str, Any], mean: bool = True) -> BertConfig:
+    def read(config: dict[str, Any], mean: bool = True, path: Path = Path("config.json")) -> BertConfig:
         """From a `config.json`."""
         if config.get("model_type") != "bert" or config.get("hidden_act", "gelu") != "gelu":
             raise unsupported(
                 "model_name", f"models of type `{config.get('model_type')}` are not computed here"
             )
+        fields = Fields(path, config)
+        hidden = fields.size("hidden_size", MAX_WIDTH)
+        heads = fields.size("num_attention_heads", MAX_WIDTH)
+        if hidden % heads:
+            raise wrong(path, f"{heads} heads cannot share a width of {hidden} evenly")
         return BertConfig(
-            int(config["vocab_size"]),
-            int(config["hidden_size"]),
-            int(config["intermediate_size"]),
-            int(config["num_hidden_layers"]),
-            int(config["num_attention_heads"]),
-            int(config.get("max_position_embeddings", 512)),
-            int(config.get("type_vocab_size", 2)),
-            float(config.get("layer_norm_eps", 1e-12)),
+            fields.size("vocab_size", MAX_VOCAB),
+            hidden,
+            fields.size("intermediate_size", MAX_WIDTH),
+            fields.size("num_hidden_layers", MAX_LAYERS),
+            heads,
+            fields.size("max_position_embeddings", MAX_POSITIONS, 512),
+            fields.size("type_vocab_size", MAX_WIDTH, 2),
+            fields.positive("layer_norm_eps", 1e-12),
             mean,
         )
 

@@ -75,11 +75,22 @@ def unavailable(code: str, message: str) -> Fault:
     return Fault(503, code, message, retry_after=1)
 
 
+def shown(size: int) -> str:
+    """Bytes as people read them."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.2f} MB"
+
+
+def not_given(what: str, needed: int, where: str, error: OSError) -> Fault:
+    """The system does not give what the budget would allow (507)."""
+    code = "out_of_gpu_memory" if where == "device memory" else "out_of_host_memory"
+    return Fault(507, code, f"`{what}` needs {shown(needed)} of {where}: {error.strerror or error}")
+
+
 def no_room(what: str, needed: int, used: int, budget: int, where: str) -> Fault:
     """Something does not fit (507), with the sizes."""
     message = (
-        f"`{what}` needs {needed / 1e9:.2f} GB of {where}, where {used / 1e9:.2f} of {budget / 1e9:.2f} GB "
-        "are taken: offload first"
+        f"`{what}` needs {shown(needed)} of {where}, where {shown(used)} of {shown(budget)} are taken: "
+        "offload first"
     )
     code = "out_of_gpu_memory" if where == "device memory" else "out_of_host_memory"
     sizes = {"needed_bytes": needed, "used_bytes": used, "budget_bytes": budget}

@@ -24,8 +24,10 @@ def text(body: dict[str, Any], name: str, path: str = "", needed: bool = False) 
         return None
     if not isinstance(value, str):
         raise invalid(f"{where}: a string is expected", where)
-    if any(0xD800 <= ord(one) < 0xE000 for one in value):
-        raise invalid(f"{where}: this is no text", where)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise invalid(f"{where}: this is no text", where) from None
     return value
 
 

@@ -14,6 +14,7 @@ import ctypes
 import mmap
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
@@ -23,12 +24,20 @@ TOUCH = 256 << 20
 
 
 class PinBudget:
-    """How much host memory may be pinned, and how much is."""
+    """How much host memory may be pinned, and how much is.
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    The limit is a number, or is found anew from what is used.
+    """
+
+    def __init__(self, limit: int | Callable[[int], int]) -> None:
+        self._limit = limit
         self.used = 0
         self._lock = threading.Lock()
+
+    @property
+    def limit(self) -> int:
+        """How much may be taken in all."""
+        return self._limit if isinstance(self._limit, int) else self._limit(self.used)
 
     def take(self, size: int) -> bool:
         """Takes so much, if there is so much."""

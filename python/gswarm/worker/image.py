@@ -148,7 +148,10 @@ class Painter:
 
 
 def write_png(latent: torch.Tensor, path: Path) -> None:
-    """Three of the latent's channels as a small picture."""
+    """Three of the latent's channels as a small picture, in a file that was not there.
+
+    Where it cannot be written whole, nothing is left of it.
+    """
     values = latent[:3].float()
     low, high = values.amin((1, 2), keepdim=True), values.amax((1, 2), keepdim=True)
     pixels = (
@@ -161,9 +164,12 @@ def write_png(latent: torch.Tensor, path: Path) -> None:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    path.write_bytes(
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(raw, 1))
-        + chunk(b"IEND", b"")
-    )
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
+    data += chunk(b"IDAT", zlib.compress(raw, 1)) + chunk(b"IEND", b"")
+    with path.open("xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise

@@ -59,18 +59,19 @@ class Ledger:
             fault.message += f" ({error})"
             raise fault from error
 
-    def make_room(self, what: str, region: Region, size: int) -> None:
-        """Sees to it that a region could grow so far, or says that it cannot (507).
+    def make_room(self, what: str, region: Region, size: int, beside: int = 0) -> None:
+        """Sees to it that a region could grow so far, with room beside it, or says that it cannot (507).
 
         Those who have memory that they do not need give it back.
         """
         for trimmer in [None, *self.trimmers]:
             if trimmer is not None and trimmer.trim() == 0:
                 continue
-            more = region.would_take(size)
+            more = region.would_take(size) + beside
             if self.used + more <= self.budget:
                 return
-        raise no_room(what, region.would_take(size), self.used, self.budget, "device memory")
+        more = region.would_take(size) + beside
+        raise no_room(what, more, self.used, self.budget, "device memory")
 
     def press(self, mine: object) -> None:
         """Asks all others to give back what they do not use, without waiting for them."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from .fault import unsupported
+from .folder import MAX_LAYERS, MAX_POSITIONS, MAX_VOCAB, MAX_WIDTH, Fields, wrong
 from .layout import Layout
 from .ops import Operations, continued_attention, prefill_attention
 
@@ -38,42 +40,43 @@ class LlamaConfig:
     tied: bool = False
 
     @staticmethod
-    def read(config: dict[str, Any]) -> LlamaConfig:
-        """From a `config.json`; what this does not compute is refused."""
+    def read(config: dict[str, Any], path: Path = Path("config.json")) -> LlamaConfig:
+        """From a `config.json`; what this does not compute is refused, and so is what cannot be right."""
         kind = config.get("model_type")
         if kind not in ("llama", "mistral", "qwen2", "qwen3"):
             raise unsupported("model_name", f"models of type `{kind}` are not computed here")
-        if config.get("hidden_act", "silu") != "silu" or config.get("mlp_bias"):
+        fields = Fields(path, config)
+        if config.get("hidden_act", "silu") != "silu" or fields.flag("mlp_bias"):
             raise unsupported(
                 "model_name", "only gated models with silu and without biases are computed here"
             )
-        heads = int(config["num_attention_heads"])
-        hidden = int(config["hidden_size"])
-        rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
-        how = rope.get("rope_type", rope.get("type", "default"))
-        if how not in ("default", "linear", "llama3"):
-            raise unsupported("model_name", f"positions of type `{how}` are not computed here")
-        numbers = {key: float(value) for key, value in rope.items() if isinstance(value, (int, float))}
-        theta = numbers.pop("rope_theta", None) or float(config.get("rope_theta") or 10000.0)
-        context = int(config.get("max_position_embeddings", 4096))
-        window = config.get("sliding_window")
-        if window and (kind == "mistral" or config.get("use_sliding_window")):
-            context = min(context, int(window))
+        hidden = fields.size("hidden_size", MAX_WIDTH)
+        heads = fields.size("num_attention_heads", MAX_WIDTH)
+        kv_heads = fields.size("num_key_value_heads", MAX_WIDTH, heads)
+        if heads % kv_heads:
+            raise wrong(path, f"{heads} heads cannot share {kv_heads} keys and values evenly")
+        head_dim = fields.size("head_dim", MAX_WIDTH, None if hidden % heads else hidden // heads)
+        if head_dim % 2:
+            raise wrong(path, f"rotary positions need heads of even width, not {head_dim}")
+        context = fields.size("max_position_embeddings", MAX_POSITIONS, 4096)
+        if config.get("sliding_window") and (kind == "mistral" or fields.flag("use_sliding_window")):
+            context = min(context, fields.size("sliding_window", MAX_POSITIONS))
+        theta = fields.positive("rope_theta", 10000.0)
         return LlamaConfig(
-            vocab=int(config["vocab_size"]),
+            vocab=fields.size("vocab_size", MAX_VOCAB),
             hidden=hidden,
-            inner=int(config["intermediate_size"]),
-            layers=int(config["num_hidden_layers"]),
+            inner=fields.size("intermediate_size", MAX_WIDTH),
+            layers=fields.size("num_hidden_layers", MAX_LAYERS),
             heads=heads,
-            kv_heads=int(config.get("num_key_value_heads") or heads),
-            head_dim=int(config.get("head_dim") or hidden // heads),
+            kv_heads=kv_heads,
+            head_dim=head_dim,
             context=context,
-            eps=float(config.get("rms_norm_eps", 1e-6)),
-            theta=theta,
-            scaling=() if how == "default" else tuple(sorted({**numbers, how: 1.0}.items())),
-            qkv_bias=kind == "qwen2" or bool(config.get("attention_bias")),
+            eps=fields.positive("rms_norm_eps", 1e-6),
+            theta=_rope(fields).positive("rope_theta", theta),
+            scaling=_scaling(_rope(fields)),
+            qkv_bias=kind == "qwen2" or fields.flag("attention_bias"),
             head_norms=kind == "qwen3",
-            tied=bool(config.get("tie_word_embeddings")),
+            tied=fields.flag("tie_word_embeddings"),
         )
 
     def layout(self, dtype: torch.dtype) -> Layout:
@@ -125,6 +128,32 @@ class LlamaConfig:
             )
         angles = torch.arange(length, dtype=torch.float64)[:, None] * turns[None]
         return angles.cos().float().to(device), angles.sin().float().to(device)
+
+
+def _rope(fields: Fields) -> Fields:
+    """How positions are turned, by either of the names that it has."""
+    both = (fields.nested("rope_scaling").values, fields.nested("rope_parameters").values)
+    return Fields(fields.path, {**both[0], **both[1]})
+
+
+def _scaling(rope: Fields) -> tuple[tuple[str, float], ...]:
+    how = rope.values.get("rope_type", rope.values.get("type", "default"))
+    if how == "default":
+        return ()
+    if how == "linear":
+        return (("factor", rope.positive("factor", 1.0)), ("linear", 1.0))
+    if how != "llama3":
+        raise unsupported("model_name", f"positions of type `{how}` are not computed here")
+    low, high = rope.positive("low_freq_factor", 1.0), rope.positive("high_freq_factor", 4.0)
+    if high <= low:
+        raise wrong(rope.path, "high_freq_factor is not above low_freq_factor")
+    return (
+        ("factor", rope.positive("factor", 8.0)),
+        ("high_freq_factor", high),
+        ("llama3", 1.0),
+        ("low_freq_factor", low),
+        ("original_max_position_embeddings", rope.positive("original_max_position_embeddings", 8192.0)),
+    )
 
 
 class Llama:

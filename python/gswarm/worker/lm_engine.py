@@ -18,10 +18,10 @@ from typing import Any
 import torch
 
 from .engine import Engine, Job
-from .fault import Fault, invalid
+from .fault import Fault, invalid, shown
 from .kvcache import BlockPool
 from .ledger import Ledger
-from .runner import BLOCK, KV_CHUNK, PROMPTS, Runner
+from .runner import BLOCK, PROMPTS, Runner
 from .tokens import Tokenizer
 
 PATIENCE = 2.0
@@ -123,7 +123,7 @@ class LmEngine(Engine):
             raise Fault(
                 507,
                 "out_of_gpu_memory",
-                f"the text needs {needed / 1e9:.2f} GB of cache: ask for fewer tokens",
+                f"the text needs {shown(needed)} of cache: ask for fewer tokens",
             )
 
     def tick(self) -> None:
@@ -343,7 +343,7 @@ class LmEngine(Engine):
         runner = self.runner
         if runner is None or not self.awake or self.waiting or not runner.region.stable:
             return 0
-        if self.running() or runner.region.mapped <= max(KV_CHUNK, runner.cache.block_bytes):
+        if self.running() or runner.region.mapped <= max(runner.region.step, runner.cache.block_bytes):
             return 0
         if runner.stream is not None:
             runner.stream.synchronize()
@@ -363,8 +363,11 @@ class LmEngine(Engine):
 
     def measure(self) -> None:
         """Has a short text written, so that there is something to forecast from. From any thread."""
+        assert self.runner is not None
+        context, vocab = self.runner.context, self.runner.config.vocab
+        read = min(8, context // 2)
         for _ in range(2):
-            job = Generation([1] * 8, 6, ignore_eos=True)
+            job = Generation([min(1, vocab - 1)] * read, min(6, context - read), ignore_eos=True)
             began = time.perf_counter()
             self.submit(job)
             job.future.result()

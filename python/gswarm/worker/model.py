@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -15,12 +14,12 @@ from typing import Any
 
 import torch
 
-from . import checkpoint, lm_engine
+from . import checkpoint, folder, lm_engine
 from .batch_engine import EmbedEngine, ImageEngine
 from .devmem import CHUNK, Region
 from .encoder import Bert, BertConfig
 from .engine import LOG, Engine
-from .fault import Fault, no_room
+from .fault import no_room, not_given
 from .hostmem import Filling, HostBuffer
 from .image import ImageConfig, Painter
 from .layout import Layout, fill_random
@@ -67,9 +66,17 @@ class Model:
         self.region: Region | None = None
         self.engine: Engine | None = None
         self.tokenizer: Tokenizer = self._tokenizer()
+        self._ends = self._find_ends()
         self.timings: list[Timing] = []
         self.on_device = False
+        self.used_at = time.monotonic()
+        """When it was last brought from tier to tier."""
+        self.wanted = 0
+        """How many wait for it to come."""
+        self.came_from = "disk"
+        """The tier that it was in before it was last brought."""
         self._views: dict[str, torch.Tensor] | None = None
+        self._measured = False
         self._lock = threading.Lock()
 
     @property
@@ -88,22 +95,27 @@ class Model:
         return "gpu" if self.on_device else "dram" if self.host is not None else "disk"
 
     def _tokenizer(self) -> Tokenizer:
-        if isinstance(self.source, Path) and (self.source / "tokenizer.json").is_file():
-            return Folder(self.source)
         vocab = getattr(self.config, "vocab", 257)
-        return Bytes(vocab)
+        return Folder(self.source, vocab) if isinstance(self.source, Path) else Bytes(vocab)
 
-    def _ends(self) -> frozenset[int]:
+    @property
+    def context(self) -> int:
+        """Tokens of the longest text: of a language model, with the answer."""
+        if isinstance(self.config, LlamaConfig):
+            return min(self.config.context, self.place.max_context)
+        return getattr(self.config, "context", 1)
+
+    def _find_ends(self) -> frozenset[int]:
         """Tokens that end a text.
 
         Models with random weights have none: they write as much as is asked for.
         """
         found: set[int] = set()
-        if isinstance(self.source, Path):
+        if isinstance(self.source, Path) and isinstance(self.config, LlamaConfig):
             for file in ("config.json", "generation_config.json"):
-                if (self.source / file).is_file():
-                    value = json.loads((self.source / file).read_text()).get("eos_token_id")
-                    found.update(value if isinstance(value, list) else [] if value is None else [value])
+                path = self.source / file
+                fields = folder.Fields(path, folder.read_json_if_there(path))
+                found.update(fields.tokens("eos_token_id", self.config.vocab))
         return frozenset(found)
 
     @contextmanager
@@ -122,18 +134,23 @@ class Model:
     def load(self) -> bool:
         """From disk to host memory; `False` where it was there."""
         with self._lock:
+            self.came_from = self.tier
             return self._load()
 
-    def _load(self) -> bool:
+    def _load(self, urgent: bool = False) -> bool:
+        self.used_at = time.monotonic()
         if self.host is not None:
             return False
         place = self.place
-        if not place.host.take(self.bytes):
+        if not place.host.claim(self.bytes, urgent):
             raise no_room(self.name, self.bytes, place.host.used, place.host.limit, "host memory")
         host: HostBuffer | None = None
         try:
             with self._timed("load") as details:
-                host = HostBuffer(self.bytes, place.cuda, place.pins, place.threads)
+                try:
+                    host = HostBuffer(self.bytes, place.cuda, place.pins, place.threads)
+                except OSError as error:
+                    raise not_given(self.name, self.bytes, "host memory", error) from error
                 began = time.perf_counter()
                 if isinstance(self.source, Path):
                     self._read(self.source, host)
@@ -150,12 +167,13 @@ class Model:
             place.host.give(self.bytes)
             raise
         self.host, self.loaded_at = host, time.time()
+        place.host.held.add(self)
         return True
 
-    def _read(self, folder: Path, host: HostBuffer) -> None:
+    def _read(self, source: Path, host: HostBuffer) -> None:
         filling = Filling(host, CHUNK)
         try:
-            checkpoint.read_into(folder, self.layout, host.flat, self.place.threads, filling.read)
+            checkpoint.read_into(source, self.layout, host.flat, self.place.threads, filling.read)
         except BaseException:
             filling.give_up()
             raise
@@ -184,15 +202,19 @@ class Model:
     def wake(self) -> bool:
         """From wherever it is to the device, ready to compute; `False` where it was there."""
         with self._lock:
+            self.came_from = self.tier
             if self.on_device:
                 return False
-            self._load()
-            first = self.engine is None
             if self.region is None:
                 self.region = self.place.devices.region(self.bytes, CHUNK)
             region, ledger, what = self.region, self.place.ledger, f"{self.name} weights"
+            if self.host is None:
+                # Nobody is to leave host memory for what does not fit on the device.
+                ledger.make_room(what, region, self.bytes, self._beside())
+                self._load(urgent=True)
+            self.used_at = time.monotonic()
             with self._timed("wake") as details:
-                ledger.make_room(what, region, self.bytes)
+                ledger.make_room(what, region, self.bytes, self._beside())
                 try:
                     details.update(self._copy(region))
                     began = time.perf_counter()
@@ -202,9 +224,35 @@ class Model:
                     self._give_up(region)
                     raise
             self.on_device = True
-            if first:
-                self._measure()
+            if not self._measured:
+                try:
+                    self._measure()
+                except BaseException:
+                    self._sleep()
+                    raise
+                self._measured = True
             return True
+
+    def _beside(self) -> int:
+        """Bytes of the device that it needs at once beside its weights."""
+        if not isinstance(self.config, LlamaConfig):
+            return 0
+        if isinstance(self.engine, LmEngine) and self.engine.runner is not None:
+            runner = self.engine.runner
+            return runner.region.would_take(runner.cache.block_bytes)
+        _, block, blocks = self._cache_shape(self.config)
+        first = block if self.place.devices.grows else blocks * block
+        return min(blocks * block, max(first, KV_CHUNK)) if self.place.devices.memory is not None else first
+
+    def _cache_shape(self, config: LlamaConfig) -> tuple[int, int, int]:
+        """Tokens of the longest text, bytes of a block, and blocks at most."""
+        place = self.place
+        context = self.context
+        block = config.kv_bytes(place.dtype) * BLOCK
+        most = place.kv_bytes if place.kv_bytes is not None else place.ledger.budget
+        if not place.devices.grows:
+            most = min(most, place.ledger.budget // 4)  # All of it is taken at once.
+        return context, block, 1 + min(place.max_batch * -(-context // BLOCK), max(1, most // block))
 
     def _give_up(self, region: Region) -> None:
         """Gives back what a waking that failed has taken."""
@@ -259,7 +307,7 @@ class Model:
         if isinstance(self.config, LlamaConfig):
             if self.engine is None:
                 self.engine = LmEngine(
-                    self.name, place.device, place.max_waiting, self.tokenizer, self._ends(), place.ledger
+                    self.name, place.device, place.max_waiting, self.tokenizer, self._ends, place.ledger
                 )
                 place.ledger.trimmers.append(self.engine)
             engine = self.engine
@@ -279,7 +327,7 @@ class Model:
                     place.max_waiting,
                     min(place.max_batch, 8),
                     self.config,
-                    place.out,
+                    place.out(),
                 )
             paints, painter = self.engine, Painter(self.config, weights)
             assert isinstance(paints, ImageEngine)
@@ -292,18 +340,18 @@ class Model:
         runner = engine.runner
         what = f"{self.name} cache"
         if runner is None:
-            context = min(config.context, place.max_context)
-            block = config.kv_bytes(place.dtype) * BLOCK
-            most = place.kv_bytes if place.kv_bytes is not None else place.ledger.budget
-            if place.devices.memory is None:
-                most = min(most, place.ledger.budget // 4)  # All of it is taken at once.
-            blocks = 1 + min(place.max_batch * -(-context // BLOCK), max(1, most // block))
+            context, block, blocks = self._cache_shape(config)
             region = place.devices.region(blocks * block, KV_CHUNK)
-            place.ledger.grow(what, region, block)
-            ops, called = place.operations(config.head_dim)
-            runner = Runner(
-                config, place.dtype, ops, region, place.max_batch, context, place.graphs and place.cuda
-            )
+            try:
+                place.ledger.grow(what, region, block)
+                ops, called = place.operations(config.head_dim)
+                runner = Runner(
+                    config, place.dtype, ops, region, place.max_batch, context, place.graphs and place.cuda
+                )
+            except BaseException:
+                place.ledger.release(what, region)
+                region.close()
+                raise
             engine.prepare(runner, blocks)
             LOG.info("%s: kernels are %s", self.name, called)
         else:
@@ -329,6 +377,7 @@ class Model:
         engine, region, ledger = self.engine, self.region, self.place.ledger
         assert engine is not None
         assert region is not None
+        self.used_at = time.monotonic()
         with self._timed("sleep") as details:
             engine.awake = False
 
@@ -352,18 +401,41 @@ class Model:
         """From wherever it is to disk."""
         with self._lock:
             details = self._sleep()
-            if self.host is not None:
-                with self._timed("unload"):
-                    host, self.host, self.loaded_at = self.host, None, None
-                    host.free()
-                    self.place.host.give(self.bytes)
+            self._unload()
             return details
 
+    def _unload(self) -> None:
+        if self.host is not None:
+            with self._timed("unload"):
+                host, self.host, self.loaded_at = self.host, None, None
+                self.place.host.held.discard(self)
+                host.free()
+                self.place.host.give(self.bytes)
+
+    @property
+    def droppable(self) -> bool:
+        """Whether it is in host memory, and nobody waits for it."""
+        return self.host is not None and not self.wanted
+
+    def drop(self) -> bool | None:
+        """Out of host memory, for another model; `False` where it is needed, `None` while it is moved."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            if not self.droppable:
+                return False
+            LOG.info("%s: leaves host memory, as another model needs the room", self.name)
+            self._unload()
+            return True
+        finally:
+            self._lock.release()
+
     def close(self) -> None:
-        """Ends its thread."""
+        """Ends its thread, and what renders its chats."""
         if self.engine is not None:
             self.engine.awake = False
             self.engine.close()
+        self.tokenizer.close()
 
     def described(self) -> dict[str, Any]:
         """For the status."""
@@ -382,15 +454,9 @@ class Model:
 def _configuration(source: Path | Shape) -> tuple[str, LlamaConfig | BertConfig | ImageConfig]:
     if isinstance(source, Shape):
         return source.kind, source.config
-    try:
-        config = json.loads((source / "config.json").read_text())
-    except (OSError, ValueError):
-        raise Fault(422, "bad_model", "the model's folder has no `config.json` that can be read") from None
-    try:
-        if config.get("model_type") == "bert":
-            pooling = source / "1_Pooling" / "config.json"
-            first = pooling.is_file() and bool(json.loads(pooling.read_text()).get("pooling_mode_cls_token"))
-            return "embedding", BertConfig.read(config, not first)
-        return "llm", LlamaConfig.read(config)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Fault(422, "bad_model", f"the model's `config.json` lacks something: {error}") from None
+    path = source / "config.json"
+    config = folder.read_json(path)
+    if config.get("model_type") == "bert":
+        pooling = folder.read_json_if_there(source / "1_Pooling" / "config.json")
+        return "embedding", BertConfig.read(config, not pooling.get("pooling_mode_cls_token"), path)
+    return "llm", LlamaConfig.read(config, path)

@@ -114,7 +114,7 @@ class OpenAi:
         instance = self._instance(body, "llm")
         refuse("logprobs", body.get("logprobs") is not None)
         refuse("best_of", body.get("best_of") not in (None, 1))
-        texts, prompts = self._inputs(instance, body.get("prompt"), "prompt")
+        texts, prompts = await self._inputs(instance, body.get("prompt"), "prompt")
         limit = fields.whole(body, "max_tokens", 1, fields.MAX_TOKENS) or USUAL_TOKENS
         jobs = self._jobs(body, prompts, limit)
         each = len(jobs) // len(prompts)
@@ -132,28 +132,19 @@ class OpenAi:
         if not isinstance(messages, list) or not 1 <= len(messages) <= 4096:
             raise invalid("a chat has from 1 to 4096 messages", "messages")
         said = [_message(at, one) for at, one in enumerate(messages)]
-        try:
-            prompt = instance.model.tokenizer.chat(said)
-        except Exception as error:  # A template may refuse a chat in any way.
-            raise invalid(
-                f"the model's template does not take this chat: {str(error)[:200]}", "messages"
-            ) from None
+        prompt = await self.registry.reader.chat(instance.model, said)
         limits = [
             fields.whole(body, name, 1, fields.MAX_TOKENS) for name in ("max_completion_tokens", "max_tokens")
         ]
         jobs = self._jobs(body, [prompt], limits[0] or limits[1])
         return await self._answer(instance, body, jobs, [""] * len(jobs), chat=True)
 
-    def _inputs(self, instance: Instance, value: Any, name: str) -> tuple[list[str], list[list[int]]]:
+    async def _inputs(self, instance: Instance, value: Any, name: str) -> tuple[list[str], list[list[int]]]:
         """Texts, or lists of tokens, as texts and tokens."""
-        tokenizer = instance.model.tokenizer
+        model, reader = instance.model, self.registry.reader
         if isinstance(value, str):
             value = [value]
-        if (
-            isinstance(value, list)
-            and value
-            and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
-        ):
+        if isinstance(value, list) and value and isinstance(value[0], int):
             value = [value]
         if not isinstance(value, list) or not value:
             raise invalid(
@@ -164,14 +155,20 @@ class OpenAi:
         if all(isinstance(one, str) for one in value):
             for at, one in enumerate(value):
                 fields.text({str(at): one}, str(at), name)
-            return value, [tokenizer.encode(one) for one in value]
-        vocab = getattr(instance.model.config, "vocab", 0)
+            read = reader.embedded if model.kind == "embedding" else reader.prompts
+            return value, await read(model, value, name)
+        vocab = getattr(model.config, "vocab", 0)
         for one in value:
+            if model.kind != "embedding" and isinstance(one, list) and len(one) >= model.context:
+                reason = f"the prompt has {len(one)} tokens; with the answer {model.context} fit"
+                raise invalid(reason, name)
             if not isinstance(one, list) or not all(
                 isinstance(token, int) and not isinstance(token, bool) and 0 <= token < vocab for token in one
             ):
                 raise invalid(f"{name}: tokens are whole numbers from 0 to {vocab - 1}", name)
-        return [tokenizer.decode(one) for one in value], value
+        if model.kind == "embedding":
+            return [], reader.fitting(model, value, name)
+        return [model.tokenizer.decode(one) for one in value], value
 
     async def _answer(
         self,
@@ -311,17 +308,14 @@ class OpenAi:
         instance = self._instance(body, "embedding")
         form = fields.one_of(body, "encoding_format", ("float", "base64"))
         wanted = fields.whole(body, "dimensions", 1, 1 << 20)
-        _, prompts = self._inputs(instance, body.get("input"), "input")
-        length, context = (
-            getattr(instance.model.config, "hidden", 0),
-            getattr(instance.model.config, "context", 512),
-        )
+        _, prompts = await self._inputs(instance, body.get("input"), "input")
+        length = getattr(instance.model.config, "hidden", 0)
         if wanted is not None and wanted != length:
             raise invalid(
                 f"the vectors of this model have {length} dimensions, and no other number", "dimensions"
             )
         with instance:
-            found = await instance.run(EmbedJob([one[:context] for one in prompts]))
+            found = await instance.run(EmbedJob(prompts))
         data = []
         for at, vector in enumerate(found["vectors"]):
             shown = (

@@ -21,6 +21,7 @@ from .lm_engine import LmEngine
 from .model import Model
 from .options import Options
 from .place import Place
+from .reading import Reader
 from .shapes import shape
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Instance:
     def __init__(self, id: str, model: Model) -> None:
         self.id, self.model = id, model
         self.created = time.time()
+        self.came_from = model.came_from
         self.inside = 0
         self.closed = False
         self._empty = asyncio.Event()
@@ -79,6 +81,7 @@ class Registry:
         self._locks: dict[str, asyncio.Lock] = {}
         self._starting = 0
         self._pool = ThreadPoolExecutor(16, thread_name_prefix="tiers")
+        self.reader = Reader()
         for name, kind in options.random.items():
             self.models[name] = Model(name, shape(kind), self.place)
 
@@ -143,8 +146,22 @@ class Registry:
         `False` where it was there.
         """
         model = await self.model(name)
-        async with self.lock(name):
-            return model, await self.blocking(model.load if target == "dram" else model.wake)
+        model.wanted += 1
+        try:
+            async with self.lock(name):
+                return model, await self.blocking(model.load if target == "dram" else model.wake)
+        finally:
+            model.wanted -= 1
+
+    async def preload(self) -> None:
+        """Brings all models to host memory, as many as there is room for."""
+        host = self.place.host
+        for name in [*self.models, *self.folders()]:
+            model = await self.model(name)
+            if model.host is None and host.used + model.bytes > host.limit:
+                LOG.warning("%s and those after it stay on disk: host memory is full", name)
+                return
+            await self.load(name, "dram")
 
     async def serve(self, name: str) -> Instance:
         """Starts an instance."""
@@ -155,6 +172,7 @@ class Registry:
                 f"there are {self.options.max_instances} instances already: stop one first",
             )
         self._starting += 1
+        model.wanted += 1
         try:
             async with self.lock(name):
                 await self.blocking(model.wake)
@@ -164,6 +182,7 @@ class Registry:
                 self.instances[id] = Instance(id, model)
         finally:
             self._starting -= 1
+            model.wanted -= 1
         LOG.info("%s: instance %s serves on %s", name, id, self.place.name)
         return self.instances[id]
 
@@ -187,11 +206,13 @@ class Registry:
             self.instances.pop(instance.id, None)
         return details
 
-    async def offload(self, name: str, target: str) -> tuple[Model, list[str], dict[str, Any]]:
+    async def offload(self, name: str, target: str) -> tuple[list[str], dict[str, Any]]:
         """Stops all instances of a model, and takes it off the device.
 
         With `disk`, out of host memory too.
         """
+        if name not in self.models and name in self.folders():
+            return [], {}  # It was never read, as where its folder is damaged: it is nowhere but on disk.
         model = await self.model(name)
         own = [one for one in self.instances.values() if one.model is model]
         closing = [one for one in own if not one.closed]
@@ -211,13 +232,14 @@ class Registry:
                 return await self.blocking(model.unload if target == "disk" else model.sleep)
 
         details = await asyncio.shield(asyncio.ensure_future(rest()))
-        return model, [one.id for one in closing], details
+        return [one.id for one in closing], details
 
     def close(self) -> None:
         """Ends all threads."""
         for model in self.models.values():
             model.close()
-        self._pool.shutdown(wait=False)
+        self.reader.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def new_id() -> str:

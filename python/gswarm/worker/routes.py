@@ -226,6 +226,7 @@ class Routes:
             "device": device,
             "already_loaded": not fresh,
             "load_time": time.perf_counter() - began,
+            "came_from": model.came_from,
             "timings": [one.shown() for one in model.timings[-3:]] if fresh else [],
         }
         return done(f"{name} {'is' if fresh else 'was'} {where}", data)
@@ -237,7 +238,11 @@ class Routes:
         fields.device(body, self.registry.place.name)
         began = time.perf_counter()
         instance = await self.registry.serve(name)
-        data = {**self.described(instance), "load_time": time.perf_counter() - began}
+        data = {
+            **self.described(instance),
+            "load_time": time.perf_counter() - began,
+            "came_from": instance.came_from,
+        }
         return done(f"{name} is serving", data)
 
     async def offload(self, request: Request) -> Response:
@@ -246,7 +251,7 @@ class Routes:
         name = fields.needed(body, "model_name")
         target = fields.one_of(body, "target", ("disk", "dram"))
         began = time.perf_counter()
-        _, stopped, details = await self.registry.offload(name, target)
+        stopped, details = await self.registry.offload(name, target)
         data = {
             "model_name": name,
             "target": target,
@@ -270,7 +275,7 @@ class Routes:
         }
         return done(f"the instance {id} is gone", data)
 
-    def work(self, instance: Instance, data: dict[str, Any]) -> Generation | EmbedJob | ImageJob:
+    async def work(self, instance: Instance, data: dict[str, Any]) -> Generation | EmbedJob | ImageJob:
         """What a call asks of a model of this kind."""
         model, path = instance.model, "data"
         prompt = fields.text(data, "prompt", path)
@@ -286,11 +291,11 @@ class Routes:
             return ImageJob(prompt or "", steps or USUAL_STEPS, seed or 0)
         if prompt is None:
             raise invalid(f"a model of type {model.kind} needs `data.prompt`", "data.prompt")
-        ids = model.tokenizer.encode(prompt)
         if model.kind == "embedding":
-            return EmbedJob([ids[: model.config.context]])  # type: ignore[union-attr]
+            return EmbedJob(await self.registry.reader.embedded(model, [prompt], "data.prompt"))
+        ids = await self.registry.reader.prompts(model, [prompt], "data.prompt")
         return Generation(
-            ids,
+            ids[0],
             most or USUAL_LENGTH,
             temperature or 0.0,
             1.0 if top_p is None else top_p,
@@ -304,7 +309,7 @@ class Routes:
         body = request.json()
         instance = self.registry.instance(id)
         same_instance(body, id)
-        job = self.work(instance, fields.child(body, "data", required=True))
+        job = await self.work(instance, fields.child(body, "data", required=True))
         with instance:
             found = await instance.run(job)
         model = instance.model
@@ -340,7 +345,7 @@ class Routes:
         if name is None:
             if id is None:
                 raise invalid("say `model_name` or `instance_id`", "model_name")
-            return self.forecast(self.registry.instance(id), body)
+            return await self.forecast(self.registry.instance(id), body)
         await self.registry.model(name)
         fields.device(body, self.registry.place.name)
         instance = self.registry.instance_of(name)
@@ -349,7 +354,7 @@ class Routes:
                 "not_measured",
                 f"`{name}` is not serving, and its pace is measured when it does: serve it first",
             )
-        return self.forecast(instance, body)
+        return await self.forecast(instance, body)
 
     async def estimate_instance(self, request: Request, id: str) -> Response:
         """The same of the instance that the path names."""
@@ -359,12 +364,12 @@ class Routes:
         name = fields.text(body, "model_name")
         if name is not None and name != instance.model.name:
             raise invalid(f"`{id}` is an instance of `{instance.model.name}`", "model_name")
-        return self.forecast(instance, body)
+        return await self.forecast(instance, body)
 
-    def forecast(self, instance: Instance, body: dict[str, Any]) -> Response:
+    async def forecast(self, instance: Instance, body: dict[str, Any]) -> Response:
         """Reckoned from the measured pace, and from what runs and waits."""
         data = fields.child(body, "data")
-        job, engine, seconds = self.work(instance, data), instance.model.engine, None
+        job, engine, seconds = await self.work(instance, data), instance.model.engine, None
         features: dict[str, Any] = {
             "prompt_tokens": None,
             "new_tokens": None,
