@@ -57,7 +57,9 @@ class Timing:
 class Model:
     """One model. Its methods block, and only one at a time does anything."""
 
-    def __init__(self, name: str, source: Path | Shape, place: Place) -> None:
+    def __init__(
+        self, name: str, source: Path | Shape, place: Place, tokenizer: Tokenizer | None = None
+    ) -> None:
         self.name, self.source, self.place = name, source, place
         self.kind, self.config = _configuration(source)
         self.layout: Layout = self.config.layout(place.dtype)
@@ -65,7 +67,7 @@ class Model:
         self.loaded_at: float | None = None
         self.region: Region | None = None
         self.engine: Engine | None = None
-        self.tokenizer: Tokenizer = self._tokenizer()
+        self.tokenizer: Tokenizer = tokenizer or self._tokenizer()
         self._ends = self._find_ends()
         self.timings: list[Timing] = []
         self.on_device = False
