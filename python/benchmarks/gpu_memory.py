@@ -149,7 +149,7 @@ def disk(model: Model, place: Place, folder: str | None) -> dict[str, Any]:
         for kind in ("cold", "again", "cached"):
             if kind != "cached":
                 forget(files)
-            one = Model(f"from disk, {kind}", path, place)
+            one = Model(f"from disk, {kind}", path, place, model.tokenizer)
             one.load()
             assert one.host is not None
             out[kind] = one.timings[-1].shown()

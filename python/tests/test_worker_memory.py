@@ -15,7 +15,7 @@ import torch
 from worker_folders import write_tokenizer
 
 from gswarm.worker import hoststore
-from gswarm.worker.devmem import HostRegion
+from gswarm.worker.devmem import HostRegion, Region
 from gswarm.worker.fault import Fault
 from gswarm.worker.hostmem import Filling, HostBuffer, PinBudget
 from gswarm.worker.lm_engine import Generation, LmEngine
@@ -228,5 +228,25 @@ def test_a_first_text_that_fails_leaves_nothing_on_the_device(monkeypatch: pytes
         assert model.wake(), "and it is measured then, however short its texts are"
         assert isinstance(model.engine, LmEngine)
         assert model.engine.pace
+    finally:
+        model.close()
+
+
+def test_a_cache_is_smaller_where_there_are_no_addresses_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(Options(max_batch=64))
+    (model,) = models(place, "m")
+    usual, most = place.devices.region, 2 << 20
+
+    def region(size: int, chunk: int) -> Region:
+        if size > most:
+            raise Fault(507, "out_of_gpu_memory", "there are no addresses")
+        return usual(size, chunk)
+
+    monkeypatch.setattr(place.devices, "region", region)
+    try:
+        model.wake()
+        assert isinstance(model.engine, LmEngine)
+        assert model.engine.runner is not None
+        assert 0 < model.engine.runner.region.size <= most
     finally:
         model.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 import threading
 from typing import Any
 
@@ -228,8 +229,9 @@ class HostRegion(Region):
     def __init__(self, size: int, device: torch.device) -> None:
         super().__init__(max(size, 1), device)
         self.step = mmap.PAGESIZE
-        # Private: of shared memory nothing would be given back.
-        self._map = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        # Private: of shared memory nothing would be given back. What is never written counts for nothing.
+        lazy = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which older Pythons do not name
+        self._map = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | lazy)
         self._tensor = torch.frombuffer(self._map, dtype=torch.uint8)
 
     def would_take(self, size: int) -> int:

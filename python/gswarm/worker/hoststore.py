@@ -81,8 +81,8 @@ class HostStore(PinBudget):
     def claim(self, size: int, urgent: bool = False) -> bool:
         """Takes so much, after others are dropped where need be, the least recently used first.
 
-        Copies of models that are on the device go last, and only for what is `urgent`: these serve on, and come
-        from disk the next time. `False` where all that would not be enough: then nobody is dropped.
+        Copies of models that are on the device go last, and only for what is `urgent`: these serve on, and
+        come from disk the next time. `False` where all that would not be enough: then nobody is dropped.
         """
         end = time.monotonic() + PATIENCE
         while not self.take(size):

@@ -19,7 +19,7 @@ from .batch_engine import EmbedEngine, ImageEngine
 from .devmem import CHUNK, Region
 from .encoder import Bert, BertConfig
 from .engine import LOG, Engine
-from .fault import no_room, not_given
+from .fault import Fault, no_room, not_given
 from .hostmem import Filling, HostBuffer
 from .image import ImageConfig, Painter
 from .layout import Layout, fill_random
@@ -57,7 +57,9 @@ class Timing:
 class Model:
     """One model. Its methods block, and only one at a time does anything."""
 
-    def __init__(self, name: str, source: Path | Shape, place: Place) -> None:
+    def __init__(
+        self, name: str, source: Path | Shape, place: Place, tokenizer: Tokenizer | None = None
+    ) -> None:
         self.name, self.source, self.place = name, source, place
         self.kind, self.config = _configuration(source)
         self.layout: Layout = self.config.layout(place.dtype)
@@ -65,7 +67,7 @@ class Model:
         self.loaded_at: float | None = None
         self.region: Region | None = None
         self.engine: Engine | None = None
-        self.tokenizer: Tokenizer = self._tokenizer()
+        self.tokenizer: Tokenizer = tokenizer or self._tokenizer()
         self._ends = self._find_ends()
         self.timings: list[Timing] = []
         self.on_device = False
@@ -205,9 +207,12 @@ class Model:
             self.came_from = self.tier
             if self.on_device:
                 return False
+            ledger, what = self.place.ledger, f"{self.name} weights"
+            if self.bytes > ledger.budget:
+                raise no_room(what, self.bytes, ledger.used, ledger.budget, "device memory")
             if self.region is None:
                 self.region = self.place.devices.region(self.bytes, CHUNK)
-            region, ledger, what = self.region, self.place.ledger, f"{self.name} weights"
+            region = self.region
             if self.host is None:
                 # Nobody is to leave host memory for what does not fit on the device.
                 ledger.make_room(what, region, self.bytes, self._beside())
@@ -252,6 +257,9 @@ class Model:
         most = place.kv_bytes if place.kv_bytes is not None else place.ledger.budget
         if not place.devices.grows:
             most = min(most, place.ledger.budget // 4)  # All of it is taken at once.
+        elif not place.cuda and place.kv_bytes is None:
+            # Addresses have a bound too, in some places: one whole text, or an eighth of the memory.
+            most = min(most, max(place.ledger.budget // 8, -(-context // BLOCK) * block))
         return context, block, 1 + min(place.max_batch * -(-context // BLOCK), max(1, most // block))
 
     def _give_up(self, region: Region) -> None:
@@ -341,7 +349,7 @@ class Model:
         what = f"{self.name} cache"
         if runner is None:
             context, block, blocks = self._cache_shape(config)
-            region = place.devices.region(blocks * block, KV_CHUNK)
+            region, blocks = self._cache_region(block, blocks, 1 + -(-context // BLOCK))
             try:
                 place.ledger.grow(what, region, block)
                 ops, called = place.operations(config.head_dim)
@@ -358,6 +366,16 @@ class Model:
             place.ledger.grow(what, runner.region, runner.cache.block_bytes)
         runner.attach(weights, same)
         runner.warm()
+
+    def _cache_region(self, block: int, blocks: int, least: int) -> tuple[Region, int]:
+        """Room for the cache: fewer blocks where the system has no addresses for as many."""
+        while True:
+            try:
+                return self.place.devices.region(blocks * block, KV_CHUNK), blocks
+            except Fault:
+                if blocks <= least:
+                    raise
+                blocks = max(least, blocks // 4)
 
     def _measure(self) -> None:
         engine = self.engine
