@@ -122,7 +122,7 @@ def run(
                 # One that is empty is of a run that never began.
                 with suppress(OSError):
                     folder.rmdir()
-    return _result(folder)
+    return _result(folder, problem.name)
 
 
 def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> LiveResult:
@@ -202,7 +202,7 @@ def _kept(folder: Path) -> dict[str, bytes]:
     return {str(name): bytes(value) for name, value in rows}
 
 
-def _result(folder: Path) -> LiveResult:
+def _result(folder: Path, name: str | None = None) -> LiveResult:
     """What came of the run in a folder, whoever made it."""
     kept = _kept(folder)
     settings = json.loads(kept["settings"])
@@ -211,8 +211,7 @@ def _result(folder: Path) -> LiveResult:
     logs = [folder / f"{settings['policy']}_execution_log.{ending}" for ending in ("json", "jsonl")]
     # Of an earlier run there may be one in the other form.
     log = max((file for file in logs if file.exists()), key=lambda file: file.stat().st_mtime)
-    name = Path(problem.name).name
-    return LiveResult(_gswarm.read_log(problem._inputs, log.read_bytes()), name, folder)
+    return LiveResult(_gswarm.read_log(problem._inputs, log.read_bytes()), name or problem.name, folder)
 
 
 def _carry_out(words: list[str]) -> None:
