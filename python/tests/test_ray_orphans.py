@@ -28,27 +28,27 @@ def _is_there(pid: int) -> bool:
 
 
 def test_the_command_and_its_bridge_end_with_the_program_that_called(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as cluster:
-        # It takes connections, and says nothing.
+    # It takes connections, and says nothing. Ray goes to another address of this machine.
+    with socket.create_server(("0.0.0.0", 0)) as cluster:
         address = f"127.0.0.1:{cluster.getsockname()[1]}"
         line = [sys.executable, "-c", PROGRAM, address, str(tmp_path / "out")]
-        with subprocess.Popen(line, stderr=subprocess.PIPE) as program:
-            followers: list[int] = []
-            bridges: list[int] = []
+        with subprocess.Popen(line, stderr=subprocess.DEVNULL) as program:
+            left: list[int] = []
 
             def all_are_there() -> bool:
-                followers[:] = children(program.pid)
-                bridges[:] = [pid for follower in followers for pid in children(follower)]
+                followers = children(program.pid)
+                bridges = [pid for follower in followers for pid in children(follower)]
+                left[:] = [*followers, *bridges]
                 return bool(bridges)
 
-            until(all_are_there, "the bridge is started")
-            # The first is a look whether anybody is there; the second is Ray's.
-            cluster.settimeout(60)
-            looked, joins = cluster.accept(), cluster.accept()
-            program.kill()
-            program.wait()
-            left = [*followers, *bridges]
-            until(lambda: not any(_is_there(pid) for pid in left), "they are gone", limit=20)
-            looked[0].close()
-            joins[0].close()
+            try:
+                until(all_are_there, "the bridge is started")
+                cluster.settimeout(60)
+                # The first is a look whether anybody is there; the second is Ray's.
+                with cluster.accept()[0], cluster.accept()[0]:
+                    program.kill()
+                    program.wait()
+                    until(lambda: not any(_is_there(pid) for pid in left), "they are gone", limit=20)
+            finally:
+                program.kill()
     assert not (tmp_path / "out").exists()
