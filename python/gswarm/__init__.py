@@ -9,6 +9,8 @@
 The work is done by Rust code, the same as in the `gswarm` command; `docs/python.md` says more.
 """
 
+from typing import TYPE_CHECKING
+
 try:
     from ._gswarm import __version__
     from .comparison import Comparison, Point, PolicyInfo, Sizing, compare, policies, size
@@ -33,6 +35,19 @@ except ModuleNotFoundError as missing:
     # In a source tree the library may not be built: `gswarm.worker` needs none of it.
     if missing.name != f"{__name__}._gswarm":
         raise
+
+
+# Type checkers would take every name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """`gswarm.ray` is imported once somebody asks for it."""
+        if name == "ray":
+            import importlib
+
+            return importlib.import_module(f"{__name__}.ray")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Bound",

@@ -190,7 +190,7 @@ class View:
     def expected(self, task: Task) -> float:
         """How long a task is expected to take, by the estimates and by what was learned since."""
     def quantile(self, task: Task, p: float) -> float:
-        """The time that a share `p` of tasks like this one do not exceed."""
+        """The time that a share `p`, from 0 to 1, of tasks like this one do not exceed."""
     def failures(self, task: Task) -> int: ...
     def state(self, task: Task) -> _State: ...
     def under_way(self) -> list[tuple[Task, list[int], float | None]]:

@@ -2,15 +2,87 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _gswarm
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .problem import Problem
 
 Residency: TypeAlias = Literal["single", "memory"]
 """Models on a GPU: one at a time, or as many as fit into its memory."""
 
 SwitchCost: TypeAlias = Literal["transfer", "load_time"]
 """What replacing a model costs: moving both over PCIe, or the new one's load time."""
+
+_WHOLE = "a whole number"
+_NUMBER = "a number"
+_TEXT = "a text"
+_YES_OR_NO = "True or False"
+
+_KINDS = {
+    **dict.fromkeys(("gpus", "gpus_per_server", "max_gpus", "max_attempts"), _WHOLE),
+    **dict.fromkeys(("seed", "rounds", "lookahead", "requests", "trees", "depth", "min_leaf"), _WHOLE),
+    **dict.fromkeys(("gpu_memory_gb", "pcie_gb_per_s", "switch_overhead_seconds"), _NUMBER),
+    **dict.fromkeys(("fail_rate", "max_collate_wait", "alpha", "beta", "gamma", "delta", "gap"), _NUMBER),
+    **dict.fromkeys(("learning_rate", "speed", "call_timeout"), _NUMBER),
+    **dict.fromkeys(("residency", "switch_cost", "mode", "noise", "truth", "objective"), _TEXT),
+    **dict.fromkeys(("policy", "preset", "arrivals", "kind", "target", "address"), _TEXT),
+    **dict.fromkeys(("learn", "means_only", "keep", "allow_leaks"), _YES_OR_NO),
+}
+"""What arguments are, by name."""
+
+_SIGNED = ("gpus", "gpus_per_server", "max_gpus")
+"""Whole numbers whose range the library checks; the others are not below zero."""
+
+_MAY_BE_MISSING = {
+    *("gpus", "gpus_per_server", "residency", "switch_cost", "gpu_memory_gb", "pcie_gb_per_s"),
+    *("switch_overhead_seconds", "rounds", "noise", "truth", "max_collate_wait", "alpha", "beta", "gamma"),
+    *("delta", "lookahead", "policy", "preset", "target", "trees", "depth", "learning_rate", "min_leaf"),
+    *("speed", "call_timeout"),
+}
+
+
+def checked(options: Mapping[str, Any], missing: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The same options, where each is of the kind that its name asks for; a `TypeError` names the first that
+    is not. Those in `missing` may be `None` beside those that always may.
+    """
+    for name, value in options.items():
+        kind = _KINDS.get(name)
+        if kind is None or (value is None and (name in _MAY_BE_MISSING or name in missing)):
+            continue
+        if not _is(kind, value):
+            raise TypeError(f"{name} is {_shown(value)}; give {kind}")
+        most = 2**64 - 1 if name in ("seed", "rounds") else 2**32 - 1
+        if kind == _WHOLE and name not in _SIGNED and not 0 <= operator.index(value) <= most:
+            raise UsageError(f"{name} is {value}; give a whole number from 0 to {most}")
+    return dict(options)
+
+
+def _is(kind: str, value: object) -> bool:
+    if kind == _TEXT:
+        return isinstance(value, str)
+    if kind == _YES_OR_NO:
+        return isinstance(value, bool)
+    # Numbers of numpy are numbers too; True is none.
+    fits = hasattr(value, "__index__") or (kind == _NUMBER and hasattr(value, "__float__"))
+    return fits and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__}"
+
+
+def inputs_of(problem: Problem) -> _gswarm.Inputs:
+    """What the library knows of a problem."""
+    found = getattr(problem, "_inputs", None)
+    if not isinstance(found, _gswarm.Inputs):
+        raise TypeError(f"problem is {_shown(problem)}; give a gswarm.Problem, as gswarm.load makes it")
+    return found
 
 
 def cluster_options(
@@ -23,17 +95,23 @@ def cluster_options(
     switch_overhead_seconds: float | None,
 ) -> dict[str, object]:
     """What is said of the cluster; it wins over the configuration."""
-    return {
-        "gpus": gpus,
-        "gpus_per_server": gpus_per_server,
-        "residency": residency,
-        "switch_cost": switch_cost,
-        "gpu_memory_gb": gpu_memory_gb,
-        "pcie_gb_per_s": pcie_gb_per_s,
-        "switch_overhead_seconds": switch_overhead_seconds,
-    }
+    return checked(
+        {
+            "gpus": gpus,
+            "gpus_per_server": gpus_per_server,
+            "residency": residency,
+            "switch_cost": switch_cost,
+            "gpu_memory_gb": gpu_memory_gb,
+            "pcie_gb_per_s": pcie_gb_per_s,
+            "switch_overhead_seconds": switch_overhead_seconds,
+        }
+    )
 
 
-def seconds(time: float | str) -> float:
+def seconds(time: float | str, name: str = "a time") -> float:
     """Seconds, from seconds or from a text such as `90s`, `20min` or `2h`."""
-    return _gswarm.seconds(time if isinstance(time, str) else repr(float(time)))
+    if isinstance(time, str):
+        return _gswarm.seconds(time)
+    if not _is(_NUMBER, time):
+        raise TypeError(f'{name} is {_shown(time)}; give seconds, or a text such as "20min"')
+    return _gswarm.seconds(repr(float(time)))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _gswarm
-from ._options import Residency, SwitchCost, cluster_options, seconds
-from .errors import InfeasibleError
+from ._options import Residency, SwitchCost, checked, cluster_options, inputs_of, seconds
+from .errors import InfeasibleError, UsageError
 from .policy import Policy, name_of
 from .problem import Mode, Problem
 from .progress import Progress, shown
@@ -52,9 +52,15 @@ class Comparison:
 
     def best(self, figure: str = "makespan_seconds") -> dict[str, Any]:
         """The run with the least of a figure."""
-        found = [row for row in self.rows if row.get(figure) is not None]
+        known = sorted({name for row in self.rows for name in row})
+        if figure not in known:
+            raise UsageError(f"there is no figure `{figure}`; there are {', '.join(known)}")
+        found = [row for row in self.rows if row[figure] is not None]
         if not found:
-            raise InfeasibleError([row["infeasible"] for row in self.rows if row["infeasible"]])
+            # One reason may hold for every run.
+            raise InfeasibleError(list(dict.fromkeys(row["infeasible"] for row in self.rows)))
+        if not all(isinstance(row[figure], int | float) for row in found):
+            raise UsageError(f"`{figure}` is no number")
         return min(found, key=lambda row: float(row[figure]))
 
     def __len__(self) -> int:
@@ -75,11 +81,11 @@ class Comparison:
 
 def compare(
     problem: Problem,
-    policies: str | Iterable[str | Policy] = "all",
+    policies: str | Policy | Iterable[str | Policy] = "all",
     *,
     gpus: int | Sequence[int],
     mode: Mode | Sequence[Mode] = "offline",
-    seeds: Sequence[int] = (0,),
+    seeds: int | Sequence[int] = (0,),
     rounds: int = 2,
     gpus_per_server: int | None = None,
     residency: Residency | None = None,
@@ -94,9 +100,13 @@ def compare(
     `policies` are names, objects of policies in Python, or `"all"` for all of gswarm's own. Those that cannot
     run in a mode are left out of it. A problem that cannot be run on so few GPUs gives a row that says so.
     """
-    wanted = [info.name for info in _own()] if policies == "all" else _listed(policies)
-    numbers = [gpus] if isinstance(gpus, int) else sorted(set(gpus))
-    modes = [mode] if isinstance(mode, str) else list(mode)
+    inputs = inputs_of(problem)
+    wanted = _listed(policies)
+    numbers = sorted(set(_several("gpus", gpus)))
+    modes: list[Mode] = list(dict.fromkeys(_several("mode", mode)))
+    seeds = list(dict.fromkeys(_several("seed", seeds, "seeds")))
+    checked({"rounds": rounds})
+    _are_runs(wanted, modes)
     cluster = cluster_options(
         None,
         gpus_per_server,
@@ -110,11 +120,11 @@ def compare(
         "policies": [name for name in wanted if isinstance(name, str)],
         "gpus": numbers,
         "modes": modes,
-        "seeds": list(seeds),
+        "seeds": seeds,
         "rounds": rounds,
     }
     with shown(progress) as callback:
-        rows = [json.loads(row) for row in _gswarm.compare(problem._inputs, cluster, options, callback)]
+        rows = [json.loads(row) for row in _gswarm.compare(inputs, cluster, options, callback)]
     for policy in (one for one in wanted if isinstance(one, Policy)):
         for when in modes:
             for number in numbers:
@@ -139,6 +149,9 @@ def compare(
                     except InfeasibleError as error:
                         row = _infeasible(rows, problem.name, when, number, name_of(policy), seed, str(error))
                     rows.append(row)
+    for row in rows:
+        # Of the command's files, which outlive their inputs.
+        row.pop("fingerprint", None)
     _fill_in_speedups(rows)
     return Comparison(rows)
 
@@ -147,15 +160,54 @@ def _own() -> list[PolicyInfo]:
     return policies()
 
 
-def _listed(policies: str | Iterable[str | Policy]) -> list[str | Policy]:
-    return [policies] if isinstance(policies, str) else list(policies)
+def _listed(policies: str | Policy | Iterable[str | Policy]) -> list[str | Policy]:
+    """The policies that are asked for, each of them a name or an object."""
+    if isinstance(policies, str) and policies == "all":
+        return [info.name for info in _own()]
+    if isinstance(policies, str | Policy | type) or not isinstance(policies, Iterable):
+        policies = [policies]
+    found = list(policies)
+    for one in found:
+        if not isinstance(one, str | Policy):
+            what = f"the class {one.__name__}" if isinstance(one, type) else f"a {type(one).__name__}"
+            raise TypeError(
+                f"policies has {what}; give names of policies, or objects of classes that derive from "
+                "gswarm.Policy"
+            )
+    if not found:
+        raise UsageError("policies is empty: there is nothing to compare")
+    return found
+
+
+def _several(kind: str, given: Any, name: str = "") -> list[Any]:
+    """One value or several; none are refused, and so is what is of another type."""
+    values = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    for value in values:
+        try:
+            checked({kind: value}, missing=())
+        except TypeError as error:
+            raise TypeError(f"{name or kind}: {error}") from None
+        if value is None:
+            raise TypeError(f"{name or kind} is not given")
+    if not values:
+        raise UsageError(f"{name or kind} is empty: there is nothing to compare")
+    return values
+
+
+def _are_runs(wanted: list[str | Policy], modes: list[Mode]) -> None:
+    """Policies that cannot run in a mode are left out of it, but not all of them."""
+    known = {info.name: info.modes for info in _own()}
+    # What is not known is refused by its name, later.
+    left = [one for one in wanted if not isinstance(one, str) or set(known.get(one, modes)) & set(modes)]
+    if not left and set(modes) <= {"offline", "online"}:
+        raise UsageError(f"none of these policies has a mode of {', '.join(modes)}")
 
 
 def _infeasible(
     rows: list[dict[str, Any]], name: str, mode: str, gpus: int, policy: str, seed: int, why: str
 ) -> dict[str, Any]:
     empty: dict[str, Any] = dict.fromkeys(rows[0] if rows else ())
-    known = {"input": name, "fingerprint": "", "mode": mode, "batching": True, "gpus": gpus}
+    known = {"input": name, "mode": mode, "batching": True, "gpus": gpus}
     return {**empty, **known, "policy": policy, "seed": seed, "infeasible": why}
 
 
@@ -242,15 +294,20 @@ def size(
     Without `mode`, a makespan alone is of a batch, and a latency of a stream; without `policy`, a batch is
     run under `planned` and a stream under `adaptive`.
     """
+    inputs = inputs_of(problem)
     targets = {"makespan": makespan, "mean": mean, "p99": p99}
-    options = {
-        "targets": [f"{name}={seconds(limit)}" for name, limit in targets.items() if limit is not None],
-        "policy": policy,
-        "mode": mode,
-        "max_gpus": max_gpus,
-        "rounds": rounds,
-        "seed": seed,
-    }
+    limits = {name: seconds(limit, name) for name, limit in targets.items() if limit is not None}
+    options = checked(
+        {
+            "targets": [f"{name}={limit}" for name, limit in limits.items()],
+            "policy": policy,
+            "mode": mode,
+            "max_gpus": max_gpus,
+            "rounds": rounds,
+            "seed": seed,
+        },
+        missing=("mode",),
+    )
     cluster = cluster_options(
         None,
         gpus_per_server,
@@ -261,7 +318,7 @@ def size(
         switch_overhead_seconds,
     )
     with shown(progress) as callback:
-        found = json.loads(_gswarm.size_of(problem._inputs, cluster, options, callback))
+        found = json.loads(_gswarm.size_of(inputs, cluster, options, callback))
     points = [Point(**point) for point in found["points"]]
     names = ("gpus", "verdict", "policy", "mode", "fewest_that_hold_the_models", "fewest_not_ruled_out")
     return Sizing(

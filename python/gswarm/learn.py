@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _gswarm
 from ._files import write_whole
+from ._options import checked
 from .errors import InputError
 from .progress import Progress, shown
 from .result import Result
@@ -143,6 +144,7 @@ def train(
         "learning_rate": learning_rate,
         "min_leaf": min_leaf,
     }
+    checked(options)
     with shown(progress) as callback:
         trained, report = _gswarm.train(source, options, callback)
     return Predictor(trained, name, json.loads(report))

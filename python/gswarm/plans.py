@@ -11,11 +11,15 @@ from typing import Any
 from ._files import write_whole
 from .errors import InputError
 
+_FIELDS = ("gpus", "makespan", "lower_bound", "found_by")
+
 
 class Plan:
     """A plan, as `gswarm plan` writes it to `plan.json`: names, no numbers of a run."""
 
     def __init__(self, content: bytes) -> None:
+        if not isinstance(content, bytes):
+            raise TypeError(f"content is a {type(content).__name__}; give the bytes of a plan file")
         self.content = content
         """The file."""
 
@@ -23,10 +27,7 @@ class Plan:
     def load(cls, path: str | os.PathLike[str]) -> Plan:
         """Reads a plan file."""
         plan = cls(Path(path).read_bytes())
-        try:
-            plan._fields  # noqa: B018
-        except ValueError as error:
-            raise InputError(f"{os.fspath(path)} is no plan: {error}") from error
+        plan._read(os.fspath(path))
         return plan
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -35,9 +36,17 @@ class Plan:
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
-        found = json.loads(self.content)
-        if not isinstance(found, dict) or "plan" not in found:
-            raise ValueError("it has no field `plan`")
+        return self._read("this")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            found = json.loads(self.content)
+        except ValueError as error:
+            raise InputError(f"{name} is no plan: {error}") from error
+        if not isinstance(found, dict) or not isinstance(found.get("plan"), list):
+            raise InputError(f"{name} is no plan: it has no list `plan`")
+        if missing := [field for field in _FIELDS if field not in found]:
+            raise InputError(f"{name} is no plan: it has no field `{missing[0]}`")
         return found
 
     @property
@@ -68,7 +77,7 @@ class Plan:
     @property
     def is_optimal(self) -> bool:
         """Whether no schedule is shorter, which was proved."""
-        return bool(self._fields["optimal"])
+        return bool(self._fields.get("optimal"))
 
     @property
     def steps(self) -> list[dict[str, Any]]:
@@ -78,3 +87,10 @@ class Plan:
     def __repr__(self) -> str:
         best = ", optimal" if self.is_optimal else f", gap {self.gap:.2%}"
         return f"Plan({len(self.steps):,} steps on {self.gpus} GPUs: makespan {self.makespan:,.1f} s{best})"
+
+
+def content_of(plan: Plan) -> bytes:
+    """The file of a plan that was given to a call."""
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan is a {type(plan).__name__}; give a gswarm.Plan, as gswarm.plan finds it")
+    return plan.content

@@ -66,8 +66,15 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """How far the makespan lies above the bound, as a share of it: 0.05 is 5%."""
-        return None if self._gap_percent is None else self._gap_percent / 100
+        """How far the makespan lies above the bound, as a share of it: 0.05 is 5%. `None` where not all
+        requests were completed: a makespan of less work is compared with nothing.
+        """
+        if self._gap_percent is None or not self._is_whole():
+            return None
+        return self._gap_percent / 100
+
+    def _is_whole(self) -> bool:
+        return self.metrics.completed_requests == self.metrics.total_requests
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -152,7 +159,16 @@ class Result:
 
     def __repr__(self) -> str:
         gap = "" if self.gap is None else f", gap {self.gap:.2%}"
-        return f"Result({self.policy} on {self.gpus} GPUs: makespan {self.makespan:,.1f} s{gap})"
+        done, all_of_them = self.metrics.completed_requests, self.metrics.total_requests
+        came_to = "" if self._is_whole() else f"{done:,} of {all_of_them:,} requests completed, "
+        place = f"{self.policy} on {self.gpus} GPUs"
+        return f"{type(self).__name__}({place}: {came_to}makespan {self.makespan:,.1f} s{gap})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled; pickle what to_pandas(), to_dict() or metrics give, "
+            "or save() its log"
+        )
 
     def _repr_html_(self) -> str:
         from html import escape

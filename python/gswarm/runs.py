@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from . import _gswarm
-from ._options import Residency, SwitchCost, cluster_options, seconds
+from ._options import Residency, SwitchCost, checked, cluster_options, inputs_of, seconds
 from .errors import UsageError
 from .learn import Predictor
-from .plans import Plan
+from .plans import Plan, content_of
 from .policy import Policy, name_of
 from .problem import Mode, Problem, _text
 from .progress import Progress, shown
@@ -74,28 +74,33 @@ def run(
         "gamma": gamma,
         "delta": delta,
         "lookahead": lookahead,
-        "budget": None if budget is None else seconds(budget),
+        "budget": None if budget is None else seconds(budget, "budget"),
         "rounds": rounds,
     }
     if plan is not None and policy is not None:
         raise UsageError("a run follows either a plan or a policy")
-    chosen = policy or ("planned" if plan is not None else _gswarm.usual(mode))
+    inputs = inputs_of(problem)
+    checked({"mode": mode, **given}, missing=("objective",))
+    chosen = policy
+    if chosen is None:
+        chosen = "planned" if plan is not None else _gswarm.usual(mode)
     _refuse_unused(chosen, plan, given)
     options: dict[str, Any] = {
         **given,
         "mode": mode,
         "seed": seed,
-        "plan": None if plan is None else plan.content,
-        "predictor": None if predictor is None else predictor._source(),
+        "plan": None if plan is None else content_of(plan),
+        "predictor": _source_of(predictor),
         "noise": noise,
-        "drift": list(drift),
+        "drift": _texts("drift", drift),
         "truth": truth,
         "learn": learn,
         "means_only": means_only,
         "fail_rate": fail_rate,
         "max_attempts": max_attempts,
-        "lose_gpus": list((lose_gpus or {}).items()),
+        "lose_gpus": _pairs("lose_gpus", lose_gpus),
     }
+    checked(options, missing=("objective",))
     cluster = cluster_options(
         gpus,
         gpus_per_server,
@@ -107,11 +112,40 @@ def run(
     )
     with shown(progress) as callback:
         if isinstance(chosen, str):
-            outcome = _gswarm.run(problem._inputs, chosen, cluster, options, callback)
+            outcome = _gswarm.run(inputs, chosen, cluster, options, callback)
         else:
             name = name_of(chosen) if isinstance(chosen, Policy) else ""
-            outcome = _gswarm.run_python(problem._inputs, chosen, name, cluster, options, callback)
+            outcome = _gswarm.run_python(inputs, chosen, name, cluster, options, callback)
     return Result(outcome, problem.name)
+
+
+def _source_of(predictor: Predictor | None) -> tuple[str, bytes] | None:
+    if predictor is None or isinstance(predictor, Predictor):
+        return None if predictor is None else predictor._source()
+    raise TypeError(f"predictor is a {type(predictor).__name__}; give a gswarm.Predictor")
+
+
+def _texts(name: str, given: Sequence[str]) -> list[str]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise TypeError(f"{name} is a {type(given).__name__}; give a list of texts")
+    if wrong := [one for one in given if not isinstance(one, str)]:
+        raise TypeError(f"{name} has {wrong[0]!r}; give texts")
+    return list(given)
+
+
+def _pairs(name: str, given: Mapping[Any, Any] | None) -> list[tuple[Any, Any]]:
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{name} is a {type(given).__name__}; give a dictionary")
+    for key, value in (given or {}).items():
+        if isinstance(value, bool) or not hasattr(value, "__float__"):
+            raise TypeError(f"{name} has {value!r} for {key!r}; give numbers")
+    if name == "lose_gpus" and (wrong := [key for key in given or {} if not _is_gpu(key)]):
+        raise TypeError(f"{name} names {wrong[0]!r}; GPUs are numbers from 0")
+    return list((given or {}).items())
+
+
+def _is_gpu(key: object) -> bool:
+    return isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**32
 
 
 def _refuse_unused(policy: str | Policy, plan: Plan | None, given: Mapping[str, object]) -> None:
@@ -153,15 +187,18 @@ def plan(
     `keep=True`, Ctrl-C ends the search and gives the best plan so far; without it, it raises
     `KeyboardInterrupt`. The same seed and rounds give the same plan.
     """
-    options = {
-        "seed": seed,
-        "budget": seconds(budget),
-        "rounds": rounds,
-        "gap": gap,
-        "objective": objective,
-        "predictor": None if predictor is None else predictor._source(),
-        "keep": keep,
-    }
+    inputs = inputs_of(problem)
+    options = checked(
+        {
+            "seed": seed,
+            "budget": seconds(budget, "budget"),
+            "rounds": rounds,
+            "gap": gap,
+            "objective": objective,
+            "predictor": _source_of(predictor),
+            "keep": keep,
+        }
+    )
     cluster = cluster_options(
         gpus,
         gpus_per_server,
@@ -172,7 +209,7 @@ def plan(
         switch_overhead_seconds,
     )
     with shown(progress) as callback:
-        return Plan(_gswarm.plan_for(problem._inputs, cluster, options, callback))
+        return Plan(_gswarm.plan_for(inputs, cluster, options, callback))
 
 
 @dataclass(frozen=True)
@@ -208,7 +245,8 @@ def bounds(
         pcie_gb_per_s,
         switch_overhead_seconds,
     )
-    return [Bound(*found) for found in _gswarm.bounds(problem._inputs, cluster, mode)]
+    checked({"mode": mode})
+    return [Bound(*found) for found in _gswarm.bounds(inputs_of(problem), cluster, mode)]
 
 
 def bound(
@@ -250,15 +288,19 @@ def check(
     bounds. An empty list says that it is valid. The rules of the run are those of the log's summary; the
     arguments speak where it is silent.
     """
+    inputs = inputs_of(problem)
+    checked({"mode": mode}, missing=("mode",))
     if isinstance(log, Result):
         content = log.log()
     elif isinstance(log, Plan):
         content = log.content
-    else:
+    elif isinstance(log, bytes | str | os.PathLike):
         content = log if isinstance(log, bytes) else Path(log).read_bytes()
+    else:
+        raise TypeError(f"log is a {type(log).__name__}; give a result, a plan, a path or bytes")
     cluster = cluster_options(gpus, None, None, None, None, None, None)
-    source = None if predictor is None else predictor._source()
-    return [Violation(*found) for found in _gswarm.check(problem._inputs, content, cluster, mode, source)]
+    source = _source_of(predictor)
+    return [Violation(*found) for found in _gswarm.check(inputs, content, cluster, mode, source)]
 
 
 def generate(
@@ -279,11 +321,12 @@ def generate(
         "preset": None if config is not None else preset,
         "config": None if config is None else ("<config>", _text(config)),
         "requests": requests,
-        "duration": seconds(duration),
+        "duration": seconds(duration, "duration"),
         "arrivals": arrivals,
-        "mix": list((mix or {}).items()),
+        "mix": _pairs("mix", mix),
         "seed": seed,
     }
+    checked(options)
     made = _gswarm.generate(options)
     name = "<config>" if config is not None else str(preset)
     return Problem._of((name, made[0]), ("<requests>", made[1]), False, "offline", False)

@@ -4,6 +4,7 @@ twice.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -78,7 +79,8 @@ def test_a_node_and_then_the_driver_are_killed_and_every_request_completes_once(
     cluster: Any, tmp_path: Path
 ) -> None:
     run, models = with_models(tmp_path, 40)
-    process = run.begin(cluster.address, *models, "--policy", "planned")
+    # What is lost with a node does not count as an attempt.
+    process = run.begin(cluster.address, *models, "--policy", "planned", "--max-attempts", "1")
     until(run.is_under_way(12), "outputs are there")
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
     done = run.outputs()
@@ -119,11 +121,12 @@ def test_the_bridge_is_killed_and_another_one_is_started(cluster: Any, tmp_path:
 
 def test_a_worker_is_killed_and_another_one_takes_its_place(cluster: Any, tmp_path: Path) -> None:
     run = Run(tmp_path, chain(seconds=4.0, small=1, pair=2), 12)
-    process = run.begin(cluster.address, "--speed", "10")
+    process = run.begin(cluster.address, "--speed", "10", "--max-attempts", "1")
     until(run.is_under_way(3), "outputs are there")
     os.kill(named("ray::Worker")[0], signal.SIGKILL)
     done = finished(process)
     assert done.code == 0, done.errors
+    assert json.loads(done.output)["failed_executions"] == 0
     run.is_right()
 
 

@@ -24,7 +24,14 @@ def test_what_is_large_or_no_json_stays_and_fields_stay_apart() -> None:
     small, large = split({f"part{at}": "x" * (INLINE_BYTES // 4) for at in range(6)})
     assert len(small) == 3
     assert len(large) == 3, "the rest together is no larger than what goes"
-    assert split({1: LARGE}) == (None, {None: {1: LARGE}}), "names of fields are texts"
+    assert split({1: LARGE}) == ({}, {"1": LARGE}), "names of fields are texts"
+    assert split({1: {2}}) == (None, {None: {1: {2}}})
+
+
+def test_what_json_has_a_form_for_is_what_json_makes_of_it_at_any_size() -> None:
+    for text in ("small", LARGE):
+        small, large = split({"pair": (text, {1: (2,)}), "set": {3}})
+        assert {**small, **large} == {"pair": [text, {"1": [2]}], "set": {3}}
 
 
 def test_references_are_found_and_replaced() -> None:

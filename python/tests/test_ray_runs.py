@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,9 @@ def test_callables_are_loaded_and_called_and_large_outputs_stay_in_the_cluster(
         kept = pickle.loads((run.out / "objects" / f"{outputs['n2']['kept']['$ray']}.pkl").read_bytes())
         assert kept.sum() == outputs["n2"]["out2"]
     assert (run.out / "journal.db").stat().st_size < 200_000, "nothing large in the journal"
+    resumed = gswarm.ray.resume(run.out)
+    assert resumed.metrics.completed_requests == 5, "what the command has run is a result too"
+    assert resumed.requests[1]["outputs"]["n2"]["kept"].sum() == 600_000
     assert _actors_left(cluster.address) == []
 
 
@@ -140,16 +144,25 @@ def test_a_run_from_python_gives_a_result(cluster: Any, tmp_path: Path) -> None:
     problem = gswarm.Problem(chain(double=1), requests(4)["requests"])
 
     def double(inputs: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-        return {"out0": [inputs["seed"]] * 20_000}
+        return {"out0": (inputs["seed"],) * 20_000, "small": ({1: (2,)},), "odd": {1: {2, 3}}}
 
     out = tmp_path / "out"
+    out.mkdir()
+    (out / "config.json").write_text("mine")
     result = gswarm.ray.run(problem, "planned", address=cluster.address, models={"double": double}, out=out)
     assert result.check() == []
     assert (result.policy, result.gpus, result.metrics.completed_requests) == ("planned", NODES * GPUS, 4)
-    assert [len(row["outputs"]["n0"]["out0"]) for row in result.requests] == [20_000] * 4, "large ones too"
-    assert gswarm.ray.resume(out, address=cluster.address).makespan == result.makespan, "it is over"
+    for number, row in enumerate(result.requests):
+        written = row["outputs"]["n0"]
+        assert written["out0"] == [number] * 20_000, "what JSON makes of it, however large"
+        assert written["small"] == [{"1": [2]}]
+        assert written["odd"] == {1: {2, 3}}, "what JSON has no form for stays as it is"
+    other = gswarm.Problem(chain(small=1), requests(2)["requests"])
     with pytest.raises(gswarm.InputError, match="there is a journal of an earlier run"):
-        gswarm.ray.run(problem, address=cluster.address, speed=20, out=out)
+        gswarm.ray.run(other, address=cluster.address, speed=20, out=out)
+    assert gswarm.ray.resume(out, address=cluster.address).makespan == result.makespan, "it is over"
+    assert (out / "config.json").read_text() == "mine"
+    assert not list(out.glob("requests*"))
 
 
 def test_a_plan_is_followed(cluster: Any, tmp_path: Path) -> None:
@@ -198,21 +211,79 @@ def test_what_is_wrong_with_models_is_told_before_the_run_begins(cluster: Any, t
     assert not (run.out / "journal.db").exists()
 
 
+#: Each request has a fault of its own.
+FAULTY = """
+import os, sys, threading, time
+import gswarm
+
+@gswarm.model("odd")
+def odd(inputs, settings):
+    seed = inputs["seed"]
+    if seed == 1:
+        raise ValueError("one is odd")
+    if seed == 2:
+        sys.exit(3)
+    if seed == 3:
+        next(iter([]))
+    if seed == 4:
+        return {"out0": (n for n in range(3))}
+    if seed == 5:
+        return {"out0": 1, "lock": threading.Lock()}
+    if seed == 6:
+        time.sleep(100)
+    if seed == 12:
+        os._exit(1)
+    return seed
+"""
+
+
 def test_a_callable_that_fails_fails_its_request_with_its_own_words(cluster: Any, tmp_path: Path) -> None:
-    run = Run(tmp_path, chain(odd=1), 4)
+    run = Run(tmp_path, chain(odd=1), 8)
     models = tmp_path / "my_models.py"
-    models.write_text(
-        "import gswarm\n\n"
-        '@gswarm.model("odd")\n'
-        "def odd(inputs, settings):\n"
-        "    if inputs['seed'] == 2:\n"
-        "        raise ValueError('two is even')\n"
-        "    return inputs['seed']\n"
+    models.write_text(FAULTY)
+    done = finished(
+        run.begin(cluster.address, "--models", str(models), "--max-attempts", "1", "--call-timeout", "5")
     )
-    done = finished(run.begin(cluster.address, "--models", str(models), "--max-attempts", "2"))
     assert done.code == 4, done.errors
-    assert "r2: n0: 2 attempts: ValueError: two is even (my_models.py, line 6)" in done.errors
-    assert [row["status"] for row in run.results()] == ["completed", "completed", "failed", "completed"]
+    failed = {one["request_id"]: one["why"] for one in json.loads(done.output)["failed"]}
+    assert failed.pop("r1") == "ValueError: one is odd (my_models.py, line 9)"
+    assert failed.pop("r2") == "SystemExit: 3 (my_models.py, line 11)"
+    assert "StopIteration" in failed.pop("r3")
+    assert failed.pop("r4") == "out0: cannot pickle 'generator' object"
+    assert failed.pop("r5") == "lock: cannot pickle '_thread.lock' object"
+    assert failed.pop("r6") == "no answer after 5.0 s; --call-timeout says how long a call may take"
+    assert failed == {}
+    assert "serializ" not in done.errors
+    assert [row["request_id"] for row in run.results() if row["status"] == "completed"] == ["r0", "r7"]
+
+
+def test_a_callable_that_ends_its_process_every_time_comes_to_an_end(cluster: Any, tmp_path: Path) -> None:
+    run = Run(tmp_path, chain(odd=1), 13)
+    rows = requests(13)["requests"]
+    run.requests.write_text(json.dumps({"requests": [rows[0], *rows[7:]]}))
+    models = tmp_path / "my_models.py"
+    models.write_text(FAULTY)
+    done = finished(run.begin(cluster.address, "--models", str(models), "--max-attempts", "1"))
+    assert done.code == 4, done.errors
+    metrics = json.loads(done.output)
+    assert [one["request_id"] for one in metrics["failed"]] == ["r12"]
+    assert "its process in the Ray cluster is lost" in metrics["failed"][0]["why"]
+    assert metrics["failed_executions"] == 1
+    assert metrics["lost_executions"] >= 3, "the first times do not count"
+
+
+def test_servers_that_no_node_has_gpus_for_are_told_at_once(cluster: Any, tmp_path: Path) -> None:
+    run = Run(tmp_path, chain(small=1), 1)
+    more = ["--speed", "20", "--gpus", "4", "--gpus-per-server", "4"]
+    process = start([word for word in run.words(cluster.address, *more) if word != "--json"])
+    begun = time.monotonic()
+    assert process.stderr is not None
+    told = next(line for line in process.stderr if "no node of the Ray cluster has 4 GPUs" in line)
+    assert "--gpus-per-server 2 makes servers that fit" in told
+    assert time.monotonic() - begun < 50, "before it has waited for them"
+    process.terminate()
+    process.communicate(timeout=30)
+    assert not (run.out / "journal.db").exists()
 
 
 def test_a_token_is_asked_for_and_a_wrong_one_is_told(cluster: Any, tmp_path: Path) -> None:

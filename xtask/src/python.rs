@@ -101,14 +101,14 @@ fn environment(name: &str, extra: &[&str]) -> Result<Option<PathBuf>, String> {
     }
     let mark = place.join("requirements.txt");
     if !extra.is_empty() || !fs::read_to_string(&mark).is_ok_and(|known| known == told) {
-        install(&python, &told.lines().chain(extra.iter().copied()).collect::<Vec<_>>())?;
+        fetch(&python, &told.lines().chain(extra.iter().copied()).collect::<Vec<_>>())?;
         // Half of what is needed would be taken for all of it.
         fs::write(&mark, told).map_err(|error| error.to_string())?;
     }
     Ok(Some(place))
 }
 
-fn install(python: &Path, packages: &[&str]) -> Result<(), String> {
+fn fetch(python: &Path, packages: &[&str]) -> Result<(), String> {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     succeed(in_root(python.to_path_buf()).args(pip).args(packages))
 }

@@ -10,7 +10,7 @@ use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
 use gswarm_core::report::{RunInfo, metrics, summary};
-use gswarm_core::{RequestId, TaskId};
+use gswarm_core::{RequestId, Span, TaskId};
 use gswarm_exec::backend::{Record, cannot_start};
 use gswarm_exec::config::{self, BackendsFile};
 use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
@@ -208,6 +208,8 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
             {
                 *limit = clock.of_wall(*limit);
             }
+            let limit = settings.ray.as_ref().and_then(|ray| ray.call_timeout);
+            patience.call_limit = limit.map(|seconds| clock.of_wall(Span::from_seconds(seconds)));
         }
         let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
         if let Some(learner) = job.beliefs.learner(instance) {
@@ -305,7 +307,8 @@ pub fn run_and_save<'a>(live: &LiveJob<'a>, journal: Journal, resumes: bool) -> 
     let results = format!("{}_results.jsonl", live.job.policy.name());
     batch.add(&results, |mut out| write_results(live.instance, &finished, &mut out))?;
     let written = batch.commit()?;
-    Ok(Saved { failed: failed(live.instance, &finished), outcome, written, results: folder.join(results) })
+    let failed = failed(live.instance, &finished, live.ray.is_some());
+    Ok(Saved { failed, outcome, written, results: folder.join(results) })
 }
 
 /// What a run left.

@@ -37,7 +37,9 @@ impl Place {
     }
 }
 
-/// Run a ready task on GPUs.
+/// Run a ready task on GPUs: load its model if it is not there, or join the batch that runs there.
+///
+/// `gpus` are the first of as many consecutive GPUs as its model needs, or all of them.
 #[pyclass(frozen, module = "gswarm")]
 pub struct Start {
     #[pyo3(get)]
@@ -73,7 +75,7 @@ impl Start {
     }
 }
 
-/// Bring a model onto GPUs ahead of need.
+/// Bring a model onto GPUs ahead of need; `ahead_of` is the task that will start there next, where there is one.
 #[pyclass(frozen, module = "gswarm")]
 pub struct Load {
     #[pyo3(get)]
@@ -109,7 +111,7 @@ impl Load {
     }
 }
 
-/// Be asked again at a time.
+/// Be asked again at this time, even if nothing happens until then.
 #[pyclass(frozen, module = "gswarm")]
 pub struct Wake {
     #[pyo3(get)]

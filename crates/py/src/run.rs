@@ -6,6 +6,7 @@ use crate::outcome::Outcome;
 use crate::policy::PythonPolicy;
 use crate::problem::{ClusterOptions, Inputs, Text, mode_named};
 use gswarm_core::belief::Learner;
+use gswarm_core::engine::Rejected;
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
@@ -16,7 +17,7 @@ use gswarm_core::run::{Setting, assess, problem};
 use gswarm_core::sim::{Faults, Progress, SimError, SimOptions, simulate_learning};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::truth::{Drift, Noise, TrueTimes};
-use gswarm_core::{GpuId, Instance, Span, Time};
+use gswarm_core::{GpuId, Instance, ModelId, Span, Time};
 use gswarm_learn::expect::{Beliefs, Source, Wanted};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -315,7 +316,8 @@ pub fn run_python(
     }
     let log = ended.map_err(|error| match error {
         SimError::Rejected { at, why } => {
-            Fault::Policy { at: at.seconds(), reason: why.to_string(), decision: chooser.last_decision(py) }
+            let reason = in_names(&prepared.instance, why);
+            Fault::Policy { at: at.seconds(), reason, decision: chooser.last_decision(py) }
         }
         SimError::Stalled { at, .. } => {
             Fault::Policy { at: at.seconds(), reason: error.to_string(), decision: None }
@@ -324,6 +326,30 @@ pub fn run_python(
     })?;
     let name = name.to_owned();
     Ok(py.detach(move || prepared.outcome(&name, log, None))?)
+}
+
+/// Why a decision is refused, in the names that a policy in Python sees.
+fn in_names(instance: &Instance, why: Rejected) -> String {
+    let model = |model: ModelId| &instance.models[model].name;
+    match why {
+        Rejected::NotReady { task } => format!("task {} is not ready", instance.task_name(task)),
+        Rejected::IllegalWindow { model: id, gpus } => {
+            format!("model `{}` cannot be put on GPUs {gpus}", model(id))
+        }
+        Rejected::BatchFull { task, gpus } => {
+            format!("the batch on GPUs {gpus} is full, task {} cannot join", instance.task_name(task))
+        }
+        Rejected::AlreadyThere { model: id, gpus } => {
+            format!("model `{}` is already on GPUs {gpus}", model(id))
+        }
+        Rejected::NoRoom { model: id, gpu } => {
+            format!("GPU {} has no room for model `{}` beside what runs there", gpu.0, model(id))
+        }
+        Rejected::NoSlot { model: id, gpu } => {
+            format!("GPU {} has no memory for one more execution of model `{}`", gpu.0, model(id))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// What is said of a search for a plan.

@@ -3,7 +3,7 @@
 use gswarm_core::engine::{TaskState, View as CoreView};
 use gswarm_core::gpuset::GpuSet;
 use gswarm_core::{GpuId, Gpus, Instance, ModelId, TaskId};
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use scoped_tls_hkt::scoped_thread_local;
@@ -32,20 +32,24 @@ pub struct Scene {
     pub models: Vec<Py<Model>>,
 }
 
-/// A model of the configuration.
+/// A model of the configuration: one object for a run, so that it can be a key.
 #[pyclass(frozen, module = "gswarm")]
 pub struct Model {
     /// Its number.
     pub id: ModelId,
+    /// What the configuration calls it.
     #[pyo3(get)]
     name: Py<PyString>,
     /// Consecutive GPUs that it needs.
     #[pyo3(get)]
     gpus: u32,
+    /// Memory that it needs, all of its GPUs together.
     #[pyo3(get)]
     memory_gb: f64,
+    /// What a load onto empty GPUs takes.
     #[pyo3(get)]
     load_seconds: f64,
+    /// Executions at once on one replica.
     #[pyo3(get)]
     max_batch: u32,
 }
@@ -107,53 +111,63 @@ impl Task {
 
 #[pymethods]
 impl Task {
+    /// Its number: in the order of the requests and of their workflows' nodes.
     #[getter]
     fn id(&self) -> u32 {
         self.id.0
     }
 
+    /// The model that it calls.
     #[getter]
     fn model(&self, py: Python<'_>) -> Py<Model> {
         self.scene.models[self.scene.instance.model_of(self.id).index()].clone_ref(py)
     }
 
+    /// The name of its request.
     #[getter]
     fn request(&self) -> &str {
         &self.request_spec().name
     }
 
+    /// The name of its node in the workflow.
     #[getter]
     fn node(&self) -> &str {
         let instance = &self.scene.instance;
         &instance.workflow_of(self.id).nodes[instance.node_of(self.id) as usize]
     }
 
+    /// The name of its workflow.
     #[getter]
     fn workflow(&self) -> &str {
         &self.scene.instance.workflow_of(self.id).name
     }
 
+    /// The longest path from a node that waits for none, in edges.
     #[getter]
     fn level(&self) -> u32 {
         self.scene.instance.level_of(self.id)
     }
 
+    /// Its request's; more is more urgent.
     #[getter]
     fn priority(&self) -> i32 {
         self.request_spec().priority
     }
 
+    /// When its request came in.
     #[getter]
     fn arrival(&self) -> f64 {
         self.request_spec().arrival.seconds()
     }
 
+    /// When its request should be done, where that is said.
     #[getter]
     fn deadline(&self) -> Option<f64> {
         let request = self.request_spec();
         request.deadline.map(|deadline| (request.arrival + deadline).seconds())
     }
 
+    /// How long it was expected to take before the run.
     #[getter]
     fn estimate(&self) -> f64 {
         self.scene.instance.execution(self.id).seconds()
@@ -164,7 +178,7 @@ impl Task {
     }
 }
 
-/// The present of a run; there is one for all calls of a policy, and it answers only while one of them goes on.
+/// The present of a run; times are in seconds, GPUs are numbers from 0. It answers only while the policy is being asked.
 #[pyclass(frozen, module = "gswarm")]
 pub struct View {
     /// The run.
@@ -227,52 +241,61 @@ pub fn numbers(gpus: Gpus) -> Vec<u32> {
 
 #[pymethods]
 impl View {
+    /// What time it is.
     #[getter]
     fn now(&self) -> PyResult<f64> {
         self.look(|view| view.now().seconds())
     }
 
+    /// How many GPUs there are.
     #[getter]
     fn gpus(&self) -> u32 {
         self.scene.instance.cluster.gpus
     }
 
+    /// The models of the configuration.
     #[getter]
     fn models(&self, py: Python<'_>) -> Vec<Py<Model>> {
         self.scene.models.iter().map(|model| model.clone_ref(py)).collect()
     }
 
+    /// GPUs on which nothing executes or loads, in order.
     #[getter]
     fn idle(&self) -> PyResult<Vec<u32>> {
         self.look(|view| list(view.idle()))
     }
 
+    /// GPUs that were not lost.
     #[getter]
     fn alive(&self) -> PyResult<Vec<u32>> {
         self.look(|view| list(view.alive()))
     }
 
+    /// GPUs that hold no model.
     #[getter]
     fn empty(&self) -> PyResult<Vec<u32>> {
         self.look(|view| list(view.empty()))
     }
 
+    /// Tasks that are neither finished nor given up.
     #[getter]
     fn open_tasks(&self) -> PyResult<usize> {
         self.look(|view| view.open_tasks())
     }
 
+    /// GPUs that hold the model.
     fn holding(&self, model: &Model) -> PyResult<Vec<u32>> {
         let model = self.known(model)?;
         self.look(|view| list(view.holding(model)))
     }
 
+    /// First GPUs of the model's replicas that are at work and have room in their batch.
     fn joinable(&self, model: &Model) -> PyResult<Vec<u32>> {
         let model = self.known(model)?;
         self.look(|view| list(view.joinable(model)))
     }
 
-    /// The windows that the model may be put on now, by their first GPU; inside `within` where it is given.
+    /// Windows of idle GPUs (or of those in `within`) that the model may be put on, by their first GPU.
     #[pyo3(signature = (model, within = None))]
     fn windows(&self, model: &Model, within: Option<Vec<u32>>) -> PyResult<Vec<u32>> {
         let model = self.known(model)?;
@@ -290,49 +313,57 @@ impl View {
         })
     }
 
+    /// Executions on the replica that starts at this GPU.
     fn batch_at(&self, gpu: u32) -> PyResult<u32> {
         let gpu = self.gpu(gpu)?;
         self.look(|view| view.batch_at(gpu))
     }
 
+    /// The model that came onto a GPU last, where it holds one.
     fn resident(&self, py: Python<'_>, gpu: u32) -> PyResult<Option<Py<Model>>> {
         let gpu = self.gpu(gpu)?;
         let model = self.look(|view| view.resident(gpu))?;
         Ok(model.map(|model| self.model_object(py, model)))
     }
 
+    /// The models on a GPU, those that were used last at the end.
     fn residents(&self, py: Python<'_>, gpu: u32) -> PyResult<Vec<Py<Model>>> {
         let gpu = self.gpu(gpu)?;
         let models = self.look(|view| view.residents(gpu))?;
         Ok(models.into_iter().map(|model| self.model_object(py, model)).collect())
     }
 
+    /// Since when nothing executes or loads on a GPU.
     fn idle_since(&self, gpu: u32) -> PyResult<f64> {
         let gpu = self.gpu(gpu)?;
         self.look(|view| view.idle_since(gpu).seconds())
     }
 
+    /// When what executes or loads on a GPU is expected to end; now, where there is nothing.
     fn free_at(&self, gpu: u32) -> PyResult<f64> {
         let gpu = self.gpu(gpu)?;
         self.look(|view| view.free_at(gpu).seconds())
     }
 
+    /// How long a GPU has loaded for and executed what has ended.
     fn busy(&self, gpu: u32) -> PyResult<f64> {
         let gpu = self.gpu(gpu)?;
         self.look(|view| view.busy(gpu).seconds())
     }
 
+    /// Whether a model is being loaded onto a GPU.
     fn is_loading(&self, gpu: u32) -> PyResult<bool> {
         let gpu = self.gpu(gpu)?;
         self.look(|view| view.is_loading(gpu))
     }
 
+    /// Whether something executes on a GPU.
     fn is_running(&self, gpu: u32) -> PyResult<bool> {
         let gpu = self.gpu(gpu)?;
         self.look(|view| view.is_running(gpu))
     }
 
-    /// What loading the model onto the window that starts at this GPU would take now; `None` where it has no room there.
+    /// What loading the model onto the window from this GPU on would take now; `None` where it has no room there.
     fn load_cost(&self, model: &Model, gpu: u32) -> PyResult<Option<f64>> {
         let (model, first) = (self.known(model)?, self.gpu(gpu)?);
         let window = Gpus { first, count: self.scene.instance.models[model].gpus };
@@ -340,21 +371,28 @@ impl View {
         self.look(|view| view.load_cost(model, window).map(|span| span.seconds()))
     }
 
+    /// How long a task is expected to take, by the estimates and by what was learned since.
     fn expected(&self, task: &Task) -> PyResult<f64> {
         let task = self.task(task)?;
         self.look(|view| view.expected(task).seconds())
     }
 
+    /// The time that a share `p`, from 0 to 1, of tasks like this one do not exceed.
     fn quantile(&self, task: &Task, p: f64) -> PyResult<f64> {
         let task = self.task(task)?;
-        self.look(|view| view.quantile(task, p.clamp(0.0, 1.0)).seconds())
+        if !(0.0..=1.0).contains(&p) {
+            return Err(PyValueError::new_err(format!("p is {p}; give a share from 0 to 1")));
+        }
+        self.look(|view| view.quantile(task, p).seconds())
     }
 
+    /// How often a task has failed.
     fn failures(&self, task: &Task) -> PyResult<u32> {
         let task = self.task(task)?;
         self.look(|view| view.failures(task))
     }
 
+    /// Where a task stands: `waiting`, `ready`, `held`, `running`, `done` or `given_up`.
     fn state(&self, task: &Task) -> PyResult<&'static str> {
         let task = self.task(task)?;
         self.look(|view| match view.state(task) {
@@ -367,7 +405,7 @@ impl View {
         })
     }
 
-    /// Tasks that execute, or wait on their GPUs for their model: each with its GPUs and when it began to execute.
+    /// Tasks on GPUs: where, and since when they execute; `None` while their model is being loaded.
     #[allow(clippy::type_complexity, reason = "a list of tuples, as Python has it")]
     fn under_way(&self) -> PyResult<Vec<(Task, Vec<u32>, Option<f64>)>> {
         self.look(|view| {

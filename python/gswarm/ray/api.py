@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
+import re
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gswarm import _gswarm
-from gswarm.errors import GswarmError, InfeasibleError, InputError, InternalError
-from gswarm.plans import Plan
-from gswarm.problem import Mode, Problem, load
+from gswarm._options import checked, inputs_of
+from gswarm.comparison import policies
+from gswarm.errors import GswarmError, InfeasibleError, InputError, InternalError, UsageError
+from gswarm.plans import Plan, content_of
+from gswarm.problem import Mode, Problem
 from gswarm.ray.references import MARK, replaced
 from gswarm.result import Result
 
@@ -42,7 +46,7 @@ class LiveResult(Result):
         What the last nodes wrote is there, however large. A large output of another node was let go at the
         end of the run: its reference is there in place of it.
         """
-        [file] = self.folder.glob("*_results.jsonl")
+        file = self.folder / f"{self.policy}_results.jsonl"
         rows = (json.loads(line) for line in file.read_text().splitlines())
         return [replaced(row, self._saved) for row in rows]
 
@@ -69,6 +73,7 @@ def run(
     mode: Mode = "offline",
     seed: int = 0,
     max_attempts: int = 3,
+    call_timeout: float | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> LiveResult:
     """Runs a problem on the Ray cluster at `address`, under a policy or a plan.
@@ -76,25 +81,31 @@ def run(
     `models` are callables by the name of their model (see `gswarm.model`), or a file of them. `backends` is a
     file of servers, or what it would say, for models that servers on the nodes have. With neither, models are
     emulated, `speed` times as fast as told. Where nothing is said of GPUs, the cluster's nodes are the
-    servers; more GPUs than there are means that nodes which join are used. Everything is written down in
-    `out`, a new folder where none is given: `resume` goes on with a run that was interrupted. Requests that
-    fail are in the result; what keeps a run from its end is raised.
+    servers; more GPUs than there are means that nodes which join are used. A call that takes longer than
+    `call_timeout` seconds, or else than a minute and ten times what it is expected to take, has failed.
+    Everything is written down in `out`, a new folder where none is given: `resume` goes on with a run that
+    was interrupted. Requests that fail are in the result; what keeps a run from its end is raised.
     """
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="gswarm-ray-"))
-    config, requests = problem.save(folder)
-    words = ["run", "--engine", "ray", "--address", address, "--mode", mode, "--seed", str(seed)]
-    words += ["--config", str(config), "--requests", str(requests), "--out", str(folder)]
-    words += ["--max-attempts", str(max_attempts)]
-    for flag, value in (
-        ("policy", policy),
-        ("speed", speed),
-        ("gpus", gpus),
-        ("gpus-per-server", gpus_per_server),
-    ):
-        words += [f"--{flag}", str(value)] if value is not None else []
+    inputs_of(problem)
+    numbers = {
+        "gpus": gpus,
+        "gpus_per_server": gpus_per_server,
+        "speed": speed,
+        "call_timeout": call_timeout,
+        "max_attempts": max_attempts,
+        "seed": seed,
+    }
+    _are_sensible(policy, plan, mode, address, numbers)
+    words = ["run", "--engine", "ray", "--address", address, "--mode", mode]
+    words += ["--policy", policy] if policy is not None else []
+    for name, value in numbers.items():
+        words += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
     with tempfile.TemporaryDirectory() as given:
+        # The journal keeps all that is given: the folder of the run gets nothing else.
+        config, requests = problem.save(given)
+        words += ["--config", str(config), "--requests", str(requests)]
         if plan is not None:
-            words += ["--plan", _written(Path(given) / "plan.json", plan.content)]
+            words += ["--plan", _written(Path(given) / "plan.json", content_of(plan))]
         if isinstance(models, Mapping):
             words += ["--models", _written(Path(given) / "models.pkl", _pickled(models))]
         elif models is not None:
@@ -103,17 +114,25 @@ def run(
             words += ["--backends", _written(Path(given) / "backends.json", json.dumps(backends).encode())]
         elif backends is not None:
             words += ["--backends", os.fspath(backends)]
-        _carry_out(words)
-    return _result(problem, folder)
+        folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="gswarm-ray-"))
+        try:
+            _carry_out([*words, "--out", str(folder)])
+        finally:
+            if out is None:
+                # One that is empty is of a run that never began.
+                with suppress(OSError):
+                    folder.rmdir()
+    return _result(folder, problem.name)
 
 
 def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> LiveResult:
     """Goes on with a run that was interrupted, on the cluster that is at `address` by now."""
     place = Path(folder)
     words = ["resume", str(place), *(["--address", address] if address is not None else [])]
+    if address is not None:
+        checked({"address": address})
     _carry_out(words)
-    [config], [requests] = place.glob("config.*"), place.glob("requests.*")
-    return _result(load(config, requests), place)
+    return _result(place)
 
 
 def forget(folder: str | os.PathLike[str], *, address: str | None = None) -> int:
@@ -124,12 +143,7 @@ def forget(folder: str | os.PathLike[str], *, address: str | None = None) -> int
 
     from gswarm.ray.shelves import clear
 
-    place = Path(folder) / "journal.db"
-    if not place.exists():
-        raise InputError(f"there is no journal of a run in {folder}")
-    with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as db:
-        [text] = db.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
-    settings = json.loads(text)["ray"]
+    settings = json.loads(_kept(Path(folder))["settings"])["ray"]
     if settings is None:
         raise InputError(f"the run in {folder} was not on a Ray cluster")
     ray.init(address=address or settings["address"], log_to_driver=False)
@@ -150,9 +164,54 @@ def _pickled(models: Mapping[str, Callable[..., Any]]) -> bytes:
     return bytes(cloudpickle.dumps(dict(models)))
 
 
-def _result(problem: Problem, folder: Path) -> LiveResult:
-    [log] = [file for ending in ("json", "jsonl") for file in folder.glob(f"*_execution_log.{ending}")]
-    return LiveResult(_gswarm.read_log(problem._inputs, log.read_bytes()), problem.name, folder)
+def _are_sensible(
+    policy: str | None, plan: Plan | None, mode: str, address: str, numbers: Mapping[str, Any]
+) -> None:
+    """Refuses what the command would refuse, in the words of `gswarm.run`."""
+    checked({"policy": policy, "mode": mode, "address": address, **numbers})
+    if plan is not None:
+        content_of(plan)
+        if policy is not None:
+            raise UsageError("a run follows either a plan or a policy")
+    if mode not in ("offline", "online"):
+        raise UsageError(f"mode is `{mode}`; there are offline and online")
+    known = {info.name: info.modes for info in policies()}
+    if policy is not None and policy not in known:
+        hint = "gswarm.policies() says what each is for"
+        raise UsageError(f"there is no policy `{policy}`; there are {', '.join(known)}", hint)
+    if policy is not None and mode not in known[policy]:
+        raise UsageError(f"policy `{policy}` has no {mode} mode")
+    if not address:
+        raise UsageError("address is empty; give HOST:PORT, or `auto` for the cluster of this machine")
+    for name in ("gpus", "gpus_per_server", "max_attempts"):
+        if numbers[name] is not None and numbers[name] < 1:
+            raise UsageError(f"{name} is {numbers[name]}; give a number of at least 1")
+    for name in ("speed", "call_timeout"):
+        if numbers[name] is not None and not 0 < numbers[name] < math.inf:
+            raise UsageError(f"{name} is {numbers[name]}; give a number above zero")
+
+
+def _kept(folder: Path) -> dict[str, bytes]:
+    """What the journal of a run keeps of what it was given."""
+    place = folder / "journal.db"
+    if not place.exists():
+        raise InputError(f"there is no journal of a run in {folder}")
+    with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        wanted = "('settings', 'config', 'requests')"
+        rows = db.execute(f"SELECT key, value FROM meta WHERE key IN {wanted}").fetchall()
+    return {str(name): bytes(value) for name, value in rows}
+
+
+def _result(folder: Path, name: str | None = None) -> LiveResult:
+    """What came of the run in a folder, whoever made it."""
+    kept = _kept(folder)
+    settings = json.loads(kept["settings"])
+    sources = [(str(settings[f"{name}_name"]), kept[name]) for name in ("config", "requests")]
+    problem = Problem._of(sources[0], sources[1], True, settings["mode"], settings["predictor"] is not None)
+    logs = [folder / f"{settings['policy']}_execution_log.{ending}" for ending in ("json", "jsonl")]
+    # Of an earlier run there may be one in the other form.
+    log = max((file for file in logs if file.exists()), key=lambda file: file.stat().st_mtime)
+    return LiveResult(_gswarm.read_log(problem._inputs, log.read_bytes()), name or problem.name, folder)
 
 
 def _carry_out(words: list[str]) -> None:
@@ -160,19 +219,22 @@ def _carry_out(words: list[str]) -> None:
     raised.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "gswarm", *words],
+        [sys.executable, "-m", "gswarm.ray.follower", str(os.getpid()), *words],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         env={**os.environ, "GSWARM_PYTHON": sys.executable},
     )
-    said = []
+    told: list[str] = []
     try:
         with process:
             for line in process.stderr or ():
-                said.append(line)
-                if not line.startswith(("error", "  hint")):
+                if told or line.startswith("error"):
+                    # What ends it is said last, and raised.
+                    told.append(line)
+                else:
                     sys.stderr.write(line)
         code = process.returncode
     except KeyboardInterrupt:
@@ -180,10 +242,13 @@ def _carry_out(words: list[str]) -> None:
         process.terminate()
         process.wait()
         raise
-    told = "".join(said[next((at for at, line in enumerate(said) if line.startswith("error")), 0) :]).strip()
-    if code in (0, FAILED_REQUESTS) and "no backend has answered" not in told:
+    said = "".join(told).strip().removeprefix("error: ")
+    # One that has stopped before its end has the same exit code as one in which requests failed.
+    if code == 0 or (code == FAILED_REQUESTS and re.match(r"\d+ of [\d,]+ requests? failed", said)):
         return
     if code == INTERRUPTED:
         raise KeyboardInterrupt
-    faults = {2: InputError(told), 3: InfeasibleError([told]), 70: InternalError(told)}
-    raise faults.get(code) or GswarmError(told or f"the run ended with exit code {code}")
+    if code == 2 and (end := said.find("\n\nFor more information, try")) >= 0:
+        raise UsageError(said[:end])
+    faults = {2: InputError(said), 3: InfeasibleError([said]), 70: InternalError(said)}
+    raise faults.get(code) or GswarmError(said or f"the run ended with exit code {code}")

@@ -196,6 +196,11 @@ async def _main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with contextlib.suppress(BrokenPipeError):
         await serve(reader, out)
+    # Nobody waits for this process: one that hangs would keep GPUs.
+    threading.Timer(LEAVE_SECONDS, os._exit, (0,)).start()
+    if not ray.is_initialized():
+        # Whoever is still joining has nothing to leave, and may go on trying for minutes.
+        os._exit(0)
 
 
 def main() -> None:
@@ -206,7 +211,6 @@ def main() -> None:
     except BaseException:
         traceback.print_exc()
         code = 1
-    # Nobody waits for this process: one that hangs would keep GPUs.
     threading.Timer(LEAVE_SECONDS, os._exit, (code,)).start()
     ray.shutdown()
     sys.stderr.flush()

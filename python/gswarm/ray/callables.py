@@ -107,7 +107,19 @@ class Hosted:
         return await function(*args) if asynchronous else await self._run(function, *args)
 
     async def _run(self, function: Any, *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+        loop = asyncio.get_running_loop()
+        went_well, found = await loop.run_in_executor(self._threads, _outcome, function, args)
+        if not went_well:
+            raise found
+        return found
+
+
+def _outcome(function: Any, args: tuple[Any, ...]) -> tuple[bool, Any]:
+    """What a function returns or raises. Not everything that may be raised goes through a future."""
+    try:
+        return True, function(*args)
+    except BaseException as error:
+        return False, error
 
 
 def _takes_devices(found: type) -> bool:

@@ -50,28 +50,40 @@ def replaced(value: Any, by: Callable[[dict[str, Any]], Any]) -> Any:
 
 def json_size(value: Any) -> int | None:
     """How long a value is as JSON; ``None`` where it has no such form."""
+    found = as_json(value)
+    return found[0] if found else None
+
+
+def as_json(value: Any) -> tuple[int, Any] | None:
+    """How long a value is as JSON, and what JSON makes of it: of tuples lists, of keys texts.
+
+    ``None`` where it has no such form.
+    """
     try:
-        return len(json.dumps(value, allow_nan=False).encode())
+        text = json.dumps(value, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
         return None
+    return len(text), json.loads(text)
 
 
 def split(answer: Any) -> tuple[Any, dict[str | None, Any]]:
     """What of an answer is small, and what is not, by field; the whole answer is under ``None``.
 
-    Fields of an answer stay apart, so that nodes that read one of them do not fetch the others.
+    Fields of an answer stay apart, so that nodes that read one of them do not fetch the others. What has a
+    form in JSON is what JSON makes of it, however large it is; the rest stays the object that it is.
     """
-    size = json_size(answer)
-    if size is not None and size <= INLINE_BYTES:
-        return answer, {}
+    whole = as_json(answer)
+    if whole is not None and whole[0] <= INLINE_BYTES:
+        return whole[1], {}
+    if whole is not None:
+        answer = whole[1]
     if not isinstance(answer, dict) or not all(isinstance(name, str) for name in answer):
         return None, {None: answer}
-    sizes = {name: json_size(value) for name, value in answer.items()}
-    large: dict[str | None, Any] = {name: answer[name] for name, size in sizes.items() if size is None}
-    rest = {name: size for name, size in sizes.items() if size is not None}
-    for name in sorted(rest, key=lambda name: -rest[name]):
-        if sum(size + len(other) + 8 for other, size in rest.items()) <= INLINE_BYTES:
+    forms = {name: as_json(value) for name, value in answer.items()}
+    large: dict[str | None, Any] = {name: answer[name] for name, form in forms.items() if form is None}
+    rest = {name: form for name, form in forms.items() if form is not None}
+    for name in sorted(rest, key=lambda name: -rest[name][0]):
+        if sum(size + len(other) + 8 for other, (size, _) in rest.items()) <= INLINE_BYTES:
             break
-        large[name] = answer[name]
-        del rest[name]
-    return {name: answer[name] for name in rest}, large
+        large[name] = rest.pop(name)[1]
+    return {name: value for name, (_, value) in rest.items()}, large

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray import cloudpickle
 
 from gswarm.ray.callables import Hosted, unpacked
 from gswarm.ray.references import references_in, replaced, split
@@ -18,6 +19,9 @@ from gswarm.ray.shelves import OutputLostError, Shelves
 #: An answer: ``("ok", value)``, or ``("err", kind, why)``. Nothing is raised, so that what went wrong in a
 #: model is told in its own words.
 Answer = tuple[Any, ...]
+
+#: What a user's callable may raise. One that exits ends its call, and not this process.
+FAULTS = (Exception, SystemExit, KeyboardInterrupt)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Worker:
             return await self._adapted({"op": "load", "model": model, "gpus": gpus, "expected": expected})
         try:
             await self._hosted.load(name, gpus)
-        except Exception as error:
+        except FAULTS as error:
             kind, why = _failed(error)[1:]
             # With others beside it, it may fit another time.
             lacks = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
@@ -80,7 +84,7 @@ class Worker:
             return await self._adapted({"op": "unload", "model": model, "gpus": gpus})
         try:
             await self._hosted.unload(name, gpus)
-        except Exception as error:
+        except FAULTS as error:
             return _failed(error)
         return ("ok", None)
 
@@ -96,7 +100,7 @@ class Worker:
                 return ("err", "gone", f"`{name}` is not loaded there any more")
             try:
                 answer = await self._hosted.call(name, gpus, inputs, call["config"])
-            except Exception as error:
+            except FAULTS as error:
                 return _failed(error)
         else:
             said = await self._adapted(
@@ -106,7 +110,11 @@ class Worker:
                 return said
             # What came as JSON is measured quickly: a thread would take longer.
             return ("ok", await self._kept(str(call["name"]), *split(said[1])))
-        return ("ok", await self._kept(str(call["name"]), *await asyncio.to_thread(split, answer)))
+        small, large = await asyncio.to_thread(split, answer)
+        for field, value in large.items():
+            if why := await asyncio.to_thread(_why_not_pickled, value):
+                return ("err", "failed", f"{field or 'its answer'}: {why}")
+        return ("ok", await self._kept(str(call["name"]), small, large))
 
     async def _adapted(self, order: dict[str, Any]) -> Answer:
         if self._adapters is None:
@@ -162,7 +170,17 @@ class Adapters:
         return ("err", error["kind"], error["why"]) if error else ("ok", said.get("ok"))
 
 
-def _failed(error: Exception) -> Answer:
+def _why_not_pickled(value: Any) -> str | None:
+    """Why a value cannot be put on a shelf. Ray would say it with pages of what it looked at."""
+    try:
+        # Large buffers are passed by, as Ray does, and not copied.
+        cloudpickle.dumps(value, protocol=5, buffer_callback=lambda _buffer: None)
+    except Exception as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+def _failed(error: BaseException) -> Answer:
     """What went wrong in a user's callable: its words, and where."""
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" ({os.path.basename(where[0].filename)}, line {where[0].lineno})" if where else ""

@@ -29,7 +29,7 @@ impl Failed<'_> {
 }
 
 /// The nodes that failed and were not done in the end, by request; those that wait for them are not in it.
-pub fn failed<'i>(instance: &'i Instance, finished: &Finished) -> Vec<Failed<'i>> {
+pub fn failed<'i>(instance: &'i Instance, finished: &Finished, on_ray: bool) -> Vec<Failed<'i>> {
     let mut by_task: BTreeMap<TaskId, (usize, &str)> = BTreeMap::new();
     for failure in finished.failures.iter().filter(|one| !finished.outputs.contains_key(&one.task)) {
         let (attempts, why) = by_task.entry(failure.task).or_default();
@@ -39,7 +39,12 @@ pub fn failed<'i>(instance: &'i Instance, finished: &Finished) -> Vec<Failed<'i>
         request: &instance.requests[instance.request_of(task)].name,
         node: &instance.workflow_of(task).nodes[instance.node_of(task) as usize],
         attempts,
-        why: why.to_owned(),
+        // A server's limits are said in its file; a callable has none.
+        why: if on_ray && why.starts_with("no answer after ") {
+            format!("{why}; --call-timeout says how long a call may take")
+        } else {
+            why.to_owned()
+        },
     };
     by_task.into_iter().map(described).collect()
 }

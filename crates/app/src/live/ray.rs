@@ -3,20 +3,22 @@
 
 use super::Settings;
 use crate::failure::{Code, Failure};
-use crate::output;
+use crate::output::{self, progress::Phase};
 use base64::Engine as _;
 use clap::{Args, ValueEnum};
 use gswarm_core::Instance;
 use gswarm_core::input::{ClusterSpec, Scenario};
+use gswarm_core::time::MAX_SECONDS;
 use gswarm_exec::backend::ray::{self, Bridge};
 use gswarm_exec::backend::{BackendError, Known, Record};
 use gswarm_exec::drive::Finished;
 use gswarm_exec::fleet::Fleet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
 
 /// Who carries a live run out.
@@ -45,6 +47,9 @@ pub struct RayArgs {
     /// How many times as fast as the clock models are emulated, where neither --models nor --backends says what runs
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = speed)]
     pub speed: Option<f64>,
+    /// How long a call may take before it counts as failed [default: a minute, and ten times what it is expected to take]
+    #[arg(long, alias = "call_timeout", value_name = "SECONDS", allow_negative_numbers = true, value_parser = call_timeout)]
+    pub call_timeout: Option<f64>,
 }
 
 impl RayArgs {
@@ -55,7 +60,11 @@ impl RayArgs {
 
     /// Refuses flags that do nothing.
     pub fn are_used(&self) -> Result<(), Failure> {
-        let given = [("--address", self.address.is_some()), ("--speed", self.speed.is_some())];
+        let given = [
+            ("--address", self.address.is_some()),
+            ("--speed", self.speed.is_some()),
+            ("--call-timeout", self.call_timeout.is_some()),
+        ];
         match given.iter().find(|(_, given)| *given && !self.is_ray()) {
             Some((flag, _)) => Err(Failure::input(format!("{flag} is for runs on a Ray cluster"))
                 .hint("add --engine ray, or leave it away")),
@@ -76,6 +85,9 @@ pub struct RaySettings {
     /// The name and the folder of the file of callables, which the journal holds.
     #[serde(default)]
     pub callables: Option<(String, PathBuf)>,
+    /// How long a call may take, in seconds, where that was said.
+    #[serde(default)]
+    pub call_timeout: Option<f64>,
 }
 
 /// A file with a callable for each model.
@@ -97,6 +109,7 @@ impl RaySettings {
             python: args.python.clone().unwrap_or_else(|| "python3".to_owned()),
             namespace: format!("gswarm-{now:x}-{}", std::process::id()),
             callables: callables.map(|file| (file.name.clone(), file.folder.clone())),
+            call_timeout: args.call_timeout,
         }
     }
 }
@@ -116,10 +129,26 @@ impl Joined {
         if shown {
             super::tell_warnings();
         }
+        let doing = Phase::new(format!("joining the Ray cluster at {}", settings.address), shown);
+        is_listening(&settings.address).map_err(|why| {
+            Failure::input(format!("the Ray cluster at {} cannot be joined: {why}", settings.address)).hint(
+                "is it the address of the cluster's head, as `ray start --head` tells it, and can it be reached from here?",
+            )
+        })?;
         let runtime = super::runtime()?;
         let bridge = Arc::new(Bridge::new(&settings.python));
         let join = json!({"op": "join", "address": settings.address, "namespace": settings.namespace});
-        let said = runtime.block_on(bridge.introduce(join)).map_err(|error| {
+        let joining = async {
+            let mut joining = std::pin::pin!(bridge.introduce(join));
+            if let Ok(said) = tokio::time::timeout(SILENT, &mut joining).await {
+                return said;
+            }
+            if shown {
+                output::note(&format!("note: waiting for the Ray cluster at {}", settings.address));
+            }
+            joining.await
+        };
+        let said = runtime.block_on(joining).map_err(|error| {
             Failure::input(format!("the Ray cluster at {} cannot be joined: {error}", settings.address)).hint(
                 format!(
                     "does it run (`ray status`), is its token known here (RAY_AUTH_TOKEN), and does `{} -c \"import gswarm.ray\"` work? --python names another Python",
@@ -127,6 +156,7 @@ impl Joined {
                 ),
             )
         })?;
+        drop(doing);
         let nodes = said["nodes"].as_array().into_iter().flatten();
         let nodes = nodes.filter_map(|gpus| u32::try_from(gpus.as_u64()?).ok()).collect();
         Ok(Joined { runtime, bridge, nodes, shown })
@@ -166,7 +196,15 @@ impl Joined {
             "op": "prepare", "servers": servers, "models": models, "used": used,
             "backends": settings.backends, "callables": callables,
         });
+        let each = servers.first().map_or(0, |server| server[1]);
+        let largest = self.nodes.iter().copied().max().unwrap_or(0);
+        if self.shown && largest < each {
+            output::note(&format!("note: {}; waiting for one that joins", too_few(each, largest)));
+        }
+        let waiting =
+            Phase::new(format!("waiting for {}", output::count(servers.len() as u64, "server")), self.shown);
         let said = self.runtime.block_on(self.bridge.introduce(prepare));
+        drop(waiting);
         let said = said.map_err(|error| match error {
             BackendError::Refused(why) => Failure::input(why),
             other => Failure::new(Code::FailedRequests, format!("the Ray cluster is lost: {other}")),
@@ -174,14 +212,8 @@ impl Joined {
         let there = said["there"].as_u64().unwrap_or(0);
         if self.shown && there < servers.len() as u64 {
             let all = output::count(servers.len() as u64, "server");
-            let (each, largest) = (servers[0][1], self.nodes.iter().copied().max().unwrap_or(0));
-            let hint = match largest {
-                0 => "no node has GPUs".to_owned(),
-                _ if largest < each => {
-                    format!("no node has {each} GPUs: --gpus-per-server {largest} makes servers that fit")
-                }
-                _ => "others may be using them".to_owned(),
-            };
+            let hint =
+                if largest < each { too_few(each, largest) } else { "others may be using them".to_owned() };
             output::note(&format!(
                 "note: Ray has GPUs for {there} of {all} at the moment ({hint}); the rest is used once its GPUs are there"
             ));
@@ -216,6 +248,38 @@ impl Joined {
     }
 }
 
+/// How long a cluster may take to be joined before that is told, also where nobody watches.
+const SILENT: Duration = Duration::from_secs(10);
+/// How long the head of a cluster may take to take up a connection.
+const CONNECTS: Duration = Duration::from_secs(5);
+
+/// Whether anybody is at an address, in so far as it says where that is: Ray itself asks for minutes before it says so.
+fn is_listening(address: &str) -> Result<(), String> {
+    let place = address.split_once("://").map_or(address, |(_, place)| place);
+    let Some((host, port)) = place.rsplit_once(':') else { return Ok(()) };
+    let Ok(port) = port.parse::<u16>() else { return Ok(()) };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let found = (host, port).to_socket_addrs().map_err(|error| format!("`{host}` is not known: {error}"))?;
+    let mut why = format!("`{host}` has no address");
+    for place in found {
+        match TcpStream::connect_timeout(&place, CONNECTS) {
+            Ok(_) => return Ok(()),
+            Err(error) => why = format!("nothing answers at {place}: {error}"),
+        }
+    }
+    Err(why)
+}
+
+/// Why no server finds a node.
+fn too_few(each: u32, largest: u32) -> String {
+    match largest {
+        0 => "no node of the Ray cluster has GPUs".to_owned(),
+        _ => format!(
+            "no node of the Ray cluster has {each} GPUs: --gpus-per-server {largest} makes servers that fit"
+        ),
+    }
+}
+
 /// GPUs of a server for nodes with so many GPUs each: as many of them as can be are used, and then servers are as large as
 /// can be. The widest model fits into one, if it fits into a node.
 fn per_server(nodes: &[u32], widest: u32) -> Option<u32> {
@@ -232,9 +296,30 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
+fn call_timeout(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= MAX_SECONDS => Ok(value),
+        _ => Err(format!("give seconds above zero, of {MAX_SECONDS} at most")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_at_which_nobody_listens_is_told_at_once() {
+        for unknown in ["auto", "local", "somewhere"] {
+            assert_eq!(is_listening(unknown), Ok(()), "Ray knows what it means");
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        assert_eq!(is_listening(&address), Ok(()));
+        assert_eq!(is_listening(&format!("ray://{address}")), Ok(()));
+        drop(listener);
+        let why = is_listening(&address).unwrap_err();
+        assert!(why.starts_with(&format!("nothing answers at {address}: ")), "{why}");
+    }
 
     #[test]
     fn servers_are_nodes_where_nodes_are_alike_and_parts_of_them_elsewhere() {

@@ -24,8 +24,6 @@ pub(super) enum Message {
     Unfit { member: usize, model: ModelId, why: String },
     /// What was ordered was there already.
     Kept(Report),
-    /// A backend does not answer.
-    Down { member: usize, why: String },
     /// It does again, and nothing is on it.
     Up { member: usize },
 }
@@ -106,14 +104,8 @@ impl Acts {
         let clock = self.clock.clone();
         tokio::spawn(async move {
             let result = within(&clock, limit, backend.load(replica, expected)).await;
-            match &result {
-                Err(BackendError::Gone(why)) => {
-                    let _ = sender.send(Message::Down { member, why: why.clone() });
-                }
-                Err(BackendError::DoesNotFit(why)) => {
-                    let _ = sender.send(Message::Unfit { member, model: replica.model, why: why.clone() });
-                }
-                _ => {}
+            if let Err(BackendError::DoesNotFit(why)) = &result {
+                let _ = sender.send(Message::Unfit { member, model: replica.model, why: why.clone() });
             }
             let done = if result.is_ok() { Done::Loaded(replica) } else { Done::LoadFailed(replica) };
             let _ = sender.send(Message::Done { done, why: result.err() });
@@ -144,13 +136,11 @@ impl Acts {
         let ticket = self.tickets;
         let Some(member) = self.fleet.serves(replica) else { return };
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
-        let limit = work.estimate().times(self.patience.call_factor) + self.patience.call_grace;
+        let usual = work.estimate().times(self.patience.call_factor) + self.patience.call_grace;
+        let limit = self.patience.call_limit.unwrap_or(usual);
         let clock = self.clock.clone();
         let call = tokio::spawn(async move {
             let result = within(&clock, limit, work.carry_out(backend.as_ref(), replica)).await;
-            if let Err(BackendError::Gone(why)) = &result {
-                let _ = sender.send(Message::Down { member, why: why.clone() });
-            }
             let _ = sender.send(Message::Answer { task, ticket, replica, result });
         });
         self.calls.insert(task, Calling { ticket, member, handle: call.abort_handle() });

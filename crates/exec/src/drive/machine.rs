@@ -2,6 +2,7 @@
 //! and only then the backends are told.
 
 use super::acts::{Acts, Message};
+use super::losses::Losses;
 use super::pauses::Pauses;
 use super::unfit::Unfit;
 use super::{LiveError, Patience};
@@ -81,6 +82,7 @@ pub(crate) struct Machine<'i, B> {
     acts: Acts,
     wakes: BinaryHeap<Reverse<Time>>,
     pub(super) pauses: Pauses,
+    losses: Losses,
     /// Backends that do not answer, and since when.
     down: FxHashMap<usize, Time>,
     pub(super) unfit: Unfit,
@@ -102,6 +104,7 @@ impl<'i, B: Book> Machine<'i, B> {
             acts: Acts::new(fleet, clock.clone(), patience, sender),
             clock,
             wakes: BinaryHeap::new(),
+            losses: Losses::default(),
             down: FxHashMap::default(),
             unfit: Unfit::default(),
             messages,
@@ -295,6 +298,14 @@ impl<'i, B: Book> Machine<'i, B> {
                 }
                 self.keeper.done(Done::Called(task, replica), &mut reports);
                 self.judge(task, replica, result.as_ref().err());
+                if let Err(BackendError::Gone(why)) = &result {
+                    let why = why.clone();
+                    self.loses(replica, &why);
+                    // It is lost with its GPUs, and has not failed.
+                    if !self.losses.of_call(task) {
+                        return;
+                    }
+                }
                 let happening = self.answered(task, result);
                 self.happened.push(happening);
             }
@@ -303,11 +314,19 @@ impl<'i, B: Book> Machine<'i, B> {
                     tracing::warn!("{}: {why}", self.told(&done));
                 }
                 self.keeper.done(done, &mut reports);
+                if let Done::Loaded(replica) = done {
+                    self.losses.was_loaded(replica.model);
+                }
+                if let (Done::LoadFailed(replica), Some(BackendError::Gone(why))) = (done, &why) {
+                    self.loses(replica, why);
+                    if !reports.is_empty() && !self.losses.of_load(replica.model) {
+                        return;
+                    }
+                }
                 not_loaded = why;
             }
             Message::Unfit { member, model, why } => self.unfit.add(member, model, why),
             Message::Kept(report) => reports.push(report),
-            Message::Down { member, why } => self.goes_down(member, &why, self.pauses.shortest()),
             Message::Up { member } => {
                 self.down.remove(&member);
                 let member = &self.acts.fleet().members()[member];
@@ -345,7 +364,10 @@ impl<'i, B: Book> Machine<'i, B> {
     fn answered(&mut self, task: TaskId, result: Result<Value, BackendError>) -> Happening {
         match result {
             Ok(answer) => match self.book.answered(&self.engine.view(), task, answer) {
-                Ok(()) => Event::Finished(task).into(),
+                Ok(()) => {
+                    self.losses.was_answered(task);
+                    Event::Finished(task).into()
+                }
                 // A result that cannot be kept is no result; the next write says the same and ends the run.
                 Err(why) => {
                     Happening { event: Event::Failed(task), why: Some(why.to_string()), may_pass: false }
@@ -420,6 +442,13 @@ impl<'i, B: Book> Machine<'i, B> {
         let lost = gpus.iter().map(|gpu| Event::Lost(gpu).into());
         self.happened.extend(lost);
         self.acts.revive(member, pause);
+    }
+
+    /// The backend of a replica does not answer.
+    fn loses(&mut self, replica: Replica, why: &str) {
+        if let Some(member) = self.acts.fleet().serves(replica) {
+            self.goes_down(member, why, self.pauses.shortest());
+        }
     }
 
     fn is_broken(&mut self, gpus: Gpus) {

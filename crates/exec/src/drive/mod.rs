@@ -3,6 +3,7 @@
 
 mod acts;
 mod batch;
+mod losses;
 mod machine;
 mod pauses;
 mod resume;
@@ -24,6 +25,8 @@ pub struct Patience {
     pub call_factor: f64,
     /// ... and this much more.
     pub call_grace: Span,
+    /// Or this much, whatever is expected, where it is said.
+    pub call_limit: Option<Span>,
     /// The same for loads and unloads.
     pub load_grace: Span,
     /// The pause after a first failure; each further one doubles it.
@@ -39,6 +42,7 @@ impl Default for Patience {
             max_attempts: 3,
             call_factor: 10.0,
             call_grace: seconds(60),
+            call_limit: None,
             load_grace: seconds(600),
             backoff: Span(250_000),
             without_backends: seconds(600),

@@ -5,6 +5,7 @@ mod crashes;
 mod damaged;
 mod ending;
 mod keeper;
+mod losses;
 mod other_times;
 mod retries;
 mod service;

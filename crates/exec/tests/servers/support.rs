@@ -155,6 +155,7 @@ pub fn patience() -> Patience {
         max_attempts: 12,
         call_factor: 10.0,
         call_grace: seconds(3.0),
+        call_limit: None,
         load_grace: seconds(10.0),
         backoff: seconds(0.01),
         without_backends: seconds(20.0),
