@@ -349,6 +349,7 @@ class Measurement:
                         files[1],
                         "--write-requests",
                         files[3],
+                        "--force",
                     ],
                     30,
                 )

@@ -11,6 +11,7 @@ mod explain;
 mod front;
 mod full_disk;
 mod generate;
+mod gpu_docs;
 mod import;
 mod kills;
 mod live;
