@@ -75,8 +75,10 @@ fn lints() -> Result<Verdict, String> {
 const CASES: &str = "PROPTEST_RNG_SEED";
 
 fn tests() -> Result<Verdict, String> {
-    let args = ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--color", colour()];
+    // Examples are no tests, and lints see them.
+    let args = ["nextest", "run", "--workspace", "--lib", "--bins", "--tests", "--locked", "--no-fail-fast"];
     let mut command = cargo(&args);
+    command.args(["--color", colour()]);
     if std::env::var_os(CASES).is_none() {
         // The same random cases every time, so that a change is judged by what it changes; another number tries others.
         command.env(CASES, "1");
