@@ -1,8 +1,8 @@
 //! What a text says of the target: the mean of its rows, drawn towards the mean of all.
 //!
 //! Of a text with few rows that mean is mostly those rows' own targets, and a model that were shown it in training would
-//! take the answer for the question: an id that comes twice would seem to explain everything. So in training a row of such a text is
-//! shown the mean of the rows *before* it alone, in an order drawn by lot (ordered target statistics): of a text that comes
+//! take the answer for the question: an id that comes twice would seem to explain everything. So the rows of such texts are cut into parts by
+//! lot, and in training a row is shown the mean of its text's rows in the *other* parts (cross-fitting): of a text that comes
 //! once there are none, and it says nothing. A text of many rows hangs on none of them, and is shown as it will be later.
 
 use rand::SeedableRng;
@@ -11,8 +11,10 @@ use rand_chacha::ChaCha8Rng;
 
 /// A text's mean target is drawn towards the mean of all by as many rows as this.
 const PRIOR_ROWS: f64 = 5.0;
-/// From so many rows on, a text's mean is one that no single row changes.
-const MANY_ROWS: f64 = 100.0;
+/// From so many rows on, a text's mean is one that no single row changes much.
+const MANY_ROWS: f64 = 30.0;
+/// How many parts the rows of rare texts are cut into.
+const PARTS: usize = 10;
 
 /// The means of the texts of one feature.
 pub struct TextMeans {
@@ -44,10 +46,14 @@ impl TextMeans {
         // Not in the order of the table, which may be sorted by anything, the target included.
         let mut order: Vec<usize> = (0..codes.len()).filter(|&row| is_few(codes[row])).collect();
         order.shuffle(&mut ChaCha8Rng::seed_from_u64(0x7e47));
-        let mut before = vec![(0.0, 0.0); if order.is_empty() { 0 } else { texts }];
-        for row in order {
-            of_row[row] = smoothed(before[codes[row] as usize]);
-            add(&mut before, codes[row], targets[row]);
+        let mut of_part = vec![(0.0, 0.0); texts];
+        for part in 0..PARTS {
+            let rows = || order.iter().skip(part).step_by(PARTS).map(|&row| (row, codes[row] as usize));
+            rows().for_each(|(row, _)| add(&mut of_part, codes[row], targets[row]));
+            for (row, text) in rows() {
+                of_row[row] = smoothed((all[text].0 - of_part[text].0, all[text].1 - of_part[text].1));
+            }
+            rows().for_each(|(_, text)| of_part[text] = (0.0, 0.0));
         }
         TextMeans { of_text, rows: all.into_iter().map(|(_, rows)| rows).collect(), of_row }
     }
