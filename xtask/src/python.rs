@@ -12,7 +12,7 @@ use std::process::Command;
 /// `cargo xtask python [--install]`.
 pub fn python(args: &[String]) -> Result<(), String> {
     let verdict = match args {
-        [] => test(),
+        [] => library().and_then(|()| test()),
         [flag] if flag == "--install" => installed(),
         _ => return Err("usage: cargo xtask python [--install]".to_owned()),
     };
@@ -30,9 +30,8 @@ pub fn install() -> Result<Verdict, String> {
     Ok(place.map_or_else(missing, |_| Verdict::Passed(String::new())))
 }
 
-/// Every check of the package, with the library that cargo builds.
-pub fn test() -> Result<Verdict, String> {
-    let Some(place) = environment(ENVIRONMENT, &[])? else { return Ok(missing()) };
+/// The library that the package loads, where it loads it.
+pub fn library() -> Result<(), String> {
     // With the tests, which are there already: without them crates have fewer features, and all would be built again.
     succeed(&mut cargo(&["build", "--workspace", "--lib", "--tests", "--locked", "--quiet"]))?;
     let library = target().join("debug").join(LIBRARY);
@@ -41,6 +40,12 @@ pub fn test() -> Result<Verdict, String> {
     // In place, a copy would change under whoever has it loaded.
     let _ = fs::remove_file(&module);
     fs::copy(&library, &module).map_err(|error| format!("{}: {error}", library.display()))?;
+    Ok(())
+}
+
+/// Every check of the package, with the [`library`] that cargo has built.
+pub fn test() -> Result<Verdict, String> {
+    let Some(place) = environment(ENVIRONMENT, &[])? else { return Ok(missing()) };
     let bin = place.join("bin");
     succeed(in_root(bin.join("ruff")).args(["check", "python"]))?;
     succeed(in_root(bin.join("ruff")).args(["format", "--check", "--quiet", "python"]))?;

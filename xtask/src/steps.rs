@@ -26,12 +26,7 @@ pub const ALL: &[Step] = &[
     Step { name: "tools", run: || install().map(Verdict::Passed) },
     Step { name: "tests", run: tests },
     Step { name: "dashboard", run: crate::dashboard::test },
-    Step { name: "python", run: crate::python::test },
-    Step {
-        name: "documentation tests",
-        run: || passes(&["test", "--workspace", "--doc", "--locked", "--quiet"]),
-    },
-    Step { name: "documentation", run: documentation },
+    Step { name: "python, and documentation meanwhile", run: python_and_documentation },
     Step {
         name: "licences, bans and sources",
         run: || passes(&["deny", "check", "licenses", "bans", "sources"]),
@@ -53,19 +48,37 @@ fn passes(args: &[&str]) -> Result<Verdict, String> {
 /// Packages are fetched and unpacked, some gigabytes of them, while the compiler has the processors.
 fn lints_and_packages() -> Result<Verdict, String> {
     let packages = || [crate::servers::install(), crate::dashboard::install(), crate::python::install()];
-    let (linted, fetched) = std::thread::scope(|threads| {
-        let fetching = threads.spawn(packages);
-        (lints(), fetching.join())
-    });
+    let (linted, fetched) = both(lints, packages)?;
     linted?;
     let mut notes = Vec::new();
-    for verdict in fetched.map_err(|_| "the thread that fetches packages panicked".to_owned())? {
+    for verdict in fetched {
         match verdict? {
             Verdict::Passed(note) if note.is_empty() => {}
             Verdict::Passed(note) | Verdict::Skipped(note) => notes.push(note),
         }
     }
     Ok(Verdict::Passed(notes.join("; ")))
+}
+
+/// Tests of clusters wait for most of their time. The library comes first: cargo builds one thing at a time.
+fn python_and_documentation() -> Result<Verdict, String> {
+    crate::python::library()?;
+    let (tested, documented) = both(crate::python::test, documentation)?;
+    documented?;
+    tested
+}
+
+/// Does two things at a time.
+fn both<One, Other: Send>(
+    one: impl FnOnce() -> One,
+    other: impl FnOnce() -> Other + Send,
+) -> Result<(One, Other), String> {
+    std::thread::scope(|threads| {
+        let meanwhile = threads.spawn(other);
+        let done = one();
+        let other = meanwhile.join().map_err(|_| "what was done meanwhile panicked".to_owned())?;
+        Ok((done, other))
+    })
 }
 
 fn lints() -> Result<Verdict, String> {
@@ -89,6 +102,7 @@ fn tests() -> Result<Verdict, String> {
 }
 
 fn documentation() -> Result<Verdict, String> {
+    passes(&["test", "--workspace", "--doc", "--locked", "--quiet"])?;
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
     succeed(command.env("RUSTDOCFLAGS", "-D warnings")).map(|()| Verdict::Passed(String::new()))
 }
