@@ -10,7 +10,7 @@
 //!   when it is back.
 //! - What loads and unloads took is handed on.
 
-use super::api::{Api, Record, Served, State, Timed};
+use super::api::{Api, Brought, Record, Served, State, Tier, Timed};
 use super::attempt::{Attempt, Sweeping};
 use super::http::{Limits, Passed};
 use super::{Backend, BackendError, Replica};
@@ -91,7 +91,7 @@ impl<A: Api + 'static> Managed<A> {
     }
 
     /// Brings a model and sees that it comes.
-    async fn bring(&self, replica: Replica, attempt: &Attempt<'_>) -> Result<String, BackendError> {
+    async fn bring(&self, replica: Replica, attempt: &Attempt<'_>) -> Result<Brought, BackendError> {
         let served = &self.served[replica.model.index()];
         let open = Arc::clone(&self.gate).read_owned().await;
         if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
@@ -105,15 +105,15 @@ impl<A: Api + 'static> Managed<A> {
         // On its own: what a server was asked for may come although nobody waits for it any more. Until that is known, and
         // it is known whose it is, nothing is swept.
         let brought = tokio::spawn(async move {
-            let handle = api.bring(&name, gpus).await?;
-            claims.add(&handle);
+            let brought = api.bring(&name, gpus).await?;
+            claims.add(&brought.handle);
             drop(open);
-            Ok(handle)
+            Ok(brought)
         });
         let failed = |error| BackendError::Failed(format!("the load was not carried out: {error}"));
-        let handle = brought.await.map_err(failed)??;
-        self.until(&handle, State::There, self.limits.load).await?;
-        Ok(handle)
+        let brought = brought.await.map_err(failed)??;
+        self.until(&brought.handle, State::There, self.limits.load).await?;
+        Ok(brought)
     }
 
     /// Brings a model that is not there, with whatever is in its way taken off.
@@ -138,9 +138,9 @@ impl<A: Api + 'static> Managed<A> {
             self.sweep().await?;
             brought = self.bring(replica, &attempt).await;
         }
-        let handle = brought.map_err(|error| self.judged(replica, error))?;
+        let Brought { handle, tier } = brought.map_err(|error| self.judged(replica, error))?;
         attempt.went_well = true;
-        self.tell(replica, true, since);
+        self.tell(replica, true, tier, since);
         Ok(handle)
     }
 
@@ -303,8 +303,8 @@ impl<A: Api + 'static> Managed<A> {
         })
     }
 
-    fn tell(&self, replica: Replica, load: bool, since: Instant) {
-        let (model, gpus, tier) = (replica.model, replica.gpus, self.api.tier());
+    fn tell(&self, replica: Replica, load: bool, tier: Option<Tier>, since: Instant) {
+        let (model, gpus, tier) = (replica.model, replica.gpus, tier.unwrap_or(self.api.tier()));
         let seconds = since.elapsed().as_secs_f64();
         (self.record)(&Timed { model, gpus, load, tier, seconds });
     }
@@ -435,7 +435,7 @@ impl<A: Api + 'static> Backend for Managed<A> {
         }
         slot.handle = None;
         locked(&self.in_use).remove(&handle);
-        self.tell(replica, false, since);
+        self.tell(replica, false, None, since);
         Ok(())
     }
 
