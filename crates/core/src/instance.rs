@@ -1,5 +1,6 @@
 //! The problem itself: immutable, valid and indexed by number. Everything after the input reads this.
 
+mod build;
 mod estimates;
 mod incoming;
 mod onward;
@@ -7,11 +8,11 @@ mod rest;
 mod start;
 
 pub use crate::cluster::{Cluster, DEFAULT_GPU_MEMORY_GB, Residency};
-use crate::cost::{self, Leaving};
+use crate::cost::Leaving;
 use crate::gpuset::GpuSet;
 use crate::id::{Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
-use crate::input::{ModelSpec, Scenario, WorkflowSpec};
 use crate::time::{Span, Time};
+pub use build::{Infeasible, LONGEST_RUN};
 pub use incoming::NewRequest;
 pub use onward::Onward;
 pub use start::Start;
@@ -201,108 +202,7 @@ struct Task {
     node: u32,
 }
 
-/// Why a valid input cannot be run on these GPUs.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Infeasible {
-    /// Too few GPUs for a model that a request uses.
-    #[error("model `{model}` needs {needs} consecutive GPUs{}, and there are {gpus}", server_note(*.per_server))]
-    TooFewGpus {
-        /// The model.
-        model: String,
-        /// What it needs.
-        needs: u32,
-        /// What there is.
-        gpus: u32,
-        /// The server size, where one was given.
-        per_server: Option<u32>,
-    },
-    /// A model is larger than the memory of its GPUs.
-    #[error("model `{model}` needs {needs_gb:.1} GB on each of its GPUs, and a GPU has {has_gb:.1} GB")]
-    TooLittleMemory {
-        /// The model.
-        model: String,
-        /// Per GPU.
-        needs_gb: f64,
-        /// Per GPU.
-        has_gb: f64,
-    },
-    /// Longer than the clock can count.
-    #[error("all nodes one after the other take {0:.3e} s, and a run can count {max:.3e} s at most", max = LONGEST_RUN.seconds())]
-    TooLong(f64),
-    /// More nodes than there are numbers for.
-    #[error("{0} nodes are more than the {max} that one run can hold", max = u32::MAX)]
-    TooManyNodes(u64),
-}
-
-/// What the execution and the loads of all nodes may take together: about 3,000 years. Even with every node tried a hundred
-/// times the clock does not run over.
-pub const LONGEST_RUN: Span = Span(100_000_000_000_000_000);
-
-fn server_note(per_server: Option<u32>) -> String {
-    per_server.map_or(String::new(), |per| {
-        format!(" (servers of {per}: inside one where it fits, else from a server's first GPU)")
-    })
-}
-
 impl Instance {
-    /// Turns valid input into a problem on `cluster`, or says why it cannot be run there.
-    pub fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, Vec<Infeasible>> {
-        let models: IdVec<ModelId, Model> =
-            scenario.models.iter().map(|spec| model(spec, &cluster)).collect();
-        let workflows: IdVec<WorkflowId, Workflow> = scenario.workflows.iter().map(workflow).collect();
-        let total: u64 = scenario.requests.iter().map(|r| workflows[r.workflow].nodes.len() as u64).sum();
-        let mut faults = infeasible(scenario, &cluster, &models);
-        if total > u64::from(u32::MAX) {
-            faults.push(Infeasible::TooManyNodes(total));
-        }
-        let defaults: IdVec<ModelId, Option<Span>> =
-            scenario.models.iter().map(cost::default_execution).collect();
-        let serial = serial_seconds(scenario, &cluster, &models, &defaults);
-        if serial > LONGEST_RUN.seconds() {
-            faults.push(Infeasible::TooLong(serial));
-        }
-        if !faults.is_empty() {
-            return Err(faults);
-        }
-        let start = scenario.requests.iter().filter_map(|r| r.timestamp).min().unwrap_or(0);
-        let mut instance = Instance {
-            models,
-            workflows,
-            requests: IdVec::with_capacity(scenario.requests.len()),
-            cluster,
-            mode,
-            start: Start::default(),
-            tasks: IdVec::with_capacity(total as usize),
-            intervals: IdVec::new(),
-        };
-        for (id, spec) in scenario.requests.iter().enumerate() {
-            let arrival = match mode {
-                Mode::Offline => Time::ZERO,
-                Mode::Online => Time(spec.timestamp.map_or(0, |at| at.abs_diff(start))),
-            };
-            instance.requests.push(Request {
-                name: spec.id.clone(),
-                workflow: spec.workflow,
-                arrival,
-                first_task: TaskId::from(instance.tasks.len()),
-                priority: spec.priority,
-                deadline: spec.deadline,
-            });
-            for (node, &model) in instance.workflows[spec.workflow].models.iter().enumerate() {
-                let given = spec.times.get(node).copied().flatten();
-                instance.tasks.push(Task {
-                    // The input's checks saw to it that one of the two is there, unless a predictor is yet to speak.
-                    execution: given.or(defaults[model]).unwrap_or(Span(1)),
-                    request: RequestId::from(id),
-                    model,
-                    workflow: spec.workflow,
-                    node: node as u32,
-                });
-            }
-        }
-        Ok(instance)
-    }
-
     /// The part of the problem that some requests make on some GPUs, numbered from 0: a problem of its own, which begins with
     /// empty GPUs.
     #[must_use]
@@ -406,123 +306,4 @@ impl Instance {
         let node = self.node_of(task) as usize;
         format!("{}/{}", self.requests[self.tasks[task].request].name, self.workflow_of(task).nodes[node])
     }
-}
-
-/// How long everything takes one after the other, each node with the dearest load of its model and the slowest batch.
-fn serial_seconds(
-    scenario: &Scenario,
-    cluster: &Cluster,
-    models: &IdVec<ModelId, Model>,
-    defaults: &IdVec<ModelId, Option<Span>>,
-) -> f64 {
-    let dearest_to_leave = models.iter().map(Model::leaving).fold(Leaving::default(), |one, other| Leaving {
-        gb: one.gb.max(other.gb),
-        seconds: one.seconds.max(other.seconds),
-    });
-    let dearest = |model: &Model| {
-        let cold = cluster.switch.of(None, model.memory_gb, model.load_seconds);
-        let switch = cluster.switch.of(Some(dearest_to_leave), model.memory_gb, model.load_seconds);
-        cold.max(switch).seconds()
-    };
-    let loads: IdVec<ModelId, f64> = models.iter().map(dearest).collect();
-    let slowest =
-        |model: ModelId| f64::from(models[model].slowdown.last().copied().unwrap_or(1_000_000)) / 1e6;
-    let of_request = |request: &crate::input::RequestSpec| -> f64 {
-        let nodes = scenario.workflows[usize::from(request.workflow)].nodes.iter().enumerate();
-        let time = |at: usize, model: ModelId| request.times.get(at).copied().flatten().or(defaults[model]);
-        nodes
-            .map(|(at, node)| {
-                time(at, node.model).unwrap_or(Span(1)).seconds() * slowest(node.model) + loads[node.model]
-            })
-            .sum()
-    };
-    scenario.requests.iter().map(of_request).sum()
-}
-
-fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {
-    let per_gpu = |gb: f64| cost::megabytes(gb / f64::from(spec.gpus_required));
-    let memory_per_gpu = per_gpu(spec.memory_gb);
-    let slot_per_gpu = spec.memory_gb_per_slot.map_or(0, per_gpu);
-    let free = cost::megabytes(cluster.gpu_memory_gb).saturating_sub(memory_per_gpu);
-    // Where not even one fits, that is said elsewhere, and of used models only.
-    let slots = free.checked_div(slot_per_gpu).unwrap_or(u64::MAX).max(1);
-    let slowdown = spec.batching.as_ref().map_or_else(
-        || vec![1_000_000],
-        |batching| cost::slowdown_table(&batching.slowdown, u64::from(batching.max_batch).min(slots) as u32),
-    );
-    Model {
-        name: spec.id.clone(),
-        memory_gb: spec.memory_gb,
-        gpus: spec.gpus_required,
-        load_seconds: spec.load_time_seconds,
-        unload_seconds: spec.unload_time_seconds.unwrap_or(0.0),
-        memory_per_gpu,
-        slot_gb: spec.memory_gb_per_slot.unwrap_or(0.0),
-        slot_per_gpu,
-        slowdown,
-        starts: cluster.starts(spec.gpus_required),
-        spread: 0.0,
-    }
-}
-
-fn workflow(spec: &WorkflowSpec) -> Workflow {
-    let count = spec.nodes.len() as u32;
-    let successors = Rows::new(count, spec.edges.iter().copied());
-    let predecessors = Rows::new(count, spec.edges.iter().map(|&(from, to)| (to, from)));
-    let mut waiting: Vec<u32> = (0..count).map(|node| predecessors.row(node).len() as u32).collect();
-    let mut order: Vec<u32> = (0..count).filter(|&node| waiting[node as usize] == 0).collect();
-    let mut levels = vec![0; count as usize];
-    let mut next = 0;
-    while let Some(&node) = order.get(next) {
-        next += 1;
-        for &after in successors.row(node) {
-            levels[after as usize] = levels[after as usize].max(levels[node as usize] + 1);
-            waiting[after as usize] -= 1;
-            if waiting[after as usize] == 0 {
-                order.push(after);
-            }
-        }
-    }
-    debug_assert_eq!(order.len(), count as usize, "input checks refuse cycles");
-    Workflow {
-        name: spec.id.clone(),
-        nodes: spec.nodes.iter().map(|node| node.id.clone()).collect(),
-        models: spec.nodes.iter().map(|node| node.model).collect(),
-        levels,
-        order,
-        successors,
-        predecessors,
-    }
-}
-
-/// Models that requests use and the cluster cannot hold.
-fn infeasible(scenario: &Scenario, cluster: &Cluster, models: &IdVec<ModelId, Model>) -> Vec<Infeasible> {
-    let mut used_workflows = vec![false; scenario.workflows.len()];
-    scenario.requests.iter().for_each(|request| used_workflows[usize::from(request.workflow)] = true);
-    let mut used = vec![false; models.len()];
-    for (workflow, _) in scenario.workflows.iter().zip(&used_workflows).filter(|&(_, &is_used)| is_used) {
-        workflow.nodes.iter().for_each(|node| used[usize::from(node.model)] = true);
-    }
-    let mut faults = Vec::new();
-    for (model, _) in models.iter().zip(&used).filter(|&(_, &is_used)| is_used) {
-        if model.starts.is_empty() {
-            faults.push(Infeasible::TooFewGpus {
-                model: model.name.clone(),
-                needs: model.gpus,
-                gpus: cluster.gpus,
-                per_server: cluster.gpus_per_server,
-            });
-        }
-        // Whoever says what an execution takes means memory to count, whatever the residency.
-        let counts = cluster.residency == Residency::Memory || model.slot_per_gpu > 0;
-        let needs = model.memory_per_gpu + model.slot_per_gpu;
-        if counts && needs > cost::megabytes(cluster.gpu_memory_gb) {
-            faults.push(Infeasible::TooLittleMemory {
-                model: model.name.clone(),
-                needs_gb: needs as f64 / 1000.0,
-                has_gb: cluster.gpu_memory_gb,
-            });
-        }
-    }
-    faults
 }

@@ -142,8 +142,15 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens a journal to go on with it.
+    /// Opens a journal to go on with it. One in which there is no run is left as it is.
     pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
+        // To open a file for writing is to write to it: one that may be no journal is looked at first.
+        if !reader::says_its_version(path).map_err(JournalError::Folder)? {
+            if reader::is_written(path) {
+                return Err(JournalError::InUse);
+            }
+            JournalReader::open(path)?;
+        }
         let journal = connect(path, durability)?;
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
@@ -339,6 +346,66 @@ fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<Entry, JournalError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    /// The files of a folder, and what is in them.
+    fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        paths.map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
+    }
+
+    /// Copies what a process that is killed now would leave.
+    fn killed(from: &Path, to: &Path) {
+        for (path, bytes) in files(from).iter().filter(|(path, _)| !path.ends_with("j-shm")) {
+            std::fs::write(to.join(path.file_name().unwrap()), bytes).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_journal_without_a_run_is_left_as_it_is() {
+        let new = || tempfile::tempdir().unwrap();
+        let (empty, opened, begun, other) = (new(), new(), new(), new());
+        std::fs::write(empty.path().join("j"), "").unwrap();
+        // Killed once it was open, and in the middle of its first transaction.
+        let own = new();
+        let journal = connect(&own.path().join("j"), Durability::Process).unwrap();
+        killed(own.path(), opened.path());
+        journal.db.execute_batch("PRAGMA cache_size = 1; BEGIN EXCLUSIVE").unwrap();
+        journal.db.execute_batch(SCHEMA).unwrap();
+        journal.db.execute("INSERT INTO meta VALUES ('config', zeroblob(100000))", []).unwrap();
+        killed(own.path(), begun.path());
+        assert!(files(begun.path())[&begun.path().join("j-wal")].len() > 50_000);
+        drop(journal);
+        let foreign = Connection::open(other.path().join("j")).unwrap();
+        foreign.pragma_update(None, "user_version", 7).unwrap();
+        drop(foreign);
+        for (folder, version) in [(&empty, None), (&opened, None), (&begun, None), (&other, Some(7))] {
+            let before = files(folder.path());
+            let refused = Journal::open(&folder.path().join("j"), Durability::Process).err().unwrap();
+            match version {
+                None => assert!(matches!(refused, JournalError::Empty), "{refused}"),
+                Some(version) => assert!(matches!(refused, JournalError::Version(v) if v == version)),
+            }
+            assert!(files(folder.path()) == before, "{before:?}");
+        }
+    }
+
+    /// Killed right after it was begun, when all of it is in the log beside the file.
+    #[test]
+    fn a_journal_that_was_just_begun_is_opened() {
+        let (own, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = own.path().join("j");
+        let journal = Journal::create(&path, Durability::Process, &[("config", b"models")]).unwrap();
+        assert!(matches!(Journal::open(&path, Durability::Process), Err(JournalError::InUse)));
+        killed(own.path(), left.path());
+        drop(journal);
+        let path = left.path().join("j");
+        assert!(!reader::says_its_version(&path).unwrap());
+        let journal = Journal::open(&path, Durability::Process).unwrap();
+        assert_eq!(journal.meta("config").unwrap().unwrap(), b"models");
+        drop(journal);
+        assert!(reader::says_its_version(&path).unwrap());
+    }
 
     #[test]
     fn everything_that_is_written_is_read_back() {

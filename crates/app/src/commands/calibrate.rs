@@ -28,8 +28,7 @@ use gswarm_learn::calibration::{CALIBRATION, Calibration, SCHEMA};
 use measure::{Limits, Stop};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -232,8 +231,8 @@ struct Bench<'a> {
     backends: &'a BackendsFile,
     fleet: Fleet,
     clock: Clock,
-    /// Whether weights last came from the memory of the host.
-    from_host: Arc<AtomicBool>,
+    /// Where the weights of each load came from, as far as servers tell.
+    tiers: Arc<Mutex<Vec<Tier>>>,
 }
 
 /// Measures the models that are wanted; and whether somebody interrupted it.
@@ -254,16 +253,17 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
         .build()
         .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
     let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
-    let from_host = Arc::new(AtomicBool::new(false));
-    let heard = Arc::clone(&from_host);
+    let tiers: Arc<Mutex<Vec<Tier>>> = Arc::default();
+    let heard = Arc::clone(&tiers);
     let record: Record = Arc::new(move |timed: &Timed| {
-        heard.store(timed.tier == Tier::Host, Ordering::SeqCst);
+        if timed.load {
+            heard.lock().unwrap_or_else(PoisonError::into_inner).push(timed.tier);
+        }
     });
     let measured = runtime.block_on(async {
         let fleet =
             config::fleet(&backends, &instance, &clock, &record).map_err(|faults| live::faulty(&faults))?;
-        let bench =
-            Bench { args, scenario, instance: &instance, backends: &backends, fleet, clock, from_host };
+        let bench = Bench { args, scenario, instance: &instance, backends: &backends, fleet, clock, tiers };
         Ok(bench.models(&wanted).await)
     });
     // Calls that were given up are not waited for.
@@ -311,7 +311,7 @@ impl Bench<'_> {
                 Ok((backend, probe)) => {
                     let design = self.design(model, &backend);
                     let limits = self.limits(&interrupted);
-                    measure::model(&probe, &backend, &design, &limits, &self.from_host, &|text| {
+                    measure::model(&probe, &backend, &design, &limits, &self.tiers, &|text| {
                         say(&format!("{name}: {text}"));
                     })
                     .await

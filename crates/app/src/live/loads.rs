@@ -1,7 +1,7 @@
 //! What loads and unloads took on real servers, a line each as they happen: the measurements that predictions are made of.
 
 use gswarm_core::Instance;
-use gswarm_exec::backend::{Record, Tier, Timed};
+use gswarm_exec::backend::{Record, Timed};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -20,7 +20,7 @@ pub fn record(folder: &Path, instance: &Instance) -> Record {
             "action": if timed.load { "load" } else { "unload" },
             "model": names[timed.model.index()],
             "gpus": timed.gpus.iter().map(|gpu| gpu.0).collect::<Vec<_>>(),
-            "tier": if timed.tier == Tier::Host { "host" } else { "disk" },
+            "tier": timed.tier.name(),
             "seconds": timed.seconds,
         });
         // A measurement that cannot be kept is no reason to end a run.

@@ -1,7 +1,7 @@
 //! Calibration of servers that run: what emulated models were told to take is found, and the whole chain goes from a
 //! measurement to how far a run went from what was predicted of it.
 
-use crate::model_server::Running;
+use crate::model_server::{Running, post};
 use crate::support::Place;
 use serde_json::Value;
 
@@ -101,6 +101,53 @@ workflows:
     nodes: [{id: write, model: tiny-llm}, {id: embed, model: tiny-embedding}]
     edges: [{from: write, to: embed}]
 ";
+
+/// Where weights come from, as a live run and a calibration record it: from disk where the server had to read them, from host
+/// memory where an earlier run left them there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_recorded_of_loads_says_where_the_weights_were() {
+    let place = Place::new();
+    place.run("models init --dir models").code(0);
+    let server = Running::start(&place, "--models models");
+    let servers = format!("backends: [{{kind: gswarm, gpus: 0, device: cpu, url: '{}'}}]", server.url);
+    place.write("servers.yaml", &servers);
+    place.write("config.yaml", TINY);
+    let request = "requests: [{request_id: a, workflow_id: w, input_data: {prompt: 'once'}, \
+                   node_configs: {write: {max_length: 4}}, node_execution_times: {write: 0.01, embed: 0.01}}]";
+    place.write("requests.yaml", request);
+    let inputs = "--config config.yaml --requests requests.yaml";
+    let live = |out: &str| {
+        let line = "run --policy lru --simulate true --backends servers.yaml --quiet";
+        place.run(&format!("{line} {inputs} --out {out}")).code(0);
+        let loads = place.read(&format!("{out}/loads.jsonl"));
+        let told = loads.lines().map(json).filter(|line| line["action"] == "load");
+        let tiers = told.map(|line| (line["model"].as_str().unwrap().to_owned(), line["tier"].clone()));
+        tiers.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (llm, embedding) = ("tiny-llm".to_owned(), "tiny-embedding".to_owned());
+    let both = |llm_from: &str, embedding_from: &str| {
+        [(llm.clone(), llm_from.into()), (embedding.clone(), embedding_from.into())].into()
+    };
+    assert_eq!(live("cold"), both("disk", "disk"));
+    assert_eq!(live("warm"), both("host", "host"));
+    for (target, from) in [("disk", "disk"), ("dram", "host")] {
+        let offload = serde_json::json!({"model_name": "tiny-llm", "target": target});
+        assert_eq!(post(&server.url, "/standalone/offload", offload).await.0, 200);
+        assert_eq!(live(&format!("after_{target}")), both(from, "host"));
+    }
+
+    let calibrate = format!("calibrate --backends servers.yaml {inputs} --batches 1 --repeats 1 --force");
+    let told = "the first load did not come from disk";
+    place.run(&calibrate).code(0).says(told);
+    let offload = serde_json::json!({"model_name": "tiny-llm", "target": "disk"});
+    assert_eq!(post(&server.url, "/standalone/offload", offload).await.0, 200);
+    place.run(&format!("{calibrate} --quiet")).code(0);
+    let models = &json(&place.read("profile.json"))["models"];
+    for (name, is_told) in [("tiny-llm", false), ("tiny-embedding", true)] {
+        assert_eq!(models[name]["load"]["tier"], "host", "{models}");
+        assert_eq!(models[name]["notes"].to_string().contains(told), is_told, "{models}");
+    }
+}
 
 /// Real models on the CPU: everything runs, and the errors are told.
 #[test]

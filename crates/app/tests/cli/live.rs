@@ -58,7 +58,9 @@ fn a_journal_that_was_never_begun_is_no_hindrance() {
     let place = with_servers(2000);
     std::fs::create_dir(place.path("out")).unwrap();
     place.write("out/journal.db", "");
-    place.run("resume out").code(2).says("ended before it had begun");
+    place.run("resume out").code(2).says("out/journal.db").says("ended before it had begun");
+    let left: Vec<_> = std::fs::read_dir(place.path("out")).unwrap().map(|file| file.unwrap()).collect();
+    assert!(left.len() == 1 && place.read("out/journal.db").is_empty(), "it was changed: {left:?}");
     place.run(&live("baseline", "out")).code(0);
 }
 

@@ -71,13 +71,42 @@ impl FromIterator<String> for Held {
     }
 }
 
-/// Where the weights come from, for the record.
+/// Where weights come from, or go, for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// From disk, as far as anybody knows.
+    /// Disk, as far as anybody knows.
     Disk,
-    /// From the memory of the host.
+    /// The memory of the host.
     Host,
+    /// They were on the device already.
+    Device,
+}
+
+impl Tier {
+    /// `disk`, `host` or `device`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Disk => "disk",
+            Tier::Host => "host",
+            Tier::Device => "device",
+        }
+    }
+}
+
+/// A model that a server was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Brought {
+    /// What it is known by from now on: its name, or whatever the server calls it.
+    pub handle: String,
+    /// Where its weights come from, where the server tells that of each load; else it is the server's [tier](Api::tier).
+    pub tier: Option<Tier>,
+}
+
+impl<H: Into<String>> From<H> for Brought {
+    fn from(handle: H) -> Brought {
+        Brought { handle: handle.into(), tier: None }
+    }
 }
 
 /// What a load or an unload took.
@@ -98,8 +127,7 @@ pub struct Timed {
 /// Who is told what loads and unloads took.
 pub type Record = Arc<dyn Fn(&Timed) + Send + Sync>;
 
-/// How a server is asked. A model that was brought is known by a handle from then on: its name, or whatever the server
-/// calls it.
+/// How a server is asked. A model that was brought is known by its handle from then on.
 #[async_trait::async_trait]
 pub trait Api: Send + Sync {
     /// Whether models go to the GPUs that are named. Otherwise a server holds a model once, wherever it likes.
@@ -118,13 +146,13 @@ pub trait Api: Send + Sync {
         false
     }
 
-    /// Where weights come from.
+    /// Where weights are while their model is not there.
     fn tier(&self) -> Tier {
         Tier::Disk
     }
 
     /// Asks for a model; it may come later. `gpus` are those that the server [can be told](Api::places).
-    async fn bring(&self, name: &str, gpus: Gpus) -> Result<String, BackendError>;
+    async fn bring(&self, name: &str, gpus: Gpus) -> Result<Brought, BackendError>;
 
     /// Asks for it to go; it may go later.
     async fn release(&self, handle: &str) -> Result<(), BackendError>;

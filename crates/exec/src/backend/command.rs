@@ -1,7 +1,7 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
 use super::BackendError;
-use super::api::{Api, Held, State};
+use super::api::{Api, Brought, Held, State};
 use super::http::{Http, Limits};
 use super::managed::locked;
 use super::openai::call_openai;
@@ -114,7 +114,7 @@ impl Api for Command {
     }
 
     /// Returns when it answers. Whoever stops waiting stops the process.
-    async fn bring(&self, name: &str, gpus: Gpus) -> Result<String, BackendError> {
+    async fn bring(&self, name: &str, gpus: Gpus) -> Result<Brought, BackendError> {
         let mut running = self.start(name, gpus)?;
         let since = Instant::now();
         while running.health.answers("").await.is_err() {
@@ -133,7 +133,7 @@ impl Api for Command {
         }
         let handle = format!("{name} on GPU {}", gpus.first.0);
         locked(&self.running).insert(handle.clone(), running);
-        Ok(handle)
+        Ok(handle.into())
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

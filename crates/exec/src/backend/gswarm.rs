@@ -1,7 +1,7 @@
 //! gswarm's own model server: instances of models on devices that it is told.
 
 use super::BackendError;
-use super::api::{Api, Held, State};
+use super::api::{Api, Brought, Held, State, Tier};
 use super::http::{Http, escaped, field};
 use super::openai::{MOST_TOKENS, Wants, settings, vector};
 use crate::call::Call;
@@ -70,6 +70,15 @@ fn data(answer: &Value) -> Result<&Value, BackendError> {
     Err(BackendError::Failed(format!("the server did not succeed: {}", super::http::brief(said))))
 }
 
+/// Where the weights of a new instance were. A server that does not tell may have read them from disk.
+fn came_from(data: &Value) -> Tier {
+    match data.get("came_from").and_then(Value::as_str) {
+        Some("dram") => Tier::Host,
+        Some("gpu") => Tier::Device,
+        _ => Tier::Disk,
+    }
+}
+
 #[async_trait::async_trait]
 impl Api for Gswarm {
     fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
@@ -80,13 +89,20 @@ impl Api for Gswarm {
         true
     }
 
-    async fn bring(&self, name: &str, gpus: Gpus) -> Result<String, BackendError> {
+    /// An instance that goes leaves its weights in host memory.
+    fn tier(&self) -> Tier {
+        Tier::Host
+    }
+
+    async fn bring(&self, name: &str, gpus: Gpus) -> Result<Brought, BackendError> {
         let body = json!({"model_name": name, "device": self.device(gpus)});
         let told = self.http.order("/standalone/serve", &body, self.load).await?;
         let answer: Value = serde_json::from_str(&told).map_err(|_| {
             BackendError::Failed(format!("the answer is not JSON: {}", super::http::brief(&told)))
         })?;
-        Ok(field(data(&answer)?, "/instance_id", Value::as_str)?.to_owned())
+        let data = data(&answer)?;
+        let handle = field(data, "/instance_id", Value::as_str)?.to_owned();
+        Ok(Brought { handle, tier: Some(came_from(data)) })
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

@@ -1,7 +1,7 @@
 //! Servers with the KServe V2 interface and a model repository: Triton (`--model-control-mode=explicit`), MLServer.
 
 use super::BackendError;
-use super::api::{Api, Held, State};
+use super::api::{Api, Brought, Held, State};
 use super::http::{Http, escaped, field};
 use super::openai::{MOST_TOKENS, Wants, vector};
 use crate::call::Call;
@@ -63,9 +63,9 @@ fn together(states: impl Iterator<Item = State>) -> State {
 
 #[async_trait::async_trait]
 impl Api for KServe {
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         self.http.order(&Self::path(name, "load"), &json!({}), self.load).await?;
-        Ok(name.to_owned())
+        Ok(name.into())
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

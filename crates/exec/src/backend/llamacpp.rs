@@ -1,7 +1,7 @@
 //! The router of llama.cpp: a server that starts a process for each model it is told to load.
 
 use super::BackendError;
-use super::api::{Api, Held, State};
+use super::api::{Api, Brought, Held, State};
 use super::http::{Http, field};
 use super::openai::call_openai;
 use crate::call::Call;
@@ -59,11 +59,11 @@ impl Api for LlamaCpp {
         Some((self.http.clone(), handle.to_owned()))
     }
 
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         if self.look(name).await? != State::There {
             self.http.order("/models/load", &json!({"model": name}), self.load).await?;
         }
-        Ok(name.to_owned())
+        Ok(name.into())
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

@@ -10,8 +10,11 @@
 //!   when it is back.
 //! - What loads and unloads took is handed on.
 
-use super::api::{Api, Record, Served, State, Timed};
-use super::attempt::{Attempt, Sweeping};
+mod falls;
+mod sweep;
+
+use super::api::{Api, Brought, Record, Served, State, Tier, Timed};
+use super::attempt::Attempt;
 use super::http::{Limits, Passed};
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
@@ -91,7 +94,7 @@ impl<A: Api + 'static> Managed<A> {
     }
 
     /// Brings a model and sees that it comes.
-    async fn bring(&self, replica: Replica, attempt: &Attempt<'_>) -> Result<String, BackendError> {
+    async fn bring(&self, replica: Replica, attempt: &Attempt<'_>) -> Result<Brought, BackendError> {
         let served = &self.served[replica.model.index()];
         let open = Arc::clone(&self.gate).read_owned().await;
         if self.epoch.load(Ordering::SeqCst) != attempt.epoch {
@@ -105,15 +108,15 @@ impl<A: Api + 'static> Managed<A> {
         // On its own: what a server was asked for may come although nobody waits for it any more. Until that is known, and
         // it is known whose it is, nothing is swept.
         let brought = tokio::spawn(async move {
-            let handle = api.bring(&name, gpus).await?;
-            claims.add(&handle);
+            let brought = api.bring(&name, gpus).await?;
+            claims.add(&brought.handle);
             drop(open);
-            Ok(handle)
+            Ok(brought)
         });
         let failed = |error| BackendError::Failed(format!("the load was not carried out: {error}"));
-        let handle = brought.await.map_err(failed)??;
-        self.until(&handle, State::There, self.limits.load).await?;
-        Ok(handle)
+        let brought = brought.await.map_err(failed)??;
+        self.until(&brought.handle, State::There, self.limits.load).await?;
+        Ok(brought)
     }
 
     /// Brings a model that is not there, with whatever is in its way taken off.
@@ -138,29 +141,10 @@ impl<A: Api + 'static> Managed<A> {
             self.sweep().await?;
             brought = self.bring(replica, &attempt).await;
         }
-        let handle = brought.map_err(|error| self.judged(replica, error))?;
+        let Brought { handle, tier } = brought.map_err(|error| self.judged(replica, error))?;
         attempt.went_well = true;
-        self.tell(replica, true, since);
+        self.tell(replica, true, tier, since);
         Ok(handle)
-    }
-
-    /// Whether a server that does not answer is one of several which have all answered before, and others still do.
-    async fn has_fallen_alone(&self, handle: &str) -> bool {
-        self.all_answered.load(Ordering::SeqCst)
-            && self.api.is_one_of_many(handle)
-            && self.api.held().await.is_ok()
-    }
-
-    /// Whether a server that fell answers again within a while. Not for long: what waits for it keeps its GPUs from others.
-    async fn comes_back(&self, handle: &str) -> bool {
-        let since = Instant::now();
-        while let Err(BackendError::Gone(_)) = self.api.look(handle).await {
-            if since.elapsed() >= self.limits.answer {
-                return false;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        true
     }
 
     /// Waits for a state, and believes nothing else.
@@ -201,76 +185,6 @@ impl<A: Api + 'static> Managed<A> {
         }
     }
 
-    /// Sees to it that nothing is in the way that does not belong to the run.
-    async fn clean(&self) -> Result<(), BackendError> {
-        if self.is_dirty.load(Ordering::SeqCst) || self.sees_strangers().await {
-            self.sweep().await?;
-        }
-        Ok(())
-    }
-
-    /// Whether one of several servers holds what nobody asked for: it may have died and come back, unseen.
-    async fn sees_strangers(&self) -> bool {
-        let asked_lately = |dead: &(Instant, _)| dead.0.elapsed() < ASKS_AGAIN;
-        if self.api.keeps_all() || locked(&self.dead).as_ref().is_some_and(asked_lately) {
-            return false;
-        }
-        let Ok(held) = self.api.held().await else { return false };
-        let in_use = locked(&self.in_use);
-        !held.silent.is_empty() || held.handles.iter().any(|handle| !in_use.contains(handle))
-    }
-
-    /// Takes off whatever does not belong to the run, and sees that it goes.
-    async fn sweep(&self) -> Result<(), BackendError> {
-        let _shut = self.gate.write().await;
-        self.sweep_behind_the_gate().await
-    }
-
-    async fn sweep_behind_the_gate(&self) -> Result<(), BackendError> {
-        // What is left behind from now on is for the next time.
-        let mut sweeping = Sweeping { is_dirty: &self.is_dirty, is_done: false };
-        self.is_dirty.store(false, Ordering::SeqCst);
-        for handle in self.held_by_all().await? {
-            if locked(&self.in_use).contains(&handle) {
-                continue;
-            }
-            // One that is still loading is not told to go before it is there.
-            let since = Instant::now();
-            while self.api.look(&handle).await? == State::Moving && since.elapsed() < self.limits.load {
-                tokio::time::sleep(POLL.1).await;
-            }
-            self.api.release(&handle).await?;
-            self.until(&handle, State::Absent, self.limits.unload).await?;
-        }
-        sweeping.is_done = true;
-        Ok(())
-    }
-
-    /// What is there. One of several servers that does not answer may hold something all the same: it is asked for a while
-    /// before it is believed to be dead.
-    async fn held_by_all(&self) -> Result<Vec<String>, BackendError> {
-        let (since, mut pause) = (Instant::now(), POLL.0);
-        loop {
-            let held = self.api.held().await?;
-            let Some(why) = held.silent.values().next() else {
-                self.all_answered.store(true, Ordering::SeqCst);
-                *locked(&self.dead) = None;
-                return Ok(held.handles);
-            };
-            if !self.all_answered.load(Ordering::SeqCst) {
-                return Err(BackendError::Gone(why.clone()));
-            }
-            let is_known =
-                |(_, dead): &(_, BTreeMap<_, _>)| held.silent.keys().all(|name| dead.contains_key(name));
-            if since.elapsed() >= self.limits.answer || locked(&self.dead).as_ref().is_some_and(is_known) {
-                *locked(&self.dead) = Some((Instant::now(), held.silent));
-                return Ok(held.handles);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(POLL.1);
-        }
-    }
-
     /// What went wrong with a load: whether the model does not fit at all.
     fn judged(&self, replica: Replica, error: BackendError) -> BackendError {
         if !error.lacks_memory() {
@@ -303,92 +217,10 @@ impl<A: Api + 'static> Managed<A> {
         })
     }
 
-    fn tell(&self, replica: Replica, load: bool, since: Instant) {
-        let (model, gpus, tier) = (replica.model, replica.gpus, self.api.tier());
+    fn tell(&self, replica: Replica, load: bool, tier: Option<Tier>, since: Instant) {
+        let (model, gpus, tier) = (replica.model, replica.gpus, tier.unwrap_or(self.api.tier()));
         let seconds = since.elapsed().as_secs_f64();
         (self.record)(&Timed { model, gpus, load, tier, seconds });
-    }
-
-    /// A call while an eye is kept on the server: one that hangs is found out long before the call is given up.
-    async fn watched<T>(
-        &self,
-        handle: &str,
-        mut work: impl Future<Output = Result<T, BackendError>> + Unpin,
-    ) -> Result<T, BackendError> {
-        loop {
-            tokio::select! {
-                biased;
-                result = &mut work => return result,
-                () = tokio::time::sleep(self.limits.answer) => self.still_has(handle).await?,
-            }
-        }
-    }
-
-    /// A call that goes wrong is its own fault only if the server still has the model; then it is no reason to take the
-    /// server out, and all other calls with it, even where the connection broke.
-    async fn blamed<T>(
-        &self,
-        replica: Replica,
-        handle: &str,
-        asked: Instant,
-        result: Result<T, BackendError>,
-    ) -> Result<T, BackendError> {
-        let Err(error) = result else { return result };
-        if error.denies_the_model() {
-            self.api.denied(handle, asked);
-        }
-        match (self.still_has(handle).await, error) {
-            (Ok(()), BackendError::Gone(why)) => Err(BackendError::Failed(why)),
-            (Ok(()), error) => Err(error),
-            (Err(gone), error) if self.has_fallen_alone(handle).await => {
-                tracing::warn!("`{handle}` has fallen, its neighbours go on: {gone}");
-                if self.comes_back(handle).await {
-                    tracing::warn!("`{handle}` can be asked again");
-                }
-                self.falls(replica, handle).await;
-                Err(BackendError::Failed(error.to_string()))
-            }
-            (Err(gone), _) => Err(gone),
-        }
-    }
-
-    /// A model is no longer there, though nobody has taken it off.
-    async fn falls(&self, replica: Replica, handle: &str) {
-        let slot = self.slot(replica);
-        let mut slot = slot.lock().await;
-        // Somebody else may have seen it before, and brought it again.
-        if slot.handle.as_deref() == Some(handle) && self.still_has(handle).await.is_err() {
-            slot.handle = None;
-            slot.has_fallen = true;
-            locked(&self.in_use).remove(handle);
-            self.is_dirty.store(true, Ordering::SeqCst);
-        }
-    }
-
-    async fn handle(&self, replica: Replica) -> Result<String, BackendError> {
-        let epoch = self.epoch.load(Ordering::SeqCst);
-        let slot = self.slot(replica);
-        let mut slot = slot.lock().await;
-        if slot.has_fallen && slot.handle.is_none() {
-            self.clean().await?;
-            slot.handle = Some(self.bring_anew(replica, epoch).await?);
-            slot.has_fallen = false;
-        }
-        let handle = slot.handle.clone();
-        handle.ok_or_else(|| BackendError::Gone("the server was taken out meanwhile".to_owned()))
-    }
-
-    async fn still_has(&self, handle: &str) -> Result<(), BackendError> {
-        match self.api.look(handle).await {
-            Ok(State::There) => Ok(()),
-            Ok(State::Broken(why) | State::Failed(why)) => {
-                Err(BackendError::Gone(format!("it no longer has `{handle}`: {why}")))
-            }
-            Ok(_) => Err(BackendError::Gone(format!("it no longer has `{handle}`"))),
-            Err(error @ BackendError::Gone(_)) => Err(error),
-            // A server that stumbles over a question still has what it has.
-            Err(_) => Ok(()),
-        }
     }
 }
 
@@ -435,7 +267,7 @@ impl<A: Api + 'static> Backend for Managed<A> {
         }
         slot.handle = None;
         locked(&self.in_use).remove(&handle);
-        self.tell(replica, false, since);
+        self.tell(replica, false, None, since);
         Ok(())
     }
 
@@ -493,11 +325,6 @@ impl<A: Api + 'static> Backend for Managed<A> {
         self.sweep_behind_the_gate().await
     }
 }
-
-/// How often it is asked whether a server is back.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// How long after one of several did not answer all are asked again.
-const ASKS_AGAIN: Duration = Duration::from_secs(10);
 
 /// What a mutex guards, also after a panic elsewhere.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

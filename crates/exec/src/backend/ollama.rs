@@ -1,7 +1,7 @@
 //! Ollama: models are loaded by asking for them with no prompt, and kept until they are told to go.
 
 use super::BackendError;
-use super::api::{Api, Held, State};
+use super::api::{Api, Brought, Held, State};
 use super::http::{Http, field};
 use super::openai::{MOST_TOKENS, Wants, settings, vector};
 use crate::call::Call;
@@ -43,11 +43,11 @@ impl Api for Ollama {
         Some((self.http.clone(), handle.to_owned()))
     }
 
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         // Without a prompt it only loads; for ever, as nobody but the run decides what leaves.
         let body = json!({"model": name, "keep_alive": -1, "stream": false});
         self.http.order("/api/generate", &body, self.load).await?;
-        Ok(name.to_owned())
+        Ok(name.into())
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

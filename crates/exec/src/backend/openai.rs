@@ -1,7 +1,7 @@
 //! OpenAI's interface: how a node's call becomes a request of it, and what its answer gives. Most servers have it.
 
 use super::BackendError;
-use super::api::{Api, Held, State};
+use super::api::{Api, Brought, Held, State};
 use super::http::{Http, field};
 use crate::call::Call;
 use futures_util::future::join_all;
@@ -194,10 +194,10 @@ impl Api for OpenAi {
         self.servers.all().count() > 1
     }
 
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         let known = listed(self.servers.of(name)?).await?;
         if known.iter().any(|other| other == name) {
-            return Ok(name.to_owned());
+            return Ok(name.into());
         }
         let shown = known.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
         Err(BackendError::Refused(format!("there is no model `{name}` there; it lists {shown}")))

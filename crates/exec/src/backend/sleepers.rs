@@ -1,7 +1,7 @@
 //! Servers that hold one model each and put it to sleep: vLLM and SGLang. Several share GPUs, and one of them is awake.
 
 use super::BackendError;
-use super::api::{Api, Held, State, Tier};
+use super::api::{Api, Brought, Held, State, Tier};
 use super::http::{Http, field};
 use super::managed::locked;
 use super::openai::{Servers, call_openai};
@@ -48,7 +48,7 @@ impl Api for Vllm {
         if self.drops_weights { Tier::Disk } else { Tier::Host }
     }
 
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         let http = self.servers.of(name)?;
         if self.is_asleep(http).await? {
             if self.drops_weights {
@@ -60,7 +60,7 @@ impl Api for Vllm {
                 http.order("/wake_up", &Value::Null, self.load).await?;
             }
         }
-        Ok(name.to_owned())
+        Ok(name.into())
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {
@@ -174,13 +174,13 @@ impl Api for Sglang {
         if self.drops_weights { Tier::Disk } else { Tier::Host }
     }
 
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<String, BackendError> {
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         let http = self.servers.of(name)?;
         if locked(&self.unsure).contains(name) {
             // Whatever it says: afterwards it holds nothing, and it is known what to tell it.
             let released = http.order("/release_memory_occupation", &json!({"tags": PARTS}), self.load).await;
             if let Err(BackendError::Gone(_)) = released {
-                return released.map(|_| name.to_owned());
+                return released.map(|_| name.into());
             }
             locked(&self.unsure).remove(name);
             locked(&self.released).insert(name.to_owned());
@@ -190,7 +190,7 @@ impl Api for Sglang {
             locked(&self.released).remove(name);
             locked(&self.resumed).insert(name.to_owned(), Instant::now());
         }
-        Ok(name.to_owned())
+        Ok(name.into())
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

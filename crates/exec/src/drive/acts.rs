@@ -9,6 +9,7 @@ use crate::work::Work;
 use gswarm_core::{ModelId, Span, TaskId};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
@@ -34,7 +35,21 @@ pub(super) struct Acts {
     patience: Patience,
     sender: UnboundedSender<Message>,
     calls: FxHashMap<TaskId, Calling>,
+    /// Calls that are to begin, in the order in which they came.
+    waiting: Vec<Waiting>,
+    /// Backends that one call has to itself.
+    taken: FxHashMap<usize, TaskId>,
     tickets: u64,
+}
+
+/// A call that is to begin.
+struct Waiting {
+    task: TaskId,
+    replica: Replica,
+    member: usize,
+    work: Work,
+    /// Whether nothing else may be called there meanwhile.
+    alone: bool,
 }
 
 /// A call under way.
@@ -49,7 +64,8 @@ const UNLOAD_TRIES: u32 = 3;
 
 impl Acts {
     pub fn new(fleet: Fleet, clock: Clock, patience: Patience, sender: UnboundedSender<Message>) -> Acts {
-        Acts { fleet, clock, patience, sender, calls: FxHashMap::default(), tickets: 0 }
+        let (calls, taken) = (FxHashMap::default(), FxHashMap::default());
+        Acts { fleet, clock, patience, sender, calls, waiting: Vec::new(), taken, tickets: 0 }
     }
 
     pub fn fleet(&self) -> &Fleet {
@@ -61,11 +77,37 @@ impl Acts {
         let _ = self.sender.send(message);
     }
 
-    pub fn begin(&mut self, act: Act, work: impl FnOnce(TaskId) -> Work) {
+    /// Begins something, but for calls: these wait for [`Acts::begin_calls`], which has those that `goes_alone` names have
+    /// their backend to themselves.
+    pub fn begin(
+        &mut self,
+        act: Act,
+        work: impl FnOnce(TaskId) -> Work,
+        goes_alone: impl FnOnce(TaskId) -> bool,
+    ) {
         match act {
             Act::Load { replica, expected } => self.load(replica, expected),
             Act::Unload(replica) => self.unload(replica),
-            Act::Call { task, replica } => self.call(task, replica, work(task)),
+            Act::Call { task, replica } => {
+                let Some(member) = self.fleet.serves(replica) else { return };
+                let (work, alone) = (work(task), goes_alone(task));
+                self.waiting.push(Waiting { task, replica, member, work, alone });
+            }
+        }
+    }
+
+    /// Begins the calls that may begin. Whoever waits for the same backend does so in turn.
+    pub fn begin_calls(&mut self) {
+        let mut held_up = BTreeSet::new();
+        for one in std::mem::take(&mut self.waiting) {
+            let member = one.member;
+            let is_free = !self.taken.contains_key(&member) && !(one.alone && self.calls(member));
+            if is_free && !held_up.contains(&member) {
+                self.call(one);
+            } else {
+                held_up.insert(member);
+                self.waiting.push(one);
+            }
         }
     }
 
@@ -73,23 +115,41 @@ impl Acts {
     pub fn is_current(&mut self, task: TaskId, ticket: u64) -> bool {
         let current = self.calls.get(&task).is_some_and(|calling| calling.ticket == ticket);
         if current {
-            self.calls.remove(&task);
+            self.ended(task);
         }
         current
     }
 
-    /// Ends a call that nobody waits for any more; `false` where none was under way.
+    fn ended(&mut self, task: TaskId) -> Option<Calling> {
+        let calling = self.calls.remove(&task)?;
+        if self.taken.get(&calling.member) == Some(&task) {
+            self.taken.remove(&calling.member);
+        }
+        Some(calling)
+    }
+
+    /// Ends a call that nobody waits for any more; `false` where none was under way or to begin.
     pub fn cancel(&mut self, task: TaskId) -> bool {
-        let call = self.calls.remove(&task);
-        call.inspect(|calling| calling.handle.abort()).is_some()
+        if let Some(at) = self.waiting.iter().position(|one| one.task == task) {
+            self.waiting.remove(at);
+            return true;
+        }
+        self.ended(task).inspect(|calling| calling.handle.abort()).is_some()
     }
 
     /// Whether a backend is being called.
     pub fn calls(&self, member: usize) -> bool {
-        self.calls.values().any(|calling| calling.member == member)
+        self.called(member).next().is_some()
+    }
+
+    /// What a backend is being called for.
+    pub fn called(&self, member: usize) -> impl Iterator<Item = TaskId> + '_ {
+        let there = self.calls.iter().filter(move |(_, calling)| calling.member == member);
+        there.map(|(&task, _)| task)
     }
 
     pub fn stop_all(&mut self) {
+        self.waiting.clear();
         self.calls.drain().for_each(|(_, calling)| calling.handle.abort());
     }
 
@@ -131,10 +191,12 @@ impl Acts {
         });
     }
 
-    fn call(&mut self, task: TaskId, replica: Replica, work: Work) {
+    fn call(&mut self, Waiting { task, replica, member, work, alone }: Waiting) {
         self.tickets += 1;
         let ticket = self.tickets;
-        let Some(member) = self.fleet.serves(replica) else { return };
+        if alone {
+            self.taken.insert(member, task);
+        }
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
         let usual = work.estimate().times(self.patience.call_factor) + self.patience.call_grace;
         let limit = self.patience.call_limit.unwrap_or(usual);

@@ -1,7 +1,12 @@
 //! What is lost with its backend: it is done elsewhere, and no attempt of it has failed. But a call that ends its server
 //! wherever it is made, and a model that does so wherever it is loaded, would end one after the other: from some number of
 //! times on, that counts as a failure.
+//!
+//! Of several calls that are lost together nobody can tell which one it was. Whoever was lost too often is a suspect, and
+//! has its next server to itself: only what a server goes under alone is blamed for it.
 
+use super::machine::{Book, Machine};
+use crate::backend::Replica;
 use gswarm_core::{ModelId, TaskId};
 use rustc_hash::FxHashMap;
 
@@ -16,14 +21,22 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// A server has gone while it was called for a task; whether that counts as a failure of the task.
-    pub fn of_call(&mut self, task: TaskId) -> bool {
-        is_blamed(self.calls.entry(task).or_insert(0))
+    /// A server has gone while it was called for a task and others `beside` it; whether that counts as a failure of the task.
+    pub fn of_calls(&mut self, task: TaskId, beside: &[TaskId]) -> bool {
+        for &other in beside {
+            *self.calls.entry(other).or_insert(0) += 1;
+        }
+        is_too_often(self.calls.entry(task).or_insert(0)) && beside.is_empty()
+    }
+
+    /// Whether a task was lost so often that it is called alone, until it is answered.
+    pub fn is_suspect(&self, task: TaskId) -> bool {
+        self.calls.get(&task).is_some_and(|&times| times >= BLAMELESS)
     }
 
     /// A server has gone while it loaded a model; whether that counts as a failure of those who wait for the model.
     pub fn of_load(&mut self, model: ModelId) -> bool {
-        is_blamed(self.loads.entry(model).or_insert(0))
+        is_too_often(self.loads.entry(model).or_insert(0))
     }
 
     /// A task was answered.
@@ -37,7 +50,20 @@ impl Losses {
     }
 }
 
-fn is_blamed(times: &mut u32) -> bool {
+fn is_too_often(times: &mut u32) -> bool {
     *times += 1;
     *times > BLAMELESS
+}
+
+impl<B: Book> Machine<'_, B> {
+    /// A backend has gone under a call, and under all others there: whether that is the fault of this one.
+    pub(super) fn is_blamed(&mut self, task: TaskId, replica: Replica) -> bool {
+        let Some(member) = self.acts.fleet().serves(replica) else { return false };
+        // Those who tell of it after the first have been counted with it.
+        if self.down.contains_key(&member) {
+            return false;
+        }
+        let beside: Vec<TaskId> = self.acts.called(member).collect();
+        self.losses.of_calls(task, &beside)
+    }
 }

@@ -79,12 +79,12 @@ pub(crate) struct Machine<'i, B> {
     pub book: B,
     pub clock: Clock,
     keeper: Keeper,
-    acts: Acts,
+    pub(super) acts: Acts,
     wakes: BinaryHeap<Reverse<Time>>,
     pub(super) pauses: Pauses,
-    losses: Losses,
+    pub(super) losses: Losses,
     /// Backends that do not answer, and since when.
-    down: FxHashMap<usize, Time>,
+    pub(super) down: FxHashMap<usize, Time>,
     pub(super) unfit: Unfit,
     messages: mpsc::UnboundedReceiver<Message>,
     /// What has been taken in and not been handled. Here, so that nothing is lost where a wait is broken off.
@@ -270,8 +270,10 @@ impl<'i, B: Book> Machine<'i, B> {
         let mut reports = Vec::new();
         let view = self.engine.view();
         while let Some(act) = self.keeper.next(&mut reports) {
-            self.acts.begin(act, |task| self.book.work(&view, task));
+            let goes_alone = |task| self.losses.is_suspect(task);
+            self.acts.begin(act, |task| self.book.work(&view, task), goes_alone);
         }
+        self.acts.begin_calls();
         // What was there already is reported like what has just come.
         reports.into_iter().for_each(|report| self.acts.send(Message::Kept(report)));
     }
@@ -299,10 +301,10 @@ impl<'i, B: Book> Machine<'i, B> {
                 self.keeper.done(Done::Called(task, replica), &mut reports);
                 self.judge(task, replica, result.as_ref().err());
                 if let Err(BackendError::Gone(why)) = &result {
-                    let why = why.clone();
+                    let (why, is_blamed) = (why.clone(), self.is_blamed(task, replica));
                     self.loses(replica, &why);
                     // It is lost with its GPUs, and has not failed.
-                    if !self.losses.of_call(task) {
+                    if !is_blamed {
                         return;
                     }
                 }

@@ -5,7 +5,7 @@ use gswarm_core::TaskId;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::{Map, Value};
 use std::fs::File;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,6 +25,15 @@ pub fn is_written(path: &Path) -> bool {
         Ok(lock) => lock.try_lock_shared().is_err(),
         Err(_) => false,
     }
+}
+
+/// Whether a file says by itself that it is a journal of this version. Where it does not, what was written last may: that is
+/// in a log beside it.
+pub(super) fn says_its_version(path: &Path) -> std::io::Result<bool> {
+    // SQLite keeps the version at this place, whatever else is in the file.
+    let (at, mut version) = (60, [0; 4]);
+    let file = File::open(path)?;
+    Ok(file.read_at(&mut version, at)? == version.len() && i64::from(u32::from_be_bytes(version)) == VERSION)
 }
 
 impl JournalReader {

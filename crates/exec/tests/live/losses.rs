@@ -2,12 +2,13 @@
 
 use crate::support::{instance, scenario};
 use gswarm_core::check;
+use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::Status;
 use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_core::report::{RunInfo, metrics, summary};
-use gswarm_core::{Gpus, Instance, Span};
+use gswarm_core::{Gpus, Instance, RequestId, Span};
 use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
@@ -17,6 +18,7 @@ use gswarm_exec::journal::{Durability, Journal};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
 
 /// How often servers have gone under each call, and under each model's loads; all servers share it.
 type Gone = Arc<Mutex<HashMap<String, u32>>>;
@@ -30,6 +32,8 @@ struct Mortal {
     models: Vec<String>,
     fatal: Fatal,
     gone: Gone,
+    /// Changes whenever it dies, and takes all calls with it.
+    deaths: watch::Sender<u32>,
 }
 
 impl Mortal {
@@ -45,6 +49,7 @@ impl Mortal {
             return Ok(());
         }
         self.clock.sleep(Span(500_000)).await;
+        self.deaths.send_modify(|deaths| *deaths += 1);
         Err(BackendError::Gone("its process has ended".to_owned()))
     }
 }
@@ -59,8 +64,16 @@ impl Backend for Mortal {
         self.inner.unload(replica).await
     }
     async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError> {
-        self.survives(&call.name).await?;
-        self.inner.call(replica, call).await
+        let mut deaths = self.deaths.subscribe();
+        let answer = async {
+            self.survives(&call.name).await?;
+            self.inner.call(replica, call).await
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            _ = deaths.changed() => Err(BackendError::Gone("its process has ended".to_owned())),
+        }
     }
     async fn reset(&self) -> Result<(), BackendError> {
         Ok(())
@@ -71,8 +84,16 @@ const KINDS: [PolicyKind; 3] = [PolicyKind::Baseline, PolicyKind::Adaptive, Poli
 
 /// A run on two servers, with as many attempts.
 async fn run(kind: PolicyKind, max_attempts: u32, fatal: Fatal) -> (Instance, Finished) {
-    let scenario = scenario(6, false);
-    let instance = instance(&scenario, 4, Mode::Offline, kind);
+    run_of(&scenario(6, false), kind, max_attempts, fatal).await
+}
+
+async fn run_of(
+    scenario: &Scenario,
+    kind: PolicyKind,
+    max_attempts: u32,
+    fatal: Fatal,
+) -> (Instance, Finished) {
+    let instance = instance(scenario, 4, Mode::Offline, kind);
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
     let (clock, gone) = (Clock::virtual_clock(), Gone::default());
@@ -87,6 +108,7 @@ async fn run(kind: PolicyKind, max_attempts: u32, fatal: Fatal) -> (Instance, Fi
             models: instance.models.iter().map(|model| model.name.clone()).collect(),
             fatal,
             gone: Arc::clone(&gone),
+            deaths: watch::Sender::new(0),
         }),
         gpus,
         // A model may lie on both.
@@ -95,7 +117,7 @@ async fn run(kind: PolicyKind, max_attempts: u32, fatal: Fatal) -> (Instance, Fi
     };
     let fleet = Fleet::new(vec![member("one", Gpus::new(0, 2)), member("other", Gpus::new(2, 2))]);
     let patience = Patience { max_attempts, ..Patience::default() };
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = Problem { scenario, instance: &instance };
     let live = Live::new(problem, fleet, clock.clone(), journal, patience);
     let mut policy = kind.build(&instance, &PolicyParams::default());
     let finished = live.run(policy.as_mut(), &mut |_| true).await.unwrap();
@@ -136,6 +158,26 @@ async fn a_call_that_ends_every_server_fails_its_request_alone() {
         let whys: Vec<&str> = finished.failures.iter().map(|failure| failure.why.as_str()).collect();
         assert_eq!(whys, ["the server does not answer: its process has ended"; 2], "{}", kind.name());
         assert_eq!(count(&finished, Status::Failed), 2, "{}", kind.name());
+    }
+}
+
+/// Calls of the same server are lost together, again and again: only the one that ends servers by itself is given up.
+#[tokio::test(start_paused = true)]
+async fn those_beside_a_call_that_ends_every_server_are_all_answered() {
+    for kind in KINDS {
+        for max_attempts in [1, 3] {
+            let (instance, finished) =
+                run_of(&scenario(24, true), kind, max_attempts, |what, _| what == "r1/write").await;
+            let name = kind.name();
+            let lost = finished.log.executions.iter().filter(|one| one.status == Status::Lost);
+            let beside = lost.filter(|one| instance.task_name(one.task) != "r1/write").count();
+            assert!(beside > 3, "{name}: {beside} were lost beside it");
+            let failed = finished.failures.iter().map(|one| instance.task_name(one.task));
+            let expected = vec!["r1/write"; max_attempts as usize];
+            assert_eq!(failed.collect::<Vec<_>>(), expected, "{name}: {:?}", finished.failures);
+            let its = instance.tasks_of(RequestId(1)).count();
+            assert_eq!(finished.outputs.len(), instance.tasks() - its, "{name}");
+        }
     }
 }
 

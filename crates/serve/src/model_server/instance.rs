@@ -5,6 +5,7 @@ use super::engines::embedded::Embedded;
 use super::engines::emulated::Emulated;
 use super::engines::{Busy, Forecast, Generation, Kind, Outcome, Work};
 use super::gate::{Gate, Pass};
+use super::registry::CameFrom;
 use crate::fault::Fault;
 use gswarm_infer::GenerateRequest;
 use jiff::Timestamp;
@@ -29,6 +30,8 @@ pub struct Instance {
     pub kind: Kind,
     /// Where it runs.
     pub devices: Devices,
+    /// Where its weights were before it was started.
+    pub came_from: CameFrom,
     /// Since when it serves.
     pub created: Timestamp,
     /// What computes the answers.
@@ -39,9 +42,16 @@ pub struct Instance {
 impl Instance {
     /// An instance that serves from now on.
     #[must_use]
-    pub fn new(id: String, model: &str, kind: Kind, devices: Devices, engine: Engine) -> Instance {
+    pub fn new(
+        id: String,
+        model: &str,
+        kind: Kind,
+        devices: Devices,
+        engine: Engine,
+        came_from: CameFrom,
+    ) -> Instance {
         let (model, created, gate) = (model.to_string(), Timestamp::now(), Arc::default());
-        Instance { id, model, kind, devices, created, engine, gate }
+        Instance { id, model, kind, devices, came_from, created, engine, gate }
     }
 
     /// Whether nothing is computed.

@@ -14,11 +14,13 @@ use crate::fault::Fault;
 use gswarm_exec::clock::Clock;
 use gswarm_infer::{ModelFolder, ModelKind, Store, Weights};
 use jiff::Timestamp;
+use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::RwLock;
+use utoipa::ToSchema;
 
 /// All that the server knows of models.
 pub struct Registry {
@@ -49,6 +51,16 @@ pub struct InMemory {
     pub weights: Option<Weights>,
     /// How large it is.
     pub bytes: u64,
+}
+
+/// Where a model's weights were before it was brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CameFrom {
+    /// They were read from disk.
+    Disk,
+    /// They were in host memory.
+    Dram,
 }
 
 /// A model on its devices.
@@ -151,16 +163,16 @@ impl Registry {
         open.min_by_key(|other| other.gate().inside()).cloned()
     }
 
-    /// Brings a model into host memory; `false` where it was there.
-    pub async fn load(&self, name: &str, known: &Known) -> Result<bool, Fault> {
+    /// Brings a model into host memory; and where it was before.
+    pub async fn load(&self, name: &str, known: &Known) -> Result<CameFrom, Fault> {
         let lock = self.lock(name);
         let _alone = lock.write().await;
         self.load_alone(name, known).await
     }
 
-    async fn load_alone(&self, name: &str, known: &Known) -> Result<bool, Fault> {
+    async fn load_alone(&self, name: &str, known: &Known) -> Result<CameFrom, Fault> {
         if self.inner().host.contains_key(name) {
-            return Ok(false);
+            return Ok(CameFrom::Dram);
         }
         let (weights, bytes) = match known {
             Known::Embedded(folder) => {
@@ -176,7 +188,7 @@ impl Registry {
         };
         let loaded = InMemory { since: Timestamp::now(), weights, bytes };
         self.inner().host.insert(name.to_string(), loaded);
-        Ok(true)
+        Ok(CameFrom::Disk)
     }
 
     /// Starts an instance, after bringing the model into host memory where it is not there.
@@ -184,7 +196,7 @@ impl Registry {
         let start = Start::begin(self, name, known, wanted)?;
         let lock = self.lock(name);
         let alone = lock.write().await;
-        self.load_alone(name, known).await?;
+        let came_from = self.load_alone(name, known).await?;
         // From here on others may start instances too, but nobody may take the model out of memory.
         let _shared = alone.downgrade();
         let weights = self.inner().host.get(name).and_then(|loaded| loaded.weights.clone());
@@ -214,7 +226,7 @@ impl Registry {
             id = new_id();
         }
         let devices = start.standing.devices.clone();
-        let instance = Arc::new(Instance::new(id.clone(), name, kind, devices, engine));
+        let instance = Arc::new(Instance::new(id.clone(), name, kind, devices, engine, came_from));
         inner.instances.insert(id, Arc::clone(&instance));
         drop(inner);
         Ok(instance)

@@ -19,10 +19,13 @@ async fn a_model_goes_from_disk_to_memory_to_serving_and_back() {
     let loaded =
         server.post("/standalone/load", json!({"model_name": "tiny-llm", "target": "dram"})).await.is(200);
     assert_eq!((&loaded["success"], &loaded["data"]["already_loaded"]), (&json!(true), &json!(false)));
-    assert_eq!(loaded["data"]["target"], "dram");
+    assert_eq!((&loaded["data"]["target"], &loaded["data"]["came_from"]), (&json!("dram"), &json!("disk")));
     assert!(loaded["data"]["model_path"].as_str().unwrap().ends_with("tiny-llm"));
     let again = server.post("/standalone/load", json!({"model_name": "tiny-llm"})).await.is(200);
-    assert_eq!(again["data"]["already_loaded"], true);
+    assert_eq!(
+        (&again["data"]["already_loaded"], &again["data"]["came_from"]),
+        (&json!(true), &json!("dram"))
+    );
 
     let served = server
         .post("/standalone/serve", json!({"model_name": "tiny-llm", "device": "cpu"}))
@@ -61,9 +64,17 @@ async fn offloading_stops_every_instance_and_keeps_what_it_is_told_to() {
     let status = server.get("/standalone/status").await.is(200);
     assert_eq!(status["models_in_dram"].as_array().unwrap().len(), 2, "still in host memory");
     assert_eq!(status["serving_instances"][0]["instance_id"], other.as_str());
+    assert_eq!(status["serving_instances"][0]["came_from"], "disk");
     server.post("/standalone/offload", json!({"model_name": "tiny-llm"})).await.is(200);
     let status = server.get("/standalone/status").await.is(200);
     assert_eq!(status["models_in_dram"].as_array().unwrap().len(), 1);
+    // What is served next comes from where the last one went.
+    for (target, from) in [("dram", "disk"), ("disk", "dram"), ("disk", "disk")] {
+        let served = server.post("/standalone/serve", json!({"model_name": "tiny-llm"})).await.is(200);
+        assert_eq!(served["data"]["came_from"], from);
+        let offload = json!({"model_name": "tiny-llm", "target": target});
+        server.post("/standalone/offload", offload).await.is(200);
+    }
 }
 
 /// The published server advertises ports that nobody listens on, and loses some with every offload.

@@ -2,10 +2,10 @@
 
 use super::conclude::conclude;
 use super::design::{Design, Point};
-use gswarm_exec::backend::BackendError;
+use gswarm_exec::backend::{self, BackendError};
 use gswarm_exec::probe::{Answer, Passage, Probe};
 use gswarm_learn::calibration::{Loads, ModelCalibration, Tier, summarise};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Loads after the first.
@@ -68,7 +68,7 @@ pub async fn model(
     backend: &str,
     design: &Design,
     limits: &Limits<'_>,
-    from_host: &AtomicBool,
+    tiers: &Mutex<Vec<backend::Tier>>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<ModelCalibration, Stop> {
     let mut session = Session {
@@ -81,7 +81,7 @@ pub async fn model(
         flows: Vec::new(),
         notes: Vec::new(),
     };
-    let result = session.all(backend, from_host, say).await;
+    let result = session.all(backend, tiers, say).await;
     if result.is_err() {
         // What is left there would be in the way of the next; a server that does not answer has said so before.
         let _ = tokio::time::timeout(LOOK * 100, probe.unload()).await;
@@ -93,9 +93,12 @@ impl Session<'_> {
     async fn all(
         &mut self,
         backend: &str,
-        from_host: &AtomicBool,
+        tiers: &Mutex<Vec<backend::Tier>>,
         say: &(dyn Fn(&str) + Sync),
     ) -> Result<ModelCalibration, Stop> {
+        let told = || std::mem::take(&mut *tiers.lock().unwrap_or_else(PoisonError::into_inner));
+        // Those of another model.
+        told();
         say("loading");
         let first = self.until(self.probe.load()).await.map_err(while_("loading"))?;
         let lowest = self.design.corners[0];
@@ -107,7 +110,8 @@ impl Session<'_> {
             again.push(self.until(self.probe.load()).await.map_err(while_("loading again"))?);
             first_calls.push(self.ask(1, lowest).await.map_err(while_("calling it"))?.0);
         }
-        let tier = if from_host.load(Ordering::SeqCst) { Tier::Host } else { Tier::Disk };
+        let (tier, doubts) = tier_of(&told());
+        self.notes.extend(doubts);
         self.curve(say).await?;
         let usual = if self.design.open { Some(self.open_call().await?) } else { None };
         unloads.push(self.until(self.probe.unload()).await.map_err(while_("unloading"))?);
@@ -262,6 +266,22 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// Where weights come from when a model is loaded again, by the tiers of all its loads; and what is to be known of them.
+pub(super) fn tier_of(tiers: &[backend::Tier]) -> (Tier, Vec<String>) {
+    let Some((first, again)) = tiers.split_first() else { return (Tier::Disk, Vec::new()) };
+    let mut notes = Vec::new();
+    if *first != backend::Tier::Disk {
+        notes.push(
+            "the first load did not come from disk: it does not say what one that does takes".to_owned(),
+        );
+    }
+    let from_disk = again.iter().filter(|&&tier| tier == backend::Tier::Disk).count();
+    if from_disk > 0 && from_disk < again.len() {
+        notes.push(format!("{from_disk} of {} later loads came from disk, the others did not", again.len()));
+    }
+    (if from_disk > 0 || again.is_empty() { Tier::Disk } else { Tier::Host }, notes)
 }
 
 /// What kept a measurement from its end.

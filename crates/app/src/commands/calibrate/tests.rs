@@ -14,12 +14,12 @@ use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::probe::Probe;
 use gswarm_learn::calibration::{
-    CALIBRATION, Calibration, ModelCalibration, Options, SCHEMA, Sizes, apply, lengths,
+    CALIBRATION, Calibration, ModelCalibration, Options, SCHEMA, Sizes, Tier, apply, lengths,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -67,8 +67,8 @@ async fn measured(
     let probe = probe(clock, backend, &scenario.models[0]);
     let design = Design::new(scenario, ModelId(0), batches);
     let limits = Limits { budget: Duration::from_secs(3600), repeats: 3, interrupted: &|| false };
-    let host = AtomicBool::new(false);
-    let result = under(clock, measure::model(&probe, "here", &design, &limits, &host, &|_| {})).await;
+    let tiers = Mutex::default();
+    let result = under(clock, measure::model(&probe, "here", &design, &limits, &tiers, &|_| {})).await;
     result.map_err(|stop| match stop {
         Stop::Failed(why) => why,
         Stop::Interrupted => "interrupted".to_owned(),
@@ -77,6 +77,24 @@ async fn measured(
 
 fn near(found: f64, truth: f64, percent: f64) -> bool {
     (found - truth).abs() <= truth.abs() * percent / 100.0
+}
+
+/// What is measured again and again counts as from host memory only if all of it came from there.
+#[test]
+fn loads_that_are_not_alike_are_told_of() {
+    use gswarm_exec::backend::Tier::{Device, Disk, Host};
+    for (tiers, tier, notes) in [
+        (&[][..], Tier::Disk, 0),
+        (&[Disk, Disk, Disk], Tier::Disk, 0),
+        (&[Disk, Host, Host], Tier::Host, 0),
+        (&[Host, Host], Tier::Host, 1),
+        (&[Device, Host], Tier::Host, 1),
+        (&[Disk, Host, Disk], Tier::Disk, 1),
+        (&[Host, Host, Disk], Tier::Disk, 2),
+    ] {
+        let found = measure::tier_of(tiers);
+        assert_eq!((found.0, found.1.len()), (tier, notes), "{tiers:?}: {found:?}");
+    }
 }
 
 /// Loads, a rate and a curve, of a server that only takes its time.

@@ -8,7 +8,7 @@ use super::types::{
 use crate::fault::{FailedEnvelope, Fault};
 use crate::model_server::devices::{self, Wanted};
 use crate::model_server::instance::Instance;
-use crate::model_server::registry::on_disk;
+use crate::model_server::registry::{CameFrom, on_disk};
 use crate::model_server::{ModelServer, engines, hub};
 use axum::Json;
 use axum::extract::State;
@@ -41,6 +41,7 @@ pub(super) fn describe(server: &ModelServer, instance: &Instance) -> InstanceDat
         port: server.shared.port,
         url: server.shared.url.clone(),
         endpoint: format!("/standalone/call/{}", instance.id),
+        came_from: instance.came_from,
         created_at: instance.created.to_string(),
         state: state.to_string(),
         running: busy.running,
@@ -124,7 +125,8 @@ pub(super) async fn load(
     let (model_path, emulated) = (known.path(), known.is_emulated());
     let start = server.registry().clock.now();
     let loading = (server.clone(), name.clone());
-    let fresh = to_the_end(async move { loading.0.registry().load(&loading.1, &known).await }).await?;
+    let came_from = to_the_end(async move { loading.0.registry().load(&loading.1, &known).await }).await?;
+    let fresh = came_from == CameFrom::Disk;
     // The clock goes faster for emulated models alone.
     let faster = if emulated { 1.0 } else { server.shared.speed };
     let load_time = (server.registry().clock.now() - start).seconds() / faster;
@@ -141,6 +143,7 @@ pub(super) async fn load(
             model_path: model_path.map(|path| path.display().to_string()),
             device,
             already_loaded: !fresh,
+            came_from,
             load_time,
             emulated,
         },

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::model_server::devices::DeviceText;
+use crate::model_server::registry::CameFrom;
 use crate::openai::{Check, MAX_TOKENS, Stop, within};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -100,6 +101,8 @@ pub struct LoadData {
     pub device: String,
     /// Whether it was there before.
     pub already_loaded: bool,
+    /// Where it was before.
+    pub came_from: CameFrom,
     /// What it took, in seconds.
     pub load_time: f64,
     /// Whether the model only takes its time.
@@ -135,6 +138,8 @@ pub struct InstanceData {
     pub url: String,
     /// The path that calls go to.
     pub endpoint: String,
+    /// Where its weights were before it was started.
+    pub came_from: CameFrom,
     /// Since when it serves.
     pub created_at: String,
     /// `serving`, or `stopping` while those who use it get their answers.
