@@ -107,7 +107,7 @@ pub fn import(kind: Kind, files: &[Source<'_>], options: &Options) -> Result<Imp
     }
     if found.iter().all(|finding| finding.severity == Severity::Warning) && draft.scenario.requests.is_empty()
     {
-        found.push(whole(
+        found.push(Diagnostic::of_file(
             files.first().map_or("", |file| file.name),
             Code::Nothing,
             "there is nothing to import",
@@ -124,27 +124,13 @@ fn each<'a>(files: &mut [File<'a>], mut read: impl FnMut(&mut File<'a>)) {
     files.iter_mut().for_each(&mut read);
 }
 
-/// A finding about a file as a whole.
-fn whole(file: &str, code: Code, message: impl Into<String>) -> Diagnostic {
-    Diagnostic {
-        code,
-        severity: code.severity(),
-        file: file.to_owned(),
-        line: None,
-        column: None,
-        path: String::new(),
-        message: message.into(),
-        hint: None,
-    }
-}
-
 /// What is written can be read: numbers that only become too large on the way are found here.
 fn readable(scenario: &Scenario) -> Result<(), Vec<Diagnostic>> {
     let (mut config, mut requests) = (Vec::new(), Vec::new());
     let written = write_scenario_config(scenario, Format::Json, &mut config)
         .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests));
     if let Err(error) = written {
-        return Err(vec![whole("config.json", Code::Inexpressible, error.to_string())]);
+        return Err(vec![Diagnostic::of_file("config.json", Code::Inexpressible, error.to_string())]);
     }
     let config = Source { name: "the configuration made of it", bytes: &config };
     let requests = Source { name: "the requests made of it", bytes: &requests };

@@ -1,4 +1,4 @@
-//! What a decision costs: 10,000 tasks on four GPUs and the CPU under overload, when queues are longest.
+//! What a decision costs: 10,000 tasks on 4, 256 and 1,024 GPUs and the CPU under overload, when queues are longest.
 //! The time of a run over its tasks is that of a decision and of everything that the engine does for it.
 //! And what an observation of `--learn` costs: an execution has ended, and what is believed of its model is asked again.
 
@@ -15,16 +15,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 fn decisions(criterion: &mut Criterion) {
+    [4, 256, 1024].into_iter().for_each(|gpus| decisions_on(gpus, criterion));
+}
+
+fn decisions_on(gpus: u32, criterion: &mut Criterion) {
     let profile = described();
-    let options = Options { arrivals: Arrivals::Load(1.5), ..Options::default() };
+    let options = Options { arrivals: Arrivals::Load(1.5), gpus, ..Options::default() };
     let workload = generate(&options, &profile).expect("a workload").workload;
     let estimates = Estimates::of_profile(&workload, &profile).expect("estimates");
     let machine = Machine::of(&profile, options.gpus);
-    let mut group = criterion.benchmark_group("decisions");
+    let mut group = criterion.benchmark_group(format!("decisions/{gpus}"));
     group.throughput(Throughput::Elements(u64::from(options.tasks))).sample_size(10);
-    for policy in
-        [PolicyKind::EarliestFinish, PolicyKind::Heft, PolicyKind::WorkStealing, PolicyKind::Learned]
-    {
+    for policy in PolicyKind::ALL {
         group.bench_function(policy.name(), |bench| {
             bench.iter(|| schedule(&workload, &machine, &estimates, policy, Settings::default()));
         });

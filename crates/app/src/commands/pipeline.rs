@@ -37,10 +37,11 @@ pub struct PipelineArgs {
     /// Print a file of settings and do nothing else
     #[arg(long)]
     init: bool,
-    /// Do every phase again
+    /// Do every phase again, and replace files that no pipeline has written
     #[arg(long)]
     force: bool,
-    /// Write the results into this Markdown file too, with charts in a folder of its name beside it
+    /// Write the results into this Markdown file too, with charts in a folder of its name beside it; only results of
+    /// an earlier pipeline are replaced
     #[arg(long, alias = "results_to", value_name = "FILE", requires = "out")]
     results_to: Option<PathBuf>,
 }
@@ -61,6 +62,9 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
         Some(path) => settings::read(&path.display().to_string(), &files::read_or(path, NO_SETTINGS)?)?,
         None => Settings::default(),
     };
+    // Nobody waits for all phases to be told that there is no place for their results.
+    let results = args.results_to.as_deref();
+    let results = results.map(|text| Ok((text, report::place(text, args.force)?))).transpose()?;
     let _lock = state::lock(folder)?;
     let (mut state, fault) = if args.force { (State::default(), None) } else { State::read(folder) };
     if let Some(fault) = fault {
@@ -107,8 +111,8 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
         took(REPORT, since, "report.html, results.md and charts")?;
     }
     files::say_when_interrupted(None);
-    if let Some(text) = &args.results_to {
-        report::write_to(folder, text)?;
+    if let Some((text, place)) = results {
+        report::write_to(folder, text, place)?;
     }
     output::line(&format!("Report: {}", folder.join("report.html").display()))
 }

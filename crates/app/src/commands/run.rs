@@ -386,6 +386,8 @@ fn as_json(
         ("mode", json!(args.mode.name())),
         ("gpu_count", json!(instance.cluster.gpus)),
         ("seed", json!(args.seed)),
+        ("predictor", json!(outcome.summary.predictor)),
+        ("learn", json!(outcome.summary.learn)),
         ("lower_bound", json!(outcome.summary.lower_bound.map(Span::seconds))),
         ("gap_percent", json!(outcome.summary.gap_percent())),
         ("not_done", json!(unfinished::names(instance, &outcome.log))),

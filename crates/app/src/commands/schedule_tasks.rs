@@ -57,7 +57,7 @@ pub struct ScheduleTasksArgs {
     /// For policies that draw lots
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Folder for the results
+    /// Folder for the results; those of an earlier run in it are replaced
     #[arg(long, short, value_name = "DIR", default_value = "gswarm-out/tasks")]
     out: PathBuf,
     /// Print one JSON object
@@ -195,21 +195,13 @@ fn unpredicted(args: &ScheduleTasksArgs, predictors: &[Predictor], error: &NoPre
         }
         _ => None,
     };
-    let code = Finding::OtherFeatures;
     let hint = format!(
         "train one for each device: `gswarm train --data workload.csv --target true_cpu_seconds --out cpu.model` and the same with true_gpu_seconds; they predict from {}",
         FEATURES.join(", ")
     );
-    refused(&[Diagnostic {
-        code,
-        severity: code.severity(),
-        file: of.unwrap_or_else(|| names.join(", ")),
-        line: None,
-        column: None,
-        path: String::new(),
-        message: error.to_string(),
-        hint: Some(hint),
-    }])
+    let file = of.unwrap_or_else(|| names.join(", "));
+    let finding = Diagnostic::of_file(file, Finding::OtherFeatures, error.to_string());
+    refused(&[Diagnostic { hint: Some(hint), ..finding }])
 }
 
 fn report(args: &ScheduleTasksArgs, outcomes: &[(PolicyKind, Outcome)], bound: f64) -> Result<(), Failure> {

@@ -131,6 +131,52 @@ fn a_predictor_is_tried_out_on_the_times_of_requests_and_checked() {
 }
 
 #[test]
+fn a_run_says_how_well_it_was_predicted_and_learned() {
+    let place = untimed();
+    let run = format!("run --policy baseline {} --gpus 4 --seed 5 --out p", inputs("work"));
+    let flags = "--predictor n.model --truth requests --learn --drift 1.5@50";
+    let told: Value = serde_json::from_str(&place.run(&format!("{run} {flags} --json")).code(0).out).unwrap();
+    assert_eq!((&told["predictor"], &told["learn"]), (&Value::from("n.model"), &Value::from(true)));
+    // The figures are those of the log's records.
+    let log: Value = serde_json::from_str(&place.read("p/baseline_execution_log.json")).unwrap();
+    let all = log["executions"].as_array().unwrap();
+    let found = &told["predictions"];
+    assert_eq!((&found["predicted"], &found["not_predicted"]), (&Value::from(all.len()), &Value::from(0)));
+    let fields = [
+        ("predictor", ["estimated_time", "predicted_low", "predicted_high"]),
+        ("learned", ["expected_time", "expected_low", "expected_high"]),
+    ];
+    for (name, fields) in fields {
+        let rows = || {
+            let number = |one: &Value, field: &str| one[field].as_f64().unwrap();
+            all.iter().map(move |one| (fields.map(|field| number(one, field)), number(one, "execution_time")))
+        };
+        let count = all.len() as f64;
+        let error = rows().map(|([mean, ..], took)| (mean - took).abs()).sum::<f64>() / count;
+        let within = rows().filter(|&([_, low, high], took)| low <= took && took <= high).count();
+        let accuracy = |field: &str| found[name][field].as_f64().unwrap();
+        assert_eq!(found[name]["executions"], all.len(), "{name}");
+        assert!((accuracy("mean_absolute_error_seconds") - error).abs() < 1e-5, "{name}: {found}");
+        assert!((accuracy("interval_coverage") - within as f64 / count).abs() < 1e-9, "{name}: {found}");
+        assert!(accuracy("relative_error") > 0.0 && accuracy("bias") < 0.0, "{name}: {found}");
+    }
+    let learned = found["models"].as_array().unwrap().iter();
+    assert!(learned.clone().any(|model| model["factor"].as_f64().unwrap() > 1.2), "{found}");
+    let text = place.run(&format!("{run} {flags}")).code(0).out;
+    for said in ["Predictor            n.model", "within their 90% interval", "times the estimate"] {
+        assert!(text.contains(said), "{said}\n{text}");
+    }
+    // Where predictions are taken to be true there is nothing to judge, and without any there is nothing to say.
+    let bare =
+        format!("run --policy baseline {} --gpus 4 --predictor n.model --json --out q", inputs("bare"));
+    let estimate: Value = serde_json::from_str(&place.run(&bare).code(0).out).unwrap();
+    assert_eq!(estimate["predictions"]["predicted"], all.len());
+    assert_eq!(estimate["predictions"].get("predictor"), None);
+    let plain: Value = serde_json::from_str(&place.run(&format!("{run} --json")).code(0).out).unwrap();
+    assert_eq!((plain.get("predictions"), &plain["predictor"]), (None, &Value::Null));
+}
+
+#[test]
 fn a_predictor_that_has_nothing_to_say_is_not_named_as_used() {
     let place = untimed();
     let run = format!("run --policy baseline {} --gpus 4 --predictor n.model --out u", inputs("work"));

@@ -1,10 +1,9 @@
 //! Calibrations that go wrong: what is kept, what is written, and what is told.
 
 use crate::calibrate::json;
+use crate::http::http_server;
 use crate::support::Place;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -22,54 +21,35 @@ fn with_models(names: &[&str]) -> (Place, Receiver<()>) {
     place.write("config.yaml", &format!("cluster: {{gpus: 1}}\nmodels:\n{models}workflows: {workflows}\n"));
     place.write("requests.yaml", "requests: [{request_id: r, workflow_id: w, input_data: {prompt: hello}}]");
     let (sender, stuck) = channel();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    std::thread::spawn(move || {
-        let mut weary = 0;
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else { continue };
-            answer(stream, &names, &mut weary, &sender);
-        }
-    });
+    let mut weary = 0;
+    let url = http_server(move |head, body| answer(head, body, &names, &mut weary, &sender));
     place.write("servers.yaml", &format!("backends: [{{kind: openai, url: '{url}'}}]"));
     (place, stuck)
 }
 
 /// `good` answers, `weary` answers three times and then never well, `broken` fails, and `stuck` never answers.
-fn answer(mut stream: TcpStream, names: &[String], weary: &mut u32, stuck: &Sender<()>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut line, mut length, mut head) = (String::new(), 0, String::new());
-    while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        head.push_str(&std::mem::take(&mut line));
-    }
-    let mut body = vec![0; length];
-    if reader.read_exact(&mut body).is_err() {
-        return;
-    }
-    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+fn answer(
+    head: &str,
+    body: &str,
+    names: &[String],
+    weary: &mut u32,
+    stuck: &Sender<()>,
+) -> Option<(u16, Value)> {
+    let asked: Value = serde_json::from_str(body).unwrap_or_default();
     let model = asked["model"].as_str().unwrap_or_default();
     *weary += u32::from(model == "weary");
-    let (status, answer) = if head.starts_with("GET") {
+    Some(if head.starts_with("GET") {
         let list: Vec<Value> = names.iter().map(|name| json!({"id": name})).collect();
         (200, json!({"data": list}))
     } else if model == "stuck" {
-        // The connection stays open for as long as the test lasts.
-        std::mem::forget(stream);
         let _ = stuck.send(());
-        return;
+        return None;
     } else if model == "broken" || model == "weary" && *weary > 3 {
         (500, json!({"error": "it fell over"}))
     } else {
         (200, json!({"data": [{"embedding": [1.0, 0.0]}], "usage": {"prompt_tokens": 2, "total_tokens": 2}}))
-    };
-    let answer = answer.to_string();
-    let head =
-        format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", answer.len());
-    let _ = stream.write_all((head + &answer).as_bytes());
+    })
 }
 
 const INPUTS: &str = "--config config.yaml --requests requests.yaml";

@@ -1,9 +1,10 @@
 //! Live runs on emulated servers: what they leave, and how they go on after they were killed.
 
+use crate::http::http_server;
 use crate::support::{Place, inputs};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -140,45 +141,25 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
 /// A server with OpenAI's interface, as small as one can be: it repeats what it is asked, and every seventh time fails, but
 /// never twice over the same.
 fn echo_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        let mut failed = std::collections::BTreeSet::new();
-        for (number, stream) in listener.incoming().enumerate() {
-            let Ok(mut stream) = stream else { continue };
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let (mut line, mut length, mut head) = (String::new(), 0, String::new());
-            while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
-                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                head.push_str(&std::mem::take(&mut line));
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let (status, answer) = if head.starts_with("GET /v1/models") {
-                let names = ["writer", "thinker", "painter"];
-                (200, serde_json::json!({"data": names.map(|name| serde_json::json!({"id": name}))}))
-            } else if number % 7 == 3 && failed.insert(body.to_string()) {
-                (500, serde_json::json!({"error": "not today"}))
-            } else {
-                let text = format!("{} was asked", body["model"].as_str().unwrap());
-                let choice = serde_json::json!({"message": {"content": text}});
-                (
-                    200,
-                    serde_json::json!({"choices": [choice], "data": [{"embedding": [1.0], "b64_json": "eA=="}]}),
-                )
-            };
-            let answer = answer.to_string();
-            let head = format!(
-                "HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                answer.len()
-            );
-            let _ = stream.write_all((head + &answer).as_bytes());
-        }
-    });
-    url
+    let mut failed = std::collections::BTreeSet::new();
+    let mut calls = 0..;
+    http_server(move |head, body| {
+        let number = calls.next().unwrap_or(0);
+        let body: Value = serde_json::from_str(body).unwrap_or_default();
+        Some(if head.starts_with("GET /v1/models") {
+            let names = ["writer", "thinker", "painter"];
+            (200, serde_json::json!({"data": names.map(|name| serde_json::json!({"id": name}))}))
+        } else if number % 7 == 3 && failed.insert(body.to_string()) {
+            (500, serde_json::json!({"error": "not today"}))
+        } else {
+            let text = format!("{} was asked", body["model"].as_str().unwrap());
+            let choice = serde_json::json!({"message": {"content": text}});
+            (
+                200,
+                serde_json::json!({"choices": [choice], "data": [{"embedding": [1.0], "b64_json": "eA=="}]}),
+            )
+        })
+    })
 }
 
 #[test]

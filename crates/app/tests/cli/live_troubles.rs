@@ -1,9 +1,8 @@
 //! What goes wrong in live runs: what is told, and what is left alone.
 
+use crate::http::http_server;
 use crate::support::{Place, inputs};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 const CONFIG: &str = "
@@ -40,40 +39,17 @@ fn live(out: &str) -> String {
 
 /// A server with OpenAI's interface that refuses what is bad and fails over what is broken.
 fn particular_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let (mut line, mut length, mut head) = (String::new(), 0, String::new());
-            while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
-                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                head.push_str(&std::mem::take(&mut line));
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let body = String::from_utf8_lossy(&body);
-            let (status, answer) = if head.starts_with("GET") {
-                (200, json!({"data": [{"id": "writer"}]}))
-            } else if body.contains("bad") {
-                (422, json!({"error": {"message": "this is\nno wish"}}))
-            } else if body.contains("broken") {
-                (500, json!({"error": "it fell over"}))
-            } else {
-                (200, json!({"choices": [{"message": {"content": "fine"}}]}))
-            };
-            let answer = answer.to_string();
-            let head = format!(
-                "HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                answer.len()
-            );
-            let _ = stream.write_all((head + &answer).as_bytes());
-        }
-    });
-    url
+    http_server(|head, body| {
+        Some(if head.starts_with("GET") {
+            (200, json!({"data": [{"id": "writer"}]}))
+        } else if body.contains("bad") {
+            (422, json!({"error": {"message": "this is\nno wish"}}))
+        } else if body.contains("broken") {
+            (500, json!({"error": "it fell over"}))
+        } else {
+            (200, json!({"choices": [{"message": {"content": "fine"}}]}))
+        })
+    })
 }
 
 #[test]

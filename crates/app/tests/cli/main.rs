@@ -12,6 +12,7 @@ mod front;
 mod full_disk;
 mod generate;
 mod gpu_docs;
+mod http;
 mod import;
 mod kills;
 mod live;

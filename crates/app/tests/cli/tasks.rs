@@ -112,6 +112,7 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     let again = place.run("pipeline --config p.yaml --out run").code(0);
     assert_eq!(again.out.matches(" kept").count(), 5, "{}", again.out);
     place.run("pipeline --config p.yaml --out run --results-to results.md").code(0);
+    place.run("pipeline --config p.yaml --out run --results-to results.md").code(0);
     assert!(place.read("results.md").contains("](results/policies_flow.svg)"));
     assert!(place.path("results/policies_flow.svg").is_file());
     place.write("p.yaml", &settings.replace("loads: [0.9]", "loads: [1.2]"));
@@ -131,6 +132,18 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     place.write("theirs/workload.csv", "mine");
     place.run("pipeline --out theirs").code(2).says("no pipeline has written it");
     assert_eq!(place.read("theirs/workload.csv"), "mine");
+    std::fs::rename(place.path("theirs/workload.csv"), place.path("theirs/results.md")).unwrap();
+    place.run("pipeline --out theirs").code(2).says("theirs/results.md is there, and no pipeline");
+    // Nor elsewhere, and that is said before anything is done.
+    let to_theirs = "pipeline --config q.yaml --out fresh --results-to theirs/results.md";
+    place.write("q.yaml", settings);
+    place.run(to_theirs).code(2).says("no pipeline has written it").says("name another file");
+    assert_eq!((place.read("theirs/results.md").as_str(), place.path("fresh").exists()), ("mine", false));
+    place
+        .run("pipeline --config q.yaml --out fresh --results-to nowhere/r.md")
+        .code(2)
+        .says("there is no folder");
+    assert!(!place.path("fresh").exists());
     // Two pipelines in one folder would mix.
     let lock = std::fs::File::create(place.path("run/.pipeline.lock")).unwrap();
     lock.try_lock().unwrap();

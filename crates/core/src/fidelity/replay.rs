@@ -3,7 +3,7 @@
 
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
-use crate::plan::{Step, Steps};
+use crate::plan::{Steps, deeds};
 use crate::policy::FollowSteps;
 use crate::sim::{SimError, SimOptions, simulate};
 use crate::time::Time;
@@ -22,15 +22,6 @@ pub fn replay(instance: &Instance, log: &ExecutionLog) -> Result<Option<Executio
     let (steps, after) = retraced(instance, log);
     let mut policy = FollowSteps::new(instance, &steps).with_waits(after);
     simulate(instance, &mut policy, &SimOptions::default(), &mut |_| {}).map(Some)
-}
-
-/// Something that was done.
-struct Deed {
-    step: Step,
-    begun: Time,
-    ended: Time,
-    /// When what it reads was there.
-    ready: Time,
 }
 
 /// What a run did, in the order in which it was begun, and what each step waited for besides its inputs and its GPUs.
@@ -67,34 +58,9 @@ fn retraced(instance: &Instance, log: &ExecutionLog) -> (Steps, Vec<Option<u32>>
         let came = arrivals.partition_point(|&at| at <= deed.begun).checked_sub(1).map(|at| arrivals[at]);
         match (ended, came) {
             (Some((end, place)), came) if came.is_none_or(|came| came <= end) => *after = Some(place),
-            (_, Some(came)) => match &mut deed.step {
-                Step::Run { not_before, .. } | Step::Load { not_before, .. } => *not_before = came,
-            },
+            (_, Some(came)) => deed.step = deed.step.held_until(came),
             _ => {}
         }
     }
     (Steps(deeds.into_iter().map(|deed| deed.step).collect()), after)
-}
-
-/// All that was completed. What begins at the same moment: executions first, so that no load takes off what one needs.
-fn deeds(log: &ExecutionLog) -> Vec<Deed> {
-    let done = log.executions.iter().filter(|one| one.status == Status::Completed);
-    let runs = done.map(|one| {
-        let begun = Time(one.start.0.saturating_sub(one.switch.0));
-        let step = Step::Run {
-            task: one.task,
-            gpus: one.gpus,
-            batch_at_most: Some(one.batch),
-            not_before: Time::ZERO,
-        };
-        ((begun, false, one.start, one.task.0), Deed { step, begun, ended: one.end, ready: one.ready })
-    });
-    let loads = log.loads.iter().filter(|load| load.status == Status::Completed).map(|one| {
-        let step = Step::Load { model: one.model, gpus: one.gpus, not_before: Time::ZERO };
-        let deed = Deed { step, begun: one.start, ended: one.end, ready: Time::ZERO };
-        ((one.start, true, one.end, one.gpus.first.0), deed)
-    });
-    let mut keyed: Vec<_> = runs.chain(loads).collect();
-    keyed.sort_unstable_by_key(|&(key, _)| key);
-    keyed.into_iter().map(|(_, deed)| deed).collect()
 }

@@ -24,6 +24,23 @@ pub struct Diagnostic {
     pub hint: Option<String>,
 }
 
+impl Diagnostic {
+    /// About a file as a whole, with nothing to advise. Who knows more puts it in its place.
+    #[must_use]
+    pub fn of_file(file: impl Into<String>, code: Code, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            code,
+            severity: code.severity(),
+            file: file.into(),
+            line: None,
+            column: None,
+            path: String::new(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}]: {}", self.severity.name(), self.code, self.message)?;

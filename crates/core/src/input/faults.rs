@@ -176,14 +176,11 @@ impl Faults {
             }
             seen = at;
             out.push(Diagnostic {
-                code: fault.code,
-                severity: fault.code.severity(),
-                file: file.to_owned(),
                 line: Some(line),
                 column: Some(column),
                 path: fault.path,
-                message: fault.message,
                 hint: fault.hint,
+                ..Diagnostic::of_file(file, fault.code, fault.message)
             });
         }
         let left_out = [(self.errors, "error"), (self.warnings, "warning")].map(|(found, noun)| {
@@ -192,16 +189,8 @@ impl Faults {
         });
         let left_out: Vec<String> = left_out.into_iter().flatten().collect();
         if !left_out.is_empty() {
-            out.push(Diagnostic {
-                code: Code::LeftOut,
-                severity: Code::LeftOut.severity(),
-                file: file.to_owned(),
-                line: None,
-                column: None,
-                path: String::new(),
-                message: format!("{} in this file left out", left_out.join(" and ")),
-                hint: None,
-            });
+            let message = format!("{} in this file left out", left_out.join(" and "));
+            out.push(Diagnostic::of_file(file, Code::LeftOut, message));
         }
     }
 }

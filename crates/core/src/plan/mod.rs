@@ -32,6 +32,7 @@ pub use objective::{Objective, TERMS, Values};
 /// The search alone, without the proofs of small problems, which nobody waits for in the middle of a run.
 pub(crate) use search::improve as search_only;
 pub use search::{Limits, Planned, Report, first};
+pub(crate) use steps::deeds;
 pub use steps::{Step, Steps};
 
 use crate::id::{Gpus, TaskId};

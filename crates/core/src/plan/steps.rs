@@ -47,6 +47,48 @@ impl Step {
             Step::Run { not_before, .. } | Step::Load { not_before, .. } => not_before,
         }
     }
+
+    /// The same, and not before this moment.
+    #[must_use]
+    pub fn held_until(mut self, moment: Time) -> Step {
+        match &mut self {
+            Step::Run { not_before, .. } | Step::Load { not_before, .. } => *not_before = moment,
+        }
+        self
+    }
+}
+
+/// Something that a run did, as a step that nothing holds back.
+pub(crate) struct Deed {
+    pub step: Step,
+    pub begun: Time,
+    pub ended: Time,
+    /// When what it reads was there.
+    pub ready: Time,
+}
+
+/// All that was completed, in the order in which it was begun. What begins at the same moment: executions first, so that no
+/// load takes off what one of them needs.
+pub(crate) fn deeds(log: &ExecutionLog) -> Vec<Deed> {
+    let done = log.executions.iter().filter(|one| one.status == Status::Completed);
+    let runs = done.map(|one| {
+        let begun = Time(one.start.0.saturating_sub(one.switch.0));
+        let step = Step::Run {
+            task: one.task,
+            gpus: one.gpus,
+            batch_at_most: Some(one.batch),
+            not_before: Time::ZERO,
+        };
+        ((begun, false, one.start, one.task.0), Deed { step, begun, ended: one.end, ready: one.ready })
+    });
+    let loads = log.loads.iter().filter(|load| load.status == Status::Completed).map(|one| {
+        let step = Step::Load { model: one.model, gpus: one.gpus, not_before: Time::ZERO };
+        let deed = Deed { step, begun: one.start, ended: one.end, ready: Time::ZERO };
+        ((one.start, true, one.end, one.gpus.first.0), deed)
+    });
+    let mut keyed: Vec<_> = runs.chain(loads).collect();
+    keyed.sort_unstable_by_key(|&(key, _)| key);
+    keyed.into_iter().map(|(_, deed)| deed).collect()
 }
 
 /// Steps in an order in which inputs come before what needs them. Each GPU does its steps in this order, each as soon as it
@@ -58,36 +100,13 @@ impl Steps {
     /// What a run did, in the order in which it was begun.
     #[must_use]
     pub fn from_log(log: &ExecutionLog) -> Steps {
-        Steps::of(log, false)
+        Steps(deeds(log).into_iter().map(|deed| deed.step).collect())
     }
 
     /// The same, with nothing done sooner than it was.
     #[must_use]
     pub fn with_times(log: &ExecutionLog) -> Steps {
-        Steps::of(log, true)
-    }
-
-    fn of(log: &ExecutionLog, timed: bool) -> Steps {
-        let hold = |at: Time| if timed { at } else { Time::ZERO };
-        let done = log.executions.iter().filter(|execution| execution.status == Status::Completed);
-        // What begins at the same moment: executions first, so that no load takes off what one of them needs.
-        let runs = done.map(|one| {
-            let begun = Time(one.start.0.saturating_sub(one.switch.0));
-            let step = Step::Run {
-                task: one.task,
-                gpus: one.gpus,
-                batch_at_most: Some(one.batch),
-                not_before: hold(begun),
-            };
-            ((begun, false, one.start, one.task.0), step)
-        });
-        let loads = log.loads.iter().filter(|load| load.status == Status::Completed).map(|one| {
-            let step = Step::Load { model: one.model, gpus: one.gpus, not_before: hold(one.start) };
-            ((one.start, true, one.end, one.gpus.first.0), step)
-        });
-        let mut keyed: Vec<_> = runs.chain(loads).collect();
-        keyed.sort_unstable_by_key(|&(key, _)| key);
-        Steps(keyed.into_iter().map(|(_, step)| step).collect())
+        Steps(deeds(log).into_iter().map(|deed| deed.step.held_until(deed.begun)).collect())
     }
 
     /// The tasks alone, in the same order.

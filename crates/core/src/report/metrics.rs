@@ -2,6 +2,7 @@
 
 use super::gpus::{self, GpuMetrics, Utilisation};
 use super::loads::{Loaded, loads};
+use super::predictions::{PredictionMetrics, predictions};
 use super::requests::{Results, ServerMetrics};
 use super::stats::{Stats, as_seconds};
 use crate::instance::Instance;
@@ -95,6 +96,9 @@ pub struct Metrics {
     /// What a lower bound beside these figures leaves out, where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_note: Option<&'static str>,
+    /// How well run times were foreseen, where they were predicted or learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predictions: Option<PredictionMetrics>,
     /// The GPUs together.
     pub utilisation: Utilisation,
     /// Each GPU.
@@ -156,6 +160,7 @@ pub fn metrics(instance: &Instance, log: &ExecutionLog) -> Metrics {
         },
         deployment: deployed(log, &loads, first),
         bound_note: (!log.losses.is_empty()).then_some(BOUND_NOTE),
+        predictions: predictions(instance, log),
         utilisation: Utilisation::of(&gpus),
         gpus,
         models: models(instance, log, &loads),

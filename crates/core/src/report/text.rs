@@ -65,8 +65,34 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     text.row("Cold loads", metrics.cold_loads.to_string());
     text.row("Total switch time", seconds(metrics.total_switch_time.seconds()));
     text.row("Switch overhead", percent(metrics.switch_overhead));
+    predictions(&mut text, metrics, summary);
     deployment(&mut text, metrics, summary);
     text.0
+}
+
+fn predictions(text: &mut Text, metrics: &Metrics, summary: Option<&Summary>) {
+    let Some(found) = &metrics.predictions else { return };
+    text.head("Predictions");
+    if let Some(name) = summary.and_then(|summary| summary.predictor.as_ref()) {
+        text.row("Predictor", name.clone());
+        let all = found.predicted + found.not_predicted;
+        text.row("Predicted", format!("{} of {}", found.predicted, of(all, "execution")));
+    }
+    let measured = [("Predicted times", &found.predictor), ("As learned", &found.learned)];
+    for (name, accuracy) in measured {
+        let Some(accuracy) = accuracy else { continue };
+        let error = seconds(accuracy.mean_absolute_error.seconds());
+        let (relative, bias) = (percent(accuracy.relative_error), 100.0 * accuracy.bias);
+        text.row(name, format!("off by {error} on average ({relative}, bias {bias:+.2}%)"));
+        let (within, judged) = (percent(accuracy.interval_coverage), accuracy.executions);
+        text.row("", format!("{within} of {} within their 90% interval", of(judged, "execution")));
+    }
+    for model in found.models.iter().take(LISTED) {
+        text.line(format!("{:<20} {:.2} times the estimate", cut(&shown(&model.model), 20), model.factor));
+    }
+    if found.models.len() > LISTED {
+        text.line(format!("({} models in all)", found.models.len()));
+    }
 }
 
 fn models(text: &mut Text, metrics: &Metrics) {

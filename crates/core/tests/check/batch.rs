@@ -1,6 +1,8 @@
 //! Several executions at once on a replica.
 
 use crate::support::*;
+use gswarm_core::Span;
+use gswarm_core::belief::Estimate;
 use gswarm_core::check::ViolationCode as Code;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Instance, Mode};
@@ -51,6 +53,23 @@ pub fn rows() -> Vec<Row> {
 fn every_damage_is_found() {
     let (instance, log) = joined();
     assert_found(&instance, &log, &rows());
+}
+
+#[test]
+fn predictions_are_judged_by_executions_that_were_alone() {
+    let (mut instance, mut log) = joined();
+    let half = |seconds: f64| Span::from_seconds(seconds / 2.0);
+    let estimate = Estimate { mean: half(1.0), low: half(0.5), high: half(3.0) };
+    instance.believe(|task| (task.index() != 1).then_some(estimate));
+    let found = report::metrics(&instance, &log).predictions.unwrap();
+    assert_eq!((found.predicted, found.not_predicted, found.learned), (3, 1, None));
+    let accuracy = found.predictor.unwrap();
+    assert_eq!((accuracy.executions, accuracy.mean_absolute_error), (1, half(1.0)));
+    assert_eq!((accuracy.relative_error, accuracy.bias, accuracy.interval_coverage), (0.5, -0.5, 1.0));
+    // The last execution of a model says what was learned of it, whoever was beside it.
+    log.executions[2].expected = Some(Box::new(Estimate { mean: half(1.5), ..estimate }));
+    let learned = report::metrics(&instance, &log).predictions.unwrap();
+    assert_eq!((learned.learned, learned.models[0].factor), (None, 1.5));
 }
 
 #[test]

@@ -46,14 +46,9 @@ impl NoLaw {
             NoLaw::NotPositive { .. } => "measure again: `gswarm profile --out FILE` writes a profile",
         };
         Diagnostic {
-            code,
-            severity: code.severity(),
-            file: file.to_owned(),
-            line: None,
-            column: None,
             path: "devices".to_owned(),
-            message: self.to_string(),
             hint: Some(hint.to_owned()),
+            ..Diagnostic::of_file(file, code, self.to_string())
         }
     }
 }

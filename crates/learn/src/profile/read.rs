@@ -10,14 +10,10 @@ use serde_json::error::Category;
 /// What is wrong with the file.
 pub fn read(name: &str, bytes: &[u8]) -> Result<HardwareProfile, Diagnostic> {
     let fault = |code: Code, line: Option<u32>, path: &str, message: String| Diagnostic {
-        code,
-        severity: code.severity(),
-        file: name.to_string(),
         line,
-        column: None,
         path: path.to_string(),
-        message,
         hint: Some("`gswarm profile --out FILE` writes one".to_string()),
+        ..Diagnostic::of_file(name, code, message)
     };
     let profile: HardwareProfile = serde_json::from_slice(bytes).map_err(|error| {
         let code = match error.classify() {

@@ -62,14 +62,10 @@ impl Faults {
             return;
         }
         self.kept.push(Diagnostic {
-            code,
-            severity: code.severity(),
-            file: self.file.clone(),
             line,
-            column: None,
             path: path.to_owned(),
-            message: message.into(),
             hint,
+            ..Diagnostic::of_file(self.file.as_str(), code, message)
         });
     }
 
@@ -80,16 +76,8 @@ impl Faults {
         let more = self.found.saturating_sub(MAX_KEPT);
         if more > 0 {
             let plural = if more == 1 { "" } else { "s" };
-            self.kept.push(Diagnostic {
-                code: Code::LeftOut,
-                severity: Code::LeftOut.severity(),
-                file: self.file,
-                line: None,
-                column: None,
-                path: String::new(),
-                message: format!("{more} more error{plural} in this file left out"),
-                hint: None,
-            });
+            let message = format!("{more} more error{plural} in this file left out");
+            self.kept.push(Diagnostic::of_file(self.file, Code::LeftOut, message));
         }
         self.kept
     }

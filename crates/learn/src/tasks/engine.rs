@@ -8,7 +8,7 @@ use super::view::{CPU, Device, Estimates, View};
 use super::workload::{Truth, Workload};
 use gswarm_core::{Span, Time};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 /// What a policy must not do, or failed to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +75,8 @@ pub struct Engine<'a> {
     queued: Vec<Span>,
     link: Option<(Device, u32, Time)>,
     link_queued: Span,
+    /// The first transfer of each GPU that waits for the link, in the order in which they were asked for.
+    asked: BTreeSet<(u64, u32, Device)>,
     placements: u64,
     done: usize,
 }
@@ -115,6 +117,7 @@ impl<'a> Engine<'a> {
             queued: vec![Span::ZERO; devices],
             link: None,
             link_queued: Span::ZERO,
+            asked: BTreeSet::new(),
             placements: 0,
             done: 0,
             workload,
@@ -217,6 +220,9 @@ impl<'a> Engine<'a> {
             let idle = self.running[device].is_none() && self.lanes[device].queue.is_empty();
             self.records[at].gpu = Some(GpuPart { gpu, ..GpuPart::default() });
             self.lanes[device].queue.push_back(task);
+            if self.lanes[device].untransferred.is_empty() {
+                self.asked.insert((self.placements, task, device));
+            }
             self.lanes[device].untransferred.push_back((self.placements, task));
             self.link_queued += transfer;
             self.book(task, device);
@@ -247,20 +253,18 @@ impl<'a> Engine<'a> {
         if self.link.is_some() {
             return;
         }
-        let mut first: Option<(u64, u32, Device)> = None;
-        for (device, lane) in self.lanes.iter().enumerate().skip(1) {
-            let Some(&(order, task)) = lane.untransferred.front() else { continue };
-            let bytes = Machine::bytes(self.memory[task as usize], self.records[task as usize].share);
-            if bytes <= lane.free_bytes && first.is_none_or(|(earliest, ..)| order < earliest) {
-                first = Some((order, task, device));
-            }
-        }
-        let Some((_, task, device)) = first else { return };
-        let (memory, share) = (self.memory[task as usize], self.records[task as usize].share);
-        let (bytes, span) = (Machine::bytes(memory, share), self.machine.transfer(memory, share));
+        let bytes = |task: u32| Machine::bytes(self.memory[task as usize], self.records[task as usize].share);
+        let has_room =
+            |&&(_, task, device): &&(u64, u32, Device)| bytes(task) <= self.lanes[device].free_bytes;
+        let Some(&first) = self.asked.iter().find(has_room) else { return };
+        let (_, task, device) = first;
+        let (bytes, share) = (bytes(task), self.records[task as usize].share);
+        let span = self.machine.transfer(self.memory[task as usize], share);
         let lane = &mut self.lanes[device];
-        lane.untransferred.pop_front();
         lane.free_bytes -= bytes;
+        lane.untransferred.pop_front();
+        self.asked.remove(&first);
+        self.asked.extend(lane.untransferred.front().map(|&(order, task)| (order, task, device)));
         self.link_queued = Span(self.link_queued.0 - span.0);
         let until = self.now + span;
         self.link = Some((device, task, until));

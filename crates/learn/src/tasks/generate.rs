@@ -92,16 +92,9 @@ impl GenerateError {
     pub fn finding(&self, profile: &str) -> Diagnostic {
         match self {
             GenerateError::NoLaw(fault) => fault.finding(profile),
-            GenerateError::Option { code, option, message } => Diagnostic {
-                code: *code,
-                severity: code.severity(),
-                file: format!("--{option}"),
-                line: None,
-                column: None,
-                path: String::new(),
-                message: message.clone(),
-                hint: None,
-            },
+            GenerateError::Option { code, option, message } => {
+                Diagnostic::of_file(format!("--{option}"), *code, message.as_str())
+            }
         }
     }
 }

@@ -46,6 +46,9 @@ const RULES: [PolicyKind; 7] = [
     PolicyKind::CpuOnly,
     PolicyKind::LeastLoaded,
 ];
+/// Those of them that do the same whatever times they are told, and those that heed the price of energy.
+const BLIND: [PolicyKind; 2] = [PolicyKind::WorkStealing, PolicyKind::CpuOnly];
+const PRICED: [PolicyKind; 2] = [PolicyKind::Heft, PolicyKind::EarliestFinish];
 /// One of them.
 type MakesPlan<'a> = Box<dyn Fn() -> Result<Vec<TaskRecord>, EngineError> + Send + Sync + 'a>;
 /// How often `q_learning` goes through the workload before the run.
@@ -144,14 +147,18 @@ impl Run<'_> {
         let mut plans: Vec<MakesPlan<'_>> = Vec::new();
         let guesses = RULES.into_iter().chain([PolicyKind::Learned]);
         plans.extend(guesses.map(|kind| -> MakesPlan<'_> { Box::new(move || self.under(kind, estimates)) }));
-        for settings in heeding {
+        for (pass, settings) in heeding.into_iter().enumerate() {
             let run = Run { settings, ..*self };
             let known = &known;
             for (many, urgency, depth, cut_gain) in CLAIRVOYANT {
                 let tuning = Tuning { many, urgency, depth, cut_gain };
                 plans.push(Box::new(move || run.simulate(&mut run.learned(known, tuning), known)));
             }
-            plans.extend(RULES.map(|kind| -> MakesPlan<'_> { Box::new(move || run.under(kind, known)) }));
+            // No plan is made twice.
+            let differs =
+                |kind: &PolicyKind| if pass == 0 { !BLIND.contains(kind) } else { PRICED.contains(kind) };
+            let rules = RULES.into_iter().filter(differs);
+            plans.extend(rules.map(|kind| -> MakesPlan<'_> { Box::new(move || run.under(kind, known)) }));
         }
         let made: Vec<Vec<TaskRecord>> = plans.par_iter().map(|plan| plan()).collect::<Result<_, _>>()?;
         let mut best: Option<(f64, Vec<TaskRecord>)> = None;

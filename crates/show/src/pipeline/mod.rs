@@ -24,6 +24,15 @@ pub mod expected {
     pub const BALANCE: (f64, f64) = (0.90, 0.95);
 }
 
+/// What every page about a pipeline begins with.
+const TITLE: &str = "Results of a pipeline";
+
+/// Whether this is such a page as Markdown, whatever pipeline it is of.
+#[must_use]
+pub fn is_markdown(text: &[u8]) -> bool {
+    text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(TITLE.as_bytes()))
+}
+
 /// The page of a pipeline.
 #[must_use]
 pub fn page(files: &Files) -> Page {
@@ -38,7 +47,7 @@ pub fn page(files: &Files) -> Page {
         policies::section(files),
     ];
     Page {
-        title: "Results of a pipeline".to_owned(),
+        title: TITLE.to_owned(),
         lead: format!(
             "{} tasks on the {} machine; {} runs compared, every one of them checked. Written by `gswarm pipeline` from the \
              files of the run: every figure is in one of them.",

@@ -25,10 +25,23 @@ pub fn write(folder: &Path) -> Result<Vec<String>, Failure> {
     Ok(FILES.map(str::to_owned).into_iter().chain(named.map(|name| format!("{CHARTS}/{name}"))).collect())
 }
 
-/// Writes the text into another place, with the charts in a folder of its name beside it.
-pub fn write_to(folder: &Path, text: &Path) -> Result<(), Failure> {
+/// A place for the text outside the folder. A file that no pipeline has written is not replaced, unless that is asked for.
+pub fn place(text: &Path, force: bool) -> Result<(Batch, String), Failure> {
+    let place = Batch::beside(text, "--results-to")?;
+    if !text.exists() || force {
+        return Ok(place);
+    }
+    let found = std::fs::read(text).map_err(|error| Failure::file("read", text, &error))?;
+    if found.is_empty() || pipeline::is_markdown(&found) {
+        return Ok(place);
+    }
+    Err(Failure::input(format!("--results-to {} is there, and no pipeline has written it", text.display()))
+        .hint("name another file, or say --force to replace what is there and do every phase again"))
+}
+
+/// Writes the text there, with the charts in a folder of its name beside it.
+pub fn write_to(folder: &Path, text: &Path, (mut batch, name): (Batch, String)) -> Result<(), Failure> {
     let page = page(folder)?;
-    let (mut batch, name) = Batch::beside(text, "--results-to")?;
     let stem = text.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     charts(&page, Some(&text.with_file_name(&stem)), None)?;
     batch.add(&name, |out| out.write_all(markdown(&page, Some(&stem)).as_bytes()))?;

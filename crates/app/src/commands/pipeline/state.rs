@@ -1,6 +1,7 @@
 //! Which phases are done, and of what: the settings they were done with, and what their files looked like then.
 
 use super::phases::Phase;
+use super::report;
 use crate::failure::Failure;
 use crate::output::files::Batch;
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,8 @@ impl State {
         if force || !self.0.is_empty() || folder.join(FILE).exists() {
             return Ok(());
         }
-        let theirs =
-            Phase::ALL.iter().flat_map(|phase| phase.files()).find(|file| folder.join(file).exists());
+        let ours = Phase::ALL.iter().flat_map(|phase| phase.files()).chain(&report::FILES);
+        let theirs = ours.into_iter().find(|file| folder.join(file).exists());
         match theirs {
             None => Ok(()),
             Some(file) => Err(Failure::input(format!(

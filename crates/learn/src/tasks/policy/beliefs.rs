@@ -6,8 +6,8 @@ use crate::model::{GroupId, Prediction};
 use crate::tasks::machine::{Machine, SHARE};
 use crate::tasks::view::{CPU, Device, Doubt, View};
 use crate::tasks::workload::Workload;
-use gswarm_core::Span;
 use gswarm_core::belief::Uncertain;
+use gswarm_core::{Span, Time};
 
 /// A correction that has moved by more than this since tasks were last looked at makes it worth looking again.
 const NEWS: f64 = 0.05;
@@ -24,8 +24,20 @@ pub struct Beliefs {
     shares: Vec<u32>,
     /// What was expected of all parts that are on each device.
     backlog: Vec<u64>,
+    /// What was expected to be left of the part on each device, when that was last worked out.
+    left: Vec<Left>,
     /// When each device is expected to be free, at the moment that was last looked at.
     free_at: Vec<u64>,
+    first_gpu: Option<Device>,
+    gpus_wait: u64,
+}
+
+/// What was left of a part at a moment.
+#[derive(Clone, Copy)]
+struct Left {
+    task: u32,
+    at: Time,
+    left: Span,
 }
 
 /// The CPU's place in pairs, or the GPUs'.
@@ -45,7 +57,10 @@ impl Beliefs {
             parts: vec![[0; 2]; tasks],
             shares: vec![0; tasks],
             backlog: Vec::new(),
+            left: Vec::new(),
             free_at: Vec::new(),
+            first_gpu: None,
+            gpus_wait: 0,
         }
     }
 
@@ -66,25 +81,57 @@ impl Beliefs {
     /// Looks at all devices: what runs there is expected to take what such parts take that have run for as long.
     pub fn look(&mut self, view: &View<'_>) {
         self.backlog.resize(view.devices(), 0);
+        self.left.resize(view.devices(), Left { task: u32::MAX, at: Time::ZERO, left: Span::ZERO });
         self.free_at.clear();
+        (self.first_gpu, self.gpus_wait) = (None, 0);
+        let mut soonest = (u64::MAX, u32::MAX);
         for device in 0..view.devices() {
             let behind = self.backlog[device];
             let free_at = match view.running[device] {
                 None => view.running_until[device].max(view.now).0 + behind,
                 Some((task, since)) => {
                     let whole = self.parts[task as usize][sort(device)];
-                    let time = Uncertain { mean: Span(whole), spread: self.spread(task, device) };
-                    let left = time.left_after(view.now.since(since));
+                    let left = self.left_of(task, device, since, view.now);
                     view.now.0 + left.0 + behind.saturating_sub(whole)
                 }
             };
             self.free_at.push(free_at);
+            if device != CPU {
+                self.gpus_wait += free_at.saturating_sub(view.now.0);
+                let when = (free_at, view.placed[device]);
+                if self.first_gpu.is_none() || when < soonest {
+                    (self.first_gpu, soonest) = (Some(device), when);
+                }
+            }
         }
+    }
+
+    /// What is left of the part that runs on a device. Decisions of one moment share the answer.
+    fn left_of(&mut self, task: u32, device: Device, since: Time, now: Time) -> Span {
+        let known = self.left[device];
+        if known.task == task && known.at == now {
+            return known.left;
+        }
+        let whole = Span(self.parts[task as usize][sort(device)]);
+        let time = Uncertain { mean: whole, spread: self.spread(task, device) };
+        let left = time.left_after(now.since(since));
+        self.left[device] = Left { task, at: now, left };
+        left
     }
 
     /// When a device was expected to be free, when it was last looked at.
     pub fn free_at(&self, device: Device) -> u64 {
         self.free_at[device]
+    }
+
+    /// The GPU that was expected to be free first then.
+    pub fn first_gpu(&self) -> Option<Device> {
+        self.first_gpu
+    }
+
+    /// The time until each GPU is free, all of them together.
+    pub fn gpus_wait(&self) -> u64 {
+        self.gpus_wait
     }
 
     /// Parts go where they were placed.
@@ -129,7 +176,6 @@ mod tests {
     use crate::model::Online;
     use crate::tasks::test_support::{machine, task, workload};
     use crate::tasks::view::Estimates;
-    use gswarm_core::Time;
 
     fn with_view(now: u64, running: Option<(u32, Time)>, estimates: &Estimates, see: impl FnOnce(&View<'_>)) {
         let machine = machine(1);

@@ -67,9 +67,9 @@ impl Learned {
         Learned { pool, ranks, beliefs, outdated: false, ended: 0, price, come: 0, tuning }
     }
 
-    /// The GPU that is free first.
-    fn first_gpu(&self, view: &View<'_>) -> Option<Device> {
-        (1..view.devices()).min_by_key(|&gpu| (self.beliefs.free_at(gpu), view.placed[gpu]))
+    /// Whether a device takes one more part.
+    fn has_room(&self, device: Device, view: &View<'_>) -> bool {
+        view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth }
     }
 
     fn take(&mut self, placement: Placement, view: &View<'_>) -> Option<Placement> {
@@ -87,18 +87,17 @@ impl Learned {
 
     /// Many wait: each device takes the most urgent of its side.
     fn parted(&mut self, view: &View<'_>) -> Option<Placement> {
-        let wait = |device: Device| self.beliefs.free_at(device).saturating_sub(view.now.0);
+        let cpu_wait = self.beliefs.free_at(CPU).saturating_sub(view.now.0);
         let gpus = (view.devices() - 1).max(1) as u64;
-        let on_gpus: u64 = (1..view.devices()).map(wait).sum();
-        self.pool.balance(wait(CPU), on_gpus, gpus, self.price.most_gain());
-        if view.placed[CPU] < depth(CPU)
+        self.pool.balance(cpu_wait, self.beliefs.gpus_wait(), gpus, self.price.most_gain());
+        if self.has_room(CPU, view)
             && let Some(task) = self.pool.cpu.first()
             && view.fits(task, CPU)
         {
             return self.take(Placement::whole(task, CPU), view);
         }
-        let gpu = self.first_gpu(view)?;
-        if view.placed[gpu] >= self.tuning.depth {
+        let gpu = self.beliefs.first_gpu()?;
+        if !self.has_room(gpu, view) {
             return None;
         }
         let task = self.pool.gpu.first()?;
@@ -108,15 +107,15 @@ impl Learned {
 
     /// Few wait: the most urgent that can start now goes where it is done first.
     fn soonest(&mut self, view: &View<'_>) -> Option<Placement> {
-        let mut waiting: Vec<(i64, u32)> = self.pool.cpu.urgent().chain(self.pool.gpu.urgent()).collect();
-        waiting.sort_unstable();
-        let placement = waiting.into_iter().find_map(|(_, task)| {
+        let cpu_open = self.has_room(CPU, view);
+        let gpu_open = self.beliefs.first_gpu().is_some_and(|gpu| self.has_room(gpu, view));
+        if !cpu_open && !gpu_open {
+            return None;
+        }
+        let placement = self.pool.urgent().find_map(|task| {
             let placement = self.best(task, view)?;
-            let open = |device: Device| {
-                view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth }
-            };
-            let gpu_open = placement.gpu.is_none_or(|gpu| open(gpu as usize + 1));
-            (gpu_open && (placement.share == SHARE || open(CPU))).then_some(placement)
+            let open = (placement.gpu.is_none() || gpu_open) && (placement.share == SHARE || cpu_open);
+            open.then_some(placement)
         });
         self.take(placement?, view)
     }
@@ -130,7 +129,7 @@ impl Learned {
         let whole_cpu = view
             .fits(task, CPU)
             .then(|| (cost(cpu_free + entry.cpu, [entry.cpu, 0]), Placement::whole(task, CPU)));
-        let Some(gpu) = self.first_gpu(view) else { return whole_cpu.map(|(_, placement)| placement) };
+        let Some(gpu) = self.beliefs.first_gpu() else { return whole_cpu.map(|(_, placement)| placement) };
         // Its data can come while the GPU is at other work, but not before the link is free.
         let gpu_start = |share| {
             self.beliefs.free_at(gpu).max(view.link_free_at.0 + view.machine.transfer(memory, share).0)
@@ -202,9 +201,7 @@ impl Policy for Learned {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Placement> {
-        let has_room =
-            |device: Device| view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth };
-        if self.pool.len() == 0 || !(0..view.devices()).any(has_room) {
+        if self.pool.len() == 0 || !(0..view.devices()).any(|device| self.has_room(device, view)) {
             return None;
         }
         self.beliefs.look(view);

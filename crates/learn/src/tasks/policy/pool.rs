@@ -49,7 +49,7 @@ impl Side {
     }
 
     /// Tasks from the most urgent on.
-    pub fn urgent(&self) -> impl Iterator<Item = (i64, u32)> + '_ {
+    fn urgent(&self) -> impl Iterator<Item = (i64, u32)> + '_ {
         self.by_turn.iter().copied()
     }
 
@@ -78,6 +78,18 @@ impl Pool {
     /// What is known of a waiting task.
     pub fn entry(&self, task: u32) -> Option<Entry> {
         self.entries.get(task as usize).copied().flatten()
+    }
+
+    /// Tasks of both sides from the most urgent on. Whoever looks for one goes no further than to it.
+    pub fn urgent(&self) -> impl Iterator<Item = u32> + '_ {
+        let (mut cpu, mut gpu) = (self.cpu.urgent().peekable(), self.gpu.urgent().peekable());
+        std::iter::from_fn(move || {
+            let from_cpu = match (cpu.peek(), gpu.peek()) {
+                (Some(one), Some(other)) => one < other,
+                (one, _) => one.is_some(),
+            };
+            if from_cpu { cpu.next() } else { gpu.next() }.map(|(_, task)| task)
+        })
     }
 
     /// One more; on the side that its gain puts it on.

@@ -2,7 +2,8 @@
 
 use super::lanes::{Lanes, depth};
 use super::{Placement, Policy};
-use crate::tasks::view::{Device, View};
+use crate::tasks::view::{CPU, Device, View};
+use std::cmp::Reverse;
 
 /// The policy. It knows no run times at all.
 #[derive(Default)]
@@ -21,13 +22,18 @@ impl Policy for WorkStealing {
         if let Some(placement) = self.lanes.feed(view) {
             return Some(placement);
         }
-        for thief in 0..view.devices() {
-            if view.placed[thief] >= depth(thief) {
-                continue;
-            }
-            let mut victims: Vec<Device> = (0..view.devices()).filter(|&device| device != thief).collect();
-            victims.sort_by_key(|&victim| std::cmp::Reverse(self.lanes.len(victim)));
-            for victim in victims {
+        let open = |&device: &Device| view.placed[device] < depth(device);
+        // GPUs are alike: what the first of them finds nothing for, no other does.
+        let thieves = [Some(CPU).filter(open), (1..view.devices()).find(open)];
+        if thieves == [None; 2] {
+            return None;
+        }
+        // Nothing waits for a device that could take a task and was not fed: no thief is its own victim.
+        let mut victims: Vec<Device> =
+            (0..view.devices()).filter(|&device| self.lanes.len(device) > 0).collect();
+        victims.sort_by_key(|&victim| Reverse(self.lanes.len(victim)));
+        for thief in thieves.into_iter().flatten() {
+            for &victim in &victims {
                 if let Some(task) = self.lanes.steal(victim, thief, view) {
                     return Some(Placement::whole(task, thief));
                 }
