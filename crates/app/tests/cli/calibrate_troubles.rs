@@ -4,6 +4,7 @@ use crate::calibrate::json;
 use crate::http::http_server;
 use crate::support::Place;
 use serde_json::{Value, json};
+use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 

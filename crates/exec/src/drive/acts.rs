@@ -101,12 +101,12 @@ impl Acts {
         let mut held_up = BTreeSet::new();
         for one in std::mem::take(&mut self.waiting) {
             let member = one.member;
-            let is_free = !self.taken.contains_key(&member) && !(one.alone && self.calls(member));
-            if is_free && !held_up.contains(&member) {
-                self.call(one);
-            } else {
+            let is_taken = self.taken.contains_key(&member) || one.alone && self.calls(member);
+            if is_taken || held_up.contains(&member) {
                 held_up.insert(member);
                 self.waiting.push(one);
+            } else {
+                self.call(one);
             }
         }
     }
