@@ -146,9 +146,7 @@ impl Journal {
     pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
         // To open a file for writing is to write to it: one that may be no journal is looked at first.
         if !reader::says_its_version(path).map_err(JournalError::Folder)? {
-            if reader::is_written(path) {
-                return Err(JournalError::InUse);
-            }
+            until(|| !reader::is_written(path))?;
             JournalReader::open(path)?;
         }
         let journal = connect(path, durability)?;
@@ -226,7 +224,7 @@ impl Journal {
 fn connect(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
     // One process at a time writes; others may read meanwhile, so that the lock is a file of its own.
     let lock = std::fs::File::create(lock_of(path)).map_err(JournalError::Folder)?;
-    take(&lock)?;
+    until(|| lock.try_lock().is_ok())?;
     let db = Connection::open(path)?;
     let busy = |error| if is_busy(&error) { JournalError::InUse } else { JournalError::Sqlite(error) };
     db.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
@@ -242,10 +240,10 @@ fn lock_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Takes a lock. Whoever only looks whether it is taken holds it for a moment, which is waited for.
-fn take(lock: &std::fs::File) -> Result<(), JournalError> {
-    for _ in 0..20 {
-        if lock.try_lock().is_ok() {
+/// Waits a moment for a lock: whoever only looks whether it is taken holds it, and so does a process that was killed until it is gone.
+fn until(is_free: impl Fn() -> bool) -> Result<(), JournalError> {
+    for _ in 0..100 {
+        if is_free() {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -405,6 +403,22 @@ mod tests {
         assert_eq!(journal.meta("config").unwrap().unwrap(), b"models");
         drop(journal);
         assert!(reader::says_its_version(&path).unwrap());
+    }
+
+    /// A process that was killed may hold its lock for a moment longer.
+    #[test]
+    fn who_is_about_to_let_go_of_a_journal_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("j");
+        let journal = Journal::create(&path, Durability::Process, &[("config", b"models")]).unwrap();
+        assert!(!reader::says_its_version(&path).unwrap(), "all of it is beside the file");
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                std::thread::sleep(Duration::from_millis(100));
+                drop(journal);
+            });
+            assert!(Journal::open(&path, Durability::Process).is_ok());
+        });
     }
 
     #[test]
