@@ -126,42 +126,56 @@ class Worker:
         self.queue = 0
 
 
+@dataclass(eq=False)
+class Waiting:
+    """A call that waits for a worker."""
+
+    model: str
+    since: float
+    chosen: asyncio.Future[Worker]
+
+
 class Router:
     """Sends calls to workers, as Ray Serve does."""
 
     def __init__(self, workers: list[Worker], speed: float) -> None:
         self._workers = workers
         self._patience = MATCHING_SECONDS / speed
-        self._freed = asyncio.Condition()
+        self._waiting: list[Waiting] = []
 
     async def call(self, node: Node) -> None:
         """Calls the model of a node somewhere."""
-        worker = await self._choose(node.model)
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(node.model, time.monotonic(), loop.create_future())
+        self._waiting.append(waiting)
+        # Whoever waits for a worker that has its model is content with any after a while.
+        loop.call_later(self._patience, self._send)
+        self._send()
+        worker = await waiting.chosen
         if node.model not in worker.cached:
             worker.cached.append(node.model)
         try:
             worker.cached = await worker.actor.call.remote(node.model, node.seconds)
         finally:
             worker.queue -= 1
-            async with self._freed:
-                self._freed.notify_all()
+            self._send()
 
-    async def _choose(self, model: str) -> Worker:
-        since = time.monotonic()
-        async with self._freed:
-            while True:
-                left = self._patience - (time.monotonic() - since)
-                having = [worker for worker in self._workers if model in worker.cached]
-                chosen = self._less_busy(having)
-                if chosen is None and (left <= 0 or not having):
-                    chosen = self._less_busy(self._workers)
-                if chosen is not None:
-                    chosen.queue += 1
-                    return chosen
-                try:
-                    await asyncio.wait_for(self._freed.wait(), left if left > 0 else None)
-                except asyncio.TimeoutError:
-                    continue
+    def _send(self) -> None:
+        """Sends those calls for which there is a worker, in the order in which they came."""
+        still = []
+        for waiting in self._waiting:
+            if (worker := self._choose(waiting)) is None:
+                still.append(waiting)
+            else:
+                worker.queue += 1
+                waiting.chosen.set_result(worker)
+        self._waiting = still
+
+    def _choose(self, waiting: Waiting) -> Worker | None:
+        having = [worker for worker in self._workers if waiting.model in worker.cached]
+        chosen = self._less_busy(having)
+        is_patient = time.monotonic() - waiting.since < self._patience
+        return self._less_busy(self._workers) if chosen is None and not (having and is_patient) else chosen
 
     @staticmethod
     def _less_busy(workers: list[Worker]) -> Worker | None:
