@@ -6,7 +6,7 @@ mod parquet;
 mod write;
 
 pub use faults::Faults;
-pub(crate) use faults::{nearest, short};
+pub(crate) use faults::{nearest, short, shown};
 
 use gswarm_core::input::{Code, Diagnostic};
 use std::collections::HashMap;

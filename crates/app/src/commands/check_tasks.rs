@@ -1,11 +1,11 @@
 //! `gswarm check-tasks`: a log of `schedule-tasks` against its tasks.
 
-use super::generate_tasks::{NO_TASKS, load_profile, refused, unprofiled};
+use super::generate_tasks::{NO_TASKS, load_profile, profiled, refused};
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files};
 use clap::Args;
 use gswarm_learn::tasks::check::{Violation, check};
-use gswarm_learn::tasks::{Estimates, TaskLog, read};
+use gswarm_learn::tasks::{TaskLog, read};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct CheckTasksArgs {
     /// The tasks that were scheduled, CSV or Parquet
     #[arg(long, value_name = "FILE")]
     tasks: PathBuf,
-    /// The profile of the run, where the tasks have no true times
+    /// The profile of the run, where it was given one and the tasks have no true times
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Print one JSON object
@@ -37,13 +37,9 @@ pub fn check_tasks(args: &CheckTasksArgs) -> Result<(), Failure> {
     let bytes = files::read_log(&args.log)?;
     let workload = read(&args.tasks.display().to_string(), files::read_or(&args.tasks, NO_TASKS)?)
         .map_err(|faults| refused(&faults))?;
-    let log = TaskLog::read(&bytes).map_err(|error| {
-        Failure::input(format!("{} is no log of tasks: {error} (E502)", args.log.display()))
-            .hint("give the task_execution_log.jsonl that `gswarm schedule-tasks` wrote")
-    })?;
+    let log = TaskLog::read(&args.log.display().to_string(), &bytes).map_err(|fault| refused(&[fault]))?;
     let profile = load_profile(args.profile.as_deref())?;
-    let estimates = Estimates::of_profile(&workload, &profile)
-        .map_err(|error| unprofiled(args.profile.as_deref(), &error))?;
+    let estimates = profiled(&workload, args.profile.as_deref(), &profile)?;
     let violations = check(&workload, &workload.truths(&estimates), &log);
     if args.json {
         let entry =

@@ -2,12 +2,13 @@
 
 use crate::args::not_negative;
 use crate::failure::Failure;
-use crate::output::{self, files};
+use crate::output::{self, files, progress::Phase};
 use clap::Args;
 use gswarm_core::input::{Diagnostic, render};
 use gswarm_learn::profile::{self, HardwareProfile, NoLaw};
 use gswarm_learn::tasks::{
-    Arrivals, Estimates, GenerateError, Kind, Machine, Options, describe, generate, write_csv, write_parquet,
+    Arrivals, Estimates, GenerateError, Kind, Machine, Options, Workload, describe, generate, write_csv,
+    write_parquet,
 };
 use std::path::{Path, PathBuf};
 
@@ -97,6 +98,7 @@ pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
         ..Options::default()
     };
     let from = args.profile.as_deref();
+    let making = Phase::new("making the tasks", true);
     let made = generate(&options, &profile).map_err(|error| ungenerated(from, &error))?;
     let machine = Machine::of(&profile, args.gpus);
     let estimates =
@@ -109,9 +111,17 @@ pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
         false => write_csv(&made.workload, &estimates, watts, out),
     })?;
     batch.commit()?;
-    output::print(&describe(&made.workload, &machine))?;
+    let described = describe(&made.workload, &machine);
+    drop(making);
+    output::print(&described)?;
     output::line(&format!("Wrote {}", args.out.display()))?;
-    output::line(&format!("Next: gswarm schedule-tasks --tasks {} --gpus {}", args.out.display(), args.gpus))
+    // The tasks are made for this machine: on another they have other times, memory and power.
+    let same = from.map_or(String::new(), |profile| format!(" --profile {}", profile.display()));
+    output::line(&format!(
+        "Next: gswarm schedule-tasks --tasks {} --gpus {}{same}",
+        args.out.display(),
+        args.gpus
+    ))
 }
 
 /// The profile of a file, or the built-in one.
@@ -131,6 +141,18 @@ pub fn load_profile(path: Option<&Path>) -> Result<HardwareProfile, Failure> {
 /// What to do where there is no file of tasks.
 pub const NO_TASKS: &str =
     "check the path; `gswarm generate tasks --out workload.csv` writes tasks to start from";
+
+/// What is said of tasks with nothing learned: by the profile of `path`, else by their own file, else by the built-in one.
+pub fn profiled(
+    workload: &Workload,
+    path: Option<&Path>,
+    profile: &HardwareProfile,
+) -> Result<Estimates, Failure> {
+    match Estimates::of_file(workload) {
+        Some(told) if path.is_none() => Ok(told),
+        _ => Estimates::of_profile(workload, profile).map_err(|error| unprofiled(path, &error)),
+    }
+}
 
 /// What a profile lacks that tasks need.
 pub fn unprofiled(path: Option<&Path>, error: &NoLaw) -> Failure {

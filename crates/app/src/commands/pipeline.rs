@@ -75,7 +75,8 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
     let mut made_from = String::new();
     for phase in Phase::ALL {
         made_from += &format!("\n{}: {}", phase.name(), settings.of(phase));
-        match state.standing(phase.name(), phase.files(), &made_from, folder) {
+        let leaves = phase.leaves(&settings);
+        match state.standing(phase.name(), &leaves, &made_from, folder) {
             Standing::Done => output::line(&format!("{:<9} kept", phase.name()))?,
             standing => {
                 again(phase.name(), &standing)?;
@@ -88,7 +89,7 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
                 // A phase that read what was changed meanwhile is of neither.
                 state.unchanged(phase, folder).map_err(|failure| in_phase(phase, failure))?;
                 batch.commit()?;
-                state.done(phase.name(), phase.files(), &made_from, folder)?;
+                state.done(phase.name(), &leaves, &made_from, folder)?;
                 state.write(folder)?;
                 took(phase.name(), since, &summary)?;
             }

@@ -148,19 +148,14 @@ fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
 }
 
 /// Writes the charts of a page into folders.
-pub fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
     let mut written = Vec::new();
-    let shown = || page.charts().filter(|chart| !chart.is_empty());
     if let Some(folder) = svg {
-        let mut batch = Batch::new_for(folder, "--svg")?;
-        for one in shown() {
-            batch.add(&format!("{}.svg", one.name), |out| out.write_all(chart::svg(one).as_bytes()))?;
-        }
-        written.extend(batch.commit()?);
+        written.extend(svg_charts(page, folder, "--svg")?);
     }
     if let Some(folder) = png {
         let mut batch = Batch::new_for(folder, "--png")?;
-        for one in shown() {
+        for one in page.charts().filter(|chart| !chart.is_empty()) {
             let bytes = chart::png(one, PNG_SCALE)
                 .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
             batch.add(&format!("{}.png", one.name), |out| out.write_all(&bytes))?;
@@ -168,6 +163,15 @@ pub fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec
         written.extend(batch.commit()?);
     }
     Ok(written)
+}
+
+/// The charts of a page as SVG in a folder that `flag` names.
+pub fn svg_charts(page: &Page, folder: &Path, flag: &'static str) -> Result<Vec<PathBuf>, Failure> {
+    let mut batch = Batch::new_for(folder, flag)?;
+    for one in page.charts().filter(|chart| !chart.is_empty()) {
+        batch.add(&format!("{}.svg", one.name), |out| out.write_all(chart::svg(one).as_bytes()))?;
+    }
+    batch.commit()
 }
 
 #[cfg(test)]

@@ -4,15 +4,14 @@ mod compare;
 
 pub use compare::write as write_comparison;
 
-use super::generate_tasks::{NO_TASKS, load_profile, refused, unprofiled};
+use super::generate_tasks::{NO_TASKS, load_profile, profiled, refused};
 use crate::beliefs::NO_PREDICTOR;
 use crate::failure::{Code, Failure};
-use crate::output::{self, files, table};
+use crate::output::{self, files, progress::Phase, table};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::input::{Code as Finding, Diagnostic};
 use gswarm_learn::Predictor;
-use gswarm_learn::profile::{HardwareProfile, NoLaw};
 use gswarm_learn::tasks::check::check;
 use gswarm_learn::tasks::{
     Estimates, FEATURES, Machine, NoPrediction, Outcome, PolicyKind, Settings, Workload, bound, misfits,
@@ -28,7 +27,8 @@ Examples:
   gswarm schedule-tasks --tasks workload.csv --policy learned --predictor cpu.model --predictor gpu.model
   gswarm schedule-tasks --compare --seeds 1..10 --loads 0.5,0.8,0.95,1.5 --count 10000
 
-Policies decide from predicted times: those of the predictors, else what the hardware profile says. Only `clairvoyant`
+Policies decide from predicted times: those of the predictors, else what the hardware profile or the tasks' columns
+profile_cpu_seconds and profile_gpu_seconds say. Only `clairvoyant`
 knows the true ones. --compare trains predictors on tasks of a seed of their own, unless --predictor or --bare is given.
 Every log is checked by rules that do not know the scheduler.";
 
@@ -48,7 +48,8 @@ pub struct ScheduleTasksArgs {
     /// Predictor of run times; give one for each device, or one that speaks of both
     #[arg(long, value_name = "FILE")]
     predictor: Vec<PathBuf>,
-    /// Where estimates, memory, link and power come from; without it, a described machine
+    /// Where estimates, memory, link and power come from; without it, the estimates are those of the tasks' own
+    /// columns where they have such, and all else is of a described machine
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// What a joule is worth in seconds: the objective is makespan + weight * energy
@@ -89,8 +90,11 @@ pub fn schedule_tasks(args: &ScheduleTasksArgs) -> Result<(), Failure> {
     }
     let Some(path) = &args.tasks else { return Err(Failure::input("--tasks is needed")) };
     let name = path.display().to_string();
+    let shown = !args.json;
+    let reading = Phase::new("reading the tasks", shown);
     let (workload, lines) =
         read_with_lines(&name, files::read_or(path, NO_TASKS)?).map_err(|faults| refused(&faults))?;
+    drop(reading);
     let machine = Machine::of(&profile, args.gpus);
     let unfit = misfits(&workload, &machine, &name, &lines);
     if !unfit.is_empty() {
@@ -99,17 +103,31 @@ pub fn schedule_tasks(args: &ScheduleTasksArgs) -> Result<(), Failure> {
     if workload.tasks.iter().any(|task| task.truth.is_none()) {
         output::note("note: the tasks have no true run times; they are taken to run as the estimates say");
     }
-    let estimates =
-        estimate(&workload, &profile, &predictors).map_err(|error| misfit(args, &predictors, error))?;
+    let bare = profiled(&workload, args.profile.as_deref(), &profile)?;
+    if args.profile.is_some() && Estimates::of_file(&workload).is_some_and(|told| told.means != bare.means) {
+        output::note(
+            "note: --profile says other times than the tasks' columns profile_cpu_seconds and profile_gpu_seconds; its own are used",
+        );
+    }
+    let predicting = Phase::new("predicting run times", shown);
+    let estimates = match predictors.as_slice() {
+        [] => bare,
+        some => predict(&workload, &bare, some).map_err(|error| unpredicted(args, some, &error))?,
+    };
+    drop(predicting);
     let policies = match args.policy {
         Chosen::One(kind) => vec![kind],
         Chosen::All => PolicyKind::ALL.to_vec(),
     };
     let settings = Settings { seed: args.seed, seconds_per_joule: args.energy_weight };
     let mut outcomes = Vec::new();
-    for &policy in &policies {
+    for (at, &policy) in policies.iter().enumerate() {
+        let place =
+            if policies.len() > 1 { format!(", {} of {}", at + 1, policies.len()) } else { String::new() };
+        let _scheduling = Phase::new(format!("scheduling under {}{place}", policy.name()), shown);
         outcomes.push((policy, checked(&workload, &machine, &estimates, policy, settings)?));
     }
+    let writing = Phase::new("writing the results", shown);
     let mut batch = files::Batch::new(&args.out)?;
     for (policy, outcome) in &outcomes {
         let prefix = if outcomes.len() > 1 { format!("{}_", policy.name()) } else { String::new() };
@@ -121,10 +139,13 @@ pub fn schedule_tasks(args: &ScheduleTasksArgs) -> Result<(), Failure> {
     let paths = batch.commit()?;
     let truths = workload.truths(&estimates);
     let least = bound::makespan(&workload, &truths, &machine).seconds();
+    drop(writing);
     report(args, &outcomes, least)?;
     if !args.json {
-        let last = paths.last().map_or(String::new(), |path| format!(", {}", path.display()));
-        output::line(&format!("Wrote {}{last}", paths[0].display()))?;
+        output::line(&match paths.as_slice() {
+            [results, log] => format!("Wrote {}, {}", results.display(), log.display()),
+            _ => format!("Wrote {} into {}", output::count(paths.len() as u64, "file"), args.out.display()),
+        })?;
     }
     Ok(())
 }
@@ -156,33 +177,6 @@ fn load_predictors(paths: &[PathBuf]) -> Result<Vec<Predictor>, Failure> {
 fn load_predictor(path: &Path) -> Result<Predictor, Failure> {
     let bytes = files::read_or(path, NO_PREDICTOR)?;
     Predictor::from_bytes(&path.display().to_string(), &bytes).map_err(|faults| refused(&faults))
-}
-
-/// What policies are told: predicted times, else what the profile says.
-fn estimate(
-    workload: &Workload,
-    profile: &HardwareProfile,
-    predictors: &[Predictor],
-) -> Result<Estimates, NoEstimate> {
-    let bare = Estimates::of_profile(workload, profile).map_err(NoEstimate::Profile)?;
-    if predictors.is_empty() {
-        return Ok(bare);
-    }
-    predict(workload, &bare, predictors).map_err(NoEstimate::Predictors)
-}
-
-/// Why nothing can be said of tasks before they run.
-enum NoEstimate {
-    Profile(NoLaw),
-    Predictors(NoPrediction),
-}
-
-/// The same for people: which file it is of, and what to do.
-fn misfit(args: &ScheduleTasksArgs, predictors: &[Predictor], error: NoEstimate) -> Failure {
-    match error {
-        NoEstimate::Profile(error) => unprofiled(args.profile.as_deref(), &error),
-        NoEstimate::Predictors(error) => unpredicted(args, predictors, &error),
-    }
 }
 
 /// Why predictors do not do for tasks: which file it is, and what to do.

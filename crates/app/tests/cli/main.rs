@@ -28,6 +28,7 @@ mod sample;
 mod size;
 mod support;
 mod tasks;
+mod tasks_troubles;
 mod top;
 mod train;
 mod usage;

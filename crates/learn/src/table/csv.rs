@@ -52,7 +52,11 @@ pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut Faults) 
     while let Some(line) = next(&mut reader, bytes, &mut record, faults) {
         if record.len() != cells.len() {
             if faults.has_room() {
-                let message = format!("{} cells, and there are {} columns", record.len(), cells.len());
+                let message = match (record.len(), cells.len()) {
+                    (1, columns) => format!("1 cell, and there are {columns} columns"),
+                    (found, 1) => format!("{found} cells, and there is 1 column"),
+                    (found, columns) => format!("{found} cells, and there are {columns} columns"),
+                };
                 let hint = "a cell that holds a comma stands in quotes".to_owned();
                 faults.add(Code::Ragged, Some(line), "", message, Some(hint));
             } else {

@@ -240,6 +240,7 @@ fn draw(options: &Options) -> Vec<Task> {
             arrival: Time::ZERO,
             estimate: Span::ZERO,
             dependencies,
+            profiled: None,
             truth: None,
         }
     };
@@ -276,6 +277,7 @@ fn settle_truth(workload: &mut Workload, estimates: &Estimates, options: &Option
         };
         let (cpu_hit, gpu_hit) = (disturbed(&mut rng, 0.08, 1.0), disturbed(&mut rng, 0.04, 0.6));
         let at_least = |span: Span| Span(span.0.max(1));
+        task.profiled = Some(*mean);
         task.truth = Some(Truth {
             cpu: at_least(mean.cpu.times(cpu_site * cpu_noise * cpu_hit)),
             gpu: at_least(mean.gpu.times(gpu_site * gpu_noise * gpu_hit)),

@@ -1,8 +1,11 @@
 //! What happened, and its file: JSON lines, a head, a line a task, and a summary.
 
 use super::machine::Machine;
+use crate::table::shown;
 use gswarm_core::Time;
+use gswarm_core::input::{Code, Diagnostic};
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 use std::io::{self, Write};
 
 /// The first field of the head.
@@ -60,16 +63,6 @@ pub struct TaskLog {
     pub makespan: Time,
     /// The energy that the log claims.
     pub joules: f64,
-}
-
-/// Why a file is no log.
-#[derive(Debug, thiserror::Error)]
-#[error("line {line}: {reason}")]
-pub struct LogError {
-    /// From 1.
-    pub line: usize,
-    /// What is wrong there.
-    pub reason: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -148,23 +141,52 @@ impl TaskLog {
     }
 
     /// Reads the file.
-    pub fn read(bytes: &[u8]) -> Result<TaskLog, LogError> {
-        let text = std::str::from_utf8(bytes)
-            .map_err(|_| LogError { line: 1, reason: "this is not UTF-8".to_string() })?;
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let [head, tasks @ .., last] = lines.as_slice() else {
-            return Err(LogError { line: 1, reason: "a head, tasks and a summary are expected".to_string() });
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn read(name: &str, bytes: &[u8]) -> Result<TaskLog, Diagnostic> {
+        let fault = |code: Code, line: Option<usize>, message: String| Diagnostic {
+            line: line.and_then(|line| u32::try_from(line).ok()),
+            hint: Some("give the task_execution_log.jsonl that `gswarm schedule-tasks` wrote".to_string()),
+            ..Diagnostic::of_file(name, code, message)
         };
-        let head: Head = parse(head, 1)?;
+        let misread = |line: usize, error: &serde_json::Error| {
+            let (code, reason) = reason(error);
+            fault(code, Some(line), reason)
+        };
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| fault(Code::NotUtf8, None, "this is not UTF-8".to_string()))?;
+        let numbered = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        let lines: Vec<(usize, &str)> = numbered.filter(|(_, line)| !line.trim().is_empty()).collect();
+        let Some((&(first, head), rest)) = lines.split_first() else {
+            return Err(fault(Code::NoContent, None, "the file is empty".to_string()));
+        };
+        let head: Head = serde_json::from_str(head).map_err(|error| {
+            let (code, reason) = reason(&error);
+            fault(code, Some(first), format!("this is no log of tasks: {reason}"))
+        })?;
         if head.format != FORMAT {
-            return Err(LogError { line: 1, reason: format!("the format is not {FORMAT}") });
+            let message = format!("the format is `{}`, and {FORMAT} is read here", shown(&head.format));
+            return Err(fault(Code::UnknownChoice, Some(first), message));
         }
+        let ends_early = |line: usize, tasks: usize| {
+            let message = format!("the log ends after {tasks} of {} tasks, without its summary", head.tasks);
+            fault(Code::Truncated, Some(line), message)
+        };
+        let Some((&(end, last), tasks)) = rest.split_last() else { return Err(ends_early(first, 0)) };
         let mut records = Vec::with_capacity(tasks.len());
-        for (at, line) in tasks.iter().enumerate() {
-            let line: Line = parse(line, at + 2)?;
+        for &(number, line) in tasks {
+            let line: Line = serde_json::from_str(line).map_err(|error| misread(number, &error))?;
             records.push((line.task.clone(), line.record()));
         }
-        let summary: Summary = parse(last, lines.len())?;
+        let summary: Summary = serde_json::from_str(last).map_err(|error| {
+            // Where a task comes last, or a piece of a line, the rest was cut off.
+            match serde_json::from_str::<Line>(last) {
+                Ok(_) => ends_early(end, records.len() + 1),
+                Err(_) if error.is_eof() => ends_early(end, records.len()),
+                Err(_) => misread(end, &error),
+            }
+        })?;
         Ok(TaskLog {
             policy: head.policy,
             machine: head.machine,
@@ -193,6 +215,13 @@ impl Line {
     }
 }
 
-fn parse<'t, T: Deserialize<'t>>(text: &'t str, line: usize) -> Result<T, LogError> {
-    serde_json::from_str(text).map_err(|error| LogError { line, reason: error.to_string() })
+/// What is wrong with a line. Where it stands in the file is said elsewhere.
+fn reason(error: &serde_json::Error) -> (Code, String) {
+    let code = match error.classify() {
+        Category::Eof => Code::Truncated,
+        Category::Data => Code::WrongType,
+        Category::Syntax | Category::Io => Code::Syntax,
+    };
+    let text = error.to_string();
+    (code, text.split(" at line ").next().unwrap_or(&text).to_owned())
 }

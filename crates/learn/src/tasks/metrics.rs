@@ -2,6 +2,7 @@
 
 use super::log::TaskLog;
 use super::workload::Workload;
+use gswarm_core::report::Stats;
 use gswarm_core::{Span, Time};
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ pub struct Metrics {
     pub last_arrival: Span,
     /// From a task's arrival to its end, on average.
     pub mean_flow: Span,
-    /// The same, of 99 tasks in 100 at most.
+    /// The same, of 99 tasks in 100 at most (linear interpolation between neighbours).
     pub p99_flow: Span,
     /// The longest.
     pub max_flow: Span,
@@ -64,9 +65,9 @@ pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
             _ => 0,
         }] += 1;
     }
-    flows.sort_unstable();
     let count = flows.len().max(1) as u64;
-    let at = |share: f64| flows.get((flows.len() as f64 * share) as usize).or(flows.last()).copied();
+    let (total_flow, max_flow) = (flows.iter().copied().sum::<Span>(), flows.iter().copied().max());
+    let flow = Stats::of(flows);
     let all: Span = busy.iter().copied().sum();
     let gpus: Span = busy[1..].iter().copied().sum();
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -74,9 +75,9 @@ pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
     Metrics {
         makespan: Span(makespan.0),
         last_arrival: Span(last.0),
-        mean_flow: Span(flows.iter().copied().sum::<Span>().0 / count),
-        p99_flow: at(0.99).unwrap_or_default(),
-        max_flow: flows.last().copied().unwrap_or_default(),
+        mean_flow: Span(total_flow.0 / count),
+        p99_flow: Span::from_seconds(flow.p99),
+        max_flow: max_flow.unwrap_or_default(),
         mean_wait: Span(waits / count),
         utilisation: share(all.seconds() / busy.len() as f64, makespan.seconds()),
         gpu_balance: share(gpus.seconds() / f64::from(log.machine.gpus.max(1)), most.seconds()),
@@ -84,5 +85,23 @@ pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
         joules: log.machine.joules(Span(makespan.0), busy[0], gpus),
         busy,
         placed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tasks::test_support::{machine, task, workload};
+    use crate::tasks::{Estimates, PolicyKind, Settings, schedule};
+    use gswarm_core::Span;
+
+    #[test]
+    fn the_99th_percentile_lies_between_its_neighbours() {
+        // One after the other on the CPU: the flow times are 100, 200 and so on up to 10,000 us.
+        let tasks = workload((0..100).map(|_| task(0, 100, 900, &[])).collect());
+        let known = Estimates::certain(tasks.tasks.iter().filter_map(|task| task.truth).collect());
+        let outcome = schedule(&tasks, &machine(1), &known, PolicyKind::CpuOnly, Settings::default());
+        let metrics = outcome.unwrap().metrics;
+        assert_eq!((metrics.p99_flow, metrics.max_flow), (Span(9901), Span(10_000)));
+        assert_eq!(metrics.mean_flow, Span(5050));
     }
 }

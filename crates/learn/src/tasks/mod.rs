@@ -30,7 +30,7 @@ pub use compare::{CompareError, CompareOptions, Comparison, Row, Summary, compar
 pub use engine::EngineError;
 pub use generate::{Arrivals, GenerateError, Generation, Options, generate};
 pub use kind::PolicyKind;
-pub use log::{CpuPart, GpuPart, LogError, TaskLog, TaskRecord};
+pub use log::{CpuPart, GpuPart, TaskLog, TaskRecord};
 pub use machine::{Machine, SHARE};
 pub use metrics::{Metrics, measure};
 pub use policy::Settings;
@@ -38,7 +38,7 @@ pub use predict::{FEATURES, NoPrediction, feature_table, predict};
 pub use read::{misfits, read, read_with_lines};
 pub use results::write_results;
 pub use run::{Outcome, schedule};
-pub use stats::describe;
+pub use stats::{describe, load};
 pub use teach::teach;
 pub use view::{Doubt, Estimates};
 pub use workload::{Kind, Task, Truth, Workload};

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::workload::{Kind, Task, Truth, Workload};
-use crate::table::{Faults, NO_TEXT, Table, Values, nearest, short};
+use crate::table::{Faults, NO_TEXT, Table, Values, nearest, short, shown};
 use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{Span, Time};
@@ -48,7 +48,8 @@ pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]
     let mut faults = Faults::new(file);
     for (row, task) in workload.tasks.iter().enumerate().filter(|(_, task)| task.memory_bytes > most) {
         let (needs, has) = (short(task.memory_bytes as f64 / 1e6), most as f64 / 1e6);
-        let message = format!("task `{}` needs {needs} MB, and no device has more than {has} MB", task.id);
+        let id = shown(&task.id);
+        let message = format!("task `{id}` needs {needs} MB, and no device has more than {has} MB");
         faults.add(
             Code::TooLarge,
             lines.get(row).copied(),
@@ -58,6 +59,13 @@ pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]
         );
     }
     faults.into_diagnostics()
+}
+
+/// Whether a list of tasks is in a pair of brackets, or in none. Half a list is not one: the rest of it is lost.
+fn brackets_match(text: &str) -> bool {
+    let text = text.trim();
+    let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    !inside.unwrap_or(text).contains(['[', ']'])
 }
 
 struct Reader<'t> {
@@ -94,16 +102,16 @@ impl Reader<'_> {
         let memory = self.numbers("memory_required", Range { least: 0.0, with_least: true, most: MAX_MB });
         let arrivals = self.numbers("arrival_time", TIME);
         let estimates = self.numbers("duration_estimate", TIME);
-        let truths = [self.numbers("true_cpu_seconds", RUN_TIME), self.numbers("true_gpu_seconds", RUN_TIME)];
-        if truths[0].is_empty() != truths[1].is_empty() {
-            let missing = if truths[0].is_empty() { "true_cpu_seconds" } else { "true_gpu_seconds" };
-            let message = format!("there is no column `{missing}`, though there is the other one");
-            self.faults.add(Code::Missing, Some(1), missing, message, None);
-        }
+        let profiled = self.run_times(["profile_cpu_seconds", "profile_gpu_seconds"]);
+        let truths = self.run_times(["true_cpu_seconds", "true_gpu_seconds"]);
         let (ids, kinds) = (self.ids(), self.kinds());
         let dependencies = self.dependencies(&ids);
         let at = |values: &[f64], row: usize| values.get(row).copied().unwrap_or(0.0);
         let span = |values: &[f64], row: usize| Span(Span::from_seconds(at(values, row)).0.max(1));
+        let both = |values: &[Vec<f64>; 2], row: usize| {
+            let [cpu, gpu] = values;
+            (!cpu.is_empty()).then(|| Truth { cpu: span(cpu, row), gpu: span(gpu, row) })
+        };
         let task = |row: usize| Task {
             id: ids.get(row).cloned().unwrap_or_default(),
             kind: kinds.get(row).copied().unwrap_or(Kind::Matmul),
@@ -113,12 +121,23 @@ impl Reader<'_> {
             arrival: Time(Span::from_seconds(at(&arrivals, row)).0),
             estimate: Span::from_seconds(at(&estimates, row)),
             dependencies: dependencies.get(row).cloned().unwrap_or_default(),
-            truth: (!truths[0].is_empty())
-                .then(|| Truth { cpu: span(&truths[0], row), gpu: span(&truths[1], row) }),
+            profiled: both(&profiled, row),
+            truth: both(&truths, row),
         };
         let workload = Workload { tasks: (0..self.table.rows()).map(task).collect() };
         self.cycle(&workload);
         workload
+    }
+
+    /// The columns of both devices, the CPU's first; empty where there are none.
+    fn run_times(&mut self, names: [&str; 2]) -> [Vec<f64>; 2] {
+        let columns = names.map(|name| self.numbers(name, RUN_TIME));
+        let lacking = names.iter().filter(|name| self.table.column(name).is_none());
+        if let ([missing], true) = (lacking.collect::<Vec<_>>().as_slice(), self.table.rows() > 0) {
+            let message = format!("there is no column `{missing}`, though there is the other one");
+            self.faults.add(Code::Missing, Some(1), missing, message, None);
+        }
+        columns
     }
 
     /// The numbers of a column; empty where there is none.
@@ -129,7 +148,7 @@ impl Reader<'_> {
             for (row, &code) in codes.iter().enumerate() {
                 let text = names.get(code as usize).map_or("", String::as_str);
                 if text.parse::<f64>().is_err() {
-                    let message = format!("`{text}` is no number");
+                    let message = format!("`{}` is no number", shown(text));
                     self.faults.add(Code::WrongType, self.table.line(row), name, message, None);
                 }
             }
@@ -179,7 +198,7 @@ impl Reader<'_> {
             } else if let Some(&before) = first.get(&id) {
                 let place =
                     self.table.line(before).map_or(String::new(), |line| format!(", first in line {line}"));
-                let message = format!("the id `{id}` is given twice{place}");
+                let message = format!("the id `{}` is given twice{place}", shown(&id));
                 self.faults.add(Code::Duplicate, self.table.line(row), "task_id", message, None);
             } else {
                 first.insert(id.clone(), row);
@@ -196,7 +215,7 @@ impl Reader<'_> {
             let name = Reader::text(&column.values, row);
             kinds.push(Kind::of_name(&name).unwrap_or_else(|| {
                 let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-                let message = format!("`{name}` is no type of task; they are {}", known.join(", "));
+                let message = format!("`{}` is no type of task; they are {}", shown(&name), known.join(", "));
                 self.faults.add(Code::UnknownChoice, self.table.line(row), "task_type", message, None);
                 Kind::Matmul
             }));
@@ -212,6 +231,13 @@ impl Reader<'_> {
         for row in 0..self.table.rows() {
             let text = Reader::text(&column.values, row);
             let mut found = Vec::new();
+            if !brackets_match(&text) {
+                let message = format!("`{}` is no list of tasks: its brackets do not match", shown(&text));
+                let hint = Some("as in `3;17` or `[3, 17]`".to_string());
+                self.faults.add(Code::WrongType, self.table.line(row), "dependencies", message, hint);
+                all.push(found);
+                continue;
+            }
             // `3;17`, `3 17` and `[3, 17]` all mean the same.
             for id in text.split([';', ',', ' ', '[', ']', '\'', '"']).filter(|id| !id.is_empty()) {
                 let line = self.table.line(row);
@@ -222,13 +248,13 @@ impl Reader<'_> {
                             Code::SelfEdge,
                             line,
                             "dependencies",
-                            format!("task `{id}` waits for itself"),
+                            format!("task `{}` waits for itself", shown(id)),
                             None,
                         );
                     }
                     Some(&earlier) => found.push(earlier),
                     None => {
-                        let message = format!("there is no task `{id}` to wait for");
+                        let message = format!("there is no task `{}` to wait for", shown(id));
                         self.faults.add(Code::UnknownNode, line, "dependencies", message, None);
                     }
                 }
@@ -268,10 +294,10 @@ impl Reader<'_> {
             at = next as usize;
         }
         let circle = &path[path.iter().position(|&one| one == at).unwrap_or(0)..];
-        let shown: Vec<&str> = circle.iter().take(12).map(|&one| workload.tasks[one].id.as_str()).collect();
+        let names: Vec<String> = circle.iter().take(12).map(|&one| shown(&workload.tasks[one].id)).collect();
         let more = if circle.len() > 12 { " -> ..." } else { "" };
         let message =
-            format!("tasks wait for one another in a circle: {}{more} -> {}", shown.join(" -> "), shown[0]);
+            format!("tasks wait for one another in a circle: {}{more} -> {}", names.join(" -> "), names[0]);
         self.faults.add(Code::Cycle, self.table.line(circle[0]), "dependencies", message, None);
     }
 }

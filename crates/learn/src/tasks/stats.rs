@@ -2,8 +2,24 @@
 
 use super::bound;
 use super::machine::Machine;
-use super::workload::{Kind, Task, Workload};
+use super::workload::{Kind, Task, Truth, Workload};
+use crate::profile::quantile;
 use std::fmt::Write;
+
+/// The load that tasks have come to: the time that all their work takes at best, as a share of the time in which they
+/// come. `None` where they come all at once, or where their true times are not known.
+#[must_use]
+pub fn load(workload: &Workload, machine: &Machine) -> Option<f64> {
+    work(workload, machine).map(|(_, load)| load)
+}
+
+/// That time in seconds, and the load.
+fn work(workload: &Workload, machine: &Machine) -> Option<(f64, f64)> {
+    let last = workload.tasks.iter().map(|task| task.arrival).max().filter(|last| last.0 > 0)?;
+    let truths: Option<Vec<Truth>> = workload.tasks.iter().map(|task| task.truth).collect();
+    let area = bound::area(&truths?, machine.gpus).seconds();
+    Some((area, area / last.seconds()))
+}
 
 /// The statistics, a line each.
 #[must_use]
@@ -14,14 +30,12 @@ pub fn describe(workload: &Workload, machine: &Machine) -> String {
     let mut row = |name: &str, unit: &str, value: &dyn Fn(&Task) -> f64| {
         let mut values: Vec<f64> = tasks.iter().map(value).collect();
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| values.get((share * (values.len() - 1) as f64).round() as usize).copied();
-        if let (Some(low), Some(median), Some(high)) = (at(0.0), at(0.5), at(1.0)) {
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
-            let _ = writeln!(
-                text,
-                "  {name:<22} {low:>10.3} to {high:>10.3}, median {median:>9.3}, mean {mean:>9.3} {unit}"
-            );
-        }
+        let (Some(low), Some(high)) = (values.first(), values.last()) else { return };
+        let (median, mean) = (quantile(&values, 0.5), values.iter().sum::<f64>() / values.len() as f64);
+        let _ = writeln!(
+            text,
+            "  {name:<22} {low:>10.3} to {high:>10.3}, median {median:>9.3}, mean {mean:>9.3} {unit}"
+        );
     };
     if tasks.is_empty() {
         return text;
@@ -51,17 +65,31 @@ pub fn describe(workload: &Workload, machine: &Machine) -> String {
         let rate = tasks.len() as f64 / last.seconds();
         let _ =
             write!(text, "  arrivals               {rate:.1} a second, the last at {:.1} s", last.seconds());
-        if with_truth {
-            let truths: Vec<_> = tasks.iter().filter_map(|task| task.truth).collect();
-            let area = bound::area(&truths, machine.gpus).seconds();
+        if let Some((area, load)) = work(workload, machine) {
             let _ = write!(
                 text,
-                "; load {:.2} of {} GPUs and the CPU (all the work in {area:.1} s at best)",
-                area / last.seconds(),
+                "; load {load:.2} of {} GPUs and the CPU (all the work in {area:.1} s at best)",
                 machine.gpus
             );
         }
         let _ = writeln!(text);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::test_support::{machine, task, workload};
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        let mut tasks = workload((0..4).map(|at| task(at * 100, 100, 50, &[])).collect());
+        for (task, size) in tasks.tasks.iter_mut().zip([1.0, 2.0, 5.0, 9.0]) {
+            task.size = size;
+        }
+        let text = describe(&tasks, &machine(1));
+        let sizes = text.lines().find(|line| line.trim_start().starts_with("size")).unwrap();
+        assert!(sizes.contains("median     3.500"), "{sizes}");
+    }
 }

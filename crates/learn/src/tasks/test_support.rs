@@ -15,6 +15,7 @@ pub fn task(arrival: u64, cpu: u64, gpu: u64, dependencies: &[u32]) -> Task {
         arrival: Time(arrival),
         estimate: Span(gpu),
         dependencies: dependencies.to_vec(),
+        profiled: None,
         truth: Some(Truth { cpu: Span(cpu), gpu: Span(gpu) }),
     }
 }

@@ -140,6 +140,40 @@ fn faults_of_a_workload_are_found_all_at_once() {
 }
 
 #[test]
+fn half_a_list_of_dependencies_is_none() {
+    for list in ["\"[1, 2\"", "\"1, 2]\"", "[1", "[[1]", "1]", "[1] 2", "[]]"] {
+        let text = format!("{HEAD}1,100,0.5,10,0,0.1,\n2,100,0.5,10,0,0.1,\n3,100,0.5,10,0,0.1,{list}\n");
+        assert_eq!(codes(&text), [Code::WrongType], "{list}");
+    }
+    for list in ["[]", "\" [1, 2] \"", "1;2", "\"['1', '2']\""] {
+        let text = format!("{HEAD}1,100,0.5,10,0,0.1,\n2,100,0.5,10,0,0.1,\n3,100,0.5,10,0,0.1,{list}\n");
+        assert!(read("w.csv", text.into_bytes()).is_ok(), "{list}");
+    }
+}
+
+#[test]
+fn what_nobody_sees_in_a_cell_is_written_out() {
+    let typed = HEAD.replace("dependencies", "task_type");
+    let text = format!("{typed}1,100,0.5,10,0,0.1,mat\0mul\n");
+    let faults = read("w.csv", text.into_bytes()).unwrap_err();
+    assert!(faults[0].message.starts_with("`mat\\0mul` is no type of task"), "{}", faults[0].message);
+}
+
+#[test]
+fn what_a_file_says_of_a_profile_is_kept_and_needs_both_devices() {
+    let head = HEAD.replace("dependencies", "profile_cpu_seconds,profile_gpu_seconds");
+    let told = read("w.csv", format!("{head}1,100,0.5,10,0,0.1,1,0.1\n").into_bytes()).unwrap();
+    let estimates = Estimates::of_file(&told).unwrap();
+    assert_eq!(estimates.means, [Truth { cpu: Span(1_000_000), gpu: Span(100_000) }]);
+    assert!(estimates.doubt.is_some());
+    let untold = read("w.csv", format!("{HEAD}1,100,0.5,10,0,0.1,\n").into_bytes()).unwrap();
+    assert!(Estimates::of_file(&untold).is_none());
+    let one = HEAD.replace("dependencies", "profile_gpu_seconds");
+    assert_eq!(codes(&format!("{one}1,100,0.5,10,0,0.1,2\n")), [Code::Missing]);
+    assert_eq!(codes(&format!("{head}1,100,0.5,10,0,0.1,-1,\n")), [Code::Missing, Code::Negative]);
+}
+
+#[test]
 fn a_price_on_energy_saves_energy() {
     let profile = described();
     let options = Options { tasks: 500, arrivals: Arrivals::Load(0.7), ..Options::default() };

@@ -70,9 +70,19 @@ impl Estimates {
             };
             Truth { cpu: time(&cpu), gpu: time(&gpu) }
         });
-        let means: Vec<Truth> = means.collect();
+        Ok(Estimates::off_like_a_profile(means.collect()))
+    }
+
+    /// What the file of the tasks says that a profile says; `None` where it says nothing of some task.
+    #[must_use]
+    pub fn of_file(workload: &Workload) -> Option<Estimates> {
+        let means: Option<Vec<Truth>> = workload.tasks.iter().map(|task| task.profiled).collect();
+        means.map(Estimates::off_like_a_profile)
+    }
+
+    fn off_like_a_profile(means: Vec<Truth>) -> Estimates {
         let doubt = Some(Doubt::of_profile(&means));
-        Ok(Estimates { means, doubt })
+        Estimates { means, doubt }
     }
 
     /// The run times themselves, for the clairvoyant.

@@ -77,6 +77,8 @@ pub struct Task {
     pub estimate: Span,
     /// Tasks that have to be done first, by their place in the workload.
     pub dependencies: Vec<u32>,
+    /// What its file says that a hardware profile says, where it does.
+    pub profiled: Option<Truth>,
     /// Run times, where the file has them.
     pub truth: Option<Truth>,
 }

@@ -11,8 +11,8 @@ use std::path::Path;
 pub struct Files {
     /// The profile that later phases used.
     pub used: HardwareProfile,
-    /// What was measured on the machine that ran it.
-    pub measured: HardwareProfile,
+    /// What was measured on the machine that ran it, where it was.
+    pub measured: Option<HardwareProfile>,
     /// All tasks.
     pub workload: Table,
     /// Those that were scheduled, with their true times.
@@ -128,6 +128,9 @@ pub struct Row {
     pub seed: f64,
 }
 
+/// The policy that knows the true times.
+const CLAIRVOYANT: &str = "clairvoyant";
+
 /// All runs.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
@@ -144,6 +147,8 @@ pub struct Summary {
     pub deviation: f64,
     /// Mean of makespan over bound.
     pub to_bound: f64,
+    /// Mean of makespan over that of `clairvoyant` on the same tasks; `None` where it did not run them all.
+    pub to_clairvoyant: Option<f64>,
     /// Mean of the mean flow times.
     pub flow: f64,
     /// Mean balance.
@@ -190,11 +195,18 @@ impl Comparison {
         let count = rows.len() as f64;
         let mean = |value: fn(&Row) -> f64| rows.iter().map(|row| value(row)).sum::<f64>() / count;
         let makespan = mean(|row| row.makespan);
+        let known = |seed: f64| {
+            let all = self.rows.iter().filter(|row| row.load == load && row.policy == CLAIRVOYANT);
+            all.filter(|row| row.seed == seed).map(|row| row.makespan).next()
+        };
+        let ratios: Option<Vec<f64>> =
+            rows.iter().map(|row| known(row.seed).map(|known| row.makespan / known.max(1e-9))).collect();
         let squares: f64 = rows.iter().map(|row| (row.makespan - makespan).powi(2)).sum();
         Some(Summary {
             makespan,
             deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
             to_bound: mean(|row| row.makespan / row.bound.max(1e-9)),
+            to_clairvoyant: ratios.map(|ratios| ratios.iter().sum::<f64>() / count),
             flow: mean(|row| row.flow),
             balance: mean(|row| row.balance),
             joules: mean(|row| row.joules),
@@ -218,7 +230,7 @@ impl Comparison {
     /// Seeds on which no policy but `clairvoyant` was shorter.
     #[must_use]
     pub fn best_on(&self, load: f64, policy: &str) -> usize {
-        let at = |row: &&Row| row.load == load && row.policy != "clairvoyant";
+        let at = |row: &&Row| row.load == load && row.policy != CLAIRVOYANT;
         let shortest = |seed: f64| {
             let all = self.rows.iter().filter(at).filter(|row| row.seed == seed);
             all.map(|row| row.makespan).fold(f64::INFINITY, f64::min)
@@ -227,6 +239,9 @@ impl Comparison {
         mine.filter(|row| row.makespan <= shortest(row.seed)).count()
     }
 }
+
+/// What was measured; the phases may use something else.
+pub const MEASURED: &str = "measured_profile.json";
 
 /// Reads a folder. Where a file is missing or damaged, says which.
 ///
@@ -238,9 +253,11 @@ pub fn read(folder: &Path) -> Result<Files, String> {
     let profile = |name: &str| profile::read(name, &bytes(name)?).map_err(|error| error.to_string());
     let models = serde_json::from_slice(&bytes("model_report.json")?)
         .map_err(|error| format!("model_report.json: {error}"))?;
+    // A machine that nobody measured leaves no file.
+    let measured = folder.join(MEASURED).exists().then(|| profile(MEASURED)).transpose()?;
     Ok(Files {
         used: profile("hardware_profile.json")?,
-        measured: profile("measured_profile.json")?,
+        measured,
         workload: table("workload.csv")?,
         scheduled: table("scheduled_tasks.csv")?,
         results: table("scheduling_results.csv")?,
@@ -303,6 +320,18 @@ mod tests {
                        0.5,1,greedy,12,8,1,0.5,5\n0.5,2,greedy,12,10,1,0.5,5\n";
 
     #[test]
+    fn ratios_to_the_clairvoyant_are_those_of_each_seed() {
+        // On the long workload twice as long, on the short one as long: 1.5 on average, and not 1.9.
+        let csv = format!(
+            "{CSV}0.9,1,clairvoyant,90,80,1,0.9,5\n0.9,2,clairvoyant,10,10,1,0.9,5\n\
+             0.9,1,learned,180,80,1,0.9,5\n0.9,2,learned,10,10,1,0.9,5\n"
+        );
+        let found = comparison(&Table::read("c.csv", csv.into_bytes()).unwrap()).unwrap();
+        assert_eq!(found.summary(0.9, "learned").unwrap().to_clairvoyant, Some(1.5));
+        assert_eq!(found.summary(0.9, "clairvoyant").unwrap().to_clairvoyant, Some(1.0));
+    }
+
+    #[test]
     fn summaries_are_means_over_seeds() {
         let found = comparison(&Table::read("c.csv", CSV.as_bytes().to_vec()).unwrap()).unwrap();
         let one = found.summary(0.5, "learned").unwrap();
@@ -311,6 +340,7 @@ mod tests {
         assert_eq!(found.speedup(0.5, "learned", "greedy"), Some(1.0));
         assert_eq!((found.best_on(0.5, "learned"), found.best_on(0.5, "greedy")), (1, 1));
         assert_eq!(found.bound(0.5), Some(9.0));
+        assert_eq!(one.to_clairvoyant, None);
         assert!(found.summary(0.7, "learned").is_none() && found.bound(0.7).is_none());
     }
 }

@@ -6,7 +6,7 @@ mod policies;
 mod profile;
 mod workload;
 
-pub use files::{Files, ModelReport, read};
+pub use files::{Files, MEASURED, ModelReport, read};
 
 use crate::page::{Block, Card, Cell, Page, Section, Table, grouped};
 

@@ -106,7 +106,7 @@ fn at_load(found: &Comparison, load: f64) -> Table {
         for (value, decimals) in [
             (Some(one.makespan), 3),
             (Some(one.deviation), 3),
-            (found.speedup(load, "clairvoyant", policy), 4),
+            (one.to_clairvoyant, 4),
             (Some(one.to_bound), 4),
             (found.speedup(load, policy, "round_robin"), 2),
             (found.speedup(load, policy, "greedy"), 3),

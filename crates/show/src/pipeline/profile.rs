@@ -6,22 +6,18 @@ use crate::page::{Block, Cell, Section, Table};
 use gswarm_learn::profile::{DeviceKind, HardwareProfile, Operation, crossovers, ratios};
 
 pub fn section(files: &Files) -> Section {
-    let mut blocks = vec![Block::Text(match files.measured.source.as_str() {
-        "measured" => format!(
+    let mut blocks = vec![Block::Text(match &files.measured {
+        Some(measured) => format!(
             "Phase 1 measures this machine ({}). The later phases use the {} machine{}.",
-            devices(&files.measured),
+            devices(measured),
             files.used.source,
-            if files.used == files.measured { ", which is the same" } else { "" }
+            if files.used == *measured { ", which is the same" } else { "" }
         ),
-        _ => format!("Nothing was measured; the phases use the {} machine.", files.used.source),
+        None => format!("Nothing was measured; the phases use the {} machine.", files.used.source),
     })];
     blocks.push(Block::Chart(Box::new(rates("profile_used", "What later phases use", &files.used))));
-    if files.used != files.measured {
-        blocks.push(Block::Chart(Box::new(rates(
-            "profile_measured",
-            "Measured on this machine",
-            &files.measured,
-        ))));
+    if let Some(measured) = files.measured.as_ref().filter(|measured| **measured != files.used) {
+        blocks.push(Block::Chart(Box::new(rates("profile_measured", "Measured on this machine", measured))));
     }
     blocks.push(Block::Chart(Box::new(crossover(&files.used))));
     blocks.push(Block::Table(crossover_table(&files.used)));

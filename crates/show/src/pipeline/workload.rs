@@ -4,6 +4,7 @@ use super::Files;
 use super::files::{numbers, words};
 use crate::chart::{Axis, Chart, Series, colour, histogram};
 use crate::page::{Block, Cell, Section, Table};
+use gswarm_learn::profile::quantile;
 use std::collections::BTreeMap;
 
 pub fn section(files: &Files) -> Section {
@@ -70,9 +71,7 @@ fn statistics(files: &Files) -> Table {
         let (Some(&least), Some(&largest)) = (values.first(), values.last()) else { continue };
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let mut row = vec![Cell::text(name)];
-        row.extend(
-            [least, values[values.len() / 2], mean, largest].map(|value| Cell::number(Some(value), 4)),
-        );
+        row.extend([least, quantile(&values, 0.5), mean, largest].map(|value| Cell::number(Some(value), 4)));
         table.rows.push(row);
     }
     table

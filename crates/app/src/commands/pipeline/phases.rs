@@ -10,11 +10,12 @@ use crate::output::files::{self, Batch};
 use gswarm_learn::profile::{DeviceKind, Effort, HardwareProfile, described};
 use gswarm_learn::tasks::{
     Arrivals, CompareOptions, Estimates, FEATURES, Kind as Kinds, Machine, Options, PolicyKind,
-    Settings as PolicySettings, Task, Workload, bound, compare, feature_table, generate, predict, read,
+    Settings as PolicySettings, Task, Workload, bound, compare, feature_table, generate, load, predict, read,
     write_csv, write_results,
 };
 use gswarm_learn::train::{Options as TrainOptions, train as learn};
 use gswarm_learn::{Column, Predictor, Settings as ModelSettings, Table, Values};
+use gswarm_show::pipeline::MEASURED;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -51,10 +52,16 @@ impl Phase {
         }
     }
 
-    /// What it leaves.
+    /// What it leaves with these settings.
+    pub fn leaves(self, settings: &Settings) -> Vec<&'static str> {
+        let unmeasured = !settings.profile.measure;
+        self.files().iter().copied().filter(|&file| !(unmeasured && file == MEASURED)).collect()
+    }
+
+    /// All that it may leave.
     pub fn files(self) -> &'static [&'static str] {
         match self {
-            Phase::Profile => &["hardware_profile.json", "measured_profile.json"],
+            Phase::Profile => &["hardware_profile.json", MEASURED],
             Phase::Workload => &["workload.csv"],
             Phase::Train => &["cpu.model", "gpu.model", "model_report.json"],
             Phase::Schedule => &[
@@ -98,23 +105,27 @@ fn input(error: impl ToString) -> Failure {
 fn profile(settings: &Settings, batch: &mut Batch) -> Result<String, Failure> {
     let wanted = &settings.profile;
     let effort = Effort { budget: Duration::from_secs_f64(wanted.budget_seconds), ..Effort::default() };
-    let measured =
-        if wanted.measure { take(Wanted::All, &wanted.sizes, &effort, false)? } else { described() };
-    let used = match wanted.r#use {
-        Source::Measured | Source::Auto if measured.device(DeviceKind::Gpu).is_some() => measured.clone(),
-        Source::Described | Source::Auto => described(),
-        Source::Measured => {
+    let measured = wanted.measure.then(|| take(Wanted::All, &wanted.sizes, &effort, false)).transpose()?;
+    let with_gpu = measured.as_ref().filter(|measured| measured.device(DeviceKind::Gpu).is_some());
+    let used = match (wanted.r#use, with_gpu) {
+        (Source::Measured | Source::Auto, Some(measured)) => measured.clone(),
+        (Source::Described, _) | (Source::Auto, None) => described(),
+        (Source::Measured, None) => {
             return Err(Failure::input("`profile.use: measured` needs a GPU, and none was measured")
                 .hint("use `described`"));
         }
     };
     batch.add("hardware_profile.json", |out| write_profile(&used, out))?;
-    batch.add("measured_profile.json", |out| write_profile(&measured, out))?;
-    let names: Vec<&str> = measured.devices.iter().map(|device| device.name.as_str()).collect();
-    let done = if wanted.measure {
-        format!("{} measured", names.join(" and "))
-    } else {
-        "nothing measured".to_owned()
+    let done = match &measured {
+        Some(measured) => {
+            batch.add(MEASURED, |out| write_profile(measured, out))?;
+            let names: Vec<&str> = measured.devices.iter().map(|device| device.name.as_str()).collect();
+            format!("{} measured", names.join(" and "))
+        }
+        None => {
+            batch.supersede(MEASURED);
+            "nothing measured".to_owned()
+        }
     };
     Ok(format!("{done}; later phases use the {} machine", used.source))
 }
@@ -138,7 +149,8 @@ fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
     batch.add("workload.csv", |out| write_csv(&made.workload, &estimates, watts, out))?;
     let tasks = count(u64::from(wanted.tasks), "task");
-    Ok(format!("{tasks}, {:.0} a second, a load of {:.2}", made.rate, made.load))
+    let load = load(&made.workload, &machine).unwrap_or(made.load);
+    Ok(format!("{tasks}, {:.0} a second, a load of {load:.2}", made.rate))
 }
 
 /// What tasks are like, whatever they are for.

@@ -1,6 +1,6 @@
 //! What a pipeline found, as a page, as text and as charts: from the files that the phases left, and from nothing else.
 
-use crate::commands::report::charts;
+use crate::commands::report::svg_charts;
 use crate::failure::Failure;
 use crate::output::files::Batch;
 use gswarm_show::page::{html, markdown};
@@ -12,11 +12,13 @@ use std::path::Path;
 pub const FILES: [&str; 2] = ["report.html", "results.md"];
 /// Where the charts are, beside the text.
 const CHARTS: &str = "charts";
+/// What names a place for the text outside the folder.
+const FLAG: &str = "--results-to";
 
 /// Writes `report.html`, `results.md` and the charts into the folder; says which files these are.
 pub fn write(folder: &Path) -> Result<Vec<String>, Failure> {
     let page = page(folder)?;
-    let drawn = charts(&page, Some(&folder.join(CHARTS)), None)?;
+    let drawn = svg_charts(&page, &folder.join(CHARTS), "--out")?;
     let mut batch = Batch::new(folder)?;
     batch.add(FILES[0], |out| out.write_all(html(&page).as_bytes()))?;
     batch.add(FILES[1], |out| out.write_all(markdown(&page, Some(CHARTS)).as_bytes()))?;
@@ -27,7 +29,7 @@ pub fn write(folder: &Path) -> Result<Vec<String>, Failure> {
 
 /// A place for the text outside the folder. A file that no pipeline has written is not replaced, unless that is asked for.
 pub fn place(text: &Path, force: bool) -> Result<(Batch, String), Failure> {
-    let place = Batch::beside(text, "--results-to")?;
+    let place = Batch::beside(text, FLAG)?;
     if !text.exists() || force {
         return Ok(place);
     }
@@ -35,7 +37,7 @@ pub fn place(text: &Path, force: bool) -> Result<(Batch, String), Failure> {
     if found.is_empty() || pipeline::is_markdown(&found) {
         return Ok(place);
     }
-    Err(Failure::input(format!("--results-to {} is there, and no pipeline has written it", text.display()))
+    Err(Failure::input(format!("{FLAG} {} is there, and no pipeline has written it", text.display()))
         .hint("name another file, or say --force to replace what is there and do every phase again"))
 }
 
@@ -43,7 +45,7 @@ pub fn place(text: &Path, force: bool) -> Result<(Batch, String), Failure> {
 pub fn write_to(folder: &Path, text: &Path, (mut batch, name): (Batch, String)) -> Result<(), Failure> {
     let page = page(folder)?;
     let stem = text.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    charts(&page, Some(&text.with_file_name(&stem)), None)?;
+    svg_charts(&page, &text.with_file_name(&stem), FLAG)?;
     batch.add(&name, |out| out.write_all(markdown(&page, Some(&stem)).as_bytes()))?;
     batch.commit().map(drop)
 }

@@ -1,9 +1,11 @@
 //! The settings of a pipeline.
 
+mod shape;
+
 use super::phases::Phase;
 use crate::commands::generate_tasks::refused;
 use crate::failure::Failure;
-use gswarm_core::input::Code;
+use gswarm_core::input::{Code, Diagnostic};
 use gswarm_learn::Kind;
 use gswarm_learn::table::Faults;
 use gswarm_learn::tasks::{Kind as TaskKind, Options};
@@ -70,6 +72,17 @@ pub enum Source {
     Auto,
     Described,
     Measured,
+}
+
+impl Source {
+    /// As files spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Auto => "auto",
+            Source::Described => "described",
+            Source::Measured => "measured",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,12 +216,22 @@ impl Settings {
     }
 }
 
+/// What to do about a fault of settings.
+const HINT: &str = "`gswarm pipeline --init` prints every setting with what it does";
+
 /// Reads a file of settings.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Settings, Failure> {
-    let text =
-        std::str::from_utf8(bytes).map_err(|_| Failure::input(format!("{name} is not UTF-8 (E001)")))?;
+    let misshapen = |reason: String| {
+        let found = shape::faults(name, bytes);
+        let other =
+            Diagnostic { hint: Some(HINT.to_owned()), ..Diagnostic::of_file(name, Code::WrongType, reason) };
+        refused(if found.is_empty() { std::slice::from_ref(&other) } else { &found })
+    };
+    let text = std::str::from_utf8(bytes).map_err(|_| misshapen("this is not UTF-8".to_owned()))?;
     let settings: Settings = serde_saphyr::from_str(text).map_err(|error| {
-        Failure::input(format!("{name}: {error}")).hint("`gswarm pipeline --init` prints every setting")
+        // The first line says what; those behind it show the text, as the line and path of a fault do.
+        let told = error.without_snippet().to_string();
+        misshapen(told.lines().next().unwrap_or_default().to_owned())
     })?;
     let faults = faults(name, text, &settings);
     if faults.is_empty() { Ok(settings) } else { Err(refused(&faults.into_diagnostics())) }
@@ -232,8 +255,7 @@ fn faults(name: &str, text: &str, settings: &Settings) -> Faults {
     let mut faults = Faults::new(name);
     let mut require = |holds: bool, code: Code, path: &str, message: &str| {
         if !holds {
-            let hint = "`gswarm pipeline --init` prints every setting with what it does".to_owned();
-            faults.add(code, line_of(text, path), path, message, Some(hint));
+            faults.add(code, line_of(text, path), path, message, Some(HINT.to_owned()));
         }
     };
     let Settings { profile, workload, train, schedule, evaluate } = settings;
@@ -348,6 +370,36 @@ mod tests {
         {
             assert!(read("p", bad.as_bytes()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn faults_of_shape_have_a_code_a_line_and_a_path() {
+        let cases = [
+            ("workload:\n  tasks: -1\n", "E202", "p.yaml:2:10", "workload.tasks"),
+            ("workload: {taks: 5}\n", "E108", "p.yaml:1", "did you mean `tasks`?"),
+            ("workload: {seed: 1e30}\n", "E204", "p.yaml:1", "workload.seed"),
+            ("workload: {tasks: 1.5}\n", "E205", "p.yaml:1", "workload.tasks"),
+            ("workload: {tasks: 5e9}\n", "E204", "p.yaml:1", "workload.tasks"),
+            ("workload: {tasks: many}\n", "E101", "p.yaml:1", "a whole number"),
+            ("workload: {types: {foo: 1}}\n", "E108", "p.yaml:1", "workload.types.foo"),
+            ("workload: {sizes: [1, 2, 3]}\n", "E101", "p.yaml:1", "workload.sizes"),
+            ("evaluate: {loads: [0.5, high]}\n", "E101", "p.yaml:1", "evaluate.loads[1]"),
+            ("profile: {measure: 3}\n", "E101", "p.yaml:1", "profile.measure"),
+            ("profile: {use: mesured}\n", "E108", "p.yaml:1", "did you mean `measured`?"),
+            ("- workload\n", "E101", "p.yaml:1", "a mapping"),
+            ("workload: {tasks: [\n", "E002", "p.yaml:", "p.yaml"),
+            ("train: {trees: -5}\n", "E202", "p.yaml:1", "train.trees"),
+        ];
+        for (text, code, place, told) in cases {
+            let failure = read("p.yaml", text.as_bytes()).unwrap_err();
+            for part in [&format!("error[{code}]"), place, told] {
+                assert!(failure.message().contains(part), "{text}: `{part}` is not in {}", failure.message());
+            }
+            assert!(!failure.message().contains("<input>"), "{text}: {}", failure.message());
+        }
+        assert!(read("p.yaml", b"\xff").unwrap_err().message().contains("error[E001]"));
+        let several = "workload: {tasks: -1, seed: x}\nschedul: {}\n";
+        assert!(read("p.yaml", several.as_bytes()).unwrap_err().message().contains("3 faults"));
     }
 
     #[test]

@@ -172,10 +172,11 @@ impl Drop for Lock {
 /// Takes a folder for a pipeline.
 pub fn lock(folder: &Path) -> Result<Lock, Failure> {
     let path = folder.join(LOCK);
-    let unusable = |error: &io::Error| Failure::file("write", &path, error);
+    let elsewhere = |failure: Failure| failure.hint("choose another place with --out");
+    let unusable = |error: &io::Error| elsewhere(Failure::file("write", &path, error));
     loop {
         std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::file("create the folder", folder, &error))?;
+            .map_err(|error| elsewhere(Failure::file("create the folder", folder, &error)))?;
         let open = File::options().create(true).truncate(false).write(true).open(&path);
         let file = open.map_err(|error| unusable(&error))?;
         match file.try_lock() {

@@ -4,15 +4,16 @@ use super::super::generate_tasks::{refused, ungenerated, unprofiled};
 use super::{ScheduleTasksArgs, unpredicted};
 use crate::args::{Seeds, seeds};
 use crate::failure::{Code, Failure};
-use crate::output::{self, files, table};
+use crate::output::{self, files, progress::Phase, table};
 use clap::Args;
 use gswarm_learn::profile::HardwareProfile;
 use gswarm_learn::tasks::{
-    CompareError, CompareOptions, Comparison, Estimates, Options, PolicyKind, Workload, compare, generate,
-    predict, teach,
+    CompareError, CompareOptions, Comparison, Estimates, GenerateError, Options, PolicyKind, Workload,
+    compare, generate, predict, teach,
 };
 use gswarm_learn::{Kind, Predictor, Settings};
 use std::io::{self, Write};
+use std::path::Path;
 
 /// What to compare.
 #[derive(Debug, Args)]
@@ -77,7 +78,7 @@ pub fn run(
     if !predictors.is_empty() {
         // What predictors ask for is the same of every task: one tells whether they will do.
         let one = Options { tasks: 1, ..workload.clone() };
-        let one = generate(&one, profile).map_err(|error| ungenerated(from, &error))?.workload;
+        let one = generate(&one, profile).map_err(|error| unmade(from, error))?.workload;
         let bare = Estimates::of_profile(&one, profile).map_err(|error| unprofiled(from, &error))?;
         predict(&one, &bare, &predictors).map_err(|error| unpredicted(args, &predictors, &error))?;
     }
@@ -97,13 +98,22 @@ pub fn run(
         policies: PolicyKind::ALL.to_vec(),
         seconds_per_joule: args.energy_weight,
     };
+    let comparing = Phase::new(
+        format!(
+            "comparing {} policies on {}",
+            options.policies.len(),
+            output::count((options.loads.len() * options.seeds.len()) as u64, "workload")
+        ),
+        true,
+    );
     let found = compare(&options, profile, &estimate).map_err(|error| match error {
-        CompareError::Generate(error) => ungenerated(from, &error),
+        CompareError::Generate(error) => unmade(from, error),
         CompareError::Predict(error) => Failure::input(error),
         error @ (CompareError::Engine { .. } | CompareError::Violations { .. }) => {
             Failure::new(Code::Internal, error.to_string())
         }
     })?;
+    drop(comparing);
     let mut batch = files::Batch::new(&args.out)?;
     batch.add("policy_comparison.csv", |out| write(&found, out))?;
     let paths = batch.commit()?;
@@ -121,6 +131,24 @@ pub fn run(
     output::line(&format!("Wrote {}", paths[0].display()))
 }
 
+/// Why there are no tasks to compare on: options of theirs are called otherwise here.
+fn unmade(profile: Option<&Path>, error: GenerateError) -> Failure {
+    let called = |option| match option {
+        "load" => "loads",
+        "tasks" => "count",
+        _ => option,
+    };
+    ungenerated(
+        profile,
+        &match error {
+            GenerateError::Option { code, option, message } => {
+                GenerateError::Option { code, option: called(option), message }
+            }
+            other => other,
+        },
+    )
+}
+
 /// Predictors from tasks of another seed than any that is compared on.
 fn train(
     args: &ScheduleTasksArgs,
@@ -129,7 +157,8 @@ fn train(
 ) -> Result<Vec<Predictor>, Failure> {
     let options = Options { tasks: 10_000, seed: HISTORY, ..workload.clone() };
     let from = args.profile.as_deref();
-    let history = generate(&options, profile).map_err(|error| ungenerated(from, &error))?.workload;
+    let _teaching = Phase::new("learning run times from other tasks", true);
+    let history = generate(&options, profile).map_err(|error| unmade(from, error))?.workload;
     let bare = Estimates::of_profile(&history, profile).map_err(|error| unprofiled(from, &error))?;
     teach(&history, &bare, &Settings::new(Kind::GradientBoosting)).map_err(|faults| refused(&faults))
 }

@@ -6,6 +6,7 @@ use crate::tasks::{
     Arrivals, Estimates, Machine, Options, PolicyKind, Settings, TaskLog, TaskRecord, Truth, Workload,
     generate, schedule,
 };
+use gswarm_core::input::Code;
 use gswarm_core::{Span, Time};
 
 struct Case {
@@ -53,11 +54,36 @@ fn a_log_survives_its_file() {
     let mut bytes = Vec::new();
     case.log.write(&mut bytes).unwrap();
     assert!(TaskLog::is_one(&bytes));
-    let again = TaskLog::read(&bytes).unwrap();
+    let again = TaskLog::read("log", &bytes).unwrap();
     assert_eq!(again.records, case.log.records);
     assert!(check(&case.workload, &case.truths, &again).is_empty());
-    assert!(TaskLog::read(&bytes[..bytes.len() / 2]).unwrap_err().line > 1);
-    assert!(TaskLog::read(b"").is_err() && TaskLog::read(b"{}\n{}\n").is_err());
+    assert!(TaskLog::read("log", b"").is_err() && TaskLog::read("log", b"{}\n{}\n").is_err());
+}
+
+#[test]
+fn a_log_that_was_cut_off_says_so_once_with_its_line() {
+    let case = case(PolicyKind::Greedy);
+    let mut bytes = Vec::new();
+    case.log.write(&mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let first = |lines: usize| text.lines().take(lines).map(|line| format!("{line}\n")).collect::<String>();
+    let refused = |text: &str| TaskLog::read("log", text.as_bytes()).unwrap_err();
+    for (cut, line, tasks) in [(first(1), 1, 0), (first(100), 100, 99), (first(301), 301, 300)] {
+        let fault = refused(&cut);
+        assert_eq!((fault.code, fault.line), (Code::Truncated, Some(line)));
+        let message = format!("the log ends after {tasks} of 300 tasks, without its summary");
+        assert_eq!(fault.message, message);
+        if tasks > 0 {
+            // In the midst of a line, that line is no task.
+            let fault = refused(&cut[..cut.len() - 5]);
+            let message = format!("the log ends after {} of 300 tasks, without its summary", tasks - 1);
+            assert_eq!((fault.code, fault.line, fault.message), (Code::Truncated, Some(line), message));
+        }
+    }
+    // Blank lines count, and no line has two numbers.
+    let fault = refused(&text.replacen("{\"task\"", "\n\n{\"tsk\"", 1));
+    assert_eq!((fault.code, fault.line), (Code::WrongType, Some(4)));
+    assert!(fault.message.contains("`tsk`") && !fault.message.contains("line"), "{}", fault.message);
 }
 
 #[test]
@@ -153,6 +179,13 @@ fn more_memory_than_there_is_and_a_false_summary_are_found() {
     let mut energy = self::case(PolicyKind::GpuOnly);
     energy.log.joules = f64::NAN;
     assert_eq!(energy.rules(), [Rule::Summary]);
+    // Nor does a machine whose power adds up to no number of joules hide what the log claims.
+    for watts in [[1e308; 2], [f64::INFINITY; 2], [f64::NAN; 2], [f64::NEG_INFINITY, f64::INFINITY]] {
+        let mut power = self::case(PolicyKind::GpuOnly);
+        power.log.machine.cpu_watts = watts;
+        power.log.machine.gpu_watts = watts;
+        assert_eq!(power.rules(), [Rule::Summary], "{watts:?}");
+    }
 }
 
 #[test]
