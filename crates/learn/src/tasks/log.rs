@@ -183,7 +183,7 @@ impl TaskLog {
             // Where a task comes last, or a piece of a line, the rest was cut off.
             match serde_json::from_str::<Line>(last) {
                 Ok(_) => ends_early(end, records.len() + 1),
-                Err(_) if error.is_eof() => ends_early(end, records.len()),
+                Err(other) if other.is_eof() || error.is_eof() => ends_early(end, records.len()),
                 Err(_) => misread(end, &error),
             }
         })?;

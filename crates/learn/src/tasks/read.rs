@@ -82,6 +82,9 @@ struct Range {
     most: f64,
 }
 
+/// What is wrong with a cell that has nothing in it.
+const EMPTY: &str = "the cell is empty";
+
 const TIME: Range = Range { least: 0.0, with_least: true, most: MAX_SECONDS };
 const RUN_TIME: Range = Range { least: 0.0, with_least: false, most: MAX_SECONDS };
 
@@ -147,10 +150,12 @@ impl Reader<'_> {
             let Values::Texts { codes, names } = &column.values else { return Vec::new() };
             for (row, &code) in codes.iter().enumerate() {
                 let text = names.get(code as usize).map_or("", String::as_str);
-                if text.parse::<f64>().is_err() {
-                    let message = format!("`{}` is no number", shown(text));
-                    self.faults.add(Code::WrongType, self.table.line(row), name, message, None);
-                }
+                let (code, message) = match text.parse::<f64>() {
+                    Ok(_) => continue,
+                    Err(_) if text.is_empty() => (Code::Missing, EMPTY.to_string()),
+                    Err(_) => (Code::WrongType, format!("`{}` is no number", shown(text))),
+                };
+                self.faults.add(code, self.table.line(row), name, message, None);
             }
             return Vec::new();
         };
@@ -160,7 +165,7 @@ impl Reader<'_> {
                 if self.faults.has(self.table.line(row), name) {
                     continue;
                 }
-                (Code::Missing, "the cell is empty".to_string())
+                (Code::Missing, EMPTY.to_string())
             } else if !number.is_finite() {
                 (Code::NotFinite, format!("{number} is no quantity"))
             } else if number < range.least {

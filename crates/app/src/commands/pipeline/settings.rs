@@ -386,6 +386,7 @@ mod tests {
             ("evaluate: {loads: [0.5, high]}\n", "E101", "p.yaml:1", "evaluate.loads[1]"),
             ("profile: {measure: 3}\n", "E101", "p.yaml:1", "profile.measure"),
             ("profile: {use: mesured}\n", "E108", "p.yaml:1", "did you mean `measured`?"),
+            ("workload: {rate: 1, rate: 2}\n", "E103", "p.yaml:1", "workload.rate"),
             ("- workload\n", "E101", "p.yaml:1", "a mapping"),
             ("workload: {tasks: [\n", "E002", "p.yaml:", "p.yaml"),
             ("train: {trees: -5}\n", "E202", "p.yaml:1", "train.trees"),
@@ -398,7 +399,7 @@ mod tests {
             assert!(!failure.message().contains("<input>"), "{text}: {}", failure.message());
         }
         assert!(read("p.yaml", b"\xff").unwrap_err().message().contains("error[E001]"));
-        let several = "workload: {tasks: -1, seed: x}\nschedul: {}\n";
+        let several = "train:\nworkload: {tasks: -1, seed: x}\nschedul: {}\n";
         assert!(read("p.yaml", several.as_bytes()).unwrap_err().message().contains("3 faults"));
     }
 

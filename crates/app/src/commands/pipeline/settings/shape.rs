@@ -25,21 +25,30 @@ pub fn faults(name: &str, bytes: &[u8]) -> Vec<Diagnostic> {
 fn look(item: Item<'_>, path: &Path<'_>, shape: &Value, faults: &mut Faults) {
     match shape {
         Value::Object(known) if item.kind() == Kind::Map => {
+            let mut seen = Vec::new();
             for (key, value) in item.entries() {
                 let name = key.text();
                 let below = path.key(name, key.at());
+                if seen.contains(&name) {
+                    let message = format_args!("`{}` is given twice", Shown(name));
+                    faults.add(Code::Duplicate, key.at(), &below, message);
+                    continue;
+                }
+                seen.push(name);
                 match known.get(name) {
                     Some(shape) => look(value, &below, shape, faults),
                     None => {
                         let hint = faults.nearest(name, known.keys().map(String::as_str));
                         let names: Vec<&str> = known.keys().map(String::as_str).collect();
                         let names = names.join(", ");
-                        let message = format_args!("there is no setting `{}`; here are {names}", Shown(name));
+                        let message = format_args!("there is no setting `{}`; they are {names}", Shown(name));
                         faults.add_hinted(Code::UnknownChoice, key.at(), &below, message, hint);
                     }
                 }
             }
         }
+        // A section with nothing in it is as if it were left out.
+        Value::Object(_) if item.is_null() => {}
         Value::Object(_) => wrong_type(item, path, "a mapping", faults),
         Value::Array(shapes) if item.kind() == Kind::Seq => {
             for (place, one) in item.items().enumerate() {
