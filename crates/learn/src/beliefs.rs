@@ -1,12 +1,11 @@
 //! A predictor at work in a run: what it says of every node of a scenario, and what it learns as executions end.
 
 use crate::model::{GroupId, Online, Prediction, Predictor, Rows};
-use crate::nodes::{History, NodeEncoder};
+use crate::nodes::NodeEncoder;
 use gswarm_core::belief::{Belief, Estimate, Learner, Observation, TAIL};
 use gswarm_core::cost::execution_span;
 use gswarm_core::input::{Diagnostic, RequestSpec, Scenario};
-use gswarm_core::{Gpus, Instance, ModelId, Span, TaskId, WorkflowId};
-use std::collections::HashMap;
+use gswarm_core::{Gpus, Instance, ModelId, Span, TaskId};
 use std::sync::Arc;
 
 /// What a predictor says of all nodes of a scenario, by the number of the task.
@@ -14,8 +13,6 @@ use std::sync::Arc;
 pub struct Predicted {
     predictions: Vec<Prediction>,
     estimates: Vec<Estimate>,
-    /// The rows, and the place of the history in each, where the predictor asks for one: it is known once a run has seen something.
-    rows: Option<(usize, Rows)>,
 }
 
 impl Predicted {
@@ -26,11 +23,10 @@ impl Predicted {
     pub fn of(file: &str, predictor: &Predictor, scenario: &Scenario) -> Result<Predicted, Vec<Diagnostic>> {
         let encoder = NodeEncoder::new(file, predictor)?;
         let (mut rows, mut row) = (Rows::new(predictor.features().len()), Vec::new());
-        let nothing_seen = History::default();
         for request in &scenario.requests {
             let nodes = scenario.workflows[usize::from(request.workflow)].nodes.len();
             for node in 0..nodes {
-                encoder.encode(scenario, request, node, 1, &nothing_seen, &mut row);
+                encoder.encode(scenario, request, node, 1, &mut row);
                 rows.push(&row);
             }
         }
@@ -41,8 +37,7 @@ impl Predicted {
             Estimate { mean: execution_span(prediction.mean.max(0.0)), low: low.min(high), high }
         };
         let estimates = predictions.iter().map(estimate).collect();
-        let rows = encoder.history().map(|place| (place, rows));
-        Ok(Predicted { estimates, predictions, rows })
+        Ok(Predicted { predictions, estimates })
     }
 
     /// What is expected of each task.
@@ -68,7 +63,7 @@ impl OneByOne {
         Ok(OneByOne { predictor, encoder })
     }
 
-    /// What a node is expected to take alone on its replica, nothing having been seen of it yet; `None` of a model that the
+    /// What a node is expected to take alone on its replica; `None` of a model that the
     /// predictor was not trained on, where it tells models apart: what it would say is true of the others.
     ///
     /// # Panics
@@ -79,21 +74,17 @@ impl OneByOne {
             return None;
         }
         let mut row = Vec::new();
-        self.encoder.encode(scenario, request, node, 1, &History::default(), &mut row);
+        self.encoder.encode(scenario, request, node, 1, &mut row);
         Some(execution_span(self.predictor.predict_row(&row).mean.max(0.0)).max(Span(1)))
     }
 }
 
-/// Corrections of a predictor's answers as executions end: of each model, and of each model on each GPU once enough was seen
-/// of it there.
+/// Corrections of a predictor's answers as executions end: of each model, and of a model on the GPUs where it was seen to
+/// differ.
 pub struct Corrections {
     predictor: Predictor,
-    /// Of what was predicted before the run, which is what policies go by.
     online: Online,
-    /// Of what is predicted when an execution begins, the history of its node known.
-    at_start: Online,
     predicted: Arc<Predicted>,
-    histories: HashMap<(WorkflowId, u32), History>,
     gpus: u32,
     /// Executions, by group.
     seen: Vec<u32>,
@@ -111,9 +102,7 @@ impl Corrections {
         Corrections {
             predictor: predictor.clone(),
             online: Online::new(predictor),
-            at_start: Online::new(predictor),
             predicted,
-            histories: HashMap::new(),
             gpus,
             seen: vec![0; groups],
         }
@@ -123,54 +112,32 @@ impl Corrections {
         GroupId(model.0 * (self.gpus + 1) + gpus.map_or(0, |gpus| gpus.first.0 + 1))
     }
 
-    /// The model on these GPUs, where enough was seen of it there; else the model anywhere.
+    /// The model on these GPUs, where it was seen to be another case there than anywhere else; else the model anywhere.
     fn nearest_group(&self, model: ModelId, gpus: Option<Gpus>) -> GroupId {
-        let here =
-            gpus.map(|_| self.group(model, gpus)).filter(|group| self.seen[group.0 as usize] >= ENOUGH);
-        here.unwrap_or_else(|| self.group(model, None))
+        let anywhere = self.group(model, None);
+        let here = gpus.map(|_| self.group(model, gpus));
+        here.filter(|&here| self.seen[here.0 as usize] >= ENOUGH && self.online.differs(here, anywhere))
+            .unwrap_or(anywhere)
     }
 
-    /// What the predictor says of a task with the history of its node, and without; `None` of a request that came in later
-    /// and is not one of those that were predicted.
-    fn asked(&self, instance: &Instance, task: TaskId) -> Option<(Prediction, Prediction)> {
-        let before = *self.predicted.predictions.get(task.index())?;
-        let history = self.histories.get(&node(instance, task)).map_or(f64::NAN, History::mean);
-        let now = match &self.predicted.rows {
-            Some((place, rows)) if !history.is_nan() => {
-                let mut row = rows.row(task.index()).to_vec();
-                row[*place] = history;
-                self.predictor.predict_row(&row)
-            }
-            _ => before,
-        };
-        Some((now, before))
+    /// What was predicted of a task, as if its own time were the mean: where the request gave one, that is what the truth is
+    /// compared with. `None` of a request that came in later and is not one of those that were predicted.
+    fn told(&self, task: TaskId, own: Span) -> Option<Prediction> {
+        let before = self.predicted.predictions.get(task.index())?;
+        let by = own.seconds() / before.mean.max(1e-9);
+        Some(Prediction { mean: before.mean * by, scale: before.scale * by, correction: 1.0 })
     }
-}
-
-/// Runs of the same node of the same workflow have a history in common.
-fn node(instance: &Instance, task: TaskId) -> (WorkflowId, u32) {
-    (instance.requests[instance.request_of(task)].workflow, instance.node_of(task))
-}
-
-/// Where the request gave its own time, that is what the truth is compared with: the prediction as if that were its mean.
-fn told(asked: &Prediction, before: &Prediction, own: Span) -> Prediction {
-    let by = own.seconds() / before.mean.max(1e-9);
-    Prediction { mean: asked.mean * by, scale: asked.scale * by, correction: 1.0 }
 }
 
 impl Learner for Corrections {
-    fn observe(&mut self, instance: &Instance, seen: &Observation) {
-        let Some((now, before)) = self.asked(instance, seen.task) else { return };
-        let took = seen.took.seconds();
+    fn observe(&mut self, _: &Instance, seen: &Observation) {
+        let Some(told) = self.told(seen.task, seen.estimated) else { return };
         for gpus in [None, Some(seen.gpus)] {
             let group = self.group(seen.model, gpus);
-            for (online, asked) in [(&mut self.online, &before), (&mut self.at_start, &now)] {
-                let told = online.correct(group, told(asked, &before, seen.estimated));
-                online.observe(group, &told, took);
-            }
+            let corrected = self.online.correct(group, told);
+            self.online.observe(group, &corrected, seen.took.seconds());
             self.seen[group.0 as usize] += 1;
         }
-        self.histories.entry(node(instance, seen.task)).or_default().add(took);
     }
 
     fn belief(&self, model: ModelId, gpus: Option<Gpus>) -> Belief {
@@ -179,13 +146,13 @@ impl Learner for Corrections {
 
     fn estimate(&self, instance: &Instance, task: TaskId, gpus: Gpus) -> Estimate {
         let own = instance.execution(task);
-        let Some((now, before)) = self.asked(instance, task) else {
+        let Some(told) = self.told(task, own) else {
             return Estimate { mean: own, low: own, high: own };
         };
         let group = self.nearest_group(instance.model_of(task), Some(gpus));
-        let told = self.at_start.correct(group, told(&now, &before, own));
+        let told = self.online.correct(group, told);
         let quantile =
-            |p: f64| execution_span(self.at_start.quantile(&self.predictor, group, &told, p).max(0.0));
+            |p: f64| execution_span(self.online.quantile(&self.predictor, group, &told, p).max(0.0));
         let (low, high) = (quantile(TAIL), quantile(1.0 - TAIL));
         Estimate { mean: execution_span(told.mean.max(0.0)), low: low.min(high), high }
     }

@@ -6,8 +6,6 @@ use crate::table::{Column, Faults, Table, Values};
 use gswarm_core::check::ViolationCode;
 use gswarm_core::input::{Code, Diagnostic, NodeSpec, RequestSpec, Scenario};
 use gswarm_core::log_file::LogFile;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,9 +13,6 @@ use std::collections::{BTreeSet, HashMap};
 pub const TARGET: &str = "execution_time";
 /// What the names of features start with that come from the request's `node_configs`.
 const CONFIG: &str = "config.";
-
-/// Draws the half of the rows whose history is kept from the predictor.
-const HALF: u64 = 2;
 
 /// Where the value of a feature comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +22,6 @@ enum Source {
     Node,
     PromptLength,
     Batch,
-    History,
     Config(String),
     /// A feature that no node has.
     Unknown,
@@ -41,32 +35,7 @@ impl Source {
             "node" => Source::Node,
             "prompt_length" => Source::PromptLength,
             "batch" => Source::Batch,
-            "history" => Source::History,
             _ => name.strip_prefix(CONFIG).map_or(Source::Unknown, |key| Source::Config(key.to_owned())),
-        }
-    }
-}
-
-/// The mean of the last two runs of the same kind, as logs and runs go by.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct History {
-    last: Option<f64>,
-    before: Option<f64>,
-}
-
-impl History {
-    /// One more run, of so many seconds.
-    pub fn add(&mut self, seconds: f64) {
-        self.before = self.last.replace(seconds);
-    }
-
-    /// The mean of the last two; NaN, which is "missing", where there was none.
-    #[must_use]
-    pub fn mean(&self) -> f64 {
-        match (self.last, self.before) {
-            (Some(last), Some(before)) => (last + before) / 2.0,
-            (Some(last), None) => last,
-            _ => f64::NAN,
         }
     }
 }
@@ -111,9 +80,9 @@ struct Run<'s> {
     line: u32,
 }
 
-/// The completed executions of a log as a table: `model`, `workflow`, `node`, `prompt_length`, `batch`, `history`, one
-/// column `config.KEY` for each option that is a number, and [`TARGET`]. Half of the rows, drawn by lot, have no history: it is known
-/// while a run learns, and not before.
+/// The completed executions of a log as a table: `model`, `workflow`, `node`, `prompt_length`, `batch`, one column
+/// `config.KEY` for each option that is a number, and [`TARGET`]. What runs of the same node took before is no feature: it is mostly
+/// noise, and what has changed since the training is for a run that learns to find out.
 ///
 /// # Errors
 /// Executions that the scenario does not have, or that have no times.
@@ -132,10 +101,6 @@ pub fn table(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Table, Ve
     if !faults.is_empty() {
         return Err(faults.into_diagnostics());
     }
-    let mut histories = histories(&runs);
-    // Before a run there is no history: what a node takes without it has to be learned as well, and not from first runs alone.
-    let mut random = ChaCha8Rng::seed_from_u64(HALF);
-    histories.iter_mut().filter(|_| random.random::<bool>()).for_each(|history| *history = f64::NAN);
     let keys: BTreeSet<&str> = runs
         .iter()
         .filter_map(|run| run.request.node_configs.get(&run.node.id)?.as_object())
@@ -157,7 +122,6 @@ pub fn table(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Table, Ve
         texts("node", &|run| node_name(run.workflow, &run.node.id)),
         numbers("prompt_length", &|run| prompt_length(run.request)),
         numbers("batch", &|run| run.batch),
-        Column { name: "history".to_owned(), values: Values::Numbers(histories) },
     ];
     for key in keys {
         columns.push(numbers(&format!("{CONFIG}{key}"), &|run| option(run.request, run.node, key)));
@@ -211,27 +175,6 @@ fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut Faults) -> Vec<R
     runs
 }
 
-/// The history of each run when it started: only what had ended by then is known.
-fn histories(runs: &[Run<'_>]) -> Vec<f64> {
-    let by = |time: fn(&Run<'_>) -> f64| {
-        let mut order: Vec<usize> = (0..runs.len()).collect();
-        order.sort_by(|&a, &b| time(&runs[a]).total_cmp(&time(&runs[b])).then(a.cmp(&b)));
-        order
-    };
-    let mut seen: HashMap<(&str, &str), History> = HashMap::new();
-    let mut ended = by(|run| run.end).into_iter().peekable();
-    let mut means = vec![f64::NAN; runs.len()];
-    for at in by(|run| run.start) {
-        while let Some(other) = ended.next_if(|&other| runs[other].end <= runs[at].start) {
-            let run = &runs[other];
-            seen.entry((run.workflow, run.node.id.as_str())).or_default().add(run.end - run.start);
-        }
-        let run = &runs[at];
-        means[at] = seen.get(&(run.workflow, run.node.id.as_str())).map_or(f64::NAN, History::mean);
-    }
-    means
-}
-
 /// Makes rows of a predictor's features for the nodes of a scenario.
 #[derive(Clone, Debug)]
 pub struct NodeEncoder {
@@ -272,7 +215,6 @@ impl NodeEncoder {
         request: &RequestSpec,
         node: usize,
         batch: u32,
-        history: &History,
         row: &mut Vec<f64>,
     ) {
         let workflow = &scenario.workflows[usize::from(request.workflow)];
@@ -284,7 +226,6 @@ impl NodeEncoder {
             Source::Node => feature.code(&node_name(&workflow.id, &node.id)),
             Source::PromptLength => prompt_length(request),
             Source::Batch => f64::from(batch),
-            Source::History => history.mean(),
             Source::Config(key) => option(request, node, key),
             Source::Unknown => f64::NAN,
         }));
@@ -296,12 +237,6 @@ impl NodeEncoder {
         let model = &scenario.models[usize::from(node.model)].id;
         let mut features = self.sources.iter().zip(&self.features);
         features.all(|(source, feature)| *source != Source::Model || !feature.code(model).is_nan())
-    }
-
-    /// The place of the history in a row, for those who fill in a new one.
-    #[must_use]
-    pub fn history(&self) -> Option<usize> {
-        self.sources.iter().position(|source| *source == Source::History)
     }
 
     /// The place of the batch in a row.

@@ -173,13 +173,13 @@ fn read(args: &CalibrateArgs) -> Result<Scenario, Failure> {
 /// The file is known to be writable before anything is measured.
 fn target(args: &CalibrateArgs) -> Result<(Batch, String), Failure> {
     super::generate::keep(&args.out, args.force)?;
-    let batch = Batch::beside(&args.out, "--out")?;
-    let tried = args.out.with_file_name(format!(".{}.{}", batch.1, std::process::id()));
+    let (batch, name) = Batch::beside(&args.out, "--out")?;
+    let tried = args.out.with_file_name(format!(".{name}.{}", std::process::id()));
     std::fs::File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried)).map_err(|error| {
         Failure::input(format!("--out {}: cannot be written: {error}", args.out.display()))
             .hint("nothing was measured; name a file in a folder that may be written to")
     })?;
-    Ok(batch)
+    Ok((batch.replacing(args.force), name))
 }
 
 fn save((mut batch, name): (Batch, String), calibration: &Calibration) -> Result<(), Failure> {
@@ -211,12 +211,14 @@ fn write(
         extension.and_then(Format::of_extension).unwrap_or(Format::Yaml)
     };
     if let Some(path) = &args.write_config {
-        let (mut batch, name) = Batch::beside(path, "--write-config")?;
+        let (batch, name) = Batch::beside(path, "--write-config")?;
+        let mut batch = batch.replacing(args.force);
         batch.add(&name, |out| write_scenario_config(&scenario, format(path), out))?;
         batch.commit()?;
     }
     if let Some(path) = &args.write_requests {
-        let (mut batch, name) = Batch::beside(path, "--write-requests")?;
+        let (batch, name) = Batch::beside(path, "--write-requests")?;
+        let mut batch = batch.replacing(args.force);
         batch.add(&name, |out| write_scenario_requests(&scenario, format(path), out))?;
         batch.commit()?;
     }

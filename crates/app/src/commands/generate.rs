@@ -162,7 +162,7 @@ fn both(args: &BothArgs) -> Result<(), Failure> {
     }
     let (config, scenario) = scenario_of(preset)?;
     let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
-    let mut batch = files::Batch::new(folder)?;
+    let mut batch = files::Batch::new(folder)?.replacing(args.force);
     batch.add(&names[0], |mut out| write_config(&config, args.format, &mut out))?;
     batch.add(&names[1], |mut out| write_requests(drawn, args.format, &mut out))?;
     let paths = batch.commit()?;
@@ -208,7 +208,7 @@ fn emit(
     })?;
     keep(path, force)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut batch = files::Batch::new(path.parent().unwrap_or("".as_ref()))?;
+    let mut batch = files::Batch::new(path.parent().unwrap_or("".as_ref()))?.replacing(force);
     batch.add(&name, |out| write(format, out))?;
     batch.commit()?;
     output::line(&format!("Wrote {}", path.display()))
@@ -216,8 +216,7 @@ fn emit(
 
 pub fn keep(path: &Path, force: bool) -> Result<(), Failure> {
     if path.exists() && !force {
-        return Err(Failure::input(format!("{} is there already", path.display()))
-            .hint("choose another name, or add --force to replace it"));
+        return Err(files::is_there(path));
     }
     Ok(())
 }

@@ -105,7 +105,7 @@ pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
         Estimates::of_profile(&made.workload, &profile).map_err(|error| unprofiled(from, &error))?;
     let watts = [machine.cpu_watts[1], machine.gpu_watts[1]];
     let name = args.out.file_name().unwrap_or_default().to_string_lossy();
-    let mut batch = files::Batch::new(args.out.parent().unwrap_or("".as_ref()))?;
+    let mut batch = files::Batch::new(args.out.parent().unwrap_or("".as_ref()))?.replacing(args.force);
     batch.add(&name, |out| match parquet {
         true => write_parquet(&made.workload, &estimates, watts, out),
         false => write_csv(&made.workload, &estimates, watts, out),

@@ -138,7 +138,7 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     let made = read(args.kind, &sources, &options(args)?).map_err(|found| {
         Failure::input(format!("{} cannot be imported\n{}", listed(&args.files), render(&found)))
     })?;
-    let mut batch = files::Batch::new(&args.out)?;
+    let mut batch = files::Batch::new(&args.out)?.replacing(args.force);
     batch.add(&names[0], |mut out| write_scenario_config(&made.scenario, args.format, &mut out))?;
     batch.add(&names[1], |mut out| write_scenario_requests(&made.scenario, args.format, &mut out))?;
     batch.add(&names[2], |out| out.write_all(page(args, &made).as_bytes()))?;

@@ -73,7 +73,7 @@ pub fn profile(args: &ProfileArgs) -> Result<(), Failure> {
     let effort = Effort { budget: Duration::from_secs_f64(args.budget.min(3600.0)), ..Effort::default() };
     let profile = take(args.device, &sizes, &effort, true)?;
     let name = args.out.file_name().unwrap_or_default().to_string_lossy();
-    let mut batch = files::Batch::new(args.out.parent().unwrap_or("".as_ref()))?;
+    let mut batch = files::Batch::new(args.out.parent().unwrap_or("".as_ref()))?.replacing(args.force);
     batch.add(&name, |out| write(&profile, out))?;
     batch.commit()?;
     report(&profile)?;

@@ -141,7 +141,7 @@ fn place(path: &Path, force: bool) -> Result<(files::Batch, String), Failure> {
     }
     super::generate::keep(path, force)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok((files::Batch::new(folder)?, name))
+    Ok((files::Batch::new(folder)?.replacing(force), name))
 }
 
 /// Flags that this kind of model has no use for.

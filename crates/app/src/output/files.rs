@@ -62,6 +62,8 @@ pub struct Batch {
     waiting: Vec<(PathBuf, PathBuf)>,
     superseded: Vec<PathBuf>,
     flag: &'static str,
+    /// Whether files that are there when the new ones come are replaced.
+    replaces: bool,
 }
 
 impl Batch {
@@ -125,7 +127,22 @@ impl Batch {
         // The folder that one is in goes without a name: `./a.log` would be `a.log` with two characters too many.
         let folder = if folder == Path::new(".") { Path::new("") } else { folder };
         unfinished().extend(made.iter().cloned());
-        Batch { folder: folder.to_path_buf(), made, waiting: Vec::new(), superseded: Vec::new(), flag }
+        Batch {
+            folder: folder.to_path_buf(),
+            made,
+            waiting: Vec::new(),
+            superseded: Vec::new(),
+            flag,
+            replaces: true,
+        }
+    }
+
+    /// The same with files that are there kept, unless `force`d: also those that somebody else makes meanwhile.
+    #[must_use]
+    pub fn replacing(self, force: bool) -> Batch {
+        let mut batch = self;
+        batch.replaces = force;
+        batch
     }
 
     /// Writes one file, still under another name.
@@ -166,13 +183,18 @@ impl Batch {
             let before = target.exists().then(|| partial.with_extension("old.partial"));
             let kept = before.filter(|old| fs::hard_link(target, old).is_ok());
             let existed = target.exists();
-            match fs::rename(partial, target) {
+            let named = if self.replaces { fs::rename(partial, target) } else { name_anew(partial, target) };
+            match named {
                 Ok(()) if existed && kept.is_none() => replaced.push((target, None)),
                 Ok(()) => replaced.push((target, Some(kept.unwrap_or_default()))),
                 Err(error) => {
                     kept.map(fs::remove_file);
                     drop(registered);
-                    return Err(self.taken_back(target, &error, &replaced));
+                    let failure = match error.kind() {
+                        io::ErrorKind::AlreadyExists if !self.replaces => is_there(target),
+                        _ => self.unwritable("write", target, &error),
+                    };
+                    return Err(taken_back(failure, &replaced));
                 }
             }
         }
@@ -194,27 +216,6 @@ impl Batch {
         registered.clear();
         drop(registered);
         Ok(std::mem::take(&mut self.waiting).into_iter().map(|(_, target)| target).collect())
-    }
-
-    /// Puts back what was there, as far as that can be done, and says how far.
-    fn taken_back(&self, target: &Path, error: &io::Error, replaced: &[(&Path, Option<PathBuf>)]) -> Failure {
-        let mut changed = Vec::new();
-        for (path, old) in replaced.iter().rev() {
-            let restored = match old {
-                Some(old) if old.as_os_str().is_empty() => fs::remove_file(path).is_ok(),
-                Some(old) => fs::rename(old, path).is_ok(),
-                None => false,
-            };
-            if !restored {
-                changed.push(path.display().to_string());
-            }
-        }
-        let failure = self.unwritable("write", target, error);
-        if changed.is_empty() {
-            failure
-        } else {
-            failure.hint(format!("already replaced: {}", changed.join(", ")))
-        }
     }
 
     /// Removes what commands that are no more left in the folder unfinished.
@@ -246,6 +247,47 @@ impl Drop for Batch {
             !self.made.contains(path) && !self.waiting.iter().any(|(partial, _)| partial == path)
         });
     }
+}
+
+/// Puts back what was there, as far as that can be done, and says how far.
+fn taken_back(failure: Failure, replaced: &[(&Path, Option<PathBuf>)]) -> Failure {
+    let mut changed = Vec::new();
+    for (path, old) in replaced.iter().rev() {
+        let restored = match old {
+            Some(old) if old.as_os_str().is_empty() => fs::remove_file(path).is_ok(),
+            Some(old) => fs::rename(old, path).is_ok(),
+            None => false,
+        };
+        if !restored {
+            changed.push(path.display().to_string());
+        }
+    }
+    if changed.is_empty() {
+        failure
+    } else {
+        failure.hint(format!("already replaced: {}", changed.join(", ")))
+    }
+}
+
+/// Gives a file a name that must be free, also if somebody else takes it at this moment.
+fn name_anew(partial: &Path, target: &Path) -> io::Result<()> {
+    match fs::hard_link(partial, target) {
+        Ok(()) => fs::remove_file(partial),
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+            Err(error)
+        }
+        // Not all file systems have links: there the name is taken first.
+        Err(_) => {
+            File::create_new(target)?;
+            fs::rename(partial, target).inspect_err(|_| drop(fs::remove_file(target)))
+        }
+    }
+}
+
+/// Why a file is not written.
+pub fn is_there(path: &Path) -> Failure {
+    Failure::input(format!("{} is there already", path.display()))
+        .hint("choose another name, or add --force to replace it")
 }
 
 /// The folders that have to be made for this one, outermost first.
@@ -380,6 +422,29 @@ mod tests {
         assert!(failed.contains("three.txt") && failed.contains("nothing was left"), "{failed}");
         assert_eq!(fs::read(root.path().join("one.txt")).unwrap(), b"old");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_another_has_written_meanwhile_is_kept_unless_forced() {
+        let root = tempfile::tempdir().unwrap();
+        let late = |force| {
+            let mut batch = Batch::new(root.path()).unwrap().replacing(force);
+            batch.add("one.txt", |out| out.write_all(b"late")).unwrap();
+            batch.add("two.txt", |out| out.write_all(b"late")).unwrap();
+            fs::write(root.path().join("two.txt"), "other").unwrap();
+            batch.commit()
+        };
+        let failed = late(false).unwrap_err().to_string();
+        assert!(failed.contains("two.txt is there already") && failed.contains("--force"), "{failed}");
+        assert_eq!(fs::read(root.path().join("two.txt")).unwrap(), b"other");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "the first file is taken back");
+        late(true).unwrap();
+        assert_eq!(fs::read(root.path().join("two.txt")).unwrap(), b"late");
+        fs::remove_file(root.path().join("one.txt")).unwrap();
+        let mut batch = Batch::new(root.path()).unwrap().replacing(false);
+        batch.add("one.txt", |out| out.write_all(b"new")).unwrap();
+        batch.commit().unwrap();
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }
 
     #[test]

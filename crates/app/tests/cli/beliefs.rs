@@ -195,3 +195,27 @@ fn what_is_no_predictor_is_told_once_with_its_place() {
     assert!(bad.err.starts_with("error[E511]: "), "{}", bad.err);
     bad.says("--> work/config.yaml");
 }
+
+/// Predictions were once made anew when an execution began, with what its node took last: mostly noise.
+#[test]
+fn learning_costs_nothing_where_times_are_as_they_were() {
+    let place = Place::with_work("simple", 300);
+    let noise = "--gpus 8 --noise lognormal:0.2";
+    place.run(&line("adaptive", &format!("{noise} --out a"))).code(0);
+    let log = "a/adaptive_execution_log.json";
+    place.run(&format!("train --data {log} {} --out n.model --quiet", inputs("work"))).code(0);
+    place.run("generate --preset simple --requests 300 --seed 8 --out other").code(0);
+    for policy in ["adaptive", "baseline"] {
+        let flags = format!("{noise} --predictor n.model --truth requests --learn --json --out {policy}");
+        let told = place.run(&format!("run --policy {policy} {} {flags}", inputs("other"))).code(0).out;
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let found = &told["predictions"];
+        let error = |whose: &str| found[whose]["mean_absolute_error_seconds"].as_f64().unwrap();
+        assert!(error("learned") < error("predictor") * 1.02, "{policy}: {found}");
+        let factors = found["models"].as_array().unwrap();
+        for model in factors {
+            let factor = model["factor"].as_f64().unwrap();
+            assert!((factor - 1.0).abs() < 0.12, "{policy}: {found}");
+        }
+    }
+}

@@ -37,16 +37,37 @@ impl LastTwo {
         LastTwo { is_text, seen: BTreeMap::new(), all: Runs { last: first, before: first } }
     }
 
-    /// Sees the rows in their order; what it would have predicted of each, before it saw it.
-    pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64]) -> (LastTwo, Vec<f64>) {
+    /// Sees the rows in their order.
+    pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64]) -> LastTwo {
         let mut model = LastTwo::new(features, targets.first().copied().unwrap_or(0.0));
-        let predicted = rows.iter().zip(targets).map(|(row, &target)| {
-            let predicted = model.predict(row);
-            model.see(row, target);
-            predicted
-        });
-        let predicted = predicted.collect();
-        (model, predicted)
+        rows.iter().zip(targets).for_each(|(row, &target)| model.see(row, target));
+        model
+    }
+
+    /// What would be predicted of each row if all the others had been seen.
+    pub fn of_the_others(features: &[Feature], rows: &Rows, targets: &[f64]) -> Vec<f64> {
+        let model = LastTwo::new(features, 0.0);
+        let keys = |row: &[f64]| [Some(model.key(row, true)), Some(model.key(row, false)), None];
+        // One more than counts: the row itself may be one of them.
+        let mut last: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
+        for (at, row) in rows.iter().enumerate() {
+            for key in keys(row) {
+                let seen = last.entry(key).or_default();
+                seen.push(at);
+                if seen.len() > 3 {
+                    seen.remove(0);
+                }
+            }
+        }
+        let of_others = |(at, row): (usize, &[f64])| {
+            let mut means = keys(row).into_iter().filter_map(|key| {
+                let mut others = last[&key].iter().rev().filter(|&&other| other != at);
+                let last = targets[*others.next()?];
+                Some(Runs { last, before: others.next().map_or(last, |&other| targets[other]) }.mean())
+            });
+            means.next().unwrap_or(0.0)
+        };
+        rows.iter().enumerate().map(of_others).collect()
     }
 
     /// How many features it was fitted to.
@@ -83,5 +104,36 @@ impl LastTwo {
             hash ^= hash >> 29;
         }
         hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_predicted_from_all_others_as_if_it_had_not_been() {
+        let features = ["model", "size"].map(|name| Feature {
+            name: name.to_owned(),
+            kind: if name == "size" {
+                FeatureKind::Number
+            } else {
+                FeatureKind::Category(vec!["a".to_owned(), "b".to_owned(), "c".to_owned()])
+            },
+        });
+        let mut rows = Rows::new(2);
+        for row in 0..40_u32 {
+            // The last is the only one of its text, and some have no other of their size.
+            let model = if row == 39 { 2.0 } else { f64::from(row * 7 % 2) };
+            rows.push(&[model, f64::from(1 << (row * 5 % 11))]);
+        }
+        let targets: Vec<f64> = (0..40).map(|row| f64::from(row * row % 17)).collect();
+        let found = LastTwo::of_the_others(&features, &rows, &targets);
+        for (row, mean) in found.into_iter().enumerate() {
+            let others: Vec<usize> = (0..40).filter(|&other| other != row).collect();
+            let part: Vec<f64> = others.iter().map(|&other| targets[other]).collect();
+            let model = LastTwo::fit(&features, &rows.select(&others), &part);
+            assert_eq!(mean, model.predict(rows.row(row)), "row {row}");
+        }
     }
 }

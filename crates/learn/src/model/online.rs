@@ -25,6 +25,11 @@ const TOLERANCE: f64 = 0.5;
 /// normal and independent.
 const ALARM: f64 = 10.0;
 
+/// Corrections that differ by more standard deviations than this do not do so by chance.
+const CLEARLY: f64 = 3.0;
+/// Differences up to this share are not worth a group of its own.
+const A_LITTLE: f64 = 0.05;
+
 /// What predictions are multiplied with stays between this and its inverse, however wrong they are.
 const MOST: f64 = 1_000.0;
 
@@ -58,6 +63,9 @@ struct Group {
     correction: f64,
     /// How many runs the correction speaks for.
     runs: f64,
+    /// The mean square of how far the runs' ratios were from it.
+    variance: f64,
+    seen: f64,
     last_ratio: Option<f64>,
     slower: Drift,
     faster: Drift,
@@ -74,6 +82,8 @@ impl Group {
         Group {
             correction: 1.0,
             runs: PRIOR_RUNS,
+            variance: 0.0,
+            seen: 0.0,
             last_ratio: None,
             slower,
             faster,
@@ -169,6 +179,8 @@ impl Online {
         let slower = known.slower.add(error, ratio);
         let faster = known.faster.add(-error, ratio);
         let before = known.last_ratio.replace(ratio);
+        known.seen = (known.seen + 1.0).min(MEMORY_RUNS);
+        known.variance += ((ratio - known.correction).powi(2) - known.variance) / known.seen;
         if self.last_two {
             known.correction = (ratio + before.unwrap_or(ratio)) / 2.0;
         }
@@ -196,6 +208,18 @@ impl Online {
     #[must_use]
     pub fn correction(&self, group: GroupId) -> f64 {
         self.groups.get(group.0 as usize).map_or(1.0, |known| known.correction)
+    }
+
+    /// Whether two groups' corrections differ by more than chance, and by more than a twentieth.
+    #[must_use]
+    pub fn differs(&self, group: GroupId, other: GroupId) -> bool {
+        let (Some(here), Some(there)) =
+            (self.groups.get(group.0 as usize), self.groups.get(other.0 as usize))
+        else {
+            return false;
+        };
+        let chance = CLEARLY * (here.variance / here.runs + there.variance / there.runs).sqrt();
+        (here.correction - there.correction).abs() > chance.max(there.correction * A_LITTLE)
     }
 
     /// How often the group has changed.

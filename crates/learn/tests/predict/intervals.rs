@@ -24,9 +24,14 @@ fn streamed(predictor: &Predictor, online: &mut Online, table: &Table, slowdown:
 
 #[test]
 fn nine_truths_of_ten_lie_in_the_interval_on_rows_never_seen() {
-    for (kind, noise) in
-        [(Kind::GradientBoosting, 0.1), (Kind::GradientBoosting, 0.4), (Kind::RandomForest, 0.2)]
-    {
+    let cases = [
+        (Kind::GradientBoosting, 0.1),
+        (Kind::GradientBoosting, 0.4),
+        (Kind::RandomForest, 0.2),
+        (Kind::LastTwo, 0.2),
+        (Kind::LastTwo, 0.4),
+    ];
+    for (kind, noise) in cases {
         let predictor = trained(kind, noise);
         let test = runs(4_000, noise, 12);
         let predictions = predictor.predict(&encode(predictor.features(), &test).unwrap());
@@ -86,6 +91,25 @@ fn a_change_is_noticed_and_its_absence_too() {
     assert!((online.correction(GroupId(0)) - 1.3).abs() < 0.1, "{}", online.correction(GroupId(0)));
     // Other groups are as they were.
     assert_eq!(online.correction(GroupId(7)), 1.0);
+}
+
+#[test]
+fn groups_differ_where_that_is_no_chance() {
+    let predictor = trained(Kind::GradientBoosting, 0.2);
+    for (slowdown, differ) in [(1.0, false), (1.3, true)] {
+        let mut online = Online::new(&predictor);
+        let table = runs(800, 0.2, 17);
+        for (place, row) in encode(predictor.features(), &table).unwrap().iter().enumerate() {
+            let group = GroupId(place as u32 % 8);
+            let truth = column(&table, "seconds")[place] * if group.0 == 7 { slowdown } else { 1.0 };
+            for group in [group, GroupId(8)] {
+                let prediction = online.correct(group, predictor.predict_row(row));
+                online.observe(group, &prediction, truth);
+            }
+        }
+        let found: Vec<bool> = (0..8).map(|group| online.differs(GroupId(group), GroupId(8))).collect();
+        assert_eq!(found, [vec![false; 7], vec![differ]].concat(), "a group {slowdown} times as slow");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use gswarm_core::input::{Code, Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
-use gswarm_learn::nodes::{History, NodeEncoder, TARGET, table};
+use gswarm_learn::nodes::{NodeEncoder, TARGET, table};
 use gswarm_learn::{Kind, Settings, encode, fit};
 use std::fmt::Write;
 
@@ -48,17 +48,8 @@ fn execution_times_are_learned_from_a_log_and_predicted_for_its_nodes() {
     let (scenario, log) = given();
     let rows = table("log.json", &LogFile::read(&log), &scenario).unwrap();
     let names: Vec<&str> = rows.columns().iter().map(|column| column.name.as_str()).collect();
-    let expected = [
-        "model",
-        "workflow",
-        "node",
-        "prompt_length",
-        "batch",
-        "history",
-        "config.hd",
-        "config.steps",
-        TARGET,
-    ];
+    let expected =
+        ["model", "workflow", "node", "prompt_length", "batch", "config.hd", "config.steps", TARGET];
     assert_eq!(names, expected);
     assert_eq!(rows.rows(), 2 * REQUESTS);
     let features: Vec<String> = names[..names.len() - 1].iter().map(ToString::to_string).collect();
@@ -66,36 +57,12 @@ fn execution_times_are_learned_from_a_log_and_predicted_for_its_nodes() {
     // The row of a node that is about to run is the one that its log would give.
     let encoder = NodeEncoder::new("m.model", &predictor).unwrap();
     let request = &scenario.requests[3];
-    let mut history = History::default();
-    history.add(1.5);
-    history.add(2.0);
     let mut row = Vec::new();
-    encoder.encode(&scenario, request, 1, 1, &history, &mut row);
+    encoder.encode(&scenario, request, 1, 1, &mut row);
     let logged = encode(predictor.features(), &rows).unwrap();
-    let mut of_log = logged.row(3 * 2 + 1).to_vec();
-    // Half of the rows are learned from without their history.
-    let place = encoder.history().unwrap();
-    assert!(of_log[place].is_nan() || of_log[place] == 1.75, "{of_log:?}");
-    of_log[place] = 1.75;
-    assert_eq!(row, of_log, "steps, history and all");
+    assert_eq!(row, logged.row(3 * 2 + 1), "steps and all");
     assert!((predictor.predict_row(&row).mean - 2.5).abs() < 0.2, "{:?}", predictor.predict_row(&row));
-    assert_eq!(row[encoder.history().unwrap()], 1.75);
     assert_eq!(row[encoder.batch().unwrap()], 1.0);
-}
-
-#[test]
-fn only_what_had_ended_by_then_is_history() {
-    let (scenario, log) = given();
-    let rows = table("log.json", &LogFile::read(&log), &scenario).unwrap();
-    let history = crate::support::column(&rows, "history");
-    assert!(history[0].is_nan() && history[1].is_nan());
-    // The second request's first node: one run of its kind has ended; the third's: the mean of two.
-    for (row, mean) in [(2, 2.0), (4, 2.5)] {
-        assert!(history[row].is_nan() || history[row] == mean, "row {row}: {}", history[row]);
-    }
-    // Before a run nothing was seen: what nodes take then is learned from half of the rows.
-    let known = history.iter().filter(|mean| !mean.is_nan()).count();
-    assert!((history.len() / 4..history.len() * 3 / 4).contains(&known), "{known} of {}", history.len());
 }
 
 #[test]

@@ -50,6 +50,19 @@ fn a_learning_curve_sees_rows_from_all_over_the_table() {
     );
 }
 
+/// Rows that were kept back are predicted from all the others, as those of the test are, and not from the few before them.
+#[test]
+fn the_last_two_runs_are_cross_validated_like_any_model() {
+    let mut last_two = options("seconds");
+    last_two.settings = small(Kind::LastTwo);
+    for (rows, noise) in [(300, 0.1), (1_500, 0.2), (4_000, 0.3)] {
+        let report = report(&runs(rows, noise, 36), &last_two);
+        let (kept, test) = (report.cross_validation.mean, report.test.r2);
+        assert!((kept - test).abs() < 0.1, "{rows} rows: {kept} of kept back rows, {test} of others");
+        assert!(report.notes.is_empty(), "{:?}", report.notes);
+    }
+}
+
 #[test]
 fn the_split_follows_from_the_seed() {
     let table = runs(300, 0.3, 32);
