@@ -18,7 +18,7 @@ cargo xtask test     installs what the tests need, then runs every check that a 
 cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)
 cargo xtask release  builds for release and runs the first command of the README
 cargo xtask servers  installs real model servers for the tests; with --llamacpp builds that of llama.cpp too, which takes
-                     ten minutes and more
+                     five minutes and more
 cargo xtask python   tests the Python package alone; with --install as users install it, which builds it for release
 cargo xtask fuzz-http [N]
                      sends N generated requests, 10,000 where nothing is said, to the model server";

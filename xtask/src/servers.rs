@@ -76,7 +76,7 @@ fn environment(name: &str, packages: &[&str]) -> Result<PathBuf, String> {
     Ok(place)
 }
 
-/// Builds the server of llama.cpp, which takes ten minutes and more on two processors, and writes two small models.
+/// Builds the server of llama.cpp, which takes five minutes on two processors, and writes two small models.
 fn llamacpp() -> Result<(), String> {
     let tools = environment("llamacpp-tools", &BUILDERS)?;
     let place = folder().join("llamacpp");
