@@ -55,12 +55,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Writes requests for config.yaml to the standard output.")
     parser.add_argument("count", type=int, help="how many")
     parser.add_argument("seed", type=int, help="the same seed gives the same requests")
-    parser.add_argument("pictures", type=float, nargs="?", default=1 / 3, help="the share of pictures; a third")
+    parser.add_argument(
+        "pictures", type=float, nargs="?", default=1 / 3, help="the share of pictures; a third"
+    )
     args = parser.parse_args()
     if args.count < 0 or not 0 <= args.pictures <= 1:
         parser.error("the count is 0 or more, and the share of pictures from 0 to 1")
     draw = random.Random(args.seed)
-    json.dump({"requests": [request(draw, number, args.pictures) for number in range(args.count)]}, sys.stdout)
+    json.dump(
+        {"requests": [request(draw, number, args.pictures) for number in range(args.count)]}, sys.stdout
+    )
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import gpu_attention
 import gpu_http
+import gpu_lengths
 import gpu_memory
 
 from gswarm.worker.batch_engine import EmbedEngine, EmbedJob, ImageEngine, ImageJob
@@ -391,8 +392,26 @@ class Check:
                 job.future.result()
                 times.append(time.perf_counter() - began)
             rows.append({"texts": batch, "s": min(times), "texts_per_s": batch / min(times)})
+        longest, most, rounds = (100, 12, 4) if self.tiny else (512, 128, 40)
+        new = gpu_lengths.embeddings(engine, longest, most, rounds)
         model.sleep()
-        return {"bytes": model.bytes, "batches": rows, "graphs": graphs(engine)}
+        return {"bytes": model.bytes, "batches": rows, "new_mixes": new, "graphs": graphs(engine)}
+
+    def long_prompts(self) -> dict[str, Any]:
+        """Prompts that are read in parts, each of a length of its own."""
+        model = self.model("a")
+        model.wake()
+        lengths = [100 + 7 * n for n in range(3)] if self.tiny else [2100 + 173 * n for n in range(10)]
+        times = []
+        for tokens in lengths:
+            began = time.perf_counter()
+            for job in self.submit(model, 1, tokens, 1):
+                job.future.result()
+            times.append(time.perf_counter() - began)
+        found: dict[str, Any] = {"median_s": statistics.median(times), "worst_s": max(times)}
+        if self.cuda:
+            found["attention"] = gpu_lengths.continued(self.registry.place.device)
+        return found
 
     def give_back(self) -> dict[str, Any]:
         """Everything is unloaded: what the device and the host then say."""
@@ -422,6 +441,7 @@ class Check:
         self.section("tiers_7b", lambda: self.tiers("a"))
         self.section("decode_7b", lambda: self.decode("a", "llama-7b"))
         self.section("prefill_7b", lambda: self.prefill("a", "llama-7b"))
+        self.section("long_prompts", self.long_prompts)
         self.section("http_7b", lambda: gpu_http.over_http(self.registry, "a", *self.http_sizes()))
         self.section("swap", self.swap)
         self.section("image", self.image)

@@ -106,9 +106,32 @@ def test_the_least_pass_that_holds_the_texts_is_taken() -> None:
     assert passes.size_for(1, 129) == (1, 129)
 
 
+def test_many_texts_are_split_into_passes_that_are_captured() -> None:
+    """A pass of a size that was never computed has its kernels built, for up to a second."""
+    plain, graphs = EmbedPasses(CPU, None, False), EmbedPasses(CPU, None, False)
+    played = captured(graphs)
+    model = bert()
+    plain.attach(model, True)
+    graphs.attach(model, True)
+    texts = [[1 + at % 50] * (1 + (at * 37) % 128) for at in range(150)]
+    expected = torch.tensor([plain.embed([text])[0] for text in texts])
+    torch.testing.assert_close(torch.tensor(graphs.embed(texts)), expected, atol=1e-5, rtol=1e-4)
+    assert len(played.played) > 1
+    assert set(played.played) <= set(graphs.sizes())
+    seen = sorted(at for part in graphs.parts([len(text) for text in texts]) for at in part)
+    assert seen == list(range(150))
+    torch.testing.assert_close(torch.tensor(plain.embed(texts)), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_text_beyond_every_size_is_a_pass_of_its_own() -> None:
+    passes = EmbedPasses(CPU, None, False)
+    passes.attach(bert(), True)
+    assert list(passes.parts([MOST_TOKENS + 1, 3, 2 * MOST_TOKENS, 4])) == [[2], [0], [3, 1]]
+
+
 def test_steps_of_pictures_are_the_same_by_graphs_and_kernel_by_kernel() -> None:
     model = painter()
-    plain, graphs = ImagePasses(CPU, None, False), ImagePasses(CPU, None, False)
+    plain, graphs = ImagePasses(CPU, None, False, 8), ImagePasses(CPU, None, False, 8)
     played = captured(graphs)
     plain.attach(model, True)
     graphs.attach(model, True)
@@ -124,8 +147,27 @@ def test_steps_of_pictures_are_the_same_by_graphs_and_kernel_by_kernel() -> None
     assert played.played == [1, 1, 2, 2], "three pictures are more than are captured"
 
 
+def test_every_number_of_pictures_is_computed_before_anybody_waits_for_it() -> None:
+    passes = ImagePasses(CPU, None, False, 3)
+    passes._warm = False
+    model = painter()
+    counts: list[int] = []
+    step = model.step
+
+    def counted(latents: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
+        counts.append(len(latents))
+        if len(latents) == 3:
+            raise torch.OutOfMemoryError("no room")
+        return step(latents, texts)
+
+    model.step = counted  # type: ignore[method-assign]
+    passes.attach(model, True)
+    passes.attach(model, True)
+    assert counts == [1, 2, 3], "once, and room that is missing is no fault"
+
+
 def test_graphs_are_captured_anew_where_the_weights_have_moved() -> None:
-    passes = ImagePasses(CPU, None, False)
+    passes = ImagePasses(CPU, None, False, 8)
     played = captured(passes)
     passes.attach(painter(), True)
     passes.detach()

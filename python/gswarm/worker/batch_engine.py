@@ -24,7 +24,7 @@ class EmbedJob(Job):
 
 
 class EmbedEngine(Engine):
-    """Texts that wait are computed together, those of like length beside one another."""
+    """Texts that wait are computed together."""
 
     def __init__(self, name: str, device: torch.device, max_waiting: int, max_batch: int) -> None:
         self.passes: EmbedPasses | None = None
@@ -53,12 +53,8 @@ class EmbedEngine(Engine):
                 self.now.append(job)
                 count += len(job.texts)
         texts = [text for job in self.now for text in job.texts]
-        order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
-        vectors: dict[int, list[float]] = {}
         began = time.perf_counter()
-        for begin in range(0, len(order), self.max_batch):
-            part = order[begin : begin + self.max_batch]
-            vectors.update(zip(part, self.passes.embed([texts[at] for at in part]), strict=True))
+        vectors = self.passes.embed(texts)
         now = time.perf_counter()
         if texts:
             self.token_pace = (now - began) / len(texts)
@@ -114,7 +110,7 @@ class ImageEngine(Engine):
     def attach(self, model: Painter, same_addresses: bool, graphs: bool) -> None:
         """Gives it what it computes with. In the engine's thread."""
         if self.passes is None:
-            self.passes = ImagePasses(self.device, self.stream, graphs)
+            self.passes = ImagePasses(self.device, self.stream, graphs, self.max_batch)
         self.passes.attach(model, same_addresses)
 
     def running(self) -> int:

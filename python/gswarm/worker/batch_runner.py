@@ -1,13 +1,15 @@
 """Passes of embedding and image models on their device, as graphs where launching is what takes the time.
 
 One text, or one picture, is many small kernels: the host launches them more slowly than the device computes
-them. Passes of small sizes are captured once and launched as one; larger ones keep the device busy anyhow.
+them. Passes are captured once and launched as one. They come in few sizes, each of which is computed once
+before anybody waits for it: the first pass of a size has its attention kernels built, which takes from 60 ms
+to a second.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 import torch
@@ -18,9 +20,9 @@ from .image import Painter
 
 LOG = logging.getLogger("gswarm.worker")
 TEXTS = (1, 2, 4, 8, 16, 32, 64, 128)
-TOKENS = (32, 64, 128, 256, 512)
+TOKENS = (32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
 MOST_TOKENS = 4096
-"""Tokens of a pass, filling included, up to which it is captured."""
+"""Tokens of a pass of several texts, filling included: as many as keep the device busy."""
 PICTURES = (1, 2)
 """Numbers of pictures whose steps are captured. A graph keeps its memory while the model sleeps."""
 T = TypeVar("T", Bert, Painter)
@@ -108,8 +110,25 @@ class EmbedPasses(Passes[Bert]):
         ]
         return min(fitting, key=lambda size: size[0] * size[1], default=(texts, tokens))
 
+    def parts(self, lengths: list[int]) -> Iterator[list[int]]:
+        """The places of texts that are computed in one pass: of like length, the longest first."""
+        order = sorted(range(len(lengths)), key=lambda at: lengths[at], reverse=True)
+        while order:
+            _, long = self.size_for(1, lengths[order[0]])
+            count = max((n for n in TEXTS if n * long <= MOST_TOKENS), default=1)
+            yield order[:count]
+            order = order[count:]
+
     def embed(self, texts: list[list[int]]) -> list[list[float]]:
         """The vector of each text."""
+        parts = list(self.parts([len(text) for text in texts]))
+        # All passes are launched before the first one's vectors are waited for.
+        vectors = torch.cat([self._launch([texts[at] for at in part]) for part in parts]).tolist()
+        places = [at for part in parts for at in part]
+        found = dict(zip(places, vectors, strict=True))
+        return [found[at] for at in range(len(texts))]
+
+    def _launch(self, texts: list[list[int]]) -> torch.Tensor:
         rows, long = self.size_for(len(texts), max(map(len, texts)))
         ids, mask = torch.zeros((rows, long), dtype=torch.int64), torch.zeros((rows, long), dtype=torch.int64)
         # A row that only fills the pass up looks at one token, so that its average is one of something.
@@ -117,26 +136,41 @@ class EmbedPasses(Passes[Bert]):
         for row, text in enumerate(texts):
             ids[row, : len(text)] = torch.tensor(text, dtype=torch.int64)
             mask[row, : len(text)] = 1
-        if (rows, long) in self.graphs:
-            for to, of in ((self._ids, ids), (self._mask, mask)):
-                here = of.flatten()
-                if self.device.type == "cuda":
-                    here = here.pin_memory()
-                to[: rows * long].copy_(here, non_blocking=True)
-            self.graphs.replay((rows, long))
-            vectors = self._found[(rows, long)]
-        else:
-            vectors = self.model.embed(ids.to(self.device), mask.to(self.device))
-        found: list[list[float]] = vectors[: len(texts)].tolist()
-        return found
+        if (rows, long) not in self.graphs:
+            return self.model.embed(ids.to(self.device), mask.to(self.device))
+        for to, of in ((self._ids, ids), (self._mask, mask)):
+            here = of.flatten()
+            if self.device.type == "cuda":
+                here = here.pin_memory()
+            to[: rows * long].copy_(here, non_blocking=True)
+        self.graphs.replay((rows, long))
+        # The next pass of this size writes its vectors to the same place.
+        return self._found[(rows, long)][: len(texts)].clone()
 
 
 class ImagePasses(Passes[Painter]):
     """Steps of several pictures."""
 
-    def __init__(self, device: torch.device, stream: torch.cuda.Stream | None, graphs: bool) -> None:
+    def __init__(
+        self, device: torch.device, stream: torch.cuda.Stream | None, graphs: bool, most: int
+    ) -> None:
         super().__init__(device, stream, graphs)
+        self.most = most
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._warm = device.type != "cuda"
+
+    def attach(self, model: Painter, same_addresses: bool) -> None:
+        """Uses this model. The first time, every number of pictures is computed once."""
+        super().attach(model, same_addresses)
+        if self._warm:
+            return
+        self._warm = True
+        try:
+            for count in range(1, self.most + 1):
+                self.step(*self._blank(count))
+        except torch.OutOfMemoryError:
+            # So many at once will be refused when they come.
+            LOG.info("%d pictures at once have no room beside the models", count)
 
     def _capture_all(self) -> None:
         for count in sorted(PICTURES, reverse=True):
@@ -144,15 +178,18 @@ class ImagePasses(Passes[Painter]):
                 self.graphs.capture(count, self._pass(count))
 
     def _pass(self, count: int) -> Callable[[], None]:
-        config, dtype = self.model.config, self.model.weights["enter"].dtype
-        latents = torch.zeros((count, 4, config.side, config.side), dtype=dtype, device=self.device)
-        texts = torch.zeros((count, 77, config.text), dtype=dtype, device=self.device)
-        self._kept[count] = (latents, texts)
+        latents, texts = self._kept[count] = self._blank(count)
 
         def body() -> None:
             latents.copy_(self.model.step(latents, texts))
 
         return body
+
+    def _blank(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Latents and texts of so many pictures."""
+        config, dtype = self.model.config, self.model.weights["enter"].dtype
+        latents = torch.zeros((count, 4, config.side, config.side), dtype=dtype, device=self.device)
+        return latents, torch.zeros((count, 77, config.text), dtype=dtype, device=self.device)
 
     def step(self, latents: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         """The pictures, one step further."""

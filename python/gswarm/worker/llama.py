@@ -190,12 +190,19 @@ class Llama:
         return self._logits(self._body(ids, pos, slots, cache, attend)[last])
 
     def continued(
-        self, ids: torch.Tensor, pos: torch.Tensor, slots: torch.Tensor, cache: Any, begin: int, slot: int
+        self,
+        ids: torch.Tensor,
+        pos: torch.Tensor,
+        slots: torch.Tensor,
+        cache: Any,
+        begin: int,
+        slot: int,
+        flash: bool,
     ) -> torch.Tensor:
         """Logits after the last token of a part of one prompt, whose parts before it are in the cache."""
 
         def attend(qkv: torch.Tensor, layer: int) -> torch.Tensor:
-            return continued_attention(qkv, cache.tables[slot], begin, cache, layer, self)
+            return continued_attention(qkv, cache.tables[slot], begin, cache, layer, self, flash)
 
         return self._logits(self._body(ids, pos, slots, cache, attend)[-1:])
 

@@ -105,10 +105,7 @@ def prefill_attention(
     parts = qkv.view(qkv.shape[0], heads + 2 * kv, dim)
     q, k, v = parts[:, :heads], parts[:, heads : heads + kv], parts[:, heads + kv :]
     if bounds is None:
-        found = torch.ops.aten._flash_attention_forward(
-            q, k, v, cu, cu, longest, longest, 0.0, True, False, scale=1.0 / math.sqrt(dim)
-        )
-        return found[0].reshape(-1, heads * dim)  # type: ignore[no-any-return]
+        return _flash(q, k, v, cu, cu, longest, longest).reshape(-1, heads * dim)
     out = torch.empty((qkv.shape[0], heads, dim), dtype=qkv.dtype, device=qkv.device)
     for begin, end in itertools.pairwise(bounds):
         mine, keys, values = (part[begin:end].transpose(0, 1)[None] for part in (q, k, v))
@@ -117,26 +114,45 @@ def prefill_attention(
     return out.view(-1, heads * dim)
 
 
+def _flash(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_q: torch.Tensor,
+    cu_k: torch.Tensor,
+    longest_q: int,
+    longest_k: int,
+) -> torch.Tensor:
+    """Causal attention of sequences that lie one after the other; the last query sees the last key."""
+    found = torch.ops.aten._flash_attention_forward(
+        q, k, v, cu_q, cu_k, longest_q, longest_k, 0.0, True, False, scale=1.0 / math.sqrt(q.shape[-1])
+    )
+    return found[0]  # type: ignore[no-any-return]
+
+
 def continued_attention(
-    qkv: torch.Tensor, blocks: torch.Tensor, begin: int, cache: Any, layer: int, model: Any
+    qkv: torch.Tensor, blocks: torch.Tensor, begin: int, cache: Any, layer: int, model: Any, flash: bool
 ) -> torch.Tensor:
     """Attention of a part of a prompt over itself and all that was read before it.
 
-    The cache has both: `blocks` are those of the prompt, in order, and the part begins at `begin`.
+    The cache has both: `blocks` are those of the prompt, in order, and the part begins at `begin`. Where
+    `flash` works it is taken: of other kernels some are built anew for every length, for up to a second.
     """
     heads, kv, dim, count = model.heads, model.kv_heads, model.head_dim, qkv.shape[0]
     end = begin + count
     keys, values = cache.layer(layer)
     used = blocks[: -(-end // cache.block_size)].long()
-
-    def gathered(of: torch.Tensor) -> torch.Tensor:
-        one = of[used].transpose(0, 1).reshape(kv, -1, dim)[:, :end]
-        return (one.repeat_interleave(heads // kv, dim=0) if heads != kv else one)[None]
-
+    q = qkv[:, : heads * dim].view(count, heads, dim)
+    k, v = (of[used].transpose(0, 1).reshape(kv, -1, dim)[:, :end] for of in (keys, values))
+    if flash:
+        cu_q, cu_k = (torch.tensor([0, many], dtype=torch.int32, device=q.device) for many in (count, end))
+        done = _flash(q, k.transpose(0, 1), v.transpose(0, 1), cu_q, cu_k, count, end)
+        return done.reshape(count, heads * dim)
+    if heads != kv:
+        k, v = (one.repeat_interleave(heads // kv, dim=0) for one in (k, v))
     places = torch.arange(end, device=qkv.device)
     seen = places[None] <= places[begin:, None]
-    q = qkv[:, : heads * dim].view(count, heads, dim).transpose(0, 1)[None]
-    done = F.scaled_dot_product_attention(q, gathered(keys), gathered(values), attn_mask=seen)
+    done = F.scaled_dot_product_attention(q.transpose(0, 1)[None], k[None], v[None], attn_mask=seen)
     return done[0].transpose(0, 1).reshape(count, heads * dim)
 
 

@@ -52,6 +52,8 @@ class Runner:
         self._cache: KvCache | None = None
         self.graphs = Graphs(self.stream)
         self._complete = False
+        self._flash: bool | None = None
+        """Whether one kernel does attention over any lengths; unknown before it was tried."""
 
         def numbers(count: int, dtype: torch.dtype = torch.int64, value: int = 0) -> torch.Tensor:
             return torch.full((count,), value, dtype=dtype, device=device)
@@ -111,11 +113,13 @@ class Runner:
 
     def warm(self) -> None:
         """Captures every graph that is missing, the largest first: the others find room in what it leaves."""
+        if self._flash is None:
+            self._flash = self.device.type == "cuda" and self._flash_works()
         if not self.graphs_wanted or self._complete:
             return
         self.upload(self.rows, [self.cache.nobody] * self.slots)
         missing = [("decode", one) for one in reversed(self.buckets)]
-        if self._flash_works():
+        if self._flash:
             fitting = [one for one in PROMPT_BUCKETS if one <= self.context]
             missing = [("prefill", one) for one in reversed(fitting)] + missing
         for kind, size in missing:
@@ -208,7 +212,13 @@ class Runner:
         self.upload(self.p_slots, [slot] * count)
         self.upload(self.p_join, [slot])
         logits = self.model.continued(
-            self.p_ids[:count], self.p_pos[:count], self.p_slots[:count], self.cache, begin, slot
+            self.p_ids[:count],
+            self.p_pos[:count],
+            self.p_slots[:count],
+            self.cache,
+            begin,
+            slot,
+            bool(self._flash),
         )
         self.p_next[:1] = logits.argmax(dim=-1)
         self.pos[slot] = end
