@@ -1,6 +1,6 @@
 //! A predictor at work in a run: what it says of every node of a scenario, and what it learns as executions end.
 
-use crate::model::{GroupId, Online, Prediction, Predictor, Rows};
+use crate::model::{GroupId, History, Memory, Online, Prediction, Predictor, Rows};
 use crate::nodes::NodeEncoder;
 use gswarm_core::belief::{Belief, Estimate, Learner, Observation, TAIL};
 use gswarm_core::cost::execution_span;
@@ -83,12 +83,28 @@ impl OneByOne {
 /// differ.
 pub struct Corrections {
     predictor: Predictor,
+    /// Of what was predicted before the run, which is what policies go by.
     online: Online,
+    /// Of what is expected when an execution begins, where what its model took of late tells of it.
+    late: Option<Late>,
     predicted: Arc<Predicted>,
     gpus: u32,
     /// Executions, by group.
     seen: Vec<u32>,
 }
+
+/// What models took of late, and corrections of what is expected by it.
+struct Late {
+    memory: Memory,
+    online: Online,
+    /// By model.
+    histories: Vec<History>,
+    /// By how much errors were smaller by it than without, lately and by model: where it only was so in training, it is let be.
+    gains: Vec<f64>,
+}
+
+/// The share of the gains so far that counts beside the newest one.
+const LATELY: f64 = 0.98;
 
 /// A model on one window is believed to be a case of its own after so many executions there.
 const ENOUGH: u32 = 40;
@@ -99,9 +115,17 @@ impl Corrections {
     pub fn new(predictor: &Predictor, predicted: Arc<Predicted>, instance: &Instance) -> Corrections {
         let gpus = instance.cluster.gpus;
         let groups = instance.models.len() * (gpus as usize + 1);
+        let models = instance.models.len();
+        let late = predictor.history().map(|memory| Late {
+            memory,
+            online: Online::new(predictor),
+            histories: vec![History::default(); models],
+            gains: vec![0.0; models],
+        });
         Corrections {
             predictor: predictor.clone(),
             online: Online::new(predictor),
+            late,
             predicted,
             gpus,
             seen: vec![0; groups],
@@ -113,10 +137,10 @@ impl Corrections {
     }
 
     /// The model on these GPUs, where it was seen to be another case there than anywhere else; else the model anywhere.
-    fn nearest_group(&self, model: ModelId, gpus: Option<Gpus>) -> GroupId {
+    fn nearest_group(&self, online: &Online, model: ModelId, gpus: Option<Gpus>) -> GroupId {
         let anywhere = self.group(model, None);
         let here = gpus.map(|_| self.group(model, gpus));
-        here.filter(|&here| self.seen[here.0 as usize] >= ENOUGH && self.online.differs(here, anywhere))
+        here.filter(|&here| self.seen[here.0 as usize] >= ENOUGH && online.differs(here, anywhere))
             .unwrap_or(anywhere)
     }
 
@@ -124,9 +148,26 @@ impl Corrections {
     /// compared with. `None` of a request that came in later and is not one of those that were predicted.
     fn told(&self, task: TaskId, own: Span) -> Option<Prediction> {
         let before = self.predicted.predictions.get(task.index())?;
-        let by = own.seconds() / before.mean.max(1e-9);
-        Some(Prediction { mean: before.mean * by, scale: before.scale * by, correction: 1.0 })
+        Some(times(before, own.seconds() / before.mean.max(1e-9)))
     }
+}
+
+impl Late {
+    /// What is expected now of what was predicted before.
+    fn expected(&self, model: ModelId, told: &Prediction) -> Prediction {
+        times(told, self.histories[model.index()].factor(&self.memory))
+    }
+}
+
+fn times(prediction: &Prediction, factor: f64) -> Prediction {
+    Prediction { mean: prediction.mean * factor, scale: prediction.scale * factor, correction: 1.0 }
+}
+
+/// Learns what an execution of a group took; how far off its correction was.
+fn observe(online: &mut Online, group: GroupId, told: Prediction, took: Span) -> f64 {
+    let corrected = online.correct(group, told);
+    online.observe(group, &corrected, took.seconds());
+    (corrected.mean - took.seconds()).abs()
 }
 
 impl Learner for Corrections {
@@ -134,25 +175,37 @@ impl Learner for Corrections {
         let Some(told) = self.told(seen.task, seen.estimated) else { return };
         for gpus in [None, Some(seen.gpus)] {
             let group = self.group(seen.model, gpus);
-            let corrected = self.online.correct(group, told);
-            self.online.observe(group, &corrected, seen.took.seconds());
+            let without = observe(&mut self.online, group, told, seen.took);
+            if let Some(late) = &mut self.late {
+                let expected = late.expected(seen.model, &told);
+                let with = observe(&mut late.online, group, expected, seen.took);
+                let gain = &mut late.gains[seen.model.index()];
+                *gain = *gain * LATELY + without - with;
+            }
             self.seen[group.0 as usize] += 1;
+        }
+        if let Some(late) = &mut self.late {
+            late.histories[seen.model.index()].add(seen.took.seconds(), told.mean, late.memory.newest);
         }
     }
 
     fn belief(&self, model: ModelId, gpus: Option<Gpus>) -> Belief {
-        Belief { factor: self.online.correction(self.nearest_group(model, gpus)), spread: None }
+        let group = self.nearest_group(&self.online, model, gpus);
+        Belief { factor: self.online.correction(group), spread: None }
     }
 
     fn estimate(&self, instance: &Instance, task: TaskId, gpus: Gpus) -> Estimate {
-        let own = instance.execution(task);
+        let (own, model) = (instance.execution(task), instance.model_of(task));
         let Some(told) = self.told(task, own) else {
             return Estimate { mean: own, low: own, high: own };
         };
-        let group = self.nearest_group(instance.model_of(task), Some(gpus));
-        let told = self.online.correct(group, told);
-        let quantile =
-            |p: f64| execution_span(self.online.quantile(&self.predictor, group, &told, p).max(0.0));
+        let (online, told) = match &self.late {
+            Some(late) if late.gains[model.index()] >= 0.0 => (&late.online, late.expected(model, &told)),
+            _ => (&self.online, told),
+        };
+        let group = self.nearest_group(online, model, Some(gpus));
+        let told = online.correct(group, told);
+        let quantile = |p: f64| execution_span(online.quantile(&self.predictor, group, &told, p).max(0.0));
         let (low, high) = (quantile(TAIL), quantile(1.0 - TAIL));
         Estimate { mean: execution_span(told.mean.max(0.0)), low: low.min(high), high }
     }

@@ -8,6 +8,7 @@ mod fit;
 mod flat;
 mod forest;
 mod grow;
+mod history;
 mod last_two;
 mod linear;
 mod online;
@@ -18,6 +19,7 @@ pub use conformal::Prediction;
 pub use file::{FORMAT_VERSION, MAGIC};
 pub(crate) use fit::targets;
 pub use fit::{Fitted, TargetScale, fit, fit_with_folds, folds};
+pub use history::{History, Memory};
 pub use online::{GroupId, Online};
 pub use schema::{Feature, FeatureKind, Rows, encode};
 
@@ -128,6 +130,8 @@ pub struct Predictor {
     /// Whether no row of the training had a target below zero.
     non_negative: bool,
     spread: Spread,
+    /// What the last executions tell of the next, where they do.
+    history: Option<Memory>,
 }
 
 impl Predictor {
@@ -153,6 +157,17 @@ impl Predictor {
     #[must_use]
     pub fn feature(&self, name: &str) -> Option<usize> {
         self.features.iter().position(|feature| feature.name == name)
+    }
+
+    /// How much what executions of a model took of late tells of the next, beyond the prediction; `None` where it does not.
+    #[must_use]
+    pub fn history(&self) -> Option<Memory> {
+        self.history
+    }
+
+    /// The last executions tell so much of the next.
+    pub(crate) fn remember(&mut self, memory: Memory) {
+        self.history = Some(memory);
     }
 
     /// The predictions for many rows: the fast way where there are many.

@@ -1,6 +1,11 @@
 //! Rows about the nodes of workflows: what is known of a node before it runs, and how long it took, from gswarm's own
 //! execution logs. The same features, made by the same code, go into a predictor when a run asks for its answer.
 
+mod history;
+
+pub use history::{Executions, HISTORY};
+
+use self::history::When;
 use crate::model::{Feature, FeatureKind, Predictor};
 use crate::table::{Column, Faults, Table, Values};
 use gswarm_core::check::ViolationCode;
@@ -80,13 +85,12 @@ struct Run<'s> {
     line: u32,
 }
 
-/// The completed executions of a log as a table: `model`, `workflow`, `node`, `prompt_length`, `batch`, one column
-/// `config.KEY` for each option that is a number, and [`TARGET`]. What runs of the same node took before is no feature: it is mostly
-/// noise, and what has changed since the training is for a run that learns to find out.
+/// The completed executions of a log, with a table of `model`, `workflow`, `node`, `prompt_length`, `batch`, one column
+/// `config.KEY` for each option that is a number, and [`TARGET`]; [`HISTORY`] is tried by [`Executions::train`].
 ///
 /// # Errors
 /// Executions that the scenario does not have, or that have no times.
-pub fn table(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Table, Vec<Diagnostic>> {
+pub fn executions(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Executions, Vec<Diagnostic>> {
     let mut faults = Faults::new(file);
     // A summary is not needed to learn from; records are.
     let unreadable = |code| matches!(code, ViolationCode::File | ViolationCode::Record);
@@ -127,7 +131,9 @@ pub fn table(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Table, Ve
         columns.push(numbers(&format!("{CONFIG}{key}"), &|run| option(run.request, run.node, key)));
     }
     columns.push(numbers(TARGET, &|run| run.end - run.start));
-    Ok(Table::new(file, columns).with_lines(runs.iter().map(|run| run.line).collect()))
+    let table = Table::new(file, columns).with_lines(runs.iter().map(|run| run.line).collect());
+    let when = |run: &Run<'_>| When { model: usize::from(run.node.model), start: run.start, end: run.end };
+    Ok(Executions { table, when: runs.iter().map(when).collect() })
 }
 
 /// Nodes of different workflows may have the same id.
@@ -183,7 +189,7 @@ pub struct NodeEncoder {
 }
 
 impl NodeEncoder {
-    /// For a predictor that was trained on [`table`]'s columns.
+    /// For a predictor that was trained on [`Executions`].
     ///
     /// # Errors
     /// The features that no node has.

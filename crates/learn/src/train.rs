@@ -6,7 +6,7 @@ mod refuse;
 
 pub use measure::{coverage, mean_absolute_error, pinball, r2};
 
-use crate::model::{Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
+use crate::model::{Memory, Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
 use crate::table::Table;
 use gswarm_core::input::Diagnostic;
 use serde::Serialize;
@@ -59,6 +59,16 @@ pub struct Trained {
     pub predictor: Predictor,
     /// How good it is.
     pub report: Report,
+    /// What was predicted of each row by a model that had not seen it.
+    pub(crate) kept_back: KeptBack,
+}
+
+/// Predictions of rows that were kept back, by the number of the row.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptBack {
+    pub(crate) means: Vec<f64>,
+    /// Whether the row was kept for the test; else the model of another fold predicted it.
+    pub(crate) tested: Vec<bool>,
 }
 
 /// How well a model does on some rows.
@@ -116,6 +126,18 @@ pub struct CurvePoint {
     pub test_mae: f64,
 }
 
+/// How much is gained by what executions took of late.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Remembered {
+    /// What is remembered.
+    #[serde(flatten)]
+    pub memory: Memory,
+    /// The mean absolute error on the test rows with it.
+    pub mae: f64,
+    /// Without it.
+    pub mae_without: f64,
+}
+
 /// How good a trained model is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -139,6 +161,9 @@ pub struct Report {
     pub importances: Vec<Importance>,
     /// How the test improves with more rows.
     pub learning_curve: Vec<CurvePoint>,
+    /// What the last executions of a model tell of the next, where the data is a log and they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<Remembered>,
     /// What of the table was left out, and why.
     pub notes: Vec<String>,
     /// Seconds that fitting took, cross-validation included.
@@ -211,11 +236,25 @@ pub fn train(
         intervals: measure::intervals(&predictor, &predictions, &test_truths),
         importances,
         learning_curve: curve,
+        history: None,
         notes,
         fit_seconds,
         predict_us,
     };
-    Ok(Trained { predictor, report })
+    let kept_back = KeptBack::new(table.rows(), (&train, &fitted.out_of_fold), (&test, &test_means));
+    Ok(Trained { predictor, report, kept_back })
+}
+
+impl KeptBack {
+    fn new(rows: usize, train: (&[usize], &[f64]), test: (&[usize], &[f64])) -> KeptBack {
+        let (mut means, mut tested) = (vec![f64::NAN; rows], vec![false; rows]);
+        for (part, is_test) in [(train, false), (test, true)] {
+            for (&row, &mean) in part.0.iter().zip(part.1) {
+                (means[row], tested[row]) = (mean, is_test);
+            }
+        }
+        KeptBack { means, tested }
+    }
 }
 
 fn of(values: &[f64], rows: &[usize]) -> Vec<f64> {

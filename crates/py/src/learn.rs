@@ -111,6 +111,12 @@ pub struct Trained {
     model: Model,
 }
 
+/// What is learned from.
+enum Given {
+    Table(Table),
+    Executions(nodes::Executions),
+}
+
 /// Learns; the report is JSON.
 #[pyfunction]
 pub fn train(
@@ -120,19 +126,26 @@ pub fn train(
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(Trained, String)> {
     let options = options.read()?;
-    let table = match data {
-        Data::File((name, bytes)) => py.detach(|| Table::read(&name, bytes)).map_err(Fault::Input)?,
-        Data::Columns(columns) => table(columns)?,
+    let given = match data {
+        Data::File((name, bytes)) => {
+            Given::Table(py.detach(|| Table::read(&name, bytes)).map_err(Fault::Input)?)
+        }
+        Data::Columns(columns) => Given::Table(table(columns)?),
         Data::Run(run) => {
             let run = run.get();
-            py.detach(|| {
+            Given::Executions(py.detach(|| {
                 let text = run.log_text(true).map_err(|error| Fault::Internal(error.to_string()))?;
-                nodes::table("the run", &LogFile::read_bytes(&text), &run.scenario).map_err(Fault::Input)
-            })?
+                nodes::executions("the run", &LogFile::read_bytes(&text), &run.scenario).map_err(Fault::Input)
+            })?)
         }
     };
     apart(py, progress.as_ref(), false, move |shared| {
-        let found = learn(&table, &options, &mut |doing| shared.say(doing, 0, 0)).map_err(Fault::Input)?;
+        let mut progress = |doing: &str| shared.say(doing, 0, 0);
+        let found = match &given {
+            Given::Table(table) => learn(table, &options, &mut progress),
+            Given::Executions(executions) => executions.train(&options, &mut progress),
+        };
+        let found = found.map_err(Fault::Input)?;
         let report =
             serde_json::to_string(&found.report).map_err(|error| Fault::Internal(error.to_string()))?;
         Ok((Trained { model: found.predictor }, report))

@@ -11,7 +11,7 @@ use gswarm_core::input::{Diagnostic, Severity, render};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
 use gswarm_learn::model::{Kind, Settings};
-use gswarm_learn::nodes;
+use gswarm_learn::nodes::{self, Executions};
 use gswarm_learn::table::Table;
 use gswarm_learn::train::{Options, Report, train as learn};
 use serde_json::json;
@@ -27,7 +27,7 @@ Examples:
 
 The rows are split first; a fifth of them is kept for the test. The model file holds the model that was tested.
 Of execution logs, the execution time of a node is predicted from its model, workflow, options, prompt length, batch
-and history. docs/learning.md explains the figures.";
+and, where that makes errors smaller, history: what its model took of late. docs/learning.md explains the figures.";
 
 /// Arguments of `gswarm train`.
 #[derive(Debug, Args)]
@@ -101,14 +101,18 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
         unused(args).iter().for_each(|note| output::note(&format!("note: {note}")));
     }
     let phase = Phase::new("reading the data", shown);
-    let table = read(args)?;
+    let data = read(args)?;
     drop(phase);
     let options = options(args);
     let mut phase = None;
-    let trained = learn(&table, &options, &mut |doing| {
+    let mut progress = |doing: &str| {
         phase.take();
         phase = Some(Phase::new(doing.to_owned(), shown));
-    });
+    };
+    let trained = match &data {
+        Data::Table(table) => learn(table, &options, &mut progress),
+        Data::Executions(executions) => executions.train(&options, &mut progress),
+    };
     drop(phase);
     let trained = trained.map_err(|faults| refused(&faults))?;
     if let Some((mut batch, name)) = target {
@@ -182,8 +186,13 @@ fn options(args: &TrainArgs) -> Options {
     }
 }
 
-/// The table; of an execution log, the one that is made from it.
-fn read(args: &TrainArgs) -> Result<Table, Failure> {
+/// What is learned from.
+enum Data {
+    Table(Table),
+    Executions(Executions),
+}
+
+fn read(args: &TrainArgs) -> Result<Data, Failure> {
     let name = args.data.display().to_string();
     let (Some(config), Some(requests)) = (&args.config, &args.requests) else {
         let bytes = files::read_or(&args.data, NO_DATA)?;
@@ -197,13 +206,13 @@ fn read(args: &TrainArgs) -> Result<Table, Failure> {
             return Err(Failure::input("--target is needed: the column to predict")
                 .hint(format!("{name} has the columns {}", columns.join(", "))));
         }
-        return Ok(table);
+        return Ok(Data::Table(table));
     };
     let log = LogFile::read_bytes(&files::read_log(&args.data)?);
     let input =
         InputArgs { config: config.clone(), requests: requests.clone(), measured: MeasuredArgs::default() };
     let scenario = job::load(&input, log.mode().unwrap_or(Mode::Offline), args.quiet, false)?;
-    nodes::table(&name, &log, &scenario).map_err(|faults| refused(&faults))
+    nodes::executions(&name, &log, &scenario).map(Data::Executions).map_err(|faults| refused(&faults))
 }
 
 /// What to do where there is no table.
@@ -255,6 +264,17 @@ fn text(report: &Report) -> String {
         "fitted with cross-validation in {:.2} s; {:.2} us a prediction\n",
         report.fit_seconds, report.predict_us
     );
+    if let Some(history) = &report.history {
+        let _ = writeln!(
+            text,
+            "history: {:.0}% of what executions of a model took of late beyond their prediction carries over to the next \
+             (the newest counts {:.0}%); test MAE {:.4} with it, {:.4} without\n",
+            history.memory.carries * 100.0,
+            history.memory.newest * 100.0,
+            history.mae,
+            history.mae_without,
+        );
+    }
     if !report.importances.is_empty() {
         let rows = report.importances.iter().take(15);
         let rows = rows.map(|one| vec![one.feature.clone(), format!("{:.1}%", one.share * 100.0)]).collect();

@@ -219,3 +219,30 @@ fn learning_costs_nothing_where_times_are_as_they_were() {
         }
     }
 }
+
+/// The other way round: where a model is slow for a while, its last executions tell of the next.
+#[test]
+fn a_predictor_of_times_that_hang_together_expects_them_by_its_last_ones() {
+    let place = Place::with_work("simple", 300);
+    let spells: String =
+        (1..9).map(|at| format!("--drift {}@{}s ", if at % 2 == 1 { 2.0 } else { 0.5 }, at * 600)).collect();
+    let flags = format!("--gpus 8 --noise lognormal:0.05 {spells}");
+    place.run(&line("adaptive", &format!("{flags} --out a"))).code(0);
+    let train = format!("train --data a/adaptive_execution_log.json {}", inputs("work"));
+    let told = place.run(&format!("{train} --out with.model")).code(0).out;
+    assert!(told.contains("carries over to the next"), "{told}");
+    place.run(&format!("{train} --leave-out history --out without.model --quiet")).code(0);
+    place.run("generate --preset simple --requests 300 --seed 8 --out other").code(0);
+    let errors = ["with", "without"].map(|model| {
+        let flags =
+            format!("{flags} --predictor {model}.model --truth requests --learn --json --out {model}");
+        let told = place.run(&format!("run --policy adaptive {} {flags}", inputs("other"))).code(0).out;
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let log = format!("{model}/adaptive_execution_log.json");
+        place.run(&format!("check {log} {} --predictor {model}.model", inputs("other"))).code(0);
+        ["predictor", "learned"]
+            .map(|whose| told["predictions"][whose]["mean_absolute_error_seconds"].as_f64().unwrap())
+    });
+    let [[alone, with], [_, without]] = errors;
+    assert!(with < 0.9 * alone && with < 0.85 * without, "{errors:?}");
+}

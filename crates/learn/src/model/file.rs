@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// What every model file starts with.
 pub const MAGIC: &[u8; 8] = b"GSWMODEL";
 /// The layout that this version writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// The mark, the version, the checksum of what follows, and its length.
 const HEAD: usize = 8 + 4 + 4 + 8;
 
@@ -102,7 +102,7 @@ impl Predictor {
             Core::Linear(linear) => linear.width() == width,
             Core::LastTwo(last) => last.width() == width,
         };
-        core && self.spread.is_sound(width)
+        core && self.spread.is_sound(width) && self.history.is_none_or(|memory| memory.is_sound())
     }
 }
 

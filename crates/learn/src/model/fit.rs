@@ -199,6 +199,7 @@ fn fit_rows(
         core,
         smear,
         non_negative: true,
+        history: None,
         spread,
     };
     Fitted { predictor, folds, out_of_fold }

@@ -1,7 +1,8 @@
 use gswarm_core::input::{Code, Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
-use gswarm_learn::nodes::{NodeEncoder, TARGET, table};
+use gswarm_learn::nodes::{HISTORY, NodeEncoder, TARGET, executions};
+use gswarm_learn::train::{Options, Trained};
 use gswarm_learn::{Kind, Settings, encode, fit};
 use std::fmt::Write;
 
@@ -16,6 +17,11 @@ const REQUESTS: usize = 120;
 
 /// Requests of which the second node takes a tenth of a second a step.
 fn given() -> (Scenario, String) {
+    given_with(&|_| 1.0)
+}
+
+/// The same, the second node of each taking so many times as long.
+fn given_with(factor: &dyn Fn(usize) -> f64) -> (Scenario, String) {
     let (mut requests, mut log) = (String::from("requests:\n"), String::from("{\"executions\": ["));
     for request in 0..REQUESTS {
         let (steps, prompt) = (10 + request % 7 * 5, "x".repeat(request % 11 + 1));
@@ -24,7 +30,7 @@ fn given() -> (Scenario, String) {
             "- {{request_id: r{request}, workflow_id: draw, input_data: {{prompt: {prompt}}}, \
              node_configs: {{paint: {{steps: {steps}, size: 1024x1024, hd: true}}}}}}"
         );
-        let (start, took) = (request as f64 * 20.0, steps as f64 * 0.1);
+        let (start, took) = (request as f64 * 20.0, steps as f64 * 0.1 * factor(request));
         for (node, model, from, to) in [
             ("write", "llm", start, start + 2.0 + request as f64 % 3.0),
             ("paint", "image", start + 5.0, start + 5.0 + took),
@@ -46,20 +52,21 @@ fn given() -> (Scenario, String) {
 #[test]
 fn execution_times_are_learned_from_a_log_and_predicted_for_its_nodes() {
     let (scenario, log) = given();
-    let rows = table("log.json", &LogFile::read(&log), &scenario).unwrap();
+    let found = executions("log.json", &LogFile::read(&log), &scenario).unwrap();
+    let rows = found.table();
     let names: Vec<&str> = rows.columns().iter().map(|column| column.name.as_str()).collect();
     let expected =
         ["model", "workflow", "node", "prompt_length", "batch", "config.hd", "config.steps", TARGET];
     assert_eq!(names, expected);
     assert_eq!(rows.rows(), 2 * REQUESTS);
     let features: Vec<String> = names[..names.len() - 1].iter().map(ToString::to_string).collect();
-    let predictor = fit(&rows, TARGET, &features, &Settings::new(Kind::GradientBoosting)).unwrap();
+    let predictor = fit(rows, TARGET, &features, &Settings::new(Kind::GradientBoosting)).unwrap();
     // The row of a node that is about to run is the one that its log would give.
     let encoder = NodeEncoder::new("m.model", &predictor).unwrap();
     let request = &scenario.requests[3];
     let mut row = Vec::new();
     encoder.encode(&scenario, request, 1, 1, &mut row);
-    let logged = encode(predictor.features(), &rows).unwrap();
+    let logged = encode(predictor.features(), rows).unwrap();
     assert_eq!(row, logged.row(3 * 2 + 1), "steps and all");
     assert!((predictor.predict_row(&row).mean - 2.5).abs() < 0.2, "{:?}", predictor.predict_row(&row));
     assert_eq!(row[encoder.batch().unwrap()], 1.0);
@@ -69,11 +76,11 @@ fn execution_times_are_learned_from_a_log_and_predicted_for_its_nodes() {
 fn a_log_of_other_requests_is_refused() {
     let (scenario, log) = given();
     let found =
-        table("log.json", &LogFile::read(&log.replace("\"r7\"", "\"r7000\"")), &scenario).unwrap_err();
+        executions("log.json", &LogFile::read(&log.replace("\"r7\"", "\"r7000\"")), &scenario).unwrap_err();
     assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::UnknownNode; 2]);
-    let found = table("log.json", &LogFile::read("{\"executions\": []}"), &scenario).unwrap_err();
+    let found = executions("log.json", &LogFile::read("{\"executions\": []}"), &scenario).unwrap_err();
     assert_eq!(found[0].code, Code::NoContent);
-    assert!(table("log.json", &LogFile::read("no log"), &scenario).is_err());
+    assert!(executions("log.json", &LogFile::read("no log"), &scenario).is_err());
 }
 
 #[test]
@@ -83,4 +90,62 @@ fn a_model_of_other_things_predicts_no_nodes() {
         fit(&runs, "seconds", &crate::support::features(), &crate::support::small(Kind::Linear)).unwrap();
     let found = NodeEncoder::new("m.model", &predictor).unwrap_err();
     assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::OtherFeatures; 2]);
+}
+
+fn trained(factor: &dyn Fn(usize) -> f64, change: &dyn Fn(&mut Options)) -> Trained {
+    let (scenario, log) = given_with(factor);
+    let found = executions("log.json", &LogFile::read(&log), &scenario).unwrap();
+    let mut options = Options::new(TARGET, crate::support::small(Kind::GradientBoosting));
+    change(&mut options);
+    found.train(&options, &mut |_| ()).unwrap()
+}
+
+/// A number between 0.8 and 1.2 that hangs on nothing.
+fn noise(request: usize) -> f64 {
+    0.8 + 0.4 * ((request as f64 * 12.9898).sin() * 43758.5453).fract().abs()
+}
+
+/// Twice as slow for 20 requests, and as ever for the next 20.
+fn spells(request: usize) -> f64 {
+    noise(request) * if request / 20 % 2 == 0 { 1.0 } else { 2.0 }
+}
+
+#[test]
+fn what_executions_took_of_late_is_learned_from_where_it_tells_of_the_next() {
+    let found = trained(&spells, &|_| ());
+    let told = found.report.history.expect("times hang together");
+    assert_eq!(found.predictor.history(), Some(told.memory));
+    assert!(told.memory.carries > 0.3, "{told:?}");
+    assert!(told.mae < told.mae_without * 0.85, "{told:?}");
+    let again = gswarm_learn::Predictor::from_bytes("m", &found.predictor.to_bytes().unwrap()).unwrap();
+    assert_eq!(again.history(), Some(told.memory));
+}
+
+#[test]
+fn noise_is_not_taken_for_a_history() {
+    let found = trained(&noise, &|_| ());
+    assert_eq!((found.predictor.history(), found.report.history), (None, None));
+    assert!(
+        found.report.notes.iter().any(|note| note.starts_with("`history` is left out")),
+        "{:?}",
+        found.report.notes
+    );
+}
+
+#[test]
+fn a_history_that_is_not_wanted_is_not_tried() {
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let without = [
+        trained(&spells, &|options| options.leave_out = names(&[HISTORY])),
+        trained(&spells, &|options| options.features = Some(names(&["node", "config.steps"]))),
+        trained(&spells, &|options| options.settings.kind = Kind::LastTwo),
+    ];
+    for one in without {
+        assert_eq!((one.predictor.history(), one.report.history), (None, None));
+        assert!(one.report.notes.iter().all(|note| !note.contains(HISTORY)), "{:?}", one.report.notes);
+    }
+    let named =
+        trained(&spells, &|options| options.features = Some(names(&["node", "config.steps", HISTORY])));
+    assert!(named.predictor.history().is_some());
+    assert_eq!(named.predictor.features().len(), 2);
 }
