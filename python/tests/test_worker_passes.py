@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +12,12 @@ pytest.importorskip("torch")
 
 import torch
 
+from gswarm.worker import ops
 from gswarm.worker.batch_runner import MOST_TOKENS, EmbedPasses, ImagePasses
 from gswarm.worker.encoder import Bert, BertConfig
 from gswarm.worker.graphs import Graphs
 from gswarm.worker.image import ImageConfig, Painter
+from gswarm.worker.kvcache import KvCache
 from gswarm.worker.layout import fill_random
 from gswarm.worker.shapes import SHAPES
 
@@ -147,7 +150,39 @@ def test_steps_of_pictures_are_the_same_by_graphs_and_kernel_by_kernel() -> None
     assert played.played == [1, 1, 2, 2], "three pictures are more than are captured"
 
 
-def test_every_number_of_pictures_is_computed_before_anybody_waits_for_it() -> None:
+def test_the_parts_of_a_long_prompt_are_attended_to_alike_by_any_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel for any length is a GPU's: here its place is taken by what it is said to compute."""
+
+    def flash(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_q: torch.Tensor, cu_k: torch.Tensor, *_: int
+    ) -> torch.Tensor:
+        count, end = int(cu_q[1]), int(cu_k[1])
+        assert (len(q), len(k), len(v)) == (count, end, end)
+        seen = torch.arange(end)[None] <= torch.arange(end - count, end)[:, None]
+        spread = q.shape[1] // k.shape[1]
+        k, v = (one.repeat_interleave(spread, dim=1).transpose(0, 1) for one in (k, v))
+        return torch.nn.functional.scaled_dot_product_attention(q.transpose(0, 1), k, v, seen).transpose(0, 1)
+
+    monkeypatch.setattr(ops, "_flash", flash)
+    heads, kv, dim, block, blocks = 8, 2, 16, 4, 12
+    shape = SimpleNamespace(heads=heads, kv_heads=kv, head_dim=dim)
+    flat = torch.zeros(2 * kv * dim * block * 4 * blocks, dtype=torch.uint8)
+    cache = KvCache(flat, 1, kv, dim, torch.float32, block, 1, block * blocks)
+    cache.blocks.normal_()
+    table = torch.randperm(blocks).int()
+    for begin, count in ((8, 3), (16, 16), (4, 1)):
+        qkv = torch.randn(count, (heads + 2 * kv) * dim)
+        one, other = (
+            ops.continued_attention(qkv, table, begin, cache, 0, shape, flash) for flash in (True, False)
+        )
+        torch.testing.assert_close(one, other)
+
+
+def test_every_number_of_pictures_is_computed_before_anybody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     passes = ImagePasses(CPU, None, False, 3)
     passes._warm = False
     model = painter()
@@ -160,7 +195,7 @@ def test_every_number_of_pictures_is_computed_before_anybody_waits_for_it() -> N
             raise torch.OutOfMemoryError("no room")
         return step(latents, texts)
 
-    model.step = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(model, "step", counted)
     passes.attach(model, True)
     passes.attach(model, True)
     assert counts == [1, 2, 3], "once, and room that is missing is no fault"

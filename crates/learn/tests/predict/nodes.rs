@@ -107,7 +107,7 @@ fn noise(request: usize) -> f64 {
 
 /// Twice as slow for 20 requests, and as ever for the next 20.
 fn spells(request: usize) -> f64 {
-    noise(request) * if request / 20 % 2 == 0 { 1.0 } else { 2.0 }
+    noise(request) * if (request / 20).is_multiple_of(2) { 1.0 } else { 2.0 }
 }
 
 #[test]
