@@ -260,6 +260,12 @@ def test_an_instance_that_stops_answers_those_inside(worker: Worker) -> None:
     assert worker.post(f"/standalone/call/{id}", {"data": {"prompt": "y"}})[0] == 404
 
 
+def test_the_most_tokens_may_be_named_as_other_servers_name_them(worker: Worker, llm: str) -> None:
+    for data, written in (({"max_tokens": 7}, 7), ({"max_length": 3, "max_tokens": 7}, 3)):
+        status, answer = worker.post(f"/standalone/call/{llm}", {"data": {"prompt": "x", **data}})
+        assert (status, answer["data"]["new_tokens"]) == (200, written)
+
+
 def test_estimates(worker: Worker, llm: str) -> None:
     times = []
     for count in (10, 400):
@@ -301,6 +307,7 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
         "invalid_request",
     ),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "max_length": 0}}, 400, "invalid_request"),
+    ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "max_tokens": 0}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "temperature": 9}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "stop": [""]}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x" * 2000}}, 400, "invalid_request"),

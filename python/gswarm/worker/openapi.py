@@ -35,7 +35,7 @@ MESSAGES: Schema = {
 }
 DATA: Schema = {
     "type": "object",
-    "properties": {"prompt": TEXT, "max_length": COUNT, "steps": COUNT, **SAMPLING},
+    "properties": {"prompt": TEXT, "max_length": COUNT, "max_tokens": COUNT, "steps": COUNT, **SAMPLING},
 }
 
 ERROR: Schema = {

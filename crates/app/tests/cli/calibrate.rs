@@ -102,16 +102,22 @@ workflows:
     edges: [{from: write, to: embed}]
 ";
 
-/// Where weights come from, as a live run and a calibration record it: from disk where the server had to read them, from host
-/// memory where an earlier run left them there.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_recorded_of_loads_says_where_the_weights_were() {
+/// A folder with `servers.yaml` and `config.yaml` of a model server that runs.
+fn tiny_models() -> (Place, Running) {
     let place = Place::new();
     place.run("models init --dir models").code(0);
     let server = Running::start(&place, "--models models");
     let servers = format!("backends: [{{kind: gswarm, gpus: 0, device: cpu, url: '{}'}}]", server.url);
     place.write("servers.yaml", &servers);
     place.write("config.yaml", TINY);
+    (place, server)
+}
+
+/// Where weights come from, as a live run and a calibration record it: from disk where the server had to read them, from host
+/// memory where an earlier run left them there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_recorded_of_loads_says_where_the_weights_were() {
+    let (place, server) = tiny_models();
     let request = "requests: [{request_id: a, workflow_id: w, input_data: {prompt: 'once'}, \
                    node_configs: {write: {max_length: 4}}, node_execution_times: {write: 0.01, embed: 0.01}}]";
     place.write("requests.yaml", request);
@@ -152,12 +158,7 @@ async fn what_is_recorded_of_loads_says_where_the_weights_were() {
 /// Real models on the CPU: everything runs, and the errors are told.
 #[test]
 fn from_a_measurement_to_how_far_a_run_was_off() {
-    let place = Place::new();
-    place.run("models init --dir models").code(0);
-    let server = Running::start(&place, "--models models");
-    let servers = format!("backends: [{{kind: gswarm, gpus: 0, device: cpu, url: '{}'}}]", server.url);
-    place.write("servers.yaml", &servers);
-    place.write("config.yaml", TINY);
+    let (place, _server) = tiny_models();
     let request = |number: u32| {
         format!(
             "  - {{request_id: r{number}, workflow_id: w, input_data: {{prompt: 'once upon a time'}}, \

@@ -20,6 +20,12 @@ async fn a_model_answers_with_text() {
     assert!(said["execution_time"].as_f64().unwrap() > 0.0);
     let again = call(&server, &id, json!({"prompt": "Once upon a time", "max_length": 12})).await;
     assert_eq!(said["response"], again["response"], "the likeliest tokens are always the same");
+    let named = call(&server, &id, json!({"prompt": "Once upon a time", "max_tokens": 12})).await;
+    assert_eq!(said["response"], named["response"], "as other servers call it");
+    let both = call(&server, &id, json!({"prompt": "Once", "max_length": 3, "max_tokens": 12})).await;
+    assert_eq!(both["new_tokens"], 3);
+    let path = format!("/standalone/call/{id}");
+    server.post(&path, json!({"data": {"prompt": "x", "max_tokens": 0}})).await.is(400);
     let drawn = |seed: u32| {
         call(&server, &id, json!({"prompt": "Once", "max_length": 12, "temperature": 1.5, "seed": seed}))
     };

@@ -211,6 +211,10 @@ pub struct CallData {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 16777216)]
     pub max_length: Option<u32>,
+    /// The same, by the name that other servers give it; `max_length` goes before it.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 16777216)]
+    pub max_tokens: Option<u32>,
     /// How freely tokens are drawn; 0, as where nothing is said, takes the likeliest.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 2)]
@@ -341,7 +345,9 @@ pub struct DataFeatures {
 
 impl Check for CallData {
     fn check(&self) -> Result<(), Fault> {
-        within("data.max_length", self.max_length.map(f64::from), 1.0, f64::from(MAX_TOKENS))?;
+        for (name, most) in [("data.max_length", self.max_length), ("data.max_tokens", self.max_tokens)] {
+            within(name, most.map(f64::from), 1.0, f64::from(MAX_TOKENS))?;
+        }
         within("data.temperature", self.temperature, 0.0, 2.0)?;
         within("data.top_p", self.top_p, 0.0, 1.0)?;
         within("data.steps", self.steps.map(f64::from), 1.0, f64::from(MAX_STEPS))?;
