@@ -302,7 +302,7 @@ fn evaluate(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
         let bare = Estimates::of_profile(workload, &profile).map_err(|error| error.to_string())?;
         predict(workload, &bare, &predictors).map_err(|error| error.to_string())
     };
-    let found = compare(&options, &profile, &estimate).map_err(input)?;
+    let found = compare(&options, &profile, &estimate, &|_, _| ()).map_err(input)?;
     batch.add("policy_comparison.csv", |out| write_comparison(&found, out))?;
     Ok(format!("{} runs, all checked", found.rows.len()))
 }
