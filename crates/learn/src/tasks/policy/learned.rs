@@ -87,7 +87,7 @@ impl Learned {
 
     /// Many wait: each device takes the most urgent of its side.
     fn parted(&mut self, view: &View<'_>) -> Option<Placement> {
-        let cpu_wait = self.beliefs.free_at(CPU).saturating_sub(view.now.0);
+        let cpu_wait = self.beliefs.cpu_free_at().saturating_sub(view.now.0);
         let gpus = (view.devices() - 1).max(1) as u64;
         self.pool.balance(cpu_wait, self.beliefs.gpus_wait(), gpus, self.price.most_gain());
         if self.has_room(CPU, view)
@@ -96,7 +96,7 @@ impl Learned {
         {
             return self.take(Placement::whole(task, CPU), view);
         }
-        let gpu = self.beliefs.first_gpu()?;
+        let (gpu, _) = self.beliefs.first_gpu()?;
         if !self.has_room(gpu, view) {
             return None;
         }
@@ -108,7 +108,7 @@ impl Learned {
     /// Few wait: the most urgent that can start now goes where it is done first.
     fn soonest(&mut self, view: &View<'_>) -> Option<Placement> {
         let cpu_open = self.has_room(CPU, view);
-        let gpu_open = self.beliefs.first_gpu().is_some_and(|gpu| self.has_room(gpu, view));
+        let gpu_open = self.beliefs.first_gpu().is_some_and(|(gpu, _)| self.has_room(gpu, view));
         if !cpu_open && !gpu_open {
             return None;
         }
@@ -124,16 +124,16 @@ impl Learned {
     fn best(&self, task: u32, view: &View<'_>) -> Option<Placement> {
         let entry = self.pool.entry(task)?;
         let memory = view.memory[task as usize];
-        let cpu_free = self.beliefs.free_at(CPU);
+        let cpu_free = self.beliefs.cpu_free_at();
         let cost = |end: u64, work: [u64; 2]| self.price.of(end.saturating_sub(view.now.0), work, self.come);
         let whole_cpu = view
             .fits(task, CPU)
             .then(|| (cost(cpu_free + entry.cpu, [entry.cpu, 0]), Placement::whole(task, CPU)));
-        let Some(gpu) = self.beliefs.first_gpu() else { return whole_cpu.map(|(_, placement)| placement) };
-        // Its data can come while the GPU is at other work, but not before the link is free.
-        let gpu_start = |share| {
-            self.beliefs.free_at(gpu).max(view.link_free_at.0 + view.machine.transfer(memory, share).0)
+        let Some((gpu, gpu_free)) = self.beliefs.first_gpu() else {
+            return whole_cpu.map(|(_, placement)| placement);
         };
+        // Its data can come while the GPU is at other work, but not before the link is free.
+        let gpu_start = |share| gpu_free.max(view.link_free_at.0 + view.machine.transfer(memory, share).0);
         let whole_gpu = view
             .fits(task, gpu)
             .then(|| (cost(gpu_start(SHARE) + entry.gpu, [0, entry.gpu]), Placement::whole(task, gpu)));
@@ -209,6 +209,69 @@ impl Policy for Learned {
             self.parted(view)
         } else {
             self.soonest(view)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::described;
+    use crate::tasks::engine::Engine;
+    use crate::tasks::{Arrivals, Options, generate};
+
+    /// The policy, which before each decision compares what it knows of the GPUs with what looking at every one of them says.
+    struct Compared {
+        policy: Learned,
+        looks: usize,
+        running: usize,
+    }
+
+    impl Policy for Compared {
+        fn ready(&mut self, task: u32, view: &View<'_>) {
+            self.policy.ready(task, view);
+        }
+
+        fn part_done(&mut self, task: u32, device: Device, took: Span, view: &View<'_>) {
+            self.policy.part_done(task, device, took, view);
+        }
+
+        fn decide(&mut self, view: &View<'_>) -> Option<Placement> {
+            // As the policy does, it misses changes while nothing waits.
+            if self.policy.pool.len() > 0 {
+                let beliefs = &mut self.policy.beliefs;
+                beliefs.look(view);
+                let gpus: Vec<_> = (1..view.devices())
+                    .map(|device| (beliefs.free_at(device, view), view.placed[device], device))
+                    .collect();
+                let first = gpus.iter().min().map(|&(at, _, device)| (device, at));
+                assert_eq!(beliefs.first_gpu(), first, "at {:?}", view.now);
+                assert_eq!(beliefs.gpus_wait(), gpus.iter().map(|(at, ..)| at - view.now.0).sum::<u64>());
+                self.looks += 1;
+                self.running += usize::from(view.running[1..].iter().any(Option::is_some));
+            }
+            self.policy.decide(view)
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_gpus_is_what_looking_at_all_of_them_says() {
+        let profile = described();
+        for (seed, gpus, load) in [(1, 1, 1.5), (2, 4, 0.8), (3, 4, 3.0), (4, 40, 1.5), (5, 300, 1.5)] {
+            let options =
+                Options { tasks: 600, gpus, seed, arrivals: Arrivals::Load(load), ..Options::default() };
+            let workload = generate(&options, &profile).unwrap().workload;
+            let machine = Machine::of(&profile, gpus);
+            let in_doubt = Estimates::of_profile(&workload, &profile).unwrap();
+            let known = Estimates::of_truth(&workload, &in_doubt);
+            let truths = workload.truths(&in_doubt);
+            for estimates in [&in_doubt, &known] {
+                let (settings, tuning) = (Settings::default(), Tuning::default());
+                let policy = Learned::new(&workload, &machine, estimates, settings, tuning);
+                let mut compared = Compared { policy, looks: 0, running: 0 };
+                Engine::new(&workload, &truths, &machine, estimates).run(&mut compared).unwrap();
+                assert!(compared.looks > 600 && compared.running > 100, "{gpus} GPUs: {}", compared.running);
+            }
         }
     }
 }
