@@ -124,7 +124,11 @@ impl Learned {
         if !cpu_open && self.none_for_a_gpu(view) {
             return None;
         }
-        let Some(placement) = self.first_for((cpu_open, gpu_open), view) else {
+        let found = match cpu_open {
+            true => self.first_for((true, gpu_open), view),
+            false => self.first_for_a_gpu(view),
+        };
+        let Some(placement) = found else {
             let waiting = self.pool.urgent().filter_map(|task| self.pool.entry(task));
             self.most_saved =
                 waiting.map(|entry| Saved::of(&entry, view)).fold(Saved::NOTHING, Saved::or_more);
@@ -139,6 +143,22 @@ impl Learned {
             let placement = self.best(task, view)?;
             let open = (placement.gpu.is_none() || gpu_open) && (placement.share == SHARE || cpu_open);
             open.then_some(placement)
+        })
+    }
+
+    /// The same where the CPU has no room: those that plainly are done sooner on it are passed over.
+    fn first_for_a_gpu(&self, view: &View<'_>) -> Option<Placement> {
+        let (_, gpu_free) = self.beliefs.first_gpu()?;
+        let later = gpu_free.max(view.link_free_at.0) as i64 - self.beliefs.cpu_free_at() as i64;
+        let may_be = |entry: &Entry| {
+            entry.cpu as i64 - entry.gpu as i64 >= later
+                || !view.fits(entry.task, CPU)
+                || !self.price.is_of_time_alone()
+        };
+        let mut waiting = self.pool.urgent().filter_map(|task| self.pool.entry(task));
+        waiting.find_map(|entry| {
+            let placement = may_be(&entry).then(|| self.best(entry.task, view)).flatten();
+            placement.filter(|placement| placement.share == SHARE)
         })
     }
 
@@ -308,7 +328,9 @@ mod tests {
                 assert_eq!(beliefs.first_gpu(), first, "at {:?}", view.now);
                 assert_eq!(beliefs.gpus_wait(), gpus.iter().map(|(at, ..)| at - view.now.0).sum::<u64>());
                 let is_plain = self.policy.none_for_a_gpu(view);
-                assert!(!is_plain || self.policy.first_for((false, true), view).is_none());
+                let found = self.policy.first_for((false, true), view);
+                assert!(!is_plain || found.is_none());
+                assert_eq!(self.policy.first_for_a_gpu(view), found);
                 self.plain += usize::from(is_plain);
                 self.looks += 1;
                 self.running += usize::from(view.running[1..].iter().any(Option::is_some));
