@@ -38,7 +38,7 @@ pub struct BeliefArgs {
     /// Learn from what executions take, model by model, and correct what is expected of the rest
     #[arg(long)]
     learn: bool,
-    /// Have policies know the means only, and not how far off they may be
+    /// Do not tell policies how far off --noise makes the estimates
     #[arg(long, alias = "means_only")]
     means_only: bool,
 }
@@ -106,6 +106,23 @@ impl BeliefArgs {
     /// Whether to learn.
     pub fn learns(&self) -> bool {
         self.learn
+    }
+
+    /// Says that there is no spread for --means-only to keep from the policies, once the flags were applied.
+    pub fn idle_means_only(&self, instance: &Instance) -> Option<&'static str> {
+        if !self.means_only {
+            return None;
+        }
+        if self.noise.is_none_or(|noise| noise.sigma() == 0.0) {
+            return Some(
+                "note: --means-only does nothing: it keeps from policies how far off --noise makes the estimates",
+            );
+        }
+        // An interval of the very node is what a policy goes by.
+        let predicted = instance.task_ids().all(|task| instance.interval(task).is_some());
+        predicted.then_some(
+            "note: --means-only does nothing: the predictor gives every node an interval of its own",
+        )
     }
 
     /// What the flags make of a problem.

@@ -177,7 +177,7 @@ fn ours(
             let between =
                 predictions.iter().map(|one| (predictor.quantile(one, 0.05), predictor.quantile(one, 0.95)));
             *line.coverage.get_or_insert(0.0) += coverage(truths, between);
-            line.r2.push(r2(truths, &means));
+            line.r2.push(r2(truths, &means).unwrap_or(f64::NAN));
             line.mae += mean_absolute_error(truths, &means);
             line.splits += 1.0;
             if split == 0 {

@@ -76,8 +76,8 @@ pub(crate) struct KeptBack {
 pub struct Measures {
     /// How many rows.
     pub rows: usize,
-    /// The share of the variance that is explained.
-    pub r2: f64,
+    /// The share of the variance that is explained; `None` where all rows have the same target.
+    pub r2: Option<f64>,
     /// The mean absolute error, in the target's unit.
     pub mae: f64,
 }
@@ -98,12 +98,12 @@ pub struct Intervals {
 /// Cross-validation on the training part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossValidation {
-    /// The R2 of each fold.
-    pub r2: Vec<f64>,
-    /// Their mean.
-    pub mean: f64,
+    /// The R2 of each fold; `None` of one whose rows all have the same target.
+    pub r2: Vec<Option<f64>>,
+    /// The mean of those that there are.
+    pub mean: Option<f64>,
     /// Their standard deviation.
-    pub deviation: f64,
+    pub deviation: Option<f64>,
 }
 
 /// A feature and its share.
@@ -121,7 +121,7 @@ pub struct CurvePoint {
     /// Rows learned from.
     pub rows: usize,
     /// R2 on the test rows.
-    pub test_r2: f64,
+    pub test_r2: Option<f64>,
     /// Mean absolute error on the test rows.
     pub test_mae: f64,
 }
@@ -267,20 +267,22 @@ fn cross_validation(folds: &[usize], means: &[f64], truths: &[f64]) -> CrossVali
         let rows: Vec<usize> = (0..means.len()).filter(|&row| folds[row] == fold).collect();
         r2(&of(truths, &rows), &of(means, &rows))
     };
-    let scores: Vec<f64> = (0..count).map(of_fold).collect();
-    let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
-    let variance =
-        scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / scores.len().max(1) as f64;
-    CrossValidation { r2: scores, mean, deviation: variance.sqrt() }
+    let scores: Vec<Option<f64>> = (0..count).map(of_fold).collect();
+    let known: Vec<f64> = scores.iter().copied().flatten().collect();
+    let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mean = (!known.is_empty()).then(|| average(&known));
+    let squares = |mean: f64| known.iter().map(|score| (score - mean).powi(2)).collect::<Vec<f64>>();
+    let deviation = mean.map(|mean| average(&squares(mean)).sqrt());
+    CrossValidation { r2: scores, mean, deviation }
 }
 
 /// Why a model is not to be trusted: it does much better, or much worse, on its own rows than on others, or knows nothing of those.
 fn doubts(train: &Measures, others: &CrossValidation, importances: &[Importance]) -> Option<String> {
+    let (own, kept) = (train.r2?, others.mean?);
     let most = importances.first().map(|one| {
         format!("; most of what it knows comes from `{}` ({:.0}%)", one.feature, one.share * 100.0)
     });
     let most = most.unwrap_or_default();
-    let (own, kept) = (train.r2, others.mean);
     if own - kept > BY_HEART {
         Some(format!(
             "the model knows its own rows by heart: R2 {own:.3} on them, {kept:.3} on rows that were kept back{most}"

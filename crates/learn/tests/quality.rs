@@ -30,7 +30,7 @@ fn learned_beats_all_that_do_not_know_the_times_and_comes_near_to_who_does() {
         policies: PolicyKind::ALL.to_vec(),
         seconds_per_joule: 0.0,
     };
-    let found = compare(&options, &profile, &estimate).unwrap();
+    let found = compare(&options, &profile, &estimate, &|_, _| ()).unwrap();
     let mut behind = Vec::new();
     for load in found.loads() {
         let learned = found.summary(load, PolicyKind::Learned).unwrap();

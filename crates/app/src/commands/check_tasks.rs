@@ -2,7 +2,7 @@
 
 use super::generate_tasks::{NO_TASKS, load_profile, profiled, refused};
 use crate::failure::{Code, Failure};
-use crate::output::{self, count, files};
+use crate::output::{self, count, files, progress::Phase};
 use clap::Args;
 use gswarm_learn::tasks::check::{Violation, check};
 use gswarm_learn::tasks::{TaskLog, read};
@@ -34,13 +34,17 @@ pub struct CheckTasksArgs {
 
 /// Checks the log.
 pub fn check_tasks(args: &CheckTasksArgs) -> Result<(), Failure> {
+    let reading = Phase::new("reading the log and the tasks", !args.json);
     let bytes = files::read_log(&args.log)?;
     let workload = read(&args.tasks.display().to_string(), files::read_or(&args.tasks, NO_TASKS)?)
         .map_err(|faults| refused(&faults))?;
     let log = TaskLog::read(&args.log.display().to_string(), &bytes).map_err(|fault| refused(&[fault]))?;
+    drop(reading);
+    let checking = Phase::new("checking", !args.json);
     let profile = load_profile(args.profile.as_deref())?;
     let estimates = profiled(&workload, args.profile.as_deref(), &profile)?;
     let violations = check(&workload, &workload.truths(&estimates), &log);
+    drop(checking);
     if args.json {
         let entry =
             |one: &Violation| json!({"rule": one.rule.code(), "place": one.place, "message": one.message});

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::job;
-use crate::output::{self, files};
+use crate::output::{self, files, progress::Phase};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use gswarm_core::Span;
@@ -133,6 +133,9 @@ impl DrawArgs {
     }
 }
 
+/// What is said of it where it takes long.
+const MAKING: &str = "making the requests";
+
 /// Makes the files.
 pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     match &args.only {
@@ -141,10 +144,15 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
             emit(args.out.as_deref(), args.force, |format, out| write_config(&config, format, out))
         }
         Some(Only::Requests(args)) => {
+            // What goes to standard output may go to the same terminal.
+            let making = Phase::new(MAKING, args.out.is_some());
             let bytes = files::read(&args.config)?;
             let scenario = read(&args.config.display().to_string(), &bytes)?;
             let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
-            emit(args.out.as_deref(), args.force, |format, out| write_requests(drawn, format, out))
+            emit(args.out.as_deref(), args.force, |format, out| {
+                let _making = making;
+                write_requests(drawn, format, out)
+            })
         }
         Some(Only::Tasks(args)) => super::generate_tasks::tasks(args),
         None => both(&args.both),
@@ -160,12 +168,14 @@ fn both(args: &BothArgs) -> Result<(), Failure> {
     for name in &names {
         keep(&folder.join(name), args.force)?;
     }
+    let making = Phase::new(MAKING, true);
     let (config, scenario) = scenario_of(preset)?;
     let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
     let mut batch = files::Batch::new(folder)?.replacing(args.force);
     batch.add(&names[0], |mut out| write_config(&config, args.format, &mut out))?;
     batch.add(&names[1], |mut out| write_requests(drawn, args.format, &mut out))?;
     let paths = batch.commit()?;
+    drop(making);
     output::line(&format!("Wrote {} and {}", paths[0].display(), paths[1].display()))?;
     output::line(&format!(
         "Next: gswarm run --policy baseline --config {} --requests {}",

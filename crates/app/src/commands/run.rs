@@ -245,6 +245,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     if let Some(name) = beliefs.unused.as_ref().filter(|_| !args.quiet) {
         output::note(&format!("{} (--truth requests tries one out)", not_asked(name)));
     }
+    if let Some(note) = args.beliefs.idle_means_only(&instance).filter(|_| !args.quiet) {
+        output::note(note);
+    }
     if shown {
         notes(args, scenario.cluster.residency)
             .iter()

@@ -3,6 +3,7 @@
 use crate::args::{InputArgs, MeasuredArgs, choice};
 use crate::failure::Failure;
 use crate::job;
+use crate::output::notation::Notation;
 use crate::output::progress::Phase;
 use crate::output::table::{fitted, table as columns};
 use crate::output::{self, count, files};
@@ -232,32 +233,36 @@ fn text(report: &Report) -> String {
     }
     let scale = if report.log_target { ", learned as its logarithm" } else { "" };
     let _ = writeln!(text, "{} for `{}`{scale}, seed {}\n", report.model, report.target, report.seed);
-    let validated = &report.cross_validation;
-    let spread = format!("{:.4} +- {:.4}", validated.mean, validated.deviation);
+    let (validated, intervals, curve) = (&report.cross_validation, &report.intervals, &report.learning_curve);
+    let (r2, errors) = notations(report);
+    let explained = |share: Option<f64>| share.map_or("-".to_owned(), |share| r2.show(share));
+    let spread = match validated.mean.zip(validated.deviation) {
+        Some((mean, deviation)) => format!("{} +- {}", r2.show(mean), r2.show(deviation)),
+        None => "-".to_owned(),
+    };
     let rows = vec![
         vec![
             "training".into(),
             report.train.rows.to_string(),
-            decimals(report.train.r2),
-            decimals(report.train.mae),
+            explained(report.train.r2),
+            errors.show(report.train.mae),
         ],
         vec!["5-fold cross-validation".into(), report.train.rows.to_string(), spread, String::new()],
         vec![
             "test".into(),
             report.test.rows.to_string(),
-            decimals(report.test.r2),
-            decimals(report.test.mae),
+            explained(report.test.r2),
+            errors.show(report.test.mae),
         ],
     ];
     text.push_str(&columns(&["part", "rows", "R2", "MAE"], 1, rows));
-    let intervals = &report.intervals;
     let _ = writeln!(
         text,
         "\n\nintervals on the test: 50% hold {:.1}%, 90% hold {:.1}% (width {}); pinball loss {}",
         intervals.coverage_50 * 100.0,
         intervals.coverage_90 * 100.0,
-        decimals(intervals.width_90),
-        decimals(intervals.pinball),
+        errors.show(intervals.width_90),
+        errors.show(intervals.pinball),
     );
     let _ = writeln!(
         text,
@@ -281,29 +286,19 @@ fn text(report: &Report) -> String {
         text.push_str(&fitted(&["feature", "importance"], 1, rows, output::width()));
         text.push_str("\n\n");
     }
-    let rows = report.learning_curve.iter();
-    let rows = rows.map(|at| vec![at.rows.to_string(), decimals(at.test_r2), decimals(at.test_mae)]);
+    let rows = curve.iter();
+    let rows = rows.map(|at| vec![at.rows.to_string(), explained(at.test_r2), errors.show(at.test_mae)]);
     text.push_str(&columns(&["rows learned from", "test R2", "test MAE"], 0, rows));
     text.push('\n');
     text
 }
 
-/// Four digits that count; what would have many before or none behind the point is written with a power of ten.
-fn decimals(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1e9 || (size > 0.0 && size < 1e-3) => format!("{value:.4e}"),
-        size if size >= 100.0 => format!("{value:.1}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::decimals;
-
-    #[test]
-    fn numbers_are_as_long_as_they_need_to_be() {
-        let shown = [0.0, 0.98765, -0.5, 1234.56, 1e300, -2.5e-7].map(decimals);
-        assert_eq!(shown, ["0.0000", "0.9877", "-0.5000", "1234.6", "1.0000e300", "-2.5000e-7"]);
-    }
+/// How every R2 of a report is written, and all that is in the target's unit.
+fn notations(report: &Report) -> (Notation, Notation) {
+    let (validated, intervals, curve) = (&report.cross_validation, &report.intervals, &report.learning_curve);
+    let shares = [report.train.r2, validated.mean, validated.deviation, report.test.r2];
+    let shares = shares.into_iter().chain(curve.iter().map(|at| at.test_r2)).flatten();
+    let errors = [report.train.mae, report.test.mae, intervals.width_90, intervals.pinball];
+    let errors = errors.into_iter().chain(curve.iter().map(|at| at.test_mae));
+    (Notation::fixed(4, shares), Notation::of(errors))
 }

@@ -4,6 +4,7 @@ pub mod curve;
 pub mod diff;
 pub mod explain;
 pub mod files;
+pub mod notation;
 pub mod progress;
 pub mod table;
 pub mod unfinished;

@@ -18,6 +18,8 @@ pub struct Bar {
     shown: bool,
     since: Instant,
     last: Instant,
+    /// What is shown until there is something to count: the first of few steps may take long.
+    before: Option<Phase>,
     bar: Option<ProgressBar>,
 }
 
@@ -30,7 +32,8 @@ impl Bar {
     /// The same of something else.
     pub fn of(label: &str, what: &'static str, wanted: bool) -> Bar {
         let (shown, now) = (wanted && stderr().is_terminal(), Instant::now());
-        Bar { label: label.to_string(), what, shown, since: now, last: now, bar: None }
+        let before = Some(Phase::new(label.to_string(), wanted));
+        Bar { label: label.to_string(), what, shown, since: now, last: now, before, bar: None }
     }
 
     /// `done` of `total`.
@@ -41,6 +44,7 @@ impl Bar {
             return;
         }
         self.last = Instant::now();
+        self.before.take();
         let label = &self.label;
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());

@@ -189,6 +189,33 @@ fn a_predictor_that_has_nothing_to_say_is_not_named_as_used() {
 }
 
 #[test]
+fn means_only_says_where_it_does_nothing() {
+    let place = untimed();
+    let of = |folder: &str, flags: &str| {
+        let run = format!("run --policy baseline {} --gpus 4 --out m {flags}", inputs(folder));
+        place.run(&run).code(0).err.matches("--means-only does nothing").count()
+    };
+    let idle = [
+        ("work", "--means-only"),
+        ("work", "--means-only --json"),
+        ("work", "--means-only --drift 1.3@0 --learn"),
+        ("work", "--means-only --noise lognormal:0"),
+        ("work", "--means-only --predictor n.model --truth requests"),
+        ("bare", "--means-only --predictor n.model"),
+        // Policies go by the predictor's interval of each node.
+        ("bare", "--means-only --predictor n.model --noise lognormal:0.2"),
+    ];
+    idle.iter().for_each(|(folder, flags)| assert_eq!(of(folder, flags), 1, "{folder} {flags}"));
+    let others = [
+        ("work", "--means-only --quiet"),
+        ("work", "--noise lognormal:0.2"),
+        ("work", "--means-only --noise lognormal:0.2"),
+        ("work", "--means-only --noise lognormal:0.2 --predictor n.model"),
+    ];
+    others.iter().for_each(|(folder, flags)| assert_eq!(of(folder, flags), 0, "{folder} {flags}"));
+}
+
+#[test]
 fn what_is_no_predictor_is_told_once_with_its_place() {
     let place = Place::with_work("simple", 3);
     let bad = place.run(&line("baseline", "--predictor work/config.yaml")).code(2);

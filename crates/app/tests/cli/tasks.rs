@@ -281,7 +281,7 @@ fn flags_of_a_comparison_go_with_one_and_loads_count_once() {
 fn an_interrupted_pipeline_says_where_it_was() {
     let place = Place::new();
     place.write("p.yaml", "profile: {measure: false}\nevaluate: {seeds: 40, tasks: 5000}\n");
-    let mut child = place
+    let child = place
         .command("pipeline --config p.yaml --out run")
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
@@ -293,10 +293,33 @@ fn an_interrupted_pipeline_says_where_it_was() {
         assert!(since.elapsed().as_secs() < 60, "no phase was done");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
+    let said = interrupt(child);
+    assert!(said.contains("interrupted in the phase `") && said.contains("goes on from here"), "{said}");
+}
+
+#[test]
+fn an_interrupted_profile_says_that_nothing_was_written() {
+    let place = Place::new();
+    let mut child = place
+        .command("profile --device all --sizes 32,64 --budget 600 --out new/hw.json")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Long enough for measuring to have begun, and far from its end.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(child.try_wait().unwrap(), None);
+    let said = interrupt(child);
+    assert_eq!(said.matches("interrupted: nothing was written").count(), 1, "{said}");
+    assert_eq!(place.names(), Vec::<String>::new());
+}
+
+/// What a command says when it is interrupted.
+fn interrupt(mut child: std::process::Child) -> String {
     let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupted.unwrap().success());
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
-    assert!(said.contains("interrupted in the phase `") && said.contains("goes on from here"), "{said}");
+    said
 }

@@ -13,6 +13,7 @@ use super::view::Estimates;
 use super::workload::Workload;
 use crate::profile::HardwareProfile;
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -83,11 +84,13 @@ pub enum CompareError {
 /// Where predicted times come from.
 pub type Predict<'a> = dyn Fn(&Workload) -> Result<Estimates, String> + Sync + 'a;
 
-/// Runs every policy on every workload, and checks every log.
+/// Runs every policy on every workload, and checks every log; `done` is told how many runs there have been, and of how
+/// many.
 pub fn compare(
     options: &CompareOptions,
     profile: &HardwareProfile,
     predict: &Predict<'_>,
+    done: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Comparison, CompareError> {
     let mut jobs: Vec<(f64, u64)> = Vec::new();
     for &load in &options.loads {
@@ -96,8 +99,10 @@ pub fn compare(
         let new: Vec<(f64, u64)> = options.seeds.iter().filter_map(once).collect();
         jobs.extend(new);
     }
+    let (runs, ran) = (jobs.len() * options.policies.len(), AtomicUsize::new(0));
+    let one_more = || done(ran.fetch_add(1, Ordering::Relaxed) + 1, runs);
     let rows: Result<Vec<Vec<Row>>, CompareError> =
-        jobs.into_par_iter().map(|(load, seed)| one(options, profile, predict, load, seed)).collect();
+        jobs.into_par_iter().map(|job| one(options, profile, predict, job, &one_more)).collect();
     Ok(Comparison { rows: rows?.into_iter().flatten().collect() })
 }
 
@@ -105,8 +110,8 @@ fn one(
     options: &CompareOptions,
     profile: &HardwareProfile,
     predict: &Predict<'_>,
-    load: f64,
-    seed: u64,
+    (load, seed): (f64, u64),
+    one_more: &(dyn Fn() + Sync),
 ) -> Result<Vec<Row>, CompareError> {
     let made = Options { arrivals: Arrivals::Load(load), seed, ..options.workload.clone() };
     let workload = generate(&made, profile)?.workload;
@@ -121,6 +126,7 @@ fn one(
         if let Some(first) = check(&workload, &truths, &outcome.log).into_iter().next() {
             return Err(CompareError::Violations { policy: policy.name(), first });
         }
+        one_more();
         let decision_us = outcome.took.as_secs_f64() * 1e6 / workload.tasks.len() as f64;
         Ok(Row { load, seed, policy, metrics: outcome.metrics, bound, decision_us })
     };

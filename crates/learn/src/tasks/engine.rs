@@ -73,6 +73,7 @@ pub struct Engine<'a> {
     running: Vec<Option<(u32, Time)>>,
     running_until: Vec<Time>,
     queued: Vec<Span>,
+    changes: Vec<Device>,
     link: Option<(Device, u32, Time)>,
     link_queued: Span,
     /// The first transfer of each GPU that waits for the link, in the order in which they were asked for.
@@ -115,6 +116,7 @@ impl<'a> Engine<'a> {
             running: vec![None; devices],
             running_until: vec![Time::ZERO; devices],
             queued: vec![Span::ZERO; devices],
+            changes: Vec::new(),
             link: None,
             link_queued: Span::ZERO,
             asked: BTreeSet::new(),
@@ -179,6 +181,7 @@ impl<'a> Engine<'a> {
             running: &self.running,
             running_until: &self.running_until,
             queued: &self.queued,
+            changes: &self.changes,
             link_free_at: link_busy_until + self.link_queued,
         }
     }
@@ -246,6 +249,7 @@ impl<'a> Engine<'a> {
         self.placed[device] += 1;
         let expected = self.expected(task, device);
         self.queued[device] += expected;
+        self.changes.push(device);
     }
 
     /// The link takes the transfer that was asked for first among those whose GPU has room.
@@ -303,6 +307,7 @@ impl<'a> Engine<'a> {
         self.running[device] = Some((task, now));
         self.queued[device] = Span(self.queued[device].0 - expected.0);
         self.running_until[device] = now + expected;
+        self.changes.push(device);
         self.events.push(Reverse((now + span, Event::PartDone(device))));
     }
 
@@ -321,6 +326,7 @@ impl<'a> Engine<'a> {
         self.lanes[device].free_bytes += Machine::bytes(self.memory[at], held);
         self.placed[device] -= 1;
         self.running_until[device] = self.now;
+        self.changes.push(device);
         self.start_part(device);
         self.start_transfer();
         self.parts_left[at] -= 1;

@@ -116,6 +116,9 @@ pub struct View<'a> {
     pub running_until: &'a [Time],
     /// The expected run time of what waits there behind it.
     pub queued: &'a [Span],
+    /// Devices of which any of this has changed, one after another since the run began: who remembers how many of them it
+    /// has seen need not look at all devices again.
+    pub changes: &'a [Device],
     /// When the link is done with all transfers that were asked for.
     pub link_free_at: Time,
 }

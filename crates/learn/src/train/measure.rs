@@ -6,21 +6,20 @@ use crate::model::{Prediction, Predictor};
 /// The quantiles that the pinball loss is taken over.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
-/// The share of the variance that the predictions explain: 1 is perfect, 0 no better than the mean.
+/// The share of the variance that the predictions explain: 1 is perfect, 0 no better than the mean. `None` of truths that
+/// are all the same, or of none: there is no variance to explain.
 #[must_use]
-pub fn r2(truths: &[f64], means: &[f64]) -> f64 {
+pub fn r2(truths: &[f64], means: &[f64]) -> Option<f64> {
     let average = truths.iter().sum::<f64>() / truths.len().max(1) as f64;
     // In units of the farthest truth: squares of numbers that are very small would all be zero.
     let unit = truths.iter().map(|truth| (truth - average).abs()).fold(0.0, f64::max);
-    let errors = || truths.iter().zip(means).map(|(truth, mean)| truth - mean);
-    if unit > 0.0 {
-        let total: f64 = truths.iter().map(|truth| ((truth - average) / unit).powi(2)).sum();
-        1.0 - errors().map(|error| (error / unit).powi(2)).sum::<f64>() / total
-    } else if errors().all(|error| error == 0.0) {
-        1.0
-    } else {
-        0.0
+    // Truths that are the same may still lie a rounding away from their average.
+    if unit <= 0.0 || truths.iter().all(|truth| *truth == truths[0]) {
+        return None;
     }
+    let total: f64 = truths.iter().map(|truth| ((truth - average) / unit).powi(2)).sum();
+    let errors = truths.iter().zip(means).map(|(truth, mean)| ((truth - mean) / unit).powi(2));
+    Some(1.0 - errors.sum::<f64>() / total)
 }
 
 /// How far predictions are off on the average.

@@ -22,15 +22,16 @@ fn refused(table: &Table, options: &Options) -> (Vec<Code>, String) {
 fn a_report_says_how_good_the_model_is() {
     let report = report(&runs(1_500, 0.1, 31), &options("seconds"));
     assert_eq!((report.train.rows, report.test.rows), (1_200, 300));
-    assert!(report.test.r2 > 0.93 && report.train.r2 >= report.test.r2 - 0.02, "{report:?}");
-    assert!((report.cross_validation.mean - report.test.r2).abs() < 0.06, "{report:?}");
+    let (train, test) = (report.train.r2.unwrap(), report.test.r2.unwrap());
+    assert!(test > 0.93 && train >= test - 0.02, "{report:?}");
+    assert!((report.cross_validation.mean.unwrap() - test).abs() < 0.06, "{report:?}");
     assert_eq!(report.cross_validation.r2.len(), 5);
     assert!((report.intervals.coverage_90 - 0.9).abs() < 0.06, "{report:?}");
     let shares: f64 = report.importances.iter().map(|one| one.share).sum();
     assert!((shares - 1.0).abs() < 1e-9 && report.importances[0].share >= report.importances[1].share);
     let curve: Vec<usize> = report.learning_curve.iter().map(|point| point.rows).collect();
     assert_eq!(curve, [120, 300, 600, 900, 1_200]);
-    assert!(report.learning_curve[0].test_r2 < report.test.r2 + 0.01);
+    assert!(report.learning_curve[0].test_r2.unwrap() < test + 0.01);
 }
 
 /// Rows in the order of their models: once the curve's points had seen the first of them alone, and knew nothing of the rest.
@@ -44,7 +45,7 @@ fn a_learning_curve_sees_rows_from_all_over_the_table() {
     let table = Table::new("t", vec![texts("model", &names), numbers("seconds", seconds)]);
     let report = report(&table, &options("seconds"));
     assert!(
-        report.learning_curve.iter().skip(1).all(|point| point.test_r2 > 0.9),
+        report.learning_curve.iter().skip(1).all(|point| point.test_r2 > Some(0.9)),
         "{:?}",
         report.learning_curve
     );
@@ -57,7 +58,7 @@ fn the_last_two_runs_are_cross_validated_like_any_model() {
     last_two.settings = small(Kind::LastTwo);
     for (rows, noise) in [(300, 0.1), (1_500, 0.2), (4_000, 0.3)] {
         let report = report(&runs(rows, noise, 36), &last_two);
-        let (kept, test) = (report.cross_validation.mean, report.test.r2);
+        let (kept, test) = (report.cross_validation.mean.unwrap(), report.test.r2.unwrap());
         assert!((kept - test).abs() < 0.1, "{rows} rows: {kept} of kept back rows, {test} of others");
         assert!(report.notes.is_empty(), "{:?}", report.notes);
     }
@@ -137,7 +138,7 @@ fn texts_that_hardly_come_twice_are_left_out_with_a_note() {
     let report = report(&with_ids(2_000, 1_999), &options("y"));
     assert!(report.notes[0].contains("nearly every row"), "{:?}", report.notes);
     assert!(report.importances.iter().all(|one| one.feature == "x"));
-    assert!(report.test.r2 > 0.9, "{report:?}");
+    assert!(report.test.r2 > Some(0.9), "{report:?}");
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn rare_texts_do_not_stand_for_the_targets_of_their_own_rows() {
     // Some four rows an id, which say nothing: every model has to see that.
     for kind in [Kind::GradientBoosting, Kind::RandomForest, Kind::Linear] {
         let report = report(&with_ids(2_000, 500), &Options::new("y", small(kind)));
-        assert!(report.test.r2 > 0.85, "{kind:?}: {report:?}");
+        assert!(report.test.r2 > Some(0.85), "{kind:?}: {report:?}");
         let share = report.importances.iter().find(|one| one.feature == "id").unwrap().share;
         assert!(share < 0.15, "{kind:?}: {share}");
     }
@@ -167,14 +168,47 @@ fn noise_alone_is_not_explained() {
     let column = |random: &mut rand_chacha::ChaCha8Rng| (0..600).map(|_| random.random::<f64>()).collect();
     let table = Table::new("t", vec![numbers("x", column(&mut random)), numbers("y", column(&mut random))]);
     let report = report(&table, &options("y"));
-    assert!(report.test.r2 < 0.1 && report.cross_validation.mean < 0.1, "{report:?}");
+    assert!(report.test.r2.unwrap() < 0.1 && report.cross_validation.mean.unwrap() < 0.1, "{report:?}");
+}
+
+/// One row in a hundred differs: the test rows of some seeds, and most folds, have no variance that could be explained. They
+/// once had an R2 of 0, or of 1.
+#[test]
+fn of_rows_that_are_all_alike_no_r2_is_made_up() {
+    let x: Vec<f64> = (0..200).map(f64::from).collect();
+    let y: Vec<f64> = (0..200).map(|row| if row < 2 { 5.0 } else { 1.0 }).collect();
+    let table = Table::new("t", vec![numbers("x", x), numbers("y", y)]);
+    let (mut alike, mut varied) = (0, 0);
+    for seed in 0..8 {
+        let mut options = options("y");
+        options.settings.seed = seed;
+        let report = report(&table, &options);
+        let folds = &report.cross_validation;
+        let known: Vec<f64> = folds.r2.iter().copied().flatten().collect();
+        assert!(known.len() <= 2 && folds.r2.len() == 5, "{folds:?}");
+        assert_eq!(folds.mean.is_some(), !known.is_empty());
+        assert_eq!(folds.mean.is_some(), folds.deviation.is_some());
+        if let Some(mean) = folds.mean {
+            assert!((mean - known.iter().sum::<f64>() / known.len() as f64).abs() < 1e-12);
+        }
+        assert!(report.learning_curve.iter().all(|at| at.test_r2.is_some() == report.test.r2.is_some()));
+        let told = serde_json::to_value(&report).unwrap();
+        assert_eq!(told["test"]["r2"].is_null(), report.test.r2.is_none());
+        *(if report.test.r2.is_some() { &mut varied } else { &mut alike }) += 1;
+    }
+    assert!(alike > 0 && varied > 0, "{alike} and {varied}");
 }
 
 #[test]
 fn measures_are_what_their_formulas_give() {
-    assert_eq!(r2(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]), 1.0);
-    assert_eq!(r2(&[1.0, 2.0, 3.0], &[2.0, 2.0, 2.0]), 0.0);
-    assert_eq!(r2(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), -3.0);
+    assert_eq!(r2(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]), Some(1.0));
+    assert_eq!(r2(&[1.0, 2.0, 3.0], &[2.0, 2.0, 2.0]), Some(0.0));
+    assert_eq!(r2(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-3.0));
+    // Nothing varies, so nothing is explained, however good or bad the predictions are; nor in three times 0.1, whose
+    // average is another number.
+    for truths in [vec![], vec![2.0], vec![2.0, 2.0], vec![0.1; 3]] {
+        assert_eq!((r2(&truths, &truths), r2(&truths, &vec![1.0; truths.len()])), (None, None), "{truths:?}");
+    }
     assert_eq!(pinball(10.0, 8.0, 0.75), 1.5);
     assert_eq!(pinball(8.0, 10.0, 0.75), 0.5);
 }

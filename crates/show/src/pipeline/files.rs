@@ -32,8 +32,8 @@ pub struct Files {
 pub struct Measures {
     /// How many rows.
     pub rows: usize,
-    /// The share of the variance that is explained.
-    pub r2: f64,
+    /// The share of the variance that is explained, where the rows vary.
+    pub r2: Option<f64>,
     /// Mean absolute error.
     pub mae: f64,
 }
@@ -41,10 +41,10 @@ pub struct Measures {
 /// Folds.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CrossValidation {
-    /// Mean R2.
-    pub mean: f64,
+    /// Mean R2, where the rows vary.
+    pub mean: Option<f64>,
     /// Its standard deviation.
-    pub deviation: f64,
+    pub deviation: Option<f64>,
 }
 
 /// How intervals do.
@@ -73,7 +73,7 @@ pub struct CurvePoint {
     /// Rows learned from.
     pub rows: usize,
     /// R2 on the test rows.
-    pub test_r2: f64,
+    pub test_r2: Option<f64>,
 }
 
 /// What `model_report.json` says of one model.

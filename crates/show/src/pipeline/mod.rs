@@ -70,7 +70,7 @@ fn cards(files: &Files) -> Vec<Card> {
     for model in &files.models {
         cards.push(Card::new(
             format!("Test R2, {}", model.device()),
-            format!("{:.3}", model.test.r2),
+            model.test.r2.map_or("-".to_owned(), |r2| format!("{r2:.3}")),
             format!("{} on {} tasks never seen", model.model, grouped(model.test.rows as f64, 0)),
         ));
     }
@@ -117,7 +117,7 @@ fn beside(files: &Files) -> Table {
         row(
             format!("test R2, {}", model.device()),
             expected::R2,
-            Some(model.test.r2),
+            model.test.r2,
             "run times, not shares of work",
         );
     }

@@ -58,13 +58,13 @@ fn quality(models: &[ModelReport]) -> Table {
             (validated.mean, 4),
             (validated.deviation, 4),
             (model.test.r2, 4),
-            (model.test.mae, 5),
-            (intervals.pinball, 5),
-            (intervals.coverage_50 * 100.0, 1),
-            (intervals.coverage_90 * 100.0, 1),
-            (model.fit_seconds, 2),
+            (Some(model.test.mae), 5),
+            (Some(intervals.pinball), 5),
+            (Some(intervals.coverage_50 * 100.0), 1),
+            (Some(intervals.coverage_90 * 100.0), 1),
+            (Some(model.fit_seconds), 2),
         ] {
-            row.push(Cell::number(Some(value), decimals));
+            row.push(Cell::number(value, decimals));
         }
         table.rows.push(row);
     }
@@ -124,7 +124,8 @@ fn learning(models: &[ModelReport]) -> Chart {
     )
     .about("R2 on the same test tasks after learning from more and more of the others.");
     for model in models {
-        let points = model.learning_curve.iter().map(|point| (point.rows as f64, point.test_r2));
+        let points = model.learning_curve.iter();
+        let points = points.filter_map(|point| Some((point.rows as f64, point.test_r2?)));
         let number = shade(model.device());
         chart.series.push(Series::Line {
             name: model.device().to_owned(),

@@ -4,7 +4,8 @@ use super::super::generate_tasks::{refused, ungenerated, unprofiled};
 use super::{ScheduleTasksArgs, unpredicted};
 use crate::args::{Seeds, seeds};
 use crate::failure::{Code, Failure};
-use crate::output::{self, files, progress::Phase, table};
+use crate::output::progress::{Bar, Phase};
+use crate::output::{self, files, table};
 use clap::Args;
 use gswarm_learn::profile::HardwareProfile;
 use gswarm_learn::tasks::{
@@ -14,6 +15,7 @@ use gswarm_learn::tasks::{
 use gswarm_learn::{Kind, Predictor, Settings};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// What to compare.
 #[derive(Debug, Args)]
@@ -98,15 +100,11 @@ pub fn run(
         policies: PolicyKind::ALL.to_vec(),
         seconds_per_joule: args.energy_weight,
     };
-    let comparing = Phase::new(
-        format!(
-            "comparing {} policies on {}",
-            options.policies.len(),
-            output::count((options.loads.len() * options.seeds.len()) as u64, "workload")
-        ),
-        true,
-    );
-    let found = compare(&options, profile, &estimate).map_err(|error| match error {
+    let comparing = Mutex::new(Bar::of("comparing", "runs", true));
+    let done = |runs: usize, of: usize| {
+        comparing.lock().unwrap_or_else(PoisonError::into_inner).update(runs, of);
+    };
+    let found = compare(&options, profile, &estimate, &done).map_err(|error| match error {
         CompareError::Generate(error) => unmade(from, error),
         CompareError::Predict(error) => Failure::input(error),
         error @ (CompareError::Engine { .. } | CompareError::Violations { .. }) => {

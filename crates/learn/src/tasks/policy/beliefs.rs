@@ -2,6 +2,7 @@
 //! parts really took, and what is left of those that run, given how long they have.
 
 use super::Placement;
+use super::frees::{Free, Frees, Standing};
 use crate::model::{GroupId, Prediction};
 use crate::tasks::machine::{Machine, SHARE};
 use crate::tasks::view::{CPU, Device, Doubt, View};
@@ -26,9 +27,15 @@ pub struct Beliefs {
     backlog: Vec<u64>,
     /// What was expected to be left of the part on each device, when that was last worked out.
     left: Vec<Left>,
-    /// When each device is expected to be free, at the moment that was last looked at.
-    free_at: Vec<u64>,
-    first_gpu: Option<Device>,
+    frees: Frees,
+    /// Kept for its room.
+    doubtful: Vec<(usize, u32)>,
+    /// How many of the changes of devices were seen.
+    seen: usize,
+    /// When the CPU, the first of the GPUs and all of these together are expected to be free, at the moment that was last
+    /// looked at.
+    cpu_free_at: u64,
+    first_gpu: Option<Free>,
     gpus_wait: u64,
 }
 
@@ -58,7 +65,10 @@ impl Beliefs {
             shares: vec![0; tasks],
             backlog: Vec::new(),
             left: Vec::new(),
-            free_at: Vec::new(),
+            frees: Frees::default(),
+            doubtful: Vec::new(),
+            seen: 0,
+            cpu_free_at: 0,
             first_gpu: None,
             gpus_wait: 0,
         }
@@ -78,30 +88,55 @@ impl Beliefs {
         self.doubt.as_ref().map_or(0.0, |doubt| doubt.spreads[task as usize][sort(device)])
     }
 
-    /// Looks at all devices: what runs there is expected to take what such parts take that have run for as long.
+    /// Looks at the devices: what runs there is expected to take what such parts take that have run for as long.
     pub fn look(&mut self, view: &View<'_>) {
-        self.backlog.resize(view.devices(), 0);
-        self.left.resize(view.devices(), Left { task: u32::MAX, at: Time::ZERO, left: Span::ZERO });
-        self.free_at.clear();
-        (self.first_gpu, self.gpus_wait) = (None, 0);
-        let mut soonest = (u64::MAX, u32::MAX);
-        for device in 0..view.devices() {
-            let behind = self.backlog[device];
-            let free_at = match view.running[device] {
-                None => view.running_until[device].max(view.now).0 + behind,
-                Some((task, since)) => {
-                    let whole = self.parts[task as usize][sort(device)];
-                    let left = self.left_of(task, device, since, view.now);
-                    view.now.0 + left.0 + behind.saturating_sub(whole)
-                }
-            };
-            self.free_at.push(free_at);
+        let (devices, now) = (view.devices(), view.now.0);
+        self.backlog.resize(devices, 0);
+        self.left.resize(devices, Left { task: u32::MAX, at: Time::ZERO, left: Span::ZERO });
+        self.frees.fit(devices - 1);
+        for &device in view.changes.get(self.seen..).unwrap_or_default() {
             if device != CPU {
-                self.gpus_wait += free_at.saturating_sub(view.now.0);
-                let when = (free_at, view.placed[device]);
-                if self.first_gpu.is_none() || when < soonest {
-                    (self.first_gpu, soonest) = (Some(device), when);
-                }
+                self.frees.set(device - 1, self.standing(device, view), view.placed[device]);
+            }
+        }
+        self.seen = view.changes.len();
+        self.frees.advance(now);
+        self.cpu_free_at = self.free_at(CPU, view);
+        (self.first_gpu, self.gpus_wait) = (self.frees.first(), self.frees.wait());
+        let mut doubtful = std::mem::take(&mut self.doubtful);
+        doubtful.extend(self.frees.doubtful());
+        for (gpu, placed) in doubtful.drain(..) {
+            let free_at = self.free_at(gpu + 1, view);
+            self.gpus_wait += free_at.saturating_sub(now);
+            let this = (free_at, placed, gpu);
+            self.first_gpu = Some(self.first_gpu.map_or(this, |first| first.min(this)));
+        }
+        self.doubtful = doubtful;
+    }
+
+    /// What a GPU has to do.
+    fn standing(&self, device: Device, view: &View<'_>) -> Standing {
+        let behind = self.backlog[device];
+        match view.running[device] {
+            None if view.placed[device] == 0 => Standing::Empty,
+            None => Standing::Until { at: view.running_until[device].0, behind },
+            Some((task, _)) if self.spread(task, device) > 0.0 => Standing::Doubtful,
+            Some((task, since)) => {
+                let whole = self.parts[task as usize][sort(device)];
+                Standing::Until { at: since.0 + whole, behind: behind.saturating_sub(whole) }
+            }
+        }
+    }
+
+    /// When a device is expected to be free.
+    pub(super) fn free_at(&mut self, device: Device, view: &View<'_>) -> u64 {
+        let behind = self.backlog[device];
+        match view.running[device] {
+            None => view.running_until[device].max(view.now).0 + behind,
+            Some((task, since)) => {
+                let whole = self.parts[task as usize][sort(device)];
+                let left = self.left_of(task, device, since, view.now);
+                view.now.0 + left.0 + behind.saturating_sub(whole)
             }
         }
     }
@@ -119,14 +154,14 @@ impl Beliefs {
         left
     }
 
-    /// When a device was expected to be free, when it was last looked at.
-    pub fn free_at(&self, device: Device) -> u64 {
-        self.free_at[device]
+    /// When the CPU was expected to be free, when it was last looked at.
+    pub fn cpu_free_at(&self) -> u64 {
+        self.cpu_free_at
     }
 
-    /// The GPU that was expected to be free first then.
-    pub fn first_gpu(&self) -> Option<Device> {
-        self.first_gpu
+    /// The GPU that was expected to be free first then, and when.
+    pub fn first_gpu(&self) -> Option<(Device, u64)> {
+        self.first_gpu.map(|(at, _, gpu)| (gpu + 1, at))
     }
 
     /// The time until each GPU is free, all of them together.
@@ -177,7 +212,13 @@ mod tests {
     use crate::tasks::test_support::{machine, task, workload};
     use crate::tasks::view::Estimates;
 
-    fn with_view(now: u64, running: Option<(u32, Time)>, estimates: &Estimates, see: impl FnOnce(&View<'_>)) {
+    /// A CPU and one GPU, which has changed `changes` times.
+    fn with_view(
+        (now, changes): (u64, usize),
+        running: Option<(u32, Time)>,
+        estimates: &Estimates,
+        see: impl FnOnce(&View<'_>),
+    ) {
         let machine = machine(1);
         see(&View {
             now: Time(now),
@@ -188,6 +229,7 @@ mod tests {
             running: &[None, running],
             running_until: &[Time::ZERO; 2],
             queued: &[Span::ZERO; 2],
+            changes: &vec![1; changes],
             link_free_at: Time::ZERO,
         });
     }
@@ -204,7 +246,7 @@ mod tests {
     #[test]
     fn what_parts_take_corrects_what_is_expected_of_the_rest() {
         let (mut beliefs, estimates) = believed();
-        with_view(0, None, &estimates, |view| {
+        with_view((0, 0), None, &estimates, |view| {
             beliefs.look(view);
             let mut news = 0;
             for number in 0..30 {
@@ -217,23 +259,29 @@ mod tests {
             assert!((1_400_000..=1_550_000).contains(&expected), "{expected}");
             assert_eq!(beliefs.expected(35, CPU, view), 9_000_000);
             assert!((1..15).contains(&news), "told {news} times");
+        });
+        with_view((0, 1), None, &estimates, |view| {
             beliefs.look(view);
-            assert_eq!((beliefs.free_at(CPU), beliefs.free_at(1)), (0, 0), "nothing is left there");
+            assert_eq!(
+                (beliefs.cpu_free_at(), beliefs.first_gpu()),
+                (0, Some((1, 0))),
+                "nothing is left there"
+            );
         });
     }
 
     #[test]
     fn a_part_that_is_overdue_is_expected_to_take_longer_still() {
         let (mut beliefs, estimates) = believed();
-        with_view(0, None, &estimates, |view| {
+        with_view((0, 0), None, &estimates, |view| {
             beliefs.look(view);
             beliefs.place(&Placement::whole(0, 1), view);
             beliefs.place(&Placement::whole(1, 1), view);
         });
         for (now, least) in [(100_000, 1_990_000), (900_000, 2_050_000), (1_500_000, 2_650_000)] {
-            with_view(now, Some((0, Time::ZERO)), &estimates, |view| beliefs.look(view));
-            assert!(beliefs.free_at(1) >= least, "at {now}: {}", beliefs.free_at(1));
-            assert!(beliefs.free_at(1) < now + 2_100_000, "at {now}: {}", beliefs.free_at(1));
+            with_view((now, 1), Some((0, Time::ZERO)), &estimates, |view| beliefs.look(view));
+            let (_, free_at) = beliefs.first_gpu().unwrap();
+            assert!((least..now + 2_100_000).contains(&free_at), "at {now}: {free_at}");
         }
     }
 }

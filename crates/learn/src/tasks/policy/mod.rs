@@ -1,6 +1,7 @@
 //! Who decides where a task runs. A policy sees predicted times and what it placed itself, never the truth.
 
 mod beliefs;
+mod frees;
 mod lanes;
 mod learned;
 mod pool;

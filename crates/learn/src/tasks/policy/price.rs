@@ -31,6 +31,11 @@ impl Price {
         }
     }
 
+    /// Whether only time costs anything.
+    pub fn is_of_time_alone(&self) -> bool {
+        self.makespan == 1.0 && self.work == [0.0; 2]
+    }
+
     /// While much waits: the CPU is worth its energy up to this ratio of CPU time to GPU time, in thousandths.
     pub fn most_gain(&self) -> u64 {
         ((self.makespan / self.gpus + self.work[1]) / self.work[0] * 1e3) as u64

@@ -61,7 +61,9 @@ impl Push {
             Choice::LeastLoaded => all.min_by_key(free_at),
             Choice::Heft(_) if self.settings.seconds_per_joule > 0.0 => self.cheapest(task, view),
             Choice::EarliestFinish | Choice::Heft(_) => {
-                all.filter(|&device| view.fits(task, device)).min_by_key(|&device| {
+                // GPUs are alike: of them, the one that is free first is done first.
+                let one_of_each = [Some(CPU), gpus.min_by_key(free_at)].into_iter().flatten();
+                one_of_each.filter(|&device| view.fits(task, device)).min_by_key(|&device| {
                     let run = view.run_time(task, device);
                     let finish = self.lanes.free_at(device, view) + view.transfer(task, device) + run;
                     finish.0 + energy_cost(device, run.seconds(), view, self.settings.seconds_per_joule)
