@@ -102,6 +102,7 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
         unused(args).iter().for_each(|note| output::note(&format!("note: {note}")));
     }
     let phase = Phase::new("reading the data", shown);
+    files::say_when_interrupted(Some("interrupted: nothing was written".to_owned()));
     let data = read(args)?;
     drop(phase);
     let options = options(args);
@@ -120,8 +121,10 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
         let bytes = trained.predictor.to_bytes();
         let bytes = bytes.map_err(|error| Failure::new(crate::failure::Code::Internal, error.to_string()))?;
         batch.add(&name, |out| out.write_all(&bytes))?;
+        files::say_when_interrupted(None);
         batch.commit()?;
     }
+    files::say_when_interrupted(None);
     if args.json {
         let mut result = json!(trained.report);
         result["data"] = json!(args.data);
@@ -273,11 +276,11 @@ fn text(report: &Report) -> String {
         let _ = writeln!(
             text,
             "history: {:.0}% of what executions of a model took of late beyond their prediction carries over to the next \
-             (the newest counts {:.0}%); test MAE {:.4} with it, {:.4} without\n",
+             (the newest counts {:.0}%); test MAE {} with it, {} without\n",
             history.memory.carries * 100.0,
             history.memory.newest * 100.0,
-            history.mae,
-            history.mae_without,
+            errors.show(history.mae),
+            errors.show(history.mae_without),
         );
     }
     if !report.importances.is_empty() {
@@ -299,6 +302,7 @@ fn notations(report: &Report) -> (Notation, Notation) {
     let shares = [report.train.r2, validated.mean, validated.deviation, report.test.r2];
     let shares = shares.into_iter().chain(curve.iter().map(|at| at.test_r2)).flatten();
     let errors = [report.train.mae, report.test.mae, intervals.width_90, intervals.pinball];
-    let errors = errors.into_iter().chain(curve.iter().map(|at| at.test_mae));
+    let late = report.history.iter().flat_map(|history| [history.mae, history.mae_without]);
+    let errors = errors.into_iter().chain(late).chain(curve.iter().map(|at| at.test_mae));
     (Notation::fixed(4, shares), Notation::of(errors))
 }

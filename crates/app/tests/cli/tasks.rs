@@ -298,20 +298,27 @@ fn an_interrupted_pipeline_says_where_it_was() {
 }
 
 #[test]
-fn an_interrupted_profile_says_that_nothing_was_written() {
+fn an_interrupted_measurement_or_training_says_that_nothing_was_written() {
     let place = Place::new();
-    let mut child = place
-        .command("profile --device all --sizes 32,64 --budget 600 --out new/hw.json")
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Long enough for measuring to have begun, and far from its end.
-    std::thread::sleep(std::time::Duration::from_secs(1));
-    assert_eq!(child.try_wait().unwrap(), None);
-    let said = interrupt(child);
-    assert_eq!(said.matches("interrupted: nothing was written").count(), 1, "{said}");
-    assert_eq!(place.names(), Vec::<String>::new());
+    let rows: String = (0..20_000).map(|row| format!("{},{}\n", row % 977, row % 89 + 1)).collect();
+    place.write("runs.csv", &format!("size,run_seconds\n{rows}"));
+    for line in [
+        "profile --device cpu --sizes 4096 --budget 600 --out new/hw.json",
+        "train --model random_forest --data runs.csv --target run_seconds --trees 10000 --out new/run.model",
+    ] {
+        let mut child = place
+            .command(line)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Long enough for the work to have begun, and far from its end.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        assert_eq!(child.try_wait().unwrap(), None);
+        let said = interrupt(child);
+        assert_eq!(said.matches("interrupted: nothing was written").count(), 1, "{line}: {said}");
+        assert_eq!(place.names(), ["runs.csv"], "{line}");
+    }
 }
 
 /// What a command says when it is interrupted.
