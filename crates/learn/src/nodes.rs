@@ -1,6 +1,7 @@
 //! Rows about the nodes of workflows: what is known of a node before it runs, and how long it took, from gswarm's own
 //! execution logs. The same features, made by the same code, go into a predictor when a run asks for its answer.
 
+mod alone;
 mod history;
 
 pub use history::{Executions, HISTORY};
@@ -14,7 +15,7 @@ use gswarm_core::log_file::LogFile;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
-/// The column that is predicted: seconds from start to end.
+/// The column that is predicted: seconds from start to end, as if alone on the replica.
 pub const TARGET: &str = "execution_time";
 /// What the names of features start with that come from the request's `node_configs`.
 const CONFIG: &str = "config.";
@@ -83,10 +84,13 @@ struct Run<'s> {
     start: f64,
     end: f64,
     line: u32,
+    /// Its place among the records.
+    at: usize,
 }
 
 /// The completed executions of a log, with a table of `model`, `workflow`, `node`, `prompt_length`, `batch`, one column
-/// `config.KEY` for each option that is a number, and [`TARGET`]; [`HISTORY`] is tried by [`Executions::train`].
+/// `config.KEY` for each option that is a number, and [`TARGET`], the slowdown of a batch taken out where its model has a curve;
+/// [`HISTORY`] is tried by [`Executions::train`].
 ///
 /// # Errors
 /// Executions that the scenario does not have, or that have no times.
@@ -130,9 +134,16 @@ pub fn executions(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Exec
     for key in keys {
         columns.push(numbers(&format!("{CONFIG}{key}"), &|run| option(run.request, run.node, key)));
     }
-    columns.push(numbers(TARGET, &|run| run.end - run.start));
+    let alone = alone::alone(log, scenario);
+    let took = |run: &Run<'_>| alone.get(&run.at).copied().unwrap_or(run.end - run.start);
+    columns.push(numbers(TARGET, &took));
     let table = Table::new(file, columns).with_lines(runs.iter().map(|run| run.line).collect());
-    let when = |run: &Run<'_>| When { model: usize::from(run.node.model), start: run.start, end: run.end };
+    let when = |run: &Run<'_>| When {
+        model: usize::from(run.node.model),
+        start: run.start,
+        end: run.end,
+        took: took(run),
+    };
     Ok(Executions { table, when: runs.iter().map(when).collect() })
 }
 
@@ -145,7 +156,7 @@ fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut Faults) -> Vec<R
     let requests: HashMap<&str, &RequestSpec> =
         scenario.requests.iter().map(|request| (request.id.as_str(), request)).collect();
     let mut runs = Vec::new();
-    for record in &log.executions {
+    for (at, record) in log.executions.iter().enumerate() {
         let text = |name: Option<u32>| name.map_or("", |name| log.name(name));
         if !matches!(text(record.status), "" | "completed") {
             continue;
@@ -176,6 +187,7 @@ fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut Faults) -> Vec<R
             start,
             end,
             line: record.line,
+            at,
         });
     }
     runs

@@ -85,6 +85,9 @@ pub struct TrainArgs {
     /// Requests of the execution log, JSON or YAML
     #[arg(long, value_name = "FILE", requires = "config")]
     requests: Option<PathBuf>,
+    /// What `gswarm calibrate` measured, where the run of the execution log was made with it
+    #[arg(long, value_name = "FILE", requires = "config")]
+    profile: Option<PathBuf>,
     /// Print nothing but errors
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
@@ -213,8 +216,8 @@ fn read(args: &TrainArgs) -> Result<Data, Failure> {
         return Ok(Data::Table(table));
     };
     let log = LogFile::read_bytes(&files::read_log(&args.data)?);
-    let input =
-        InputArgs { config: config.clone(), requests: requests.clone(), measured: MeasuredArgs::default() };
+    let measured = MeasuredArgs { profile: args.profile.clone(), ..MeasuredArgs::default() };
+    let input = InputArgs { config: config.clone(), requests: requests.clone(), measured };
     let scenario = job::load(&input, log.mode().unwrap_or(Mode::Offline), args.quiet, false)?;
     nodes::executions(&name, &log, &scenario).map(Data::Executions).map_err(|faults| refused(&faults))
 }

@@ -273,3 +273,50 @@ fn a_predictor_of_times_that_hang_together_expects_them_by_its_last_ones() {
     let [[alone, with], [_, without]] = errors;
     assert!(with < 0.9 * alone && with < 0.85 * without, "{errors:?}");
 }
+
+/// What executions took in batches was once learned as what they take alone, and slowed down again in the run.
+#[test]
+fn what_is_learned_from_batches_is_what_executions_take_alone() {
+    let place = Place::new();
+    let config = "
+models:
+  chat:
+    {memory_gb: 16, gpus_required: 1, load_time_seconds: 10, inference_time_mean: 5,
+     batching: {max_batch: 16, slowdown: [[1, 1.0], [8, 1.2], [16, 1.5]]}}
+workflows:
+  answer: {nodes: [{id: reply, model: chat}], edges: []}
+";
+    place.write("config.yaml", config);
+    let requests = |shift: usize, timed: bool| {
+        let request = |at: usize| {
+            let tokens = 50 + (at * 37 + shift) % 400;
+            let time = if timed {
+                format!("node_execution_times: {{reply: {}}}, ", tokens as f64 / 60.0)
+            } else {
+                String::new()
+            };
+            format!(
+                "- {{request_id: r{at}, workflow_id: answer, {time}node_configs: {{reply: {{max_length: {tokens}}}}}}}\n"
+            )
+        };
+        format!("requests:\n{}", (0..400).map(request).collect::<String>())
+    };
+    place.write("seen.yaml", &requests(0, true));
+    place.write("given.yaml", &requests(11, true));
+    place.write("asked.yaml", &requests(11, false));
+    let run = |requests: &str, flags: &str| {
+        let line = format!(
+            "run --policy adaptive --gpus 2 --config config.yaml --requests {requests} --json --out {requests}.out {flags}"
+        );
+        let told: Value = serde_json::from_str(&place.run(&line).code(0).out).unwrap();
+        told["makespan_seconds"].as_f64().unwrap()
+    };
+    run("seen.yaml", "");
+    let log = "seen.yaml.out/adaptive_execution_log.json";
+    assert!(place.read(log).contains("\"batch_size\": 16") || place.read(log).contains("\"batch_size\":16"));
+    place
+        .run(&format!("train --data {log} --config config.yaml --requests seen.yaml --quiet --out m.model"))
+        .code(0);
+    let (truth, predicted) = (run("given.yaml", ""), run("asked.yaml", "--predictor m.model"));
+    assert!((predicted / truth - 1.0).abs() < 0.03, "{predicted} for {truth}");
+}

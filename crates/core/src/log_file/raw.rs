@@ -41,7 +41,7 @@ pub struct Record {
 
 impl Record {
     /// Every GPU that the record names.
-    pub(crate) fn gpus(&self) -> impl Iterator<Item = i64> + '_ {
+    pub fn gpus(&self) -> impl Iterator<Item = i64> + '_ {
         self.gpu_id.into_iter().chain(self.gpu_ids.iter().flat_map(|ids| ids.iter().copied()))
     }
 }

@@ -6,6 +6,7 @@ use crate::model::{History, Kind, Memory};
 use crate::table::Table;
 use crate::train::{KeptBack, Options, Remembered, Trained, mean_absolute_error, train};
 use gswarm_core::input::Diagnostic;
+use std::collections::HashMap;
 
 /// What `--features` and `--leave-out` call it.
 pub const HISTORY: &str = "history";
@@ -20,6 +21,8 @@ pub(super) struct When {
     pub(super) model: usize,
     pub(super) start: f64,
     pub(super) end: f64,
+    /// Seconds, as if alone on the replica.
+    pub(super) took: f64,
 }
 
 /// The completed executions of a log.
@@ -53,10 +56,17 @@ impl Executions {
             ..options.clone()
         };
         let mut trained = train(&self.table, &columns, progress)?;
-        let wanted = !named(&options.leave_out) && options.features.as_deref().is_none_or(named);
-        // The last two runs are all that this kind goes by.
-        let by_itself = options.settings.kind == Kind::LastTwo;
-        if wanted && !by_itself && options.target == TARGET {
+        if named(&options.leave_out) || !options.features.as_deref().is_none_or(named) {
+            return Ok(trained);
+        }
+        if options.target != TARGET {
+            trained.report.notes.push(format!("`{HISTORY}` is left out: it is one of `{TARGET}` alone"));
+        } else if options.settings.kind == Kind::LastTwo {
+            trained
+                .report
+                .notes
+                .push(format!("`{HISTORY}` is left out: the last two runs are all that counts"));
+        } else {
             progress("what executions took of late");
             self.try_history(&mut trained);
         }
@@ -64,7 +74,7 @@ impl Executions {
     }
 
     fn try_history(&self, trained: &mut Trained) {
-        let truths: Vec<f64> = self.when.iter().map(|when| when.end - when.start).collect();
+        let truths: Vec<f64> = self.when.iter().map(|when| when.took).collect();
         let kept = &trained.kept_back;
         let tried = NEWEST.map(|newest| Tried::new(&self.when, &truths, kept, newest));
         let Some(best) = tried.into_iter().min_by(|one, other| one.error.total_cmp(&other.error)) else {
@@ -119,30 +129,52 @@ impl Tried {
             kept.means.iter().zip(&before).map(|(mean, history)| mean * history.factor(&memory)).collect();
         let count = rows.len().max(1) as f64;
         let error = |means: &[f64], row: usize| (means[row] - truths[row]).abs();
-        let gains: Vec<f64> = rows.iter().map(|&row| error(&kept.means, row) - error(&means, row)).collect();
-        let gain = gains.iter().sum::<f64>() / count;
-        let variance = gains.iter().map(|one| (one - gain).powi(2)).sum::<f64>() / count;
-        let pays = gain > CLEARLY * (variance / count).sqrt();
+        let gains: Vec<(usize, f64)> =
+            rows.iter().map(|&row| (row, error(&kept.means, row) - error(&means, row))).collect();
+        let (gain, standard_error) = mean_of_groups(when, &gains);
+        let pays = gain > CLEARLY * standard_error;
         let error = rows.iter().map(|&row| error(&means, row)).sum::<f64>() / count;
         Tried { memory, means, error, pays }
     }
+}
+
+/// The mean over executions, and its standard error. Those that ran together have what they took in common: they are no more than
+/// one case.
+fn mean_of_groups(when: &[When], values: &[(usize, f64)]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().map(|(_, value)| value).sum::<f64>() / count;
+    let mut groups: HashMap<(usize, u64, u64), f64> = HashMap::new();
+    for &(row, value) in values {
+        let one = &when[row];
+        *groups.entry((one.model, one.start.to_bits(), one.end.to_bits())).or_default() += value - mean;
+    }
+    let squares = groups.values().map(|sum| sum * sum).sum::<f64>();
+    let cases = groups.len().max(2) as f64;
+    (mean, (squares * cases / (cases - 1.0)).sqrt() / count)
 }
 
 /// What was remembered of its model when each execution started: only what had ended by then is known.
 fn histories(when: &[When], predicted: &[f64], newest: f64) -> Vec<History> {
     let by = |time: fn(&When) -> f64| {
         let mut order: Vec<usize> = (0..when.len()).collect();
-        order.sort_by(|&a, &b| time(&when[a]).total_cmp(&time(&when[b])).then(a.cmp(&b)));
+        let starts = |at: usize| when[at].start;
+        order.sort_by(|&a, &b| {
+            time(&when[a]).total_cmp(&time(&when[b])).then(starts(a).total_cmp(&starts(b))).then(a.cmp(&b))
+        });
         order
+    };
+    // What takes no time has not ended before it starts.
+    let before = |one: &When, other: &When| {
+        one.end < other.start || (one.end == other.start && one.start < other.start)
     };
     let models = when.iter().map(|one| one.model + 1).max().unwrap_or(0);
     let mut seen = vec![History::default(); models];
     let mut ended = by(|one| one.end).into_iter().peekable();
     let mut found = vec![History::default(); when.len()];
     for at in by(|one| one.start) {
-        while let Some(other) = ended.next_if(|&other| when[other].end <= when[at].start) {
+        while let Some(other) = ended.next_if(|&other| before(&when[other], &when[at])) {
             let one = &when[other];
-            seen[one.model].add(one.end - one.start, predicted[other], newest);
+            seen[one.model].add(one.took, predicted[other], newest);
         }
         found[at] = seen[when[at].model];
     }
@@ -155,11 +187,32 @@ mod tests {
 
     #[test]
     fn a_history_is_what_had_ended_when_an_execution_started() {
-        let run = |model, start, end| When { model, start, end };
+        let run = |model, start, end| When { model, start, end, took: end - start };
         let when = [run(0, 0.0, 2.0), run(0, 2.0, 6.0), run(0, 3.0, 5.0), run(1, 7.0, 8.0), run(0, 6.0, 7.0)];
         let found =
             histories(&when, &[1.0, 2.0, 2.0, 1.0, 0.0], 0.5).iter().map(History::ratio).collect::<Vec<_>>();
         // By their ends: the second one ran longer than the third.
         assert_eq!(found, [1.0, 1.5, 1.5, 1.0, (1.25 + 2.0) / 2.0]);
+    }
+
+    /// Of a history that holds the execution itself, the truth would be learned.
+    #[test]
+    fn what_takes_no_time_is_no_part_of_its_own_history() {
+        let run = |start, end| When { model: 0, start, end, took: end - start };
+        let when = [run(0.0, 1.0), run(1.0, 1.0), run(1.0, 2.0), run(2.0, 2.0), run(2.5, 3.0)];
+        let found: Vec<f64> = histories(&when, &[1.0; 5], 1.0).iter().map(History::ratio).collect();
+        assert_eq!(found, [1.0, 1.0, 1.0, 1.0, 0.1]);
+    }
+
+    #[test]
+    fn executions_that_ran_together_are_one_case() {
+        let run = |start: f64| When { model: 0, start, end: start + 1.0, took: 1.0 };
+        let apart: Vec<When> = (0..8).map(|at| run(f64::from(at))).collect();
+        let together: Vec<When> = (0..8).map(|at| run(f64::from(at / 4))).collect();
+        let values: Vec<(usize, f64)> = (0..8).map(|at| (at, if at < 4 { 1.0 } else { 3.0 })).collect();
+        let ((mean, alone), (same, shared)) =
+            (mean_of_groups(&apart, &values), mean_of_groups(&together, &values));
+        assert_eq!((mean, same), (2.0, 2.0));
+        assert!(shared > 2.5 * alone, "{shared} {alone}");
     }
 }
