@@ -138,7 +138,6 @@ fn a_history_that_is_not_wanted_is_not_tried() {
     let without = [
         trained(&spells, &|options| options.leave_out = names(&[HISTORY])),
         trained(&spells, &|options| options.features = Some(names(&["node", "config.steps"]))),
-        trained(&spells, &|options| options.settings.kind = Kind::LastTwo),
     ];
     for one in without {
         assert_eq!((one.predictor.history(), one.report.history), (None, None));
