@@ -261,7 +261,10 @@ def test_an_instance_that_stops_answers_those_inside(worker: Worker) -> None:
 
 
 def test_the_most_tokens_may_be_named_as_other_servers_name_them(worker: Worker, llm: str) -> None:
-    for data, written in (({"max_tokens": 7}, 7), ({"max_length": 3, "max_tokens": 7}, 3)):
+    first, second, third = "max_tokens", "max_length", "max_new_tokens"
+    cases: list[tuple[dict[str, int], int]] = [({name: 7}, 7) for name in (first, second, third)]
+    cases += [({third: 5, second: 7, first: 3}, 3), ({third: 5, second: 7}, 7)]
+    for data, written in cases:
         status, answer = worker.post(f"/standalone/call/{llm}", {"data": {"prompt": "x", **data}})
         assert (status, answer["data"]["new_tokens"]) == (200, written)
 
@@ -308,6 +311,7 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
     ),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "max_length": 0}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "max_tokens": 0}}, 400, "invalid_request"),
+    ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "max_new_tokens": 0}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "temperature": 9}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x", "stop": [""]}}, 400, "invalid_request"),
     ("POST", "/standalone/call/ID", {"data": {"prompt": "x" * 2000}}, 400, "invalid_request"),

@@ -8,12 +8,12 @@ pub use history::{Executions, HISTORY};
 
 use self::history::When;
 use crate::model::{Feature, FeatureKind, Predictor};
-use crate::table::{Column, Faults, Table, Values};
+use crate::table::{Column, Faults, Table, Values, short, shown};
 use gswarm_core::check::ViolationCode;
 use gswarm_core::input::{Code, Diagnostic, NodeSpec, RequestSpec, Scenario};
-use gswarm_core::log_file::LogFile;
+use gswarm_core::log_file::{LogFile, Record};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The column that is predicted: seconds from start to end, as if alone on the replica.
 pub const TARGET: &str = "execution_time";
@@ -152,17 +152,52 @@ fn node_name(workflow: &str, node: &str) -> String {
     format!("{workflow}/{node}")
 }
 
+/// What is said of records that no run has.
+const CHECK_IT: &str = "`gswarm check LOG --config C --requests R` lists all that is wrong with the log";
+
+/// Why this record of a completed execution cannot be true, with the field at fault: what was learned from it would be wrong, and
+/// copies would be tested on what they taught.
+fn impossible(
+    record: &Record,
+    (start, end): (f64, f64),
+    named: &str,
+    model: &str,
+    is_new: bool,
+) -> Option<(Code, &'static str, String)> {
+    if !(start.is_finite() && end.is_finite()) {
+        return Some((Code::NotFinite, TARGET, format!("it runs from {start} s to {end} s")));
+    }
+    // As `gswarm check` has it: noise of a subtraction elsewhere is no negative time.
+    if start <= -1e-6 {
+        return Some((Code::Negative, "start_time", format!("it starts at {} s", short(start))));
+    }
+    if end < start {
+        let message = format!("it ends at {} s, before its start at {} s", short(end), short(start));
+        return Some((Code::Negative, TARGET, message));
+    }
+    if let Some(batch) = record.batch_size.filter(|&batch| batch < 1) {
+        return Some((Code::NotPositive, "batch_size", format!("a batch of {batch}")));
+    }
+    if named != model {
+        let message = format!("it ran `{}`, and its node's model is `{}`", shown(named), shown(model));
+        return Some((Code::UnknownModel, "model_name", message));
+    }
+    let twice = || (Code::Duplicate, "node_id", "its node was completed before in this log".to_owned());
+    (!is_new).then(twice)
+}
+
 fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut Faults) -> Vec<Run<'s>> {
     let requests: HashMap<&str, &RequestSpec> =
         scenario.requests.iter().map(|request| (request.id.as_str(), request)).collect();
-    let mut runs = Vec::new();
+    let (mut runs, mut seen) = (Vec::new(), HashSet::new());
     for (at, record) in log.executions.iter().enumerate() {
         let text = |name: Option<u32>| name.map_or("", |name| log.name(name));
         if !matches!(text(record.status), "" | "completed") {
             continue;
         }
         let (Some(start), Some(end)) = (record.start_time, record.end_time) else {
-            faults.add(Code::Missing, Some(record.line), TARGET, "an execution without start or end", None);
+            let hint = Some(CHECK_IT.to_owned());
+            faults.add(Code::Missing, Some(record.line), TARGET, "an execution without start or end", hint);
             continue;
         };
         let found = requests.get(text(record.request)).and_then(|&request| {
@@ -177,6 +212,12 @@ fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut Faults) -> Vec<R
             faults.add(Code::UnknownNode, Some(record.line), "", message, Some(hint));
             continue;
         };
+        let is_new = seen.insert((record.request, record.node));
+        let named = record.model.map_or(model.id.as_str(), |name| log.name(name));
+        if let Some((code, path, message)) = impossible(record, (start, end), named, &model.id, is_new) {
+            faults.add(code, Some(record.line), path, message, Some(CHECK_IT.to_owned()));
+            continue;
+        }
         let batch = record.batch_size.unwrap_or(1) as f64;
         runs.push(Run {
             request,
@@ -204,20 +245,26 @@ impl NodeEncoder {
     /// For a predictor that was trained on [`Executions`].
     ///
     /// # Errors
-    /// The features that no node has.
+    /// The features that no node has, or that it predicts something else than [`TARGET`].
     pub fn new(file: &str, predictor: &Predictor) -> Result<NodeEncoder, Vec<Diagnostic>> {
         let features = predictor.features().to_vec();
         let sources: Vec<Source> = features.iter().map(|feature| Source::named(&feature.name)).collect();
+        let hint =
+            || Some("train on execution logs: `gswarm train --data LOG --config C --requests R`".to_owned());
         let mut faults = Faults::new(file);
+        // Whatever it predicts would be taken for seconds.
+        if predictor.target() != TARGET {
+            let message =
+                format!("the model predicts `{}`, and runs need `{TARGET}`", shown(predictor.target()));
+            faults.add(Code::OtherFeatures, None, "", message, hint());
+        }
         for (feature, source) in features.iter().zip(&sources) {
             let is_text = matches!(source, Source::Model | Source::Workflow | Source::Node);
             let was_text = matches!(feature.kind, FeatureKind::Category(_));
             if *source == Source::Unknown || is_text != was_text {
                 let message =
                     format!("the model predicts from `{}`, which no workflow node has", feature.name);
-                let hint =
-                    "train on execution logs: `gswarm train --data LOG --config C --requests R`".to_owned();
-                faults.add(Code::OtherFeatures, None, &feature.name, message, Some(hint));
+                faults.add(Code::OtherFeatures, None, &feature.name, message, hint());
             }
         }
         if faults.is_empty() { Ok(NodeEncoder { sources, features }) } else { Err(faults.into_diagnostics()) }

@@ -8,6 +8,8 @@ from .fault import invalid
 
 MAX_TOKENS = 1 << 24
 MAX_STEPS = 100_000
+# The most tokens of an answer, by any of these names: the first that is given counts, as of all backends.
+MOST_TOKENS = ("max_tokens", "max_length", "max_new_tokens")
 
 
 def _at(path: str, name: str) -> str:

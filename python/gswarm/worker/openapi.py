@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from . import fields
+
 Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
@@ -35,7 +37,12 @@ MESSAGES: Schema = {
 }
 DATA: Schema = {
     "type": "object",
-    "properties": {"prompt": TEXT, "max_length": COUNT, "max_tokens": COUNT, "steps": COUNT, **SAMPLING},
+    "properties": {
+        "prompt": TEXT,
+        **dict.fromkeys(fields.MOST_TOKENS, COUNT),
+        "steps": COUNT,
+        **SAMPLING,
+    },
 }
 
 ERROR: Schema = {

@@ -279,10 +279,8 @@ class Routes:
         """What a call asks of a model of this kind."""
         model, path = instance.model, "data"
         prompt = fields.text(data, "prompt", path)
-        by_name = [
-            fields.whole(data, name, 1, fields.MAX_TOKENS, path) for name in ("max_length", "max_tokens")
-        ]
-        most = by_name[0] or by_name[1]
+        by_name = [fields.whole(data, name, 1, fields.MAX_TOKENS, path) for name in fields.MOST_TOKENS]
+        most = next((most for most in by_name if most is not None), None)
         temperature = fields.number(data, "temperature", 0, 2, path)
         top_p = fields.number(data, "top_p", 0, 1, path)
         seed = fields.whole(data, "seed", 0, (1 << 32) - 1, path)

@@ -10,7 +10,7 @@ use gswarm_core::Instance;
 use gswarm_core::check::{ViolationCode, report as render, to_json};
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Mode;
-use gswarm_core::log_file::LogFile;
+use gswarm_core::log_file::{LogFile, shown as in_one_line};
 use gswarm_core::verify::Evidence;
 use serde_json::json;
 use std::io::Write;
@@ -116,10 +116,16 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let found = count(violations.len() as u64, "violation");
     let failure = Failure::new(Code::Violations, format!("{}: {found}", args.log.display()));
     let other_costs = violations.iter().any(|one| one.code == ViolationCode::Estimate);
-    Err(if other_costs && args.input.measured.profile.is_none() {
-        failure.hint("where the run was made with --profile, check it with the same one and its flags")
-    } else {
-        failure
+    Err(match source.as_ref().zip(log.claims.predictor.as_ref()) {
+        Some((given, named)) if other_costs => failure.hint(format!(
+            "is {} the predictor that the run was made with? Its log names {}",
+            given.name,
+            in_one_line(named)
+        )),
+        None if other_costs && args.input.measured.profile.is_none() => {
+            failure.hint("where the run was made with --profile, check it with the same one and its flags")
+        }
+        _ => failure,
     })
 }
 

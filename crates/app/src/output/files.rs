@@ -312,27 +312,32 @@ fn is_gone(process: u32) -> bool {
 
 /// Most bytes of a log; inputs have a limit of their own, and so has what is no regular file.
 const MAX_LOG_BYTES: u64 = 1 << 34;
+const MAX_INPUT_BYTES: u64 = gswarm_core::input::MAX_BYTES as u64;
+/// What to do about files that are never as big.
+const OTHER_FILE: &str = "check which file was given";
 
 /// The whole of a configuration or of requests.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_or(path, "check the path; `gswarm generate --preset simple --out work` makes files to start from")
+    let missing = "check the path; `gswarm generate --preset simple --out work` makes files to start from";
+    read_up_to(path, MAX_INPUT_BYTES, missing, "split the requests over several runs")
 }
 
 /// The whole of another input file; `hint` says what to do where it is not there.
 pub fn read_or(path: &Path, hint: &str) -> Result<Vec<u8>, Failure> {
-    read_up_to(path, gswarm_core::input::MAX_BYTES as u64, hint)
+    read_up_to(path, MAX_INPUT_BYTES, hint, OTHER_FILE)
 }
 
 /// The whole of a log.
 pub fn read_log(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_up_to(path, MAX_LOG_BYTES, "check the path; runs write their logs into the folder of --out")
+    let missing = "check the path; runs write their logs into the folder of --out";
+    read_up_to(path, MAX_LOG_BYTES, missing, OTHER_FILE)
 }
 
-fn read_up_to(path: &Path, limit: u64, hint: &str) -> Result<Vec<u8>, Failure> {
+fn read_up_to(path: &Path, limit: u64, missing: &str, smaller: &str) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: io::Error| {
         let failure = Failure::file("read", path, &error);
         match error.kind() {
-            io::ErrorKind::NotFound => failure.hint(hint),
+            io::ErrorKind::NotFound => failure.hint(missing),
             _ => failure,
         }
     };
@@ -342,14 +347,14 @@ fn read_up_to(path: &Path, limit: u64, hint: &str) -> Result<Vec<u8>, Failure> {
     let file = File::open(path).map_err(unreadable)?;
     let found = file.metadata().map_err(unreadable)?;
     // A device or a pipe may have no end.
-    let limit = if found.is_file() { limit } else { limit.min(gswarm_core::input::MAX_BYTES as u64) };
+    let limit = if found.is_file() { limit } else { limit.min(MAX_INPUT_BYTES) };
     let too_big = || {
         let gigabytes = limit >> 30;
         Err(Failure::input(format!(
             "{} has more than the {gigabytes} GiB that are read (E007)",
             path.display()
         ))
-        .hint("split the requests over several runs"))
+        .hint(if found.is_file() { smaller } else { OTHER_FILE }))
     };
     if found.is_file() && found.len() > limit {
         return too_big();

@@ -86,7 +86,13 @@ pub fn heading(text: &str) -> String {
 pub fn settle(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::file("write to", "standard output".as_ref(), &error))
+            let failure = Failure::file("write to", "standard output".as_ref(), &error);
+            // Files that were asked for may be there by now: the same command would not replace them.
+            Err(match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failure
+                    .hint("make room where it goes; files that the command has written are whole, and stay"),
+                _ => failure,
+            })
         }
         _ => Ok(()),
     }

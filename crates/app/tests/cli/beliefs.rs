@@ -114,7 +114,13 @@ fn estimates_of_a_predictor_are_made_again_by_the_check() {
     // Another predictor would have said other things.
     let log_of_training = "a/baseline_execution_log.json";
     place.run(&format!("train --data {log_of_training} {} --trees 3 --out o.model", inputs("work"))).code(0);
-    place.run(&format!("check {file} {bare} --predictor o.model")).code(1);
+    let other = place.run(&format!("check {file} {bare} --predictor o.model")).code(1);
+    let told = "is o.model the predictor that the run was made with? Its log names n.model";
+    assert!(other.err.contains(told) && !other.err.contains("--profile"), "{}", other.err);
+    let says = |field: &str| {
+        other.out.lines().any(|line| line.contains(field) && line.contains("the predictor says"))
+    };
+    assert!(says("estimated_time") && !other.out.contains("the node takes"), "{}", other.out);
     place
         .run(&format!("check {log_of_training} {} --predictor n.model", inputs("work")))
         .code(2)
@@ -163,6 +169,7 @@ fn a_run_says_how_well_it_was_predicted_and_learned() {
     let learned = found["models"].as_array().unwrap().iter();
     assert!(learned.clone().any(|model| model["factor"].as_f64().unwrap() > 1.2), "{found}");
     let text = place.run(&format!("{run} {flags}")).code(0).out;
+    assert!(found["shared"] == 0 && !text.contains("Not judged"), "{text}");
     for said in ["Predictor            n.model", "within their 90% interval", "times the estimate"] {
         assert!(text.contains(said), "{said}\n{text}");
     }
@@ -221,6 +228,46 @@ fn what_is_no_predictor_is_told_once_with_its_place() {
     let bad = place.run(&line("baseline", "--predictor work/config.yaml")).code(2);
     assert!(bad.err.starts_with("error[E511]: "), "{}", bad.err);
     bad.says("--> work/config.yaml");
+    // More than is read of any file, and not a byte of it on the disk.
+    std::fs::File::create(place.path("big.model")).unwrap().set_len(3 << 30).unwrap();
+    let big = place.run(&line("baseline", "--predictor big.model")).code(2).says("E007");
+    assert!(big.err.contains("which file") && !big.err.contains("split the requests"), "{}", big.err);
+}
+
+/// Lengths of prompts were once taken for seconds.
+#[test]
+fn a_predictor_of_something_else_than_times_is_refused_by_all_who_ask_one() {
+    let place = untimed();
+    let train = format!("train --data a/baseline_execution_log.json {} --trees 3 --quiet", inputs("work"));
+    place.run(&format!("{train} --target prompt_length --features model,node --out p.model")).code(0);
+    place.run(&line("baseline", "--gpus 4 --out b --predictor n.model --truth requests")).code(0);
+    for command in [
+        line("baseline", "--predictor p.model --truth requests --learn"),
+        format!("plan {} --gpus 4 --predictor p.model --out c", inputs("bare")),
+        format!("check b/baseline_execution_log.json {} --predictor p.model", inputs("work")),
+    ] {
+        place.run(&command).code(2).says("E514").says("`prompt_length`").says("gswarm train");
+    }
+}
+
+/// Such a run once said nothing of errors, nor why.
+#[test]
+fn executions_that_shared_a_replica_are_counted_where_they_are_not_judged() {
+    let place = untimed();
+    let batched = place.read("work/config.yaml").replace(
+        "    memory_gb:",
+        "    batching: {max_batch: 4, slowdown: [[1, 1.0], [4, 1.5]]}\n    memory_gb:",
+    );
+    place.write("work/config.yaml", &batched);
+    let run = format!("run --policy baseline {} --gpus 4 --seed 5 --out s", inputs("work"));
+    let flags = "--predictor n.model --truth requests --learn";
+    let told: Value = serde_json::from_str(&place.run(&format!("{run} {flags} --json")).code(0).out).unwrap();
+    let found = &told["predictions"];
+    let [all, shared] = ["predicted", "shared"].map(|field| found[field].as_u64().unwrap());
+    let judged = found["predictor"]["executions"].as_u64().unwrap_or(0);
+    assert!(shared > 0 && all == judged + shared, "{found}");
+    let text = place.run(&format!("{run} {flags}")).code(0).out;
+    assert!(text.contains(&format!("Not judged           {shared} executions")), "{text}");
 }
 
 /// Predictions were once made anew when an execution began, with what its node took last: mostly noise.

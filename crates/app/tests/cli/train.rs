@@ -112,6 +112,35 @@ fn a_place_that_cannot_be_written_leaves_nothing_behind() {
     assert!(place.path("some/where/run.model").is_file());
 }
 
+/// The same command was once said to help, and then found the model in its way.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_cannot_be_printed_leaves_the_model_and_says_so() {
+    let place = Place::new();
+    place.write("runs.csv", &table(100));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let line = format!("train --data runs.csv --target run_seconds --out run.model {SMALL}");
+    let done = place.command(&line).stdout(full).output().unwrap();
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{err}");
+    assert!(err.contains("written are whole") && !err.contains("again"), "{err}");
+    assert!(place.path("run.model").is_file());
+}
+
+#[test]
+fn a_log_that_no_run_has_is_not_learned_from() {
+    let place = Place::with_work("simple", 30);
+    place.run(&format!("run --policy baseline --gpus 4 --out logs --quiet {}", inputs("work"))).code(0);
+    let mut log: serde_json::Value =
+        serde_json::from_str(&place.read("logs/baseline_execution_log.json")).unwrap();
+    let all = log["executions"].as_array_mut().unwrap();
+    all.extend(all.clone());
+    place.write("twice.json", &log.to_string());
+    let done = place.run(&format!("train --data twice.json {} --out m.model", inputs("work"))).code(2);
+    done.says("E103").says("gswarm check");
+    assert!(!place.path("m.model").exists());
+}
+
 #[test]
 fn execution_times_are_learned_from_a_run_of_our_own() {
     let place = Place::with_work("simple", 60);

@@ -57,7 +57,8 @@ pub(super) fn execution(
     }
     let expected = instance.execution(task).0;
     if let Some(said) = estimate.filter(|said| estimates_are_given && differ(said.0, expected)) {
-        let message = format!("estimated_time {}, and the node takes {}", s(said), seconds(expected));
+        let says = if instance.interval(task).is_some() { "the predictor says" } else { "the node takes" };
+        let message = format!("estimated_time {}, and {says} {}", s(said), seconds(expected));
         report(Code::Estimate, message);
     }
     let low = time(record.predicted_low, "predicted_low", report);

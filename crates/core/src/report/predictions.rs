@@ -16,6 +16,8 @@ pub struct PredictionMetrics {
     pub predicted: u64,
     /// The others: their estimates are the inputs' own.
     pub not_predicted: u64,
+    /// Completed executions that are not judged below: others were on their replica while they ran.
+    pub shared: u64,
     /// What a predictor said before the run; left out where that was taken to be true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictor: Option<Accuracy>,
@@ -95,10 +97,11 @@ pub fn predictions(instance: &Instance, log: &ExecutionLog) -> Option<Prediction
     if predicted == 0 && completed().all(|one| one.expected.is_none()) {
         return None;
     }
-    let shared = shared(instance, log);
+    let company = shared(instance, log);
+    let mut shared = 0;
     let (mut before, mut learned) = (Sums::default(), Sums::default());
     let mut factors: Vec<Option<f64>> = vec![None; instance.models.len()];
-    for (one, shared) in log.executions.iter().zip(shared) {
+    for (one, in_company) in log.executions.iter().zip(company) {
         if one.status != Status::Completed {
             continue;
         }
@@ -106,7 +109,8 @@ pub fn predictions(instance: &Instance, log: &ExecutionLog) -> Option<Prediction
             let told = instance.execution(one.task).0.max(1);
             factors[instance.model_of(one.task).index()] = Some(expected.mean.0 as f64 / told as f64);
         }
-        if shared {
+        if in_company {
+            shared += 1;
             continue;
         }
         let took = one.end.since(one.start);
@@ -121,6 +125,7 @@ pub fn predictions(instance: &Instance, log: &ExecutionLog) -> Option<Prediction
     Some(PredictionMetrics {
         predicted,
         not_predicted: completed().count() as u64 - predicted,
+        shared,
         predictor: before.accuracy(),
         learned: learned.accuracy(),
         models: models

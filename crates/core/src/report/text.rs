@@ -87,6 +87,9 @@ fn predictions(text: &mut Text, metrics: &Metrics, summary: Option<&Summary>) {
         let (within, judged) = (percent(accuracy.interval_coverage), accuracy.executions);
         text.row("", format!("{within} of {} within their 90% interval", of(judged, "execution")));
     }
+    if found.shared > 0 {
+        text.row("Not judged", format!("{}: another was on the replica", of(found.shared, "execution")));
+    }
     for model in found.models.iter().take(LISTED) {
         text.line(format!("{:<20} {:.2} times the estimate", cut(&shown(&model.model), 20), model.factor));
     }

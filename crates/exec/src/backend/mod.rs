@@ -23,6 +23,7 @@ pub use company::Company;
 pub use connect::{Known, Place, connect, connect_at};
 pub use emulated::Emulated;
 pub use http::{Http, Limits as HttpLimits, escaped};
+pub use openai::MOST_TOKENS;
 pub use program::cannot_start;
 
 use crate::call::Call;

@@ -143,7 +143,12 @@ pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagn
             Err(faults.into_diagnostics())
         }
         None => {
-            let hint = nearest(target, table.columns().iter().map(|column| column.name.as_str()));
+            let names = || table.columns().iter().map(|column| column.name.as_str());
+            let hint = nearest(target, names()).or_else(|| {
+                let (shown, more) =
+                    (names().take(20).collect::<Vec<_>>().join(", "), names().nth(20).is_some());
+                Some(format!("the columns are {shown}{}", if more { ", ..." } else { "" }))
+            });
             faults.add(Code::Missing, Some(1), target, format!("there is no column `{target}`"), hint);
             Err(faults.into_diagnostics())
         }

@@ -1,6 +1,6 @@
 //! CSV: a row of column names, then a row for each run.
 
-use super::faults::shown;
+use super::faults::{RENAME, shown};
 use super::{Column, Faults, Table, TextColumn, Values, is_duration};
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 use gswarm_core::input::{Code, MAX_BYTES};
@@ -128,7 +128,7 @@ fn columns(header: &ByteRecord, faults: &mut Faults) -> Vec<Cells> {
             faults.add(Code::BadId, Some(1), "", format!("column {} has no name", index + 1), None);
         } else if cells.iter().any(|other| other.name == name) {
             let message = format!("two columns are called `{}`", shown(&name));
-            faults.add(Code::Duplicate, Some(1), &name, message, None);
+            faults.add(Code::Duplicate, Some(1), &name, message, Some(RENAME.to_owned()));
         }
         cells.push(Cells { name, text: TextColumn::default(), numbers: 0, filled: 0 });
     }

@@ -2,6 +2,9 @@
 
 use gswarm_core::input::{Code, Diagnostic};
 
+/// What to do about two columns of one name.
+pub(super) const RENAME: &str = "give one of the two another name, or take it out";
+
 /// How many faults of one file are kept; the others are counted.
 const MAX_KEPT: usize = 10_000;
 

@@ -1,5 +1,6 @@
 //! Parquet: flat columns of numbers, truth values and text.
 
+use super::faults::RENAME;
 use super::{Column, Faults, Table, TextColumn, Values, is_duration, short};
 use bytes::Bytes;
 use gswarm_core::input::{Code, Diagnostic};
@@ -51,7 +52,8 @@ fn cells(bytes: Vec<u8>, texts: &[&str], faults: &mut Faults) -> Result<Vec<(Str
     let mut columns: Vec<(String, Cells)> = Vec::new();
     for name in names {
         if columns.iter().any(|(other, _)| *other == name) {
-            faults.add(Code::Duplicate, None, &name, format!("two columns are called `{name}`"), None);
+            let message = format!("two columns are called `{name}`");
+            faults.add(Code::Duplicate, None, &name, message, Some(RENAME.to_owned()));
         }
         columns.push((name, Cells::Unknown(0)));
     }

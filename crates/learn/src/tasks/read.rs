@@ -84,6 +84,17 @@ struct Range {
 
 /// What is wrong with a cell that has nothing in it.
 const EMPTY: &str = "the cell is empty";
+/// What to do about it, and about one with something else in it.
+const A_NUMBER: &str = "give every task a number here, without its unit";
+
+/// What a column's numbers are counted in.
+fn unit(name: &str) -> Option<&'static str> {
+    match name {
+        "memory_required" => Some("MB"),
+        _ => (name.ends_with("_seconds") || ["arrival_time", "duration_estimate"].contains(&name))
+            .then_some("seconds"),
+    }
+}
 
 const TIME: Range = Range { least: 0.0, with_least: true, most: MAX_SECONDS };
 const RUN_TIME: Range = Range { least: 0.0, with_least: false, most: MAX_SECONDS };
@@ -95,7 +106,9 @@ impl Reader<'_> {
         }
         for name in REQUIRED {
             if self.table.column(name).is_none() {
-                let hint = nearest(name, self.table.columns().iter().map(|column| column.name.as_str()));
+                let hint = nearest(name, self.table.columns().iter().map(|column| column.name.as_str()))
+                    .unwrap_or_else(|| format!("tasks need the columns {}", REQUIRED.join(", ")));
+                let hint = Some(hint);
                 self.faults.add(Code::Missing, Some(1), name, format!("there is no column `{name}`"), hint);
             }
         }
@@ -138,7 +151,8 @@ impl Reader<'_> {
         let lacking = names.iter().filter(|name| self.table.column(name).is_none());
         if let ([missing], true) = (lacking.collect::<Vec<_>>().as_slice(), self.table.rows() > 0) {
             let message = format!("there is no column `{missing}`, though there is the other one");
-            self.faults.add(Code::Missing, Some(1), missing, message, None);
+            let hint = Some("give the times of both devices, or of neither".to_owned());
+            self.faults.add(Code::Missing, Some(1), missing, message, hint);
         }
         columns
     }
@@ -155,7 +169,8 @@ impl Reader<'_> {
                     Err(_) if text.is_empty() => (Code::Missing, EMPTY.to_string()),
                     Err(_) => (Code::WrongType, format!("`{}` is no number", shown(text))),
                 };
-                self.faults.add(code, self.table.line(row), name, message, None);
+                let hint = Some(A_NUMBER.to_owned());
+                self.faults.add(code, self.table.line(row), name, message, hint);
             }
             return Vec::new();
         };
@@ -177,7 +192,12 @@ impl Reader<'_> {
             } else {
                 continue;
             };
-            self.faults.add(code, self.table.line(row), name, message, None);
+            let hint = match (code, unit(name)) {
+                (Code::Missing, _) => A_NUMBER.to_owned(),
+                (_, Some(unit)) => format!("check the unit: {name} is in {unit}"),
+                (_, None) => format!("check what has written {name}"),
+            };
+            self.faults.add(code, self.table.line(row), name, message, Some(hint));
         }
         numbers.clone()
     }
@@ -204,7 +224,8 @@ impl Reader<'_> {
                 let place =
                     self.table.line(before).map_or(String::new(), |line| format!(", first in line {line}"));
                 let message = format!("the id `{}` is given twice{place}", shown(&id));
-                self.faults.add(Code::Duplicate, self.table.line(row), "task_id", message, None);
+                let hint = Some("give one of the two another id, or take it out".to_owned());
+                self.faults.add(Code::Duplicate, self.table.line(row), "task_id", message, hint);
             } else {
                 first.insert(id.clone(), row);
             }
@@ -254,13 +275,14 @@ impl Reader<'_> {
                             line,
                             "dependencies",
                             format!("task `{}` waits for itself", shown(id)),
-                            None,
+                            Some("take its own id out of its dependencies".to_owned()),
                         );
                     }
                     Some(&earlier) => found.push(earlier),
                     None => {
                         let message = format!("there is no task `{}` to wait for", shown(id));
-                        self.faults.add(Code::UnknownNode, line, "dependencies", message, None);
+                        let hint = Some("name tasks by the task_id of another row".to_owned());
+                        self.faults.add(Code::UnknownNode, line, "dependencies", message, hint);
                     }
                 }
             }
@@ -303,6 +325,7 @@ impl Reader<'_> {
         let more = if circle.len() > 12 { " -> ..." } else { "" };
         let message =
             format!("tasks wait for one another in a circle: {}{more} -> {}", names.join(" -> "), names[0]);
-        self.faults.add(Code::Cycle, self.table.line(circle[0]), "dependencies", message, None);
+        let hint = Some("take one of these out of the dependencies of the one before it".to_owned());
+        self.faults.add(Code::Cycle, self.table.line(circle[0]), "dependencies", message, hint);
     }
 }

@@ -4,7 +4,7 @@ use super::check::check;
 use super::test_support::{machine, task, workload};
 use super::*;
 use crate::profile::described;
-use gswarm_core::input::Code;
+use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::{Span, Time};
 
 fn run(workload: &Workload, gpus: u32, policy: PolicyKind) -> Outcome {
@@ -112,8 +112,11 @@ const HEAD: &str =
     "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate,dependencies\n";
 
 fn codes(text: &str) -> Vec<Code> {
-    let mut codes: Vec<Code> =
-        read("w.csv", text.as_bytes().to_vec()).unwrap_err().iter().map(|fault| fault.code).collect();
+    let faults = read("w.csv", text.as_bytes().to_vec()).unwrap_err();
+    // The message itself lists what there is to choose from.
+    let helps = |fault: &Diagnostic| fault.hint.is_some() || fault.code == Code::UnknownChoice;
+    assert!(faults.iter().all(helps), "{faults:?}");
+    let mut codes: Vec<Code> = faults.iter().map(|fault| fault.code).collect();
     codes.sort_unstable();
     codes
 }

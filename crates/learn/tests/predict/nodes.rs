@@ -89,7 +89,53 @@ fn a_model_of_other_things_predicts_no_nodes() {
     let predictor =
         fit(&runs, "seconds", &crate::support::features(), &crate::support::small(Kind::Linear)).unwrap();
     let found = NodeEncoder::new("m.model", &predictor).unwrap_err();
-    assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::OtherFeatures; 2]);
+    assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::OtherFeatures; 3]);
+}
+
+/// Characters and milliseconds were once taken for seconds.
+#[test]
+fn a_model_of_another_target_predicts_no_nodes() {
+    let (scenario, log) = given();
+    let rows = executions("log.json", &LogFile::read(&log), &scenario).unwrap();
+    let settings = crate::support::small(Kind::Linear);
+    let predictor = fit(rows.table(), "prompt_length", &["model".to_owned()], &settings).unwrap();
+    let found = NodeEncoder::new("m.model", &predictor).unwrap_err();
+    assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::OtherFeatures]);
+    assert!(found[0].message.contains("`prompt_length`"), "{found:?}");
+}
+
+/// Executions listed twice were once both learned from and tested on.
+#[test]
+fn executions_that_cannot_be_true_are_refused_with_their_line() {
+    let (scenario, log) = given();
+    let log = log.replace("}, ", "},\n");
+    let lines: Vec<&str> = log.lines().collect();
+    let record = lines[1].trim_end_matches(',');
+    let with = |other: String| {
+        let mut lines = lines.clone();
+        lines[1] = &other;
+        executions("log.json", &LogFile::read(&lines.join("\n")), &scenario).map(|_| ())
+    };
+    assert_eq!(with(format!("{record},")), Ok(()));
+    let cases = [
+        (record.replace("\"image\"", "\"imagine\""), Code::UnknownModel),
+        (record.replace("\"batch_size\": 1", "\"batch_size\": 0"), Code::NotPositive),
+        (record.replace("\"start_time\": 5", "\"start_time\": -5"), Code::Negative),
+        (record.replace("\"start_time\": 5", "\"start_time\": 50"), Code::Negative),
+        (record.replace("\"start_time\": 5, ", ""), Code::Missing),
+        (format!("{record}, {record}"), Code::Duplicate),
+        // Whatever else differs: a node is completed once.
+        (format!("{record}, {}", record.replace("\"start_time\": 5", "\"start_time\": 4")), Code::Duplicate),
+    ];
+    for (other, code) in cases {
+        assert_ne!(other, record);
+        let found = with(format!("{other},")).unwrap_err();
+        assert_eq!(found.iter().map(|fault| (fault.code, fault.line)).collect::<Vec<_>>(), [(code, Some(2))]);
+        assert!(found[0].hint.as_ref().is_some_and(|hint| hint.contains("gswarm check")), "{found:?}");
+    }
+    // An attempt that failed before is no completed execution.
+    let failed = record.replace("completed", "failed");
+    assert_eq!(with(format!("{failed}, {record},")), Ok(()));
 }
 
 fn trained(factor: &dyn Fn(usize) -> f64, change: &dyn Fn(&mut Options)) -> Trained {

@@ -1,6 +1,7 @@
 //! Calls and estimates of real models; each fault of the published server that concerns them.
 
 use crate::support::{Server, until};
+use gswarm_exec::backend::MOST_TOKENS;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -20,12 +21,18 @@ async fn a_model_answers_with_text() {
     assert!(said["execution_time"].as_f64().unwrap() > 0.0);
     let again = call(&server, &id, json!({"prompt": "Once upon a time", "max_length": 12})).await;
     assert_eq!(said["response"], again["response"], "the likeliest tokens are always the same");
-    let named = call(&server, &id, json!({"prompt": "Once upon a time", "max_tokens": 12})).await;
-    assert_eq!(said["response"], named["response"], "as other servers call it");
-    let both = call(&server, &id, json!({"prompt": "Once", "max_length": 3, "max_tokens": 12})).await;
-    assert_eq!(both["new_tokens"], 3);
     let path = format!("/standalone/call/{id}");
-    server.post(&path, json!({"data": {"prompt": "x", "max_tokens": 0}})).await.is(400);
+    for name in MOST_TOKENS {
+        let named = call(&server, &id, json!({"prompt": "Once upon a time", name: 12})).await;
+        assert_eq!(said["response"], named["response"], "as other servers call it");
+        server.post(&path, json!({"data": {"prompt": "x", name: 0}})).await.is(400);
+    }
+    // The one that other backends would go by.
+    let [first, second, third] = MOST_TOKENS;
+    let all = call(&server, &id, json!({"prompt": "Once", third: 9, second: 12, first: 3})).await;
+    assert_eq!(all["new_tokens"], 3);
+    let two = call(&server, &id, json!({"prompt": "Once", third: 9, second: 12})).await;
+    assert_eq!(two["new_tokens"], 12);
     let drawn = |seed: u32| {
         call(&server, &id, json!({"prompt": "Once", "max_length": 12, "temperature": 1.5, "seed": seed}))
     };

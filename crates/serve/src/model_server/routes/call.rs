@@ -22,7 +22,7 @@ pub(super) fn work(kind: &Kind, data: &CallData) -> Result<Work, Fault> {
     Ok(match kind {
         Kind::Language => {
             let mut request = GenerateRequest::text(prompt()?);
-            request.max_tokens = data.max_length.or(data.max_tokens).unwrap_or(USUAL_LENGTH) as usize;
+            request.max_tokens = data.most_tokens().unwrap_or(USUAL_LENGTH) as usize;
             request.temperature = data.temperature.unwrap_or(0.0);
             request.top_p = data.top_p.unwrap_or(1.0);
             request.seed = u64::from(data.seed.unwrap_or(0));

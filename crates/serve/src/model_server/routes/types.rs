@@ -210,11 +210,15 @@ pub struct CallData {
     /// Most tokens of the answer; 64 where nothing is said.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 16777216)]
-    pub max_length: Option<u32>,
-    /// The same, by the name that other servers give it; `max_length` goes before it.
+    pub max_tokens: Option<u32>,
+    /// The same; `max_tokens` goes before it.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 16777216)]
-    pub max_tokens: Option<u32>,
+    pub max_length: Option<u32>,
+    /// The same; the other two go before it.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 16777216)]
+    pub max_new_tokens: Option<u32>,
     /// How freely tokens are drawn; 0, as where nothing is said, takes the likeliest.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 2)]
@@ -343,9 +347,26 @@ pub struct DataFeatures {
     pub guidance_scale: Option<f64>,
 }
 
+impl CallData {
+    /// Most tokens of the answer, by the names that backends know too (`MOST_TOKENS` of `gswarm_exec`), in their order: the same
+    /// options of a node mean the same on every server.
+    fn most_by_name(&self) -> [(&'static str, Option<u32>); 3] {
+        [
+            ("data.max_tokens", self.max_tokens),
+            ("data.max_length", self.max_length),
+            ("data.max_new_tokens", self.max_new_tokens),
+        ]
+    }
+
+    /// Most tokens of the answer, where it is said.
+    pub(super) fn most_tokens(&self) -> Option<u32> {
+        self.most_by_name().into_iter().find_map(|(_, most)| most)
+    }
+}
+
 impl Check for CallData {
     fn check(&self) -> Result<(), Fault> {
-        for (name, most) in [("data.max_length", self.max_length), ("data.max_tokens", self.max_tokens)] {
+        for (name, most) in self.most_by_name() {
             within(name, most.map(f64::from), 1.0, f64::from(MAX_TOKENS))?;
         }
         within("data.temperature", self.temperature, 0.0, 2.0)?;
