@@ -73,6 +73,14 @@ impl Engine<'_> {
         self.instance.cluster.switch.of(leaving, spec.memory_gb, spec.load_seconds)
     }
 
+    /// A GPU of the window on which a load goes on that `model`, which is there, may not execute beside: its own onto other GPUs
+    /// as well, or any where a GPU holds one model.
+    pub(super) fn clashing_load(&self, model: ModelId, gpus: Gpus) -> Option<GpuId> {
+        let single = self.instance.cluster.residency == Residency::Single;
+        let loaded = |gpu: GpuId| self.gpus[gpu].load.and_then(|lead| self.loads[lead].as_ref());
+        gpus.iter().find(|&gpu| loaded(gpu).is_some_and(|load| single || load.model == model))
+    }
+
     /// Starts a load; returns what it takes and what it takes off.
     pub(super) fn begin_load(
         &mut self,

@@ -235,6 +235,9 @@ impl<'i> Engine<'i> {
             return Err(Rejected::Busy { gpu });
         }
         let (switch, evicted) = if self.holding[model].contains_all(gpus) {
+            if let Some(gpu) = self.clashing_load(model, gpus) {
+                return Err(Rejected::Loading { gpu });
+            }
             self.check_slot(model, gpus, 1)?;
             self.take_prepared(task, gpus)
         } else {

@@ -65,6 +65,14 @@ impl<'a> View<'a> {
         &self.engine.holding[model]
     }
 
+    /// Whether `model` is on these GPUs, and nothing that executes or loads there keeps it from executing.
+    #[must_use]
+    pub fn can_execute(&self, model: ModelId, gpus: Gpus) -> bool {
+        self.holding(model).contains_all(gpus)
+            && !gpus.iter().any(|gpu| self.is_running(gpu))
+            && self.engine.clashing_load(model, gpus).is_none()
+    }
+
     /// First GPUs of the replicas of `model` that are at work and have room in their batch.
     #[must_use]
     pub fn joinable(&self, model: ModelId) -> &'a GpuSet {

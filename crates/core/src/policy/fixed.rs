@@ -98,9 +98,7 @@ impl Static {
             if !self.reserved.leaves_in_time(view, *gpus, takes) {
                 return false;
             }
-            let there =
-                view.holding(model).contains_all(*gpus) && !gpus.iter().any(|gpu| view.is_running(gpu));
-            there || !self.fits && view.idle().contains_all(*gpus)
+            view.can_execute(model, *gpus) || !self.fits && view.idle().contains_all(*gpus)
         };
         let joins =
             |gpus: &Gpus| view.joinable(model).contains(gpus.first) && self.has_slot(view, model, *gpus);

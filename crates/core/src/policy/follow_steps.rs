@@ -130,8 +130,7 @@ impl<'i> FollowSteps<'i> {
         if view.joinable(model).contains(gpus.first) {
             return limit.is_none_or(|limit| view.batch_at(gpus.first) < limit);
         }
-        let there = view.holding(model).contains_all(gpus);
-        view.idle().contains_all(gpus) || there && !gpus.iter().any(|gpu| view.is_running(gpu))
+        view.idle().contains_all(gpus) || view.can_execute(model, gpus)
     }
 
     fn load(&mut self, view: &View<'_>, number: u32, model: ModelId, gpus: Gpus) -> Option<Decision> {

@@ -112,8 +112,7 @@ impl<'a> Compose<'a> {
             let gpus = self.window(model, first);
             let there = view.holding(model).contains_all(gpus);
             // Where models share a GPU one that is there can start beside another's load.
-            let free = view.idle().contains_all(gpus)
-                || shared && there && !gpus.iter().any(|gpu| view.is_running(gpu));
+            let free = view.idle().contains_all(gpus) || shared && view.can_execute(model, gpus);
             if !free || !self.unclaimed(model, gpus) {
                 continue;
             }
