@@ -28,6 +28,7 @@ import gpu_attention
 import gpu_http
 import gpu_lengths
 import gpu_memory
+from gpu_words import brief
 
 from gswarm.worker.batch_engine import EmbedEngine, EmbedJob, ImageEngine, ImageJob
 from gswarm.worker.engine import Engine
@@ -459,27 +460,6 @@ def graphs(engine: Engine) -> dict[str, Any]:
     assert isinstance(engine, (EmbedEngine, ImageEngine))
     assert engine.passes is not None
     return {"count": engine.passes.graphs.count, "seconds": engine.passes.graphs.seconds}
-
-
-def brief(value: Any) -> str:
-    """A line about what a section found."""
-    if isinstance(value, dict) and "error" in value:
-        return f"FAILED {value['error']}"
-    if isinstance(value, list):
-        return "\n    " + "\n    ".join(brief(one) for one in value)
-    if isinstance(value, dict):
-        parts = [f"{k}: ({brief(v)})" if isinstance(v, dict) else f"{k}={shown(v)}" for k, v in value.items()]
-        return ", ".join(parts)[:1200]
-    return shown(value)
-
-
-def shown(value: Any) -> str:
-    """A figure, short."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list):
-        return "[" + " ".join(shown(one) for one in value[:8]) + "]"
-    return str(value)
 
 
 def main() -> int:

@@ -4,7 +4,7 @@
 mod alone;
 mod history;
 
-pub use history::{Executions, HISTORY};
+pub use history::{Data, Executions, HISTORY};
 
 use self::history::When;
 use crate::model::{Feature, FeatureKind, Predictor};

@@ -7,7 +7,7 @@ use gswarm_core::log_file::LogFile;
 use gswarm_learn::model::{Kind, Predictor as Model, Settings, encode};
 use gswarm_learn::nodes;
 use gswarm_learn::table::{Column, Table, Values};
-use gswarm_learn::train::{Options, train as learn};
+use gswarm_learn::train::Options;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -111,12 +111,6 @@ pub struct Trained {
     model: Model,
 }
 
-/// What is learned from.
-enum Given {
-    Table(Table),
-    Executions(nodes::Executions),
-}
-
 /// Learns; the report is JSON.
 #[pyfunction]
 pub fn train(
@@ -128,24 +122,19 @@ pub fn train(
     let options = options.read()?;
     let given = match data {
         Data::File((name, bytes)) => {
-            Given::Table(py.detach(|| Table::read(&name, bytes)).map_err(Fault::Input)?)
+            nodes::Data::Table(py.detach(|| Table::read(&name, bytes)).map_err(Fault::Input)?)
         }
-        Data::Columns(columns) => Given::Table(table(columns)?),
+        Data::Columns(columns) => nodes::Data::Table(table(columns)?),
         Data::Run(run) => {
             let run = run.get();
-            Given::Executions(py.detach(|| {
+            nodes::Data::Executions(py.detach(|| {
                 let text = run.log_text(true).map_err(|error| Fault::Internal(error.to_string()))?;
                 nodes::executions("the run", &LogFile::read_bytes(&text), &run.scenario).map_err(Fault::Input)
             })?)
         }
     };
     apart(py, progress.as_ref(), false, move |shared| {
-        let mut progress = |doing: &str| shared.say(doing, 0, 0);
-        let found = match &given {
-            Given::Table(table) => learn(table, &options, &mut progress),
-            Given::Executions(executions) => executions.train(&options, &mut progress),
-        };
-        let found = found.map_err(Fault::Input)?;
+        let found = given.train(&options, &mut |doing| shared.say(doing, 0, 0)).map_err(Fault::Input)?;
         let report =
             serde_json::to_string(&found.report).map_err(|error| Fault::Internal(error.to_string()))?;
         Ok((Trained { model: found.predictor }, report))

@@ -12,9 +12,9 @@ use gswarm_core::input::{Diagnostic, Severity, render};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
 use gswarm_learn::model::{Kind, Settings};
-use gswarm_learn::nodes::{self, Executions};
+use gswarm_learn::nodes::{self, Data};
 use gswarm_learn::table::Table;
-use gswarm_learn::train::{Options, Report, train as learn};
+use gswarm_learn::train::{Options, Report};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -110,24 +110,19 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     drop(phase);
     let options = options(args);
     let mut phase = None;
-    let mut progress = |doing: &str| {
+    let trained = data.train(&options, &mut |doing| {
         phase.take();
         phase = Some(Phase::new(doing.to_owned(), shown));
-    };
-    let trained = match &data {
-        Data::Table(table) => learn(table, &options, &mut progress),
-        Data::Executions(executions) => executions.train(&options, &mut progress),
-    };
+    });
     drop(phase);
     let trained = trained.map_err(|faults| refused(&faults))?;
+    files::say_when_interrupted(None);
     if let Some((mut batch, name)) = target {
         let bytes = trained.predictor.to_bytes();
         let bytes = bytes.map_err(|error| Failure::new(crate::failure::Code::Internal, error.to_string()))?;
         batch.add(&name, |out| out.write_all(&bytes))?;
-        files::say_when_interrupted(None);
         batch.commit()?;
     }
-    files::say_when_interrupted(None);
     if args.json {
         let mut result = json!(trained.report);
         result["data"] = json!(args.data);
@@ -194,11 +189,6 @@ fn options(args: &TrainArgs) -> Options {
 }
 
 /// What is learned from.
-enum Data {
-    Table(Table),
-    Executions(Executions),
-}
-
 fn read(args: &TrainArgs) -> Result<Data, Failure> {
     let name = args.data.display().to_string();
     let (Some(config), Some(requests)) = (&args.config, &args.requests) else {

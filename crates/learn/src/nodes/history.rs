@@ -32,6 +32,32 @@ pub struct Executions {
     pub(super) when: Vec<When>,
 }
 
+/// What a predictor is trained on.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// A table.
+    Table(Table),
+    /// The executions of a log.
+    Executions(Executions),
+}
+
+impl Data {
+    /// Trains, tests and reports. `progress` is told what is being done.
+    ///
+    /// # Errors
+    /// All that keeps the data from being learned from.
+    pub fn train(
+        &self,
+        options: &Options,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Trained, Vec<Diagnostic>> {
+        match self {
+            Data::Table(table) => train(table, options, progress),
+            Data::Executions(executions) => executions.train(options, progress),
+        }
+    }
+}
+
 impl Executions {
     /// What is known of each before it runs, and [`TARGET`].
     #[must_use]
