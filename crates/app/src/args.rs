@@ -145,21 +145,21 @@ pub struct InputArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct MeasuredArgs {
     /// Take times of nodes, loads and batching from what `gswarm calibrate` measured, whatever the files say
-    #[arg(long, value_name = "FILE", help_heading = "Measured costs (see docs/calibration.md)")]
-    pub profile: Option<PathBuf>,
-    /// With --profile: loads take what the first one took, as of servers that have just been started
+    #[arg(long, alias = "profile", value_name = "FILE", help_heading = "Measured costs (see docs/calibration.md)")]
+    pub calibration: Option<PathBuf>,
+    /// With --calibration: loads take what the first one took, as of servers that have just been started
     #[arg(
         long,
         alias = "first_loads",
-        requires = "profile",
+        requires = "calibration",
         help_heading = "Measured costs (see docs/calibration.md)"
     )]
     pub first_loads: bool,
-    /// With --profile: no model batches
+    /// With --calibration: no model batches
     #[arg(
         long,
         alias = "no_batching",
-        requires = "profile",
+        requires = "calibration",
         help_heading = "Measured costs (see docs/calibration.md)"
     )]
     pub no_batching: bool,
@@ -199,23 +199,28 @@ pub struct MachineArgs {
 }
 
 impl ClusterArgs {
-    /// What the file says, with the flags that were given put over it.
+    /// The flags that were given.
+    pub fn spec(&self) -> ClusterSpec {
+        ClusterSpec { gpus: self.gpus, ..self.machines.spec() }
+    }
+
+    /// What the file says, overridden by the flags that were given.
     pub fn over(&self, file: &ClusterSpec) -> ClusterSpec {
-        ClusterSpec { gpus: self.gpus.or(file.gpus), ..self.machines.over(file) }
+        self.spec().over(file)
     }
 }
 
 impl MachineArgs {
-    /// What the file says, with the flags that were given put over it.
-    pub fn over(&self, file: &ClusterSpec) -> ClusterSpec {
+    /// The flags that were given.
+    pub fn spec(&self) -> ClusterSpec {
         ClusterSpec {
-            gpus: file.gpus,
-            gpus_per_server: self.gpus_per_server.or(file.gpus_per_server),
-            gpu_memory_gb: self.gpu_memory_gb.or(file.gpu_memory_gb),
-            pcie_gb_per_s: self.pcie_gb_per_s.or(file.pcie_gb_per_s),
-            switch_overhead_seconds: self.switch_overhead_seconds.or(file.switch_overhead_seconds),
-            switch_cost: self.switch_cost.or(file.switch_cost),
-            residency: self.residency.or(file.residency),
+            gpus: None,
+            gpus_per_server: self.gpus_per_server,
+            gpu_memory_gb: self.gpu_memory_gb,
+            pcie_gb_per_s: self.pcie_gb_per_s,
+            switch_overhead_seconds: self.switch_overhead_seconds,
+            switch_cost: self.switch_cost,
+            residency: self.residency,
         }
     }
 }

@@ -4,13 +4,11 @@
 mod args;
 mod beliefs;
 mod commands;
-mod failure;
 mod job;
-mod live;
-mod measured;
 mod output;
 
 use clap::Parser;
+use gswarm_run::failure;
 use std::ffi::OsString;
 use std::io::Write;
 use std::panic;
@@ -24,7 +22,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Err(answer) => return without_command(&answer),
     };
     cli.color.apply();
-    output::files::clean_up_when_interrupted();
+    output::interrupt::clean_up_when_interrupted();
     let result = panic::catch_unwind(|| commands::dispatch(cli));
     match result {
         Ok(Ok(())) => 0,

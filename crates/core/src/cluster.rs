@@ -6,7 +6,9 @@ use crate::id::Gpus;
 use crate::input::ClusterSpec;
 
 /// How many models a GPU holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Residency {
     /// One at a time.

@@ -4,7 +4,9 @@ use crate::input::ModelSpec;
 use crate::time::Span;
 
 /// How the cost of replacing one model by another is reckoned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SwitchRule {
     /// (old GB + new GB) / bandwidth + overhead.

@@ -18,9 +18,13 @@ pub use onward::Onward;
 pub use start::Start;
 
 /// When requests arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// All at time 0.
+    #[default]
     Offline,
     /// At their timestamp minus the earliest.
     Online,

@@ -10,7 +10,7 @@ use crate::log::ExecutionLog;
 use crate::log_file::Summary;
 use crate::policy::{PolicyKind, deploy};
 use crate::report::{Metrics, RunInfo, metrics, summary};
-use crate::truth::{Truth, TruthSpec};
+use crate::truth::Truth;
 use std::collections::BTreeMap;
 
 /// Why a scenario gives no problem.
@@ -58,21 +58,6 @@ pub fn problem(
     Instance::build(scenario, cluster, mode).map_err(NoProblem::Infeasible)
 }
 
-/// What a log says of a run beside what happened in it.
-#[derive(Clone, Debug, Default)]
-pub struct Setting {
-    /// The policy's name.
-    pub policy: String,
-    /// For every random choice.
-    pub seed: u64,
-    /// How long executions really took.
-    pub truth: Truth,
-    /// How that came about, where it is not what was estimated.
-    pub truth_spec: Option<TruthSpec>,
-    /// The name of what predicted the estimates.
-    pub predictor: Option<String>,
-}
-
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -84,43 +69,42 @@ pub struct Outcome {
     pub summary: Summary,
 }
 
-/// Measures the log of a simulated run, says how short it could have been at best, and checks all of it.
+/// Measures the log of a simulated run, says how short it could have been at best, and checks all of it. `info` says who made
+/// the run; its bound and deployment are filled in here.
 ///
 /// # Errors
 /// What the log breaks: a fault of whoever made it.
-pub fn assess(instance: &Instance, setting: &Setting, log: ExecutionLog) -> Result<Outcome, Vec<Violation>> {
+pub fn assess(
+    instance: &Instance,
+    info: RunInfo,
+    truth: &Truth,
+    log: ExecutionLog,
+) -> Result<Outcome, Vec<Violation>> {
     let metrics = metrics(instance, &log);
-    // Only a run that learns keeps what it expected of each execution when it began.
-    let learn = log.executions.iter().any(|execution| execution.expected.is_some());
-    let info = RunInfo { learn, ..info(instance, setting, &metrics) };
+    // A run that gave requests up did less than the bound speaks of. A bound on estimates would be none on what happened.
+    let known = (!truth.is_estimate()).then(|| truth.known(instance));
+    let bound = (metrics.failed_requests == 0).then(|| best_bound(known.as_ref().unwrap_or(instance)));
+    let info = RunInfo {
+        // Only a run that learns keeps what it expected of each execution when it began.
+        learn: log.executions.iter().any(|execution| execution.expected.is_some()),
+        lower_bound: bound.as_ref().map(|bound| bound.value),
+        bound: bound.map(|bound| bound.claim(instance)),
+        gpu_assignments: (info.policy == PolicyKind::Static.name()).then(|| assignments(instance)),
+        ..info
+    };
     let summary = summary(instance, &metrics, info);
-    let violations = check_run(instance, &setting.truth, &log, Some(&summary));
+    let violations = check_run(instance, truth, &log, Some(&summary));
     if violations.is_empty() { Ok(Outcome { log, metrics, summary }) } else { Err(violations) }
 }
 
-fn info(instance: &Instance, setting: &Setting, metrics: &Metrics) -> RunInfo {
-    let gpu_assignments = (setting.policy == PolicyKind::Static.name()).then(|| {
-        let deployment = deploy(instance);
-        let mut models_of: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        for (id, model) in instance.models.iter_enumerated() {
-            for gpu in deployment.windows(id).flat_map(Gpus::iter) {
-                models_of.entry(gpu.0).or_default().push(model.name.clone());
-            }
+/// The models of each GPU in a permanent deployment.
+fn assignments(instance: &Instance) -> BTreeMap<u32, Vec<String>> {
+    let deployment = deploy(instance);
+    let mut models_of: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for (id, model) in instance.models.iter_enumerated() {
+        for gpu in deployment.windows(id).flat_map(Gpus::iter) {
+            models_of.entry(gpu.0).or_default().push(model.name.clone());
         }
-        models_of
-    });
-    // A run that gave requests up did less than the bound speaks of. A bound on estimates would be none on what happened.
-    let truth = &setting.truth;
-    let known = (!truth.is_estimate()).then(|| truth.known(instance));
-    let bound = (metrics.failed_requests == 0).then(|| best_bound(known.as_ref().unwrap_or(instance)));
-    RunInfo {
-        policy: setting.policy.clone(),
-        seed: Some(setting.seed),
-        truth: setting.truth_spec.clone(),
-        predictor: setting.predictor.clone(),
-        lower_bound: bound.as_ref().map(|bound| bound.value),
-        bound: bound.map(|bound| bound.claim(instance)),
-        gpu_assignments,
-        ..RunInfo::default()
     }
+    models_of
 }

@@ -55,9 +55,9 @@ pub fn all_timed(scenario: &Scenario) -> bool {
     timed(scenario).all(|given| given)
 }
 
-/// What somebody wants a run to expect, and to meet.
+/// What a run is to expect, and to meet.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct Expectations {
     /// What true times are drawn around the estimates by.
     pub noise: Option<Noise>,
     /// What changes on the way.
@@ -85,7 +85,7 @@ pub struct Beliefs {
     pub unused: Option<String>,
 }
 
-impl Wanted {
+impl Expectations {
     /// Has a problem expect it.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ pub enum Fault {
     /// Faults of the inputs, all of them.
     Input(Vec<Diagnostic>),
     /// An argument that makes no sense, and what to do about it.
-    Usage(String, &'static str),
+    Usage(String, String),
     /// Why the problem cannot be run on these GPUs.
     Infeasible(Vec<String>),
     /// A policy of the user's did what cannot be done: when, and why not.
@@ -43,9 +43,12 @@ impl From<NoProblem> for Fault {
     fn from(why: NoProblem) -> Fault {
         match why {
             NoProblem::NoGpus => {
-                Fault::Usage(why.to_string(), "give gpus=N, or `cluster: {gpus: N}` in the configuration")
+                Fault::Usage(
+                    why.to_string(),
+                    "give gpus=N, or `cluster: {gpus: N}` in the configuration".to_owned(),
+                )
             }
-            NoProblem::TooSlow { .. } => Fault::Usage(why.to_string(), "give a higher pcie_gb_per_s"),
+            NoProblem::TooSlow { .. } => Fault::Usage(why.to_string(), "give a higher pcie_gb_per_s".to_owned()),
             NoProblem::Infeasible(faults) => {
                 Fault::Infeasible(faults.iter().map(ToString::to_string).collect())
             }
@@ -55,7 +58,7 @@ impl From<NoProblem> for Fault {
 
 /// Arguments that no argument parser has looked at.
 pub fn usage(message: impl Into<String>) -> Fault {
-    Fault::Usage(message.into(), "")
+    Fault::Usage(message.into(), String::new())
 }
 
 impl From<Fault> for PyErr {

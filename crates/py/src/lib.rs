@@ -32,7 +32,7 @@ mod _gswarm {
     #[pymodule_export]
     use super::problem::Inputs;
     #[pymodule_export]
-    use super::run::{plan_for, run, run_python};
+    use super::run::{plan_for, read_spec, resume, run, run_live, run_python};
     #[pymodule_export]
     use super::server::{Operation, Server};
     #[pymodule_export]

@@ -4,280 +4,144 @@ use crate::apart::{Shared, apart};
 use crate::fault::{Fault, usage};
 use crate::outcome::Outcome;
 use crate::policy::PythonPolicy;
-use crate::problem::{ClusterOptions, Inputs, Text, mode_named};
-use gswarm_core::belief::Learner;
-use gswarm_core::engine::Rejected;
-use gswarm_core::input::{ClusterSpec, Scenario};
-use gswarm_core::instance::Mode;
-use gswarm_core::log::ExecutionLog;
-use gswarm_core::log_file::shown;
-use gswarm_core::plan::{self, Limits, Planned};
-use gswarm_core::policy::{Objective, Policy, PolicyKind, PolicyParams, carry_out, follow};
-use gswarm_core::run::{Setting, assess, problem};
-use gswarm_core::sim::{Faults, Progress, SimError, SimOptions, simulate_learning};
-use gswarm_core::time::MAX_SECONDS;
-use gswarm_core::truth::{Drift, Noise, TrueTimes};
-use gswarm_core::{GpuId, Instance, ModelId, Span, Time};
-use gswarm_learn::expect::{Beliefs, Source, Wanted};
+use crate::problem::{Inputs, Text};
+use gswarm_core::engine::{Rejected, View};
+use gswarm_core::input::{Diagnostic, Source};
+use gswarm_core::plan::{self, Objective, Planned};
+use gswarm_core::run::Outcome as Ran;
+use gswarm_core::sim::SimError;
+use gswarm_core::{Instance, ModelId};
+use gswarm_run::live::{self, Resume};
+use gswarm_run::{Failure, Materials, Named, Observer, PlanOptions, Prepared, Problem, RunSpec, Stage, prepare};
+use gswarm_serve::embedded::Embedded;
 use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// What is said of a run beside its problem, policy and cluster.
-#[derive(FromPyObject)]
+/// What Python calls the arguments of a call, where they are wrong.
+pub const ARGUMENTS: &str = "<arguments>";
+
+/// The contents of files that a specification refers to, which Python holds already: each with its name.
+#[derive(Default, FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct RunOptions {
-    mode: String,
-    seed: u64,
-    /// Seconds of search, for `planned`.
-    budget: Option<f64>,
-    /// Rounds of search, for `planned`.
-    rounds: Option<u64>,
-    /// A plan file to follow.
+pub struct Contents {
     plan: Option<Vec<u8>>,
-    /// A predictor: its name and its file.
-    predictor: Option<(String, Vec<u8>)>,
-    noise: Option<String>,
-    drift: Vec<String>,
-    truth: Option<String>,
-    learn: bool,
-    means_only: bool,
-    fail_rate: f64,
-    max_attempts: u32,
-    lose_gpus: Vec<(u32, f64)>,
-    objective: Option<String>,
-    max_collate_wait: Option<f64>,
-    alpha: Option<f64>,
-    beta: Option<f64>,
-    gamma: Option<f64>,
-    delta: Option<f64>,
-    lookahead: Option<u32>,
+    predictor: Option<Named>,
+    calibration: Option<Named>,
 }
 
-/// What a predictor's file says of a scenario.
-pub fn source(given: Option<(String, Vec<u8>)>, scenario: &Scenario) -> Result<Option<Source>, Fault> {
-    given.map(|(name, bytes)| Source::read(name, bytes, scenario).map_err(Fault::Input)).transpose()
-}
-
-impl RunOptions {
-    /// All numbers that make no sense.
-    fn check(&self) -> Result<(), Fault> {
-        let at_least_zero = |value: f64| value.is_finite() && value >= 0.0;
-        let seconds = |value: f64| (0.0..=MAX_SECONDS).contains(&value);
-        let weights = [
-            ("alpha", self.alpha),
-            ("beta", self.beta),
-            ("gamma", self.gamma),
-            ("delta", self.delta),
-            ("max_collate_wait", self.max_collate_wait),
-        ];
-        let mut wrong: Vec<String> = weights
-            .iter()
-            .filter(|(_, value)| value.is_some_and(|value| !at_least_zero(value)))
-            .map(|(name, _)| format!("{name}: give a number of zero or more"))
-            .collect();
-        if !(0.0..=1.0).contains(&self.fail_rate) {
-            wrong.push("fail_rate: give a share from 0 to 1".to_owned());
+/// A specification from the arguments of a call, as JSON. All that is wrong with it is said at once.
+pub fn specification(text: &str, contents: Option<&Contents>) -> Result<RunSpec, Fault> {
+    let source = Source { name: ARGUMENTS, bytes: text.as_bytes() };
+    let (mut spec, _) = RunSpec::read(source, Path::new("")).map_err(|faults| misused(&faults))?;
+    // What is there needs no path; that it is there is part of the specification.
+    if let Some(contents) = contents {
+        let named = |file: &Option<Named>| file.as_ref().map(|(name, _)| PathBuf::from(name));
+        spec.plan = contents.plan.as_ref().map(|_| PathBuf::from("the plan")).or(spec.plan);
+        spec.times.predictor = named(&contents.predictor).or(spec.times.predictor);
+        if let (Some(file), Some(calibration)) = (named(&contents.calibration), &mut spec.calibration) {
+            calibration.file = file;
         }
-        if !(1..=100).contains(&self.max_attempts) {
-            wrong.push("max_attempts: give a number from 1 to 100".to_owned());
+    }
+    let faults = spec.validate();
+    if faults.is_empty() { Ok(spec) } else { Err(misused(&faults)) }
+}
+
+/// Faults of arguments: each is called by its keyword.
+fn misused(faults: &[Diagnostic]) -> Fault {
+    let one = |fault: &Diagnostic| {
+        let name = fault.path.split('[').next().unwrap_or_default().rsplit('.').next().unwrap_or_default();
+        if name.is_empty() || fault.message.contains(name) {
+            fault.message.clone()
+        } else {
+            format!("{name}: {}", fault.message)
         }
-        if self.lose_gpus.iter().any(|&(_, at)| !seconds(at)) {
-            wrong.push(format!("lose_gpus: give moments in seconds, from 0 to {MAX_SECONDS}"));
-        }
-        if wrong.is_empty() { Ok(()) } else { Err(usage(wrong.join("; "))) }
+    };
+    let hint = faults.iter().find_map(|fault| fault.hint.clone());
+    Fault::Usage(faults.iter().map(one).collect::<Vec<_>>().join("; "), hint.unwrap_or_default())
+}
+
+/// The problem, and what the call gave beside it.
+pub fn materials(text: &Text, spec: &RunSpec, contents: Contents) -> Result<Materials, Fault> {
+    let scenario = text.scenario_of(spec)?;
+    let Contents { plan, predictor, calibration } = contents;
+    Ok(Materials {
+        problem: Problem::Scenario(scenario),
+        calibration,
+        predictor,
+        plan: plan.map(|bytes| ("the plan".to_owned(), bytes)),
+    })
+}
+
+/// Tells Python how far a run is.
+struct Told<'s> {
+    shared: &'s Shared,
+    stage: Stage,
+}
+
+impl Observer for Told<'_> {
+    fn stage(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.shared.say(stage.label(), 0, 0);
     }
 
-    fn params(&self) -> Result<PolicyParams, Fault> {
-        let usual = PolicyParams::default();
-        let objective = match &self.objective {
-            None => Objective::default(),
-            Some(name) => {
-                Objective::ALL.iter().copied().find(|objective| objective.name() == name).ok_or_else(
-                    || usage(format!("objective is `{name}`; there are mean, p99 and balanced")),
-                )?
-            }
-        };
-        Ok(PolicyParams {
-            seed: self.seed,
-            objective,
-            max_collate_wait: self.max_collate_wait.map(Span::from_seconds),
-            alpha: self.alpha.unwrap_or(usual.alpha),
-            beta: self.beta.unwrap_or(usual.beta),
-            gamma: self.gamma.unwrap_or(usual.gamma),
-            delta: self.delta.unwrap_or(usual.delta),
-            lookahead: self.lookahead.unwrap_or(usual.lookahead),
-            rounds: self.rounds.unwrap_or(usual.rounds),
-            ..usual
-        })
+    fn waiting(&mut self, what: &str) {
+        self.shared.say(what, 0, 0);
     }
 
-    fn wanted(&self) -> Result<Wanted, Fault> {
-        let truth = match self.truth.as_deref() {
-            None => None,
-            Some("estimates") => Some(TrueTimes::Estimates),
-            Some("requests") => Some(TrueTimes::Requests),
-            Some(other) => {
-                return Err(usage(format!("truth is `{other}`; there are estimates and requests")));
-            }
-        };
-        let noise = self.noise.as_deref().map(str::parse::<Noise>).transpose();
-        let drift: Result<Vec<Drift>, String> = self.drift.iter().map(|one| one.parse()).collect();
-        Ok(Wanted {
-            noise: noise.map_err(|wrong| usage(format!("noise: {wrong}")))?,
-            drift: drift.map_err(|wrong| usage(format!("drift: {wrong}")))?,
-            truth,
-            learn: self.learn,
-            means_only: self.means_only,
-        })
+    fn progress(&mut self, done: usize, total: usize) {
+        self.shared.say(self.stage.label(), done, total);
     }
 
-    fn sim(&self, gpus: u32, shared: &Shared) -> Result<SimOptions, Fault> {
-        if let Some((gpu, _)) = self.lose_gpus.iter().find(|(gpu, _)| *gpu >= gpus) {
-            let last = gpus - 1;
-            return Err(usage(format!("lose_gpus names GPU {gpu}, and there are GPUs 0 to {last}")));
-        }
-        let moment = |&(gpu, at): &(u32, f64)| (Time::ZERO + Span::from_seconds(at), GpuId(gpu));
-        let lose = self.lose_gpus.iter().map(moment).collect();
-        let faults = Faults { fail_rate: self.fail_rate, seed: self.seed, lose, ..Faults::default() };
-        let stop = Some(Arc::clone(&shared.stop));
-        Ok(SimOptions { max_attempts: self.max_attempts, faults, stop, ..SimOptions::default() })
+    fn better_plan(&mut self, found: &Planned) {
+        self.shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
     }
 
-    /// Whether nodes may be without a time: a predictor gives them one, and nothing else is asked what is true.
-    fn times_all(&self) -> bool {
-        self.predictor.is_some() && self.truth.as_deref() != Some("requests")
+    fn better_aim(&mut self, _: &Objective, found: &plan::Aimed) {
+        self.shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
+    }
+
+    fn watch(&mut self, view: &View<'_>) -> bool {
+        let total = view.instance().tasks();
+        self.progress(total - view.open_tasks(), total);
+        !self.shared.stopped()
     }
 }
 
-/// A problem that is ready to be run.
-struct Prepared {
-    scenario: Arc<Scenario>,
-    instance: Arc<Instance>,
-    beliefs: Beliefs,
-    sim: SimOptions,
-    params: PolicyParams,
-}
-
-fn prepare(
-    text: &Text,
-    policy: Option<PolicyKind>,
-    cluster: &ClusterOptions,
-    options: &RunOptions,
-    shared: &Shared,
-) -> Result<Prepared, Fault> {
-    options.check()?;
-    let mode = mode_named(&options.mode)?;
-    if let Some(kind) = policy.filter(|kind| !kind.supports(mode)) {
-        return Err(usage(format!("policy `{}` has no {} mode", kind.name(), mode.name())));
-    }
-    let (wanted, params) = (options.wanted()?, options.params()?);
-    let scenario = text.scenario(mode, options.times_all())?;
-    let spec: ClusterSpec = cluster.over(&scenario.cluster)?;
-    let mut instance = problem(&scenario, &spec, mode, policy)?;
-    let source = source(options.predictor.clone(), &scenario)?;
-    let beliefs = wanted.apply(source, &scenario, &mut instance, options.seed).map_err(usage)?;
-    let sim = SimOptions { truth: beliefs.truth.clone(), ..options.sim(instance.cluster.gpus, shared)? };
-    Ok(Prepared { scenario, instance: Arc::new(instance), beliefs, sim, params })
-}
-
-impl Prepared {
-    fn simulate(
-        &self,
-        policy: &mut dyn Policy,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<ExecutionLog, SimError> {
-        let mut learner = self.beliefs.learner(&self.instance);
-        let learner = learner.as_mut().map(|learner| learner.as_mut() as &mut dyn Learner);
-        simulate_learning(&self.instance, policy, learner, &self.sim, progress)
-    }
-
-    fn outcome(self, name: &str, log: ExecutionLog, planned: Option<Planned>) -> Result<Outcome, Fault> {
-        let setting = Setting {
-            policy: name.to_owned(),
-            seed: self.params.seed,
-            truth: self.beliefs.truth.clone(),
-            truth_spec: self.beliefs.spec.clone(),
-            predictor: self.beliefs.predictor(),
-        };
-        let outcome =
-            assess(&self.instance, &setting, log).map_err(|violations| Fault::broken(&violations))?;
-        let Prepared { scenario, instance, .. } = self;
-        Ok(Outcome { scenario, instance, outcome, planned, truth: setting.truth })
+impl Told<'_> {
+    fn to(shared: &Shared) -> Told<'_> {
+        Told { shared, stage: Stage::Reading }
     }
 }
 
-/// A run under a policy of gswarm's own, by name; or one that follows a plan.
+fn prepared(text: &Text, spec: RunSpec, contents: Contents, shared: &Shared) -> Result<Prepared, Fault> {
+    let materials = materials(text, &spec, contents)?;
+    let mut prepared = prepare(spec, materials, &mut Told::to(shared))?;
+    prepared.stop = Arc::clone(&shared.stop);
+    Ok(prepared)
+}
+
+fn outcome(prepared: Prepared, outcome: Ran, planned: Option<Planned>) -> Outcome {
+    let Prepared { scenario, instance, beliefs, .. } = prepared;
+    Outcome { scenario, instance, outcome, planned, truth: beliefs.truth }
+}
+
+/// A run under a policy of gswarm's own, or one that follows a plan.
 #[pyfunction]
 pub fn run(
     py: Python<'_>,
     inputs: &Inputs,
-    policy: &str,
-    cluster: ClusterOptions,
-    options: RunOptions,
+    spec: &str,
+    contents: Contents,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
-    let kind: PolicyKind = policy.parse().map_err(|error: gswarm_core::policy::UnknownPolicy| {
-        Fault::Usage(error.to_string(), "gswarm.policies() says what each is for")
-    })?;
-    let text = inputs.text();
+    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
     apart(py, progress.as_ref(), false, move |shared| {
-        shared.say("preparing", 0, 0);
-        let prepared = prepare(&text, Some(kind), &cluster, &options, shared)?;
-        let (instance, mut planned) = (Arc::clone(&prepared.instance), None);
-        let mut chooser: Box<dyn Policy + '_> = match &options.plan {
-            Some(bytes) => {
-                let read = plan::file::read(&instance, bytes).map_err(|faults| misfit(&faults))?;
-                follow(&instance, &read)
-            }
-            None if kind == PolicyKind::Planned => {
-                let found = search(&instance, &prepared.params, options.budget, options.rounds, shared);
-                let chooser = carry_out(&instance, &found);
-                planned = Some(found);
-                chooser
-            }
-            None => {
-                let stop = || shared.stopped();
-                kind.build_until(&instance, &prepared.params, &stop)
-            }
-        };
-        let mut tell = |at: Progress| shared.say("running", at.done, at.total);
-        let log = prepared.simulate(chooser.as_mut(), &mut tell).map_err(|error| match error {
-            SimError::Stopped { .. } => Fault::Stopped,
-            other => Fault::Internal(format!("under policy `{}`: {other}", kind.name())),
-        })?;
-        drop(chooser);
-        shared.say("checking", 0, 0);
-        prepared.outcome(kind.name(), log, planned)
-    })
-}
-
-/// Why a plan is none for a problem.
-pub fn misfit(faults: &[String]) -> Fault {
-    let list: Vec<String> = faults.iter().map(|fault| shown(fault).into_owned()).collect();
-    Fault::Usage(
-        format!("the plan does not fit this problem: {}", list.join("; ")),
-        "make it anew with gswarm.plan for this problem and this number of GPUs",
-    )
-}
-
-/// The best plan within a time, or within a number of rounds. Without either, as many rounds as `gswarm run` makes.
-fn search(
-    instance: &Instance,
-    params: &PolicyParams,
-    budget: Option<f64>,
-    rounds: Option<u64>,
-    shared: &Shared,
-) -> Planned {
-    let begun = Instant::now();
-    let budget = budget.map(Duration::from_secs_f64);
-    let stop = || shared.stopped() || budget.is_some_and(|budget| begun.elapsed() >= budget);
-    // Whoever gives time alone wants all of it used.
-    let rounds = if budget.is_some() { rounds.unwrap_or(u64::MAX) } else { params.rounds };
-    let limits = Limits { rounds, stop: &stop, gap: 0.0, seed: params.seed };
-    shared.say("planning", 0, 0);
-    plan::improve(instance, &limits, &mut |found| {
-        shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
+        let prepared = prepared(&text, spec, contents, shared)?;
+        let simulated = prepared.simulate(&mut Told::to(shared))?;
+        Ok(outcome(prepared, simulated.outcome, simulated.planned))
     })
 }
 
@@ -288,23 +152,23 @@ pub fn run_python(
     inputs: &Inputs,
     policy: &Bound<'_, PyAny>,
     name: &str,
-    cluster: ClusterOptions,
-    options: RunOptions,
+    spec: &str,
+    contents: Contents,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
     let shared = Shared::default();
-    let text = inputs.text();
-    let prepared = py.detach(|| prepare(&text, None, &cluster, &options, &shared))?;
+    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
+    let prepared = py.detach(|| prepared(&text, spec, contents, &shared))?;
     let mut chooser = PythonPolicy::new(policy, Arc::clone(&prepared.instance), Arc::clone(&shared.stop))?;
     chooser.begin(py, policy)?;
     let mut raised = None;
     let stop = Arc::clone(&shared.stop);
-    let ended = prepared.simulate(&mut chooser, &mut |at| {
+    let ended = prepared.log_of(&mut chooser, &mut |done, total| {
         let told = progress
             .as_ref()
-            .map_or(Ok(()), |progress| progress.call1(("running", at.done, at.total)).map(drop));
+            .map_or(Ok(()), |progress| progress.call1((Stage::Running.label(), done, total)).map(drop));
         if let Err(error) = told.and_then(|()| py.check_signals()) {
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
             raised = Some(error);
         }
     });
@@ -324,8 +188,64 @@ pub fn run_python(
         }
         SimError::Stopped { .. } => Fault::Stopped,
     })?;
+    drop(chooser);
     let name = name.to_owned();
-    Ok(py.detach(move || prepared.outcome(&name, log, None))?)
+    Ok(py.detach(move || -> Result<Outcome, Fault> {
+        let ran = prepared.assess(&name, log)?;
+        Ok(outcome(prepared, ran, None))
+    })?)
+}
+
+/// What came of a live run, the file of results, and the nodes that failed: request, node, attempts and why.
+type Ended = (Outcome, PathBuf, Vec<(String, String, usize, String)>);
+
+fn ended(ended: live::Ended) -> Ended {
+    let failed = ended.failed.into_iter().map(|one| (one.request, one.node, one.attempts, one.why));
+    (outcome(ended.prepared, ended.outcome, None), ended.results, failed.collect())
+}
+
+/// A live run, from its start. What it does is in the journal of its folder.
+#[pyfunction]
+pub fn run_live(
+    py: Python<'_>,
+    inputs: &Inputs,
+    spec: &str,
+    contents: Contents,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Ended> {
+    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
+    apart(py, progress.as_ref(), true, move |shared| {
+        let materials = materials(&text, &spec, contents)?;
+        Ok(ended(live::run(spec, materials, &Embedded, &mut Told::to(shared))?))
+    })
+}
+
+/// Goes on with a live run that was interrupted.
+#[pyfunction]
+pub fn resume(
+    py: Python<'_>,
+    folder: PathBuf,
+    backends: Option<PathBuf>,
+    address: Option<String>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Ended> {
+    apart(py, progress.as_ref(), true, move |shared| {
+        let changes = Resume { backends, address, python: None };
+        Ok(ended(live::resume(&folder, &changes, &Embedded, &mut Told::to(shared))?))
+    })
+}
+
+/// The specification in a file, as JSON, with its paths made whole.
+#[pyfunction]
+pub fn read_spec(file: PathBuf) -> PyResult<String> {
+    let read = || -> Result<String, Fault> {
+        let name = file.display().to_string();
+        let bytes = gswarm_run::files::read_or(&file, "check the path")?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let (spec, _) = RunSpec::read(Source { name: &name, bytes: &bytes }, folder).map_err(Fault::Input)?;
+        serde_json::to_string(&spec).map_err(|error| Fault::Internal(error.to_string()))
+    };
+    Ok(read()?)
 }
 
 /// Why a decision is refused, in the names that a policy in Python sees.
@@ -352,17 +272,15 @@ fn in_names(instance: &Instance, why: Rejected) -> String {
     }
 }
 
-/// What is said of a search for a plan.
+/// How long and for what to search for a plan.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct PlanOptions {
-    seed: u64,
+pub struct SearchOptions {
     budget: f64,
     rounds: Option<u64>,
     /// As a fraction.
     gap: f64,
     objective: String,
-    predictor: Option<(String, Vec<u8>)>,
     keep: bool,
 }
 
@@ -371,33 +289,39 @@ pub struct PlanOptions {
 pub fn plan_for<'py>(
     py: Python<'py>,
     inputs: &Inputs,
-    cluster: ClusterOptions,
-    options: PlanOptions,
+    spec: &str,
+    contents: Contents,
+    search: SearchOptions,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Vec<u8>> {
-    let text = inputs.text();
-    let objective = plan::Objective::parse(&options.objective).map_err(usage)?;
-    apart(py, progress.as_ref(), options.keep, move |shared| {
-        let scenario = text.scenario(Mode::Offline, options.predictor.is_some())?;
-        let spec = cluster.over(&scenario.cluster)?;
-        let mut instance = problem(&scenario, &spec, Mode::Offline, Some(PolicyKind::Planned))?;
-        if let Some(source) = source(options.predictor, &scenario)? {
-            source.tell(&scenario, &mut instance, false);
-        }
-        let (begun, budget) = (Instant::now(), Duration::from_secs_f64(options.budget));
-        let stop = || shared.stopped() || begun.elapsed() >= budget;
-        let rounds = options.rounds.unwrap_or(u64::MAX);
-        let limits = Limits { rounds, stop: &stop, gap: options.gap, seed: options.seed };
-        shared.say("planning", 0, 0);
-        let say = |gap: f64| shared.say(&format!("planning: gap {:.2}%", gap * 100.0), 0, 0);
-        let planned = if objective.is_makespan() {
-            plan::improve(&instance, &limits, &mut |found| say(found.gap()))
-        } else {
-            plan::aim(&instance, &objective, &limits, &mut |found| say(found.gap())).planned
-        };
+    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
+    let options = PlanOptions {
+        budget: Duration::from_secs_f64(search.budget),
+        rounds: search.rounds.unwrap_or(u64::MAX),
+        gap: search.gap,
+        objective: Objective::parse(&search.objective).map_err(usage)?,
+    };
+    apart(py, progress.as_ref(), search.keep, move |shared| {
+        let prepared = prepared(&text, spec, contents, shared)?;
+        let found = prepared.plan(&options, &mut Told::to(shared)).planned;
         let mut bytes = Vec::new();
-        plan::file::write(&instance, &planned, &mut bytes)
+        plan::file::write(&prepared.instance, &found, &mut bytes)
             .map_err(|error| Fault::Internal(error.to_string()))?;
         Ok(bytes)
     })
+}
+
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Fault {
+        use gswarm_run::Code;
+        let hint = failure.advice().unwrap_or_default().to_owned();
+        match failure.code {
+            Code::Infeasible => Fault::Infeasible(failure.reasons.clone()),
+            Code::Interrupted => Fault::Stopped,
+            Code::Internal => Fault::Internal(failure.message().to_owned()),
+            _ if failure.diagnostics.iter().any(|one| !one.file.is_empty()) => Fault::Input(failure.diagnostics),
+            _ => Fault::Usage(failure.message().to_owned(), hint),
+        }
+    }
 }

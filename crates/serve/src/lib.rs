@@ -4,6 +4,7 @@
 //! the OpenAI-compatible endpoints, [`model_server`] serves models of this machine, [`dash`] is the dashboard, [`fault`] is what is answered when something cannot be done.
 
 pub mod dash;
+pub mod embedded;
 pub mod fault;
 pub mod front;
 pub mod guard;

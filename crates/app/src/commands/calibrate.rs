@@ -7,16 +7,14 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{ClusterArgs, InputArgs, MeasuredArgs};
+use crate::args::ClusterArgs;
 use crate::failure::{Code, Failure};
-use crate::job::{self, Inputs};
-use crate::live;
-use crate::measured;
-use crate::output::{self, files, files::Batch, progress::Line};
+use crate::job;
+use crate::output::{self, files, files::Batch, progress::Line, terminal::Terminal};
 use clap::Args;
 use design::Design;
 use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
-use gswarm_core::input::{Scenario, Source, read_profiled_config};
+use gswarm_core::input::{Scenario, Source, read_profiled, read_profiled_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{ModelId, Span};
 use gswarm_exec::backend::{Record, Replica, Tier, Timed};
@@ -24,7 +22,8 @@ use gswarm_exec::clock::Clock;
 use gswarm_exec::config::{self, BackendKind, BackendsFile};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::probe::Probe;
-use gswarm_learn::calibration::{CALIBRATION, Calibration, SCHEMA};
+use gswarm_learn::calibration::{CALIBRATION, Calibration, Options, SCHEMA, StartsFrom};
+use gswarm_run::{apply_calibration, live, read_calibration};
 use measure::{Limits, Stop};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -113,7 +112,9 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
             return Err(Failure::input("--from measures nothing, and nothing is to be written")
                 .hint("add --write-config or --write-requests, or leave --from away"));
         }
-        return write(args, &measured::read(file)?, scenario, file);
+        let name = file.display().to_string();
+            let bytes = files::read_or(file, "check the path; `gswarm calibrate` writes such files")?;
+            return write(args, &read_calibration(&name, &bytes)?, scenario, file);
     }
     let batch = target(args)?;
     let (calibration, interrupted) = measured_on(args, &scenario)?;
@@ -158,9 +159,17 @@ fn unmeasured(calibration: &Calibration) -> Failure {
 fn read(args: &CalibrateArgs) -> Result<Scenario, Failure> {
     match &args.requests {
         Some(requests) => {
-            let (config, requests) = (args.config.clone(), requests.clone());
-            let input = InputArgs { config, requests, measured: MeasuredArgs::default() };
-            measured::scenario(&Inputs::read(&input)?)
+            let bytes = [&args.config, requests].map(|path| files::read(path));
+            let (config, requests_text) = match bytes {
+                [Ok(config), Ok(requests)] => (config, requests),
+                [Err(config), Err(requests)] => return Err(config.and(requests)),
+                [Err(failure), _] | [_, Err(failure)] => return Err(failure),
+            };
+            let [config_name, requests_name] = [&args.config, requests].map(|path| path.display().to_string());
+            let config = Source { name: &config_name, bytes: &config };
+            let requests = Source { name: &requests_name, bytes: &requests_text };
+            // Whether requests arrive at their times changes nothing here.
+            job::accept(read_profiled(config, requests, Mode::Offline), false)
         }
         None => {
             let bytes = files::read(&args.config)?;
@@ -204,8 +213,10 @@ fn write(
     if args.write_config.is_none() && args.write_requests.is_none() {
         return Ok(());
     }
-    let taken = MeasuredArgs { profile: None, first_loads: args.first_loads, no_batching: args.no_batching };
-    measured::apply(calibration, &mut scenario, taken.options(), file)?;
+    let loads = if args.first_loads { StartsFrom::First } else { StartsFrom::Again };
+    let options = Options { loads, batching: !args.no_batching };
+    let mut terminal = Terminal::new("", args.quiet, false);
+    apply_calibration(&file.display().to_string(), calibration, &mut scenario, options, &mut terminal)?;
     let format = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
         extension.and_then(Format::of_extension).unwrap_or(Format::Yaml)
@@ -295,7 +306,7 @@ fn wanted(args: &CalibrateArgs, instance: &Instance) -> Result<Vec<ModelId>, Fai
 impl Bench<'_> {
     async fn models(&self, wanted: &[ModelId]) -> (Calibration, bool) {
         let begun = Instant::now();
-        let interrupted = files::interrupted_once();
+        let interrupted = output::interrupt::interrupted_once();
         let shown = !self.args.quiet && !self.args.json;
         let line = shown.then(Line::new);
         let say = |text: &str| line.iter().for_each(|line| line.say(text));

@@ -74,8 +74,8 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let log = &evidence.log;
     drop(phase);
     let mode = log.mode().or(args.mode).unwrap_or(Mode::Offline);
-    let load = if args.predictor.given() { job::load_predicted } else { job::load };
-    let scenario = load(&args.input, mode, args.quiet, shown)?;
+    let predictor = args.predictor.predictor.clone();
+    let scenario = job::load_predicted(&args.input, predictor, mode, args.quiet, shown)?;
     let source = args.predictor.source(&scenario)?;
     if source.is_some() && log.claims.predictor.is_none() {
         return Err(Failure::input(format!(

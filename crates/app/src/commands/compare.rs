@@ -1,17 +1,20 @@
 //! `gswarm compare`: policies side by side, over numbers of GPUs, modes and seeds.
 
 pub mod rows;
-mod sweep;
 
-use crate::args::{MachineArgs, MeasuredArgs, Seeds, seeds};
+use crate::args::{InputArgs, MachineArgs, MeasuredArgs, Seeds, seeds};
 use crate::failure::{Code, Failure};
-use crate::output::{self, count, files, table};
+use crate::output::progress::Bar;
+use crate::output::{self, count, table, terminal::Terminal};
 use clap::Args;
-use gswarm_core::compare::{FIGURES, Line, Row, fill_in_speedups, lines, same_table};
+use gswarm_core::compare::{FIGURES, Key, Line, Row, fill_in_speedups, lines, same_table};
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::PolicyKind;
-use std::path::PathBuf;
+use gswarm_core::policy::{PlannedParams, PolicyKind, PolicySpec};
+use gswarm_run::sweep::{Axes, Input, Run, Sweep};
+use gswarm_run::{Observer, RunSpec, Stage};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,6 +85,52 @@ impl CompareArgs {
         PolicyKind::ALL.iter().copied().filter(wanted).collect()
     }
 
+    /// All runs that are asked for.
+    fn sweep(&self) -> Result<Sweep, Failure> {
+        let planned = PlannedParams { rounds: self.rounds, ..PlannedParams::default() };
+        let policy = |kind: PolicyKind| match kind {
+            PolicyKind::Planned => PolicySpec::Planned(planned.clone()),
+            other => PolicySpec::default_of(other),
+        };
+        let axes = Axes {
+            modes: self.modes().to_vec(),
+            batching: [true, false].into_iter().filter(|&on| self.wants_batching(on)).collect(),
+            gpus: self.gpus.clone(),
+            policies: self.kinds().into_iter().map(policy).collect(),
+            seeds: self.seeds.0.clone(),
+        };
+        let (mut inputs, mut failure) = (Vec::new(), None::<Failure>);
+        let files = self.config.iter().zip(&self.requests);
+        for ((config, requests), name) in files.zip(names(&self.config)) {
+            let input =
+                InputArgs { config: config.clone(), requests: requests.clone(), measured: self.measured.clone() };
+            let spec = RunSpec { cluster: self.machines.spec(), ..input.spec(Mode::Offline) };
+            match spec.load() {
+                Ok(materials) => inputs.push(Input { name, spec, materials }),
+                Err(error) => {
+                    failure = Some(match failure {
+                        Some(earlier) => earlier.and(error),
+                        None => error,
+                    });
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let mut terminal = Terminal::new("", self.quiet, false);
+        terminal.stage(Stage::Reading);
+        Sweep::new(inputs, axes, &format!("rounds {}", self.rounds), &mut terminal)
+    }
+
+    /// `--no-batching` leaves nothing to vary.
+    fn wants_batching(&self, on: bool) -> bool {
+        if self.measured.no_batching {
+            return !on;
+        }
+        self.batching.iter().any(|given| (given == "on") == on)
+    }
+
     fn modes(&self) -> &'static [Mode] {
         match self.mode.as_str() {
             "offline" => &[Mode::Offline],
@@ -100,11 +149,12 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
         ))
         .hint("give each --config the --requests that go with it, in the same order"));
     }
-    let is_interrupted = files::interrupted_once();
-    let sweep = sweep::Sweep::new(args)?;
+    let is_interrupted = output::interrupt::interrupted_once();
+    let sweep = args.sweep()?;
     let mut rows = rows::Rows::open(&args.out, &sweep.fingerprint)?;
-    let wanted = sweep.keys();
-    let missing: Vec<_> = wanted.iter().filter(|key| !rows.has(key)).cloned().collect();
+    let runs = sweep.runs();
+    let wanted: Vec<Key> = runs.iter().map(|run| run.key.clone()).collect();
+    let missing: Vec<Run> = runs.into_iter().filter(|run| !rows.has(&run.key)).collect();
     let kept = wanted.len() - missing.len();
     if kept > 0 && !args.quiet {
         output::note(&format!(
@@ -112,7 +162,15 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
             count(kept as u64, "run")
         ));
     }
-    sweep.run(&missing, &mut rows, !args.quiet, &is_interrupted)?;
+    let bar = Mutex::new((Bar::of("comparing", "runs", !args.quiet), 0, &mut rows));
+    sweep.simulate(&missing, &is_interrupted, &|row| {
+        let mut held = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bar, done, rows) = &mut *held;
+        *done += 1;
+        bar.update(*done, missing.len());
+        rows.keep(row)
+    })?;
+    drop(bar);
     if is_interrupted() {
         return Err(Failure::new(Code::Interrupted, "interrupted")
             .hint("what has been run is kept: the same command goes on from there"));
@@ -173,4 +231,42 @@ fn policies(text: &str) -> Result<Policies, String> {
     let names: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
     let message = || format!("there is no such policy; there are all, {}", names.join(", "));
     found.map(|&kind| Policies::One(kind)).ok_or_else(message)
+}
+
+/// What people call the inputs: by the file, or by its folder where all files are called the same.
+fn names(configs: &[PathBuf]) -> Vec<String> {
+    let text = |part: Option<&std::ffi::OsStr>| {
+        part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    let name = |path: &Path| {
+        let stem = text(path.file_stem());
+        let stem = stem.trim_end_matches("config").trim_end_matches(['_', '-', '.']);
+        let folder = text(path.parent().and_then(Path::file_name));
+        let found = if stem.is_empty() { folder } else { stem.to_owned() };
+        if found.is_empty() { "input".to_owned() } else { found }
+    };
+    let mut names: Vec<String> = Vec::new();
+    for path in configs {
+        let plain = name(path);
+        let mut unique = plain.clone();
+        for number in 2.. {
+            if !names.contains(&unique) {
+                break;
+            }
+            unique = format!("{plain}-{number}");
+        }
+        names.push(unique);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn inputs_are_called_by_their_files_or_folders() {
+        let paths = ["data/simple_config.json", "jobs/config.yaml", "other/jobs/config.yaml", "config.yaml"];
+        assert_eq!(names(&paths.map(Into::into)), ["simple", "jobs", "jobs-2", "input"]);
+    }
 }

@@ -1,11 +1,9 @@
 //! `gswarm fidelity`: how far a run went from what was predicted of it.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::beliefs::Beliefs;
 use crate::failure::{Code, Failure};
-use crate::job::{self, Inputs, Job};
-use crate::live::{self, JOURNAL};
-use crate::output::{self, files, files::Batch, progress::Phase, table};
+use crate::job;
+use crate::output::{self, files, files::Batch, progress::Phase, table, terminal::Terminal};
 use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::check::{ViolationCode, check_run, read_back, report as render_violations};
@@ -15,11 +13,12 @@ use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::LogFile;
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
-use gswarm_core::sim::SimOptions;
+use gswarm_core::policy::{PolicyKind, PolicySpec, follow_as};
 use gswarm_core::truth::Truth;
 use gswarm_core::verify::build;
 use gswarm_exec::journal::JournalReader;
+use gswarm_run::live::{self, JOURNAL};
+use gswarm_run::{Prepared, RunSpec, read_plan};
 use gswarm_show::chart::svg;
 use gswarm_show::page::html;
 use serde_json::{Value, json};
@@ -77,7 +76,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
     let phase = Phase::new("reading", !args.json);
     let file = LogFile::read_bytes(&files::read_log(&args.log)?);
     let mode = file.mode().unwrap_or(Mode::Offline);
-    let scenario = Inputs::read(&args.input)?.scenario(mode, args.json)?;
+    let scenario = job::load(&args.input, mode, args.json, false)?;
     let (instance, log) = run_of(args, &args.log, &file, &scenario, mode)?;
     if !is_measured(&file) && !args.json {
         output::note(&format!(
@@ -144,7 +143,7 @@ fn run_of(
 ) -> Result<(Instance, ExecutionLog), Failure> {
     let (mut cluster, _) = file.cluster(&args.cluster.over(&scenario.cluster));
     // What switching took by the log's own account is what is to be predicted.
-    if args.input.measured.profile.is_some() {
+    if args.input.measured.calibration.is_some() {
         cluster.switch.rule = SwitchRule::Measured;
     }
     let unfit = |reason: &str| {
@@ -167,25 +166,25 @@ fn run_of(
 }
 
 /// What the run was begun with beside its inputs: as the journal beside the log has it, or as the log says.
-fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(PolicyParams, Option<Vec<u8>>), Failure> {
+fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(RunSpec, Option<Vec<u8>>), Failure> {
     let folder = args.log.parent().unwrap_or(Path::new(""));
     let journal = folder.join(JOURNAL);
-    let mut params = PolicyParams { seed: file.claims.seed.unwrap_or(0), ..PolicyParams::default() };
+    let mut spec = RunSpec { seed: file.claims.seed.unwrap_or(0), ..RunSpec::default() };
     let mut plan = None;
     if journal.is_file() {
         let failed = |error| live::journal_failure(folder, &error);
         let reader = JournalReader::open(&journal).map_err(failed)?;
-        if let Some(settings) = reader.meta("settings").map_err(failed)?
-            && let Ok(settings) = serde_json::from_slice::<live::Settings>(&settings)
+        if let Some(bytes) = reader.meta("spec").map_err(failed)?
+            && let Ok(begun) = serde_json::from_slice::<RunSpec>(&bytes)
         {
-            params = settings.params;
+            spec = RunSpec { policy: begun.policy, seed: begun.seed, ..spec };
         }
         plan = reader.meta("plan").map_err(failed)?;
     }
     if let Some(path) = &args.plan {
         plan = Some(files::read(path)?);
     }
-    Ok((params, plan))
+    Ok((spec, plan))
 }
 
 /// The policy of the run, or its plan, decides anew.
@@ -195,15 +194,20 @@ fn from_scratch(args: &FidelityArgs, file: &LogFile, instance: &Instance) -> Res
         Failure::input(format!("{}: the log names no policy that there is: `{name}`", args.log.display()))
             .hint("--predicted compares it with an estimate that was made before")
     })?;
-    let (params, plan) = begun_with(args, file)?;
-    let job = Job { policy, params: params.clone(), sim: SimOptions::default(), beliefs: Beliefs::default() };
+    let (begun, plan) = begun_with(args, file)?;
+    let spec = RunSpec {
+        mode: instance.mode,
+        policy: begun.policy.filter(|begun| begun.kind() == policy).or(Some(PolicySpec::default_of(policy))),
+        seed: begun.seed,
+        ..RunSpec::default()
+    };
+    let prepared = Prepared::of(spec, instance.clone());
+    let mut terminal = Terminal::new(policy.name(), args.json, args.json);
     let outcome = match plan {
-        None => job::execute(instance, &job, !args.json)?,
+        None => prepared.simulate(&mut terminal)?.outcome,
         Some(bytes) => {
-            let plan = job::plan_of(instance, "the plan of the run", &bytes)?;
-            let strict = PolicyParams { strict_plan: true, ..params };
-            let mut policy: Box<dyn Policy + '_> = follow_as(instance, &plan, &strict);
-            job::execute_with(instance, &job, policy.as_mut(), !args.json)?
+            let plan = read_plan(instance, "the plan of the run", &bytes)?;
+            prepared.simulate_with(follow_as(instance, &plan, true).as_mut(), &mut terminal)?
         }
     };
     Ok(outcome.log)
@@ -229,7 +233,7 @@ fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Fai
     for one in predictions {
         all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(internal)?);
     }
-    Ok(json!({"log": args.log, "profile": args.input.measured.profile, "predictions": all}))
+    Ok(json!({"log": args.log, "profile": args.input.measured.calibration, "predictions": all}))
 }
 
 fn save(folder: &Path, args: &FidelityArgs, predictions: &[Prediction]) -> Result<Vec<PathBuf>, Failure> {

@@ -158,7 +158,7 @@ pub fn model_server(args: &ModelServerArgs) -> Result<(), Failure> {
     std::fs::create_dir_all(&args.models)
         .map_err(|error| Failure::file("make the folder", &args.models, &error))?;
     // The first signal drains, the second ends the process.
-    let _ = files::interrupted_once();
+    let _ = output::interrupt::interrupted_once();
     runtime(args.quiet)?.block_on(serve(args, settings, options))
 }
 

@@ -111,7 +111,7 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
         state.write(folder)?;
         took(REPORT, since, "report.html, results.md and charts")?;
     }
-    files::say_when_interrupted(None);
+    output::interrupt::say_when_interrupted(None);
     if let Some((text, place)) = results {
         report::write_to(folder, text, place)?;
     }
@@ -120,7 +120,7 @@ pub fn pipeline(args: &PipelineArgs) -> Result<(), Failure> {
 
 /// Has an interruption say what it interrupted, and what becomes of it.
 fn going_on(name: &str) {
-    files::say_when_interrupted(Some(format!(
+    output::interrupt::say_when_interrupted(Some(format!(
         "interrupted in the phase `{name}`: those before it are kept, and the same command goes on from here"
     )));
 }

@@ -1,18 +1,18 @@
 //! `gswarm plan`: the shortest schedule that can be found in a given time.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::beliefs::{Beliefs, PredictorArgs, not_asked};
+use crate::beliefs::PredictorArgs;
 use crate::failure::Failure;
-use crate::job::{self, Job, LogFormat};
-use crate::output::{self, files, files::Batch};
+use crate::output::{self, files::Batch, interrupt, terminal::Terminal};
 use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, Proof, Values};
-use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
-use gswarm_core::sim::SimOptions;
+use gswarm_core::plan::{self, Aimed, Objective, Planned, Proof, Values};
+use gswarm_core::policy::{PolicyKind, PolicySpec, carry_out};
 use gswarm_core::time::duration;
-use gswarm_learn::expect::all_timed;
+use gswarm_run::{
+    LogFormat, Observer, PlanOptions, PlanSearch, RunSpec, Stage, TimesSpec, prepare,
+};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,52 +65,79 @@ pub struct PlanArgs {
     cluster: ClusterArgs,
 }
 
+/// Tells what a search finds, and when.
+struct Search {
+    terminal: Terminal,
+    begun: Instant,
+    shown: bool,
+}
+
+impl Search {
+    fn say(&self, text: &str) {
+        if self.shown {
+            output::note(&format!("{:7.2} s  {text}", self.begun.elapsed().as_secs_f64()));
+        }
+    }
+}
+
+impl Observer for Search {
+    fn stage(&mut self, stage: Stage) {
+        // While plans are told, a line that turns would only be in their way.
+        if stage != Stage::Planning {
+            self.terminal.stage(stage);
+        }
+    }
+
+    fn progress(&mut self, done: usize, total: usize) {
+        self.terminal.progress(done, total);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.terminal.note(text);
+    }
+
+    fn better_plan(&mut self, found: &Planned) {
+        self.say(&described(found));
+    }
+
+    fn better_aim(&mut self, objective: &Objective, found: &Aimed) {
+        self.say(&aimed_at(objective, found));
+    }
+}
+
 /// Plans, runs the plan, and writes both.
 pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
-    let load = if args.predictor.given() { job::load_predicted } else { job::load };
-    let scenario = load(&args.input, Mode::Offline, args.quiet, shown)?;
-    let spec = args.cluster.over(&scenario.cluster);
-    let mut instance = job::build(&scenario, &spec, Mode::Offline, PolicyKind::Planned)?;
-    let mut source = args.predictor.source(&scenario)?.map(Arc::new);
-    if all_timed(&scenario)
-        && let Some(unused) = source.take()
-        && !args.quiet
-    {
-        output::note(&not_asked(&unused.name));
-    }
-    if let Some(source) = &source {
-        source.tell(&scenario, &mut instance, false);
-    }
-    drop(scenario);
-    let begun = Instant::now();
-    let budget = Duration::from_secs_f64(args.budget.seconds());
-    let interrupted = files::interrupted_once();
-    let stop = move || begun.elapsed() >= budget || interrupted();
-    let limits =
-        Limits { rounds: args.rounds.unwrap_or(u64::MAX), stop: &stop, gap: args.gap, seed: args.seed };
-    let progress = |text: String| {
-        if shown {
-            output::note(&format!("{:7.2} s  {text}", begun.elapsed().as_secs_f64()));
-        }
+    let spec = RunSpec {
+        cluster: args.cluster.spec(),
+        policy: Some(PolicySpec::default_of(PolicyKind::Planned)),
+        seed: args.seed,
+        times: TimesSpec { predictor: args.predictor.predictor.clone(), ..TimesSpec::default() },
+        ..args.input.spec(Mode::Offline)
     };
-    let (planned, aimed) = if args.objective.is_makespan() {
-        (plan::improve(&instance, &limits, &mut |found| progress(described(found))), None)
-    } else {
-        let tell = &mut |found: &Aimed| progress(aimed_at(&args.objective, found));
-        let aimed = plan::aim(&instance, &args.objective, &limits, tell);
-        (aimed.planned.clone(), Some(aimed))
+    let mut search =
+        Search { terminal: Terminal::new("planned", args.quiet, args.json), begun: Instant::now(), shown };
+    search.stage(Stage::Reading);
+    let materials = spec.load()?;
+    let mut prepared = prepare(spec, materials, &mut search)?.without_inputs();
+    prepared.stop = interrupt::stop_flag();
+    search.begun = Instant::now();
+    let options = PlanOptions {
+        budget: Duration::from_secs_f64(args.budget.seconds()),
+        rounds: args.rounds.unwrap_or(u64::MAX),
+        gap: args.gap,
+        objective: args.objective.clone(),
     };
-    let job = Job {
-        policy: PolicyKind::Planned,
-        params: PolicyParams { seed: args.seed, ..PolicyParams::default() },
-        sim: SimOptions::default(),
-        beliefs: Beliefs { source, ..Beliefs::default() },
-    };
-    let outcome = job::execute_with(&instance, &job, carry_out(&instance, &planned).as_mut(), shown)?;
+    let PlanSearch { planned, aimed } = prepared.plan(&options, &mut search);
+    // The plan that was found is run also where the search was interrupted.
+    prepared.stop = Arc::default();
+    let instance = &prepared.instance;
+    let outcome = prepared.simulate_with(carry_out(instance, &planned).as_mut(), &mut search)?;
+    let begun = search.begun;
+    drop(search);
     let mut batch = Batch::new(&args.out)?;
-    batch.add("plan.json", |mut out| plan::file::write(&instance, &planned, &mut out))?;
-    job::save(&mut batch, &instance, &job, &outcome, LogFormat::Auto)?;
+    batch.add("plan.json", |mut out| plan::file::write(instance, &planned, &mut out))?;
+    gswarm_run::output::save(&mut batch, instance, &outcome, LogFormat::Auto)?;
     let written = batch.commit()?;
     if args.json {
         let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();

@@ -71,12 +71,12 @@ pub fn profile(args: &ProfileArgs) -> Result<(), Failure> {
     sizes.sort_unstable();
     sizes.dedup();
     let effort = Effort { budget: Duration::from_secs_f64(args.budget.min(3600.0)), ..Effort::default() };
-    files::say_when_interrupted(Some("interrupted: nothing was written".to_owned()));
+    output::interrupt::say_when_interrupted(Some("interrupted: nothing was written".to_owned()));
     let profile = take(args.device, &sizes, &effort, true)?;
     let name = args.out.file_name().unwrap_or_default().to_string_lossy();
     let mut batch = files::Batch::new(args.out.parent().unwrap_or("".as_ref()))?.replacing(args.force);
     batch.add(&name, |out| write(&profile, out))?;
-    files::say_when_interrupted(None);
+    output::interrupt::say_when_interrupted(None);
     batch.commit()?;
     report(&profile)?;
     output::line(&format!("Wrote {}", args.out.display()))

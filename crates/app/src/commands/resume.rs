@@ -1,14 +1,11 @@
 //! `gswarm resume`: goes on with a live run that was interrupted.
 
 use crate::failure::Failure;
-use crate::job::Job;
-use crate::live::ray::{Callables, Joined};
-use crate::live::{self, JOURNAL, LiveJob, Recorded};
-use crate::output;
+use crate::output::{self, interrupt, terminal::Terminal};
 use clap::Args;
 use gswarm_core::report::render_text;
-use gswarm_core::sim::SimOptions;
-use gswarm_exec::journal::{Durability, Journal};
+use gswarm_run::live::{self, Resume};
+use gswarm_serve::embedded::Embedded;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -43,52 +40,20 @@ pub struct ResumeArgs {
 
 /// Goes on.
 pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
-    let path = args.folder.join(JOURNAL);
-    if !path.is_file() {
-        return Err(Failure::input(format!("there is no journal of a run in {}", args.folder.display()))
-            .hint("name the folder that --out named"));
-    }
-    let failed = |error| live::journal_failure(&args.folder, &error);
-    let journal = Journal::open(&path, Durability::Process).map_err(failed)?;
-    let recorded = live::recorded(&path, |name| journal.meta(name).map_err(failed))?;
-    let Recorded { mut settings, scenario, instance, policy, beliefs } = recorded;
-    if let Some(file) = &args.backends {
-        let elsewhere = settings.ray.is_some();
-        let read = if elsewhere { live::read_backends_elsewhere } else { live::read_backends };
-        settings.backends = read(file)?;
-        settings.models = None;
-    }
-    let plan = journal.meta("plan").map_err(failed)?;
-    if args.address.is_some() && settings.ray.is_none() {
-        return Err(Failure::input("--address is for runs on a Ray cluster, and this one is not"));
-    }
-    let mut joined = None;
-    if let Some(ray) = &mut settings.ray {
-        ray.address = args.address.clone().unwrap_or_else(|| ray.address.clone());
-        ray.python = args.python.clone().unwrap_or_else(|| ray.python.clone());
-        let bytes = journal.meta("callables").map_err(failed)?;
-        let callables = ray.callables.clone().zip(bytes);
-        let callables = callables.map(|((name, folder), bytes)| Callables { name, folder, bytes });
-        let cluster = joined.insert(Joined::to(ray, !args.quiet)?);
-        cluster.prepare(&settings, &instance, callables.as_ref())?;
-    }
-    let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
-    let job = Job { policy, params: settings.params.clone(), sim, beliefs };
-    let run = LiveJob {
-        scenario: &scenario,
-        instance: &instance,
-        settings: &settings,
-        job: &job,
-        plan: plan.as_deref(),
-        shown: !args.quiet,
-        folder: &args.folder,
-        ray: joined.as_ref(),
+    let changes = Resume {
+        backends: args.backends.clone(),
+        address: args.address.clone(),
+        python: args.python.clone(),
     };
-    let saved = live::run_and_save(&run, journal, true)?;
     if !args.quiet {
-        output::line(render_text(&saved.outcome.metrics, Some(&saved.outcome.summary)).trim_end())?;
-        let names: Vec<String> = saved.written.iter().map(|path| path.display().to_string()).collect();
+        output::tell_warnings();
+    }
+    let _ = interrupt::interrupted_once();
+    let ended = live::resume(&args.folder, &changes, &Embedded, &mut Terminal::new("resumed", args.quiet, false))?;
+    if !args.quiet {
+        output::line(render_text(&ended.outcome.metrics, Some(&ended.outcome.summary)).trim_end())?;
+        let names: Vec<String> = ended.written.iter().map(|path| path.display().to_string()).collect();
         output::line(&format!("\nWritten: {}", names.join(", ")))?;
     }
-    saved.all_completed(&instance)
+    ended.all_completed()
 }

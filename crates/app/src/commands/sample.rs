@@ -1,18 +1,18 @@
 //! `gswarm` alone: every policy on a built-in sample, side by side: once as a batch, once as a stream.
 
-use crate::beliefs::Beliefs;
 use crate::commands::generate::scenario_of;
 use crate::failure::Failure;
-use crate::job::{self, Job, LogFormat, Outcome};
+use crate::job;
 use crate::output::{self, count, files::Batch, progress::Line, table};
 use clap::Args;
 use gswarm_core::generate::{Format, Preset, RequestOptions, requests, write_config, write_requests};
 use gswarm_core::input::{Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
-use gswarm_core::sim::SimOptions;
-use gswarm_core::size::usual_policy;
+use gswarm_core::policy::{PolicyKind, PolicySpec};
+use gswarm_core::run::Outcome;
+use gswarm_run::{LogFormat, Materials, Problem, RunSpec, Silent, prepare};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The batch: 10 models, one of them on 8 GPUs, share 16 GPUs.
 const PRESET: Preset = Preset::Complex;
@@ -40,6 +40,7 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
         None => next_free(Path::new("gswarm-out"))?,
     };
     let (config_text, requests_text, scenario) = inputs()?;
+    let scenario = Arc::new(scenario);
     let gpus = scenario.cluster.gpus.unwrap_or(0);
     output::line(&format!(
         "{} of {}, {} on {}",
@@ -71,7 +72,7 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
 
 /// Every policy that has this mode, one after the other; the logs go into `batch`, where one is given.
 fn run_all(
-    scenario: &Scenario,
+    scenario: &Arc<Scenario>,
     mode: Mode,
     progress: &Line,
     mut batch: Option<&mut Batch>,
@@ -80,13 +81,18 @@ fn run_all(
         PolicyKind::ALL.iter().copied().filter(|kind| kind.supports(mode)).collect();
     let mut results = Vec::new();
     for (place, &policy) in chosen.iter().enumerate() {
-        let instance = job::build(scenario, &scenario.cluster, mode, policy)?;
-        let params = PolicyParams { seed: SEED, ..PolicyParams::default() };
-        let job = Job { policy, params, sim: SimOptions::default(), beliefs: Beliefs::default() };
+        let spec = RunSpec {
+            mode,
+            policy: Some(PolicySpec::default_of(policy)),
+            seed: SEED,
+            ..RunSpec::default()
+        };
+        let materials = Materials::of(Problem::Scenario(Arc::clone(scenario)));
+        let prepared = prepare(spec, materials, &mut Silent)?;
         progress.say(&format!("{} [{:>2}/{}] {}", mode.name(), place + 1, chosen.len(), policy.name()));
-        let outcome = job::execute(&instance, &job, false)?;
+        let outcome = prepared.simulate(&mut Silent)?.outcome;
         if let Some(batch) = batch.as_deref_mut() {
-            job::save(batch, &instance, &job, &outcome, LogFormat::Json)?;
+            gswarm_run::output::save(batch, &prepared.instance, &outcome, LogFormat::Json)?;
         }
         results.push((policy, outcome));
     }
@@ -157,7 +163,7 @@ fn stream_table(results: &[(PolicyKind, Outcome)]) -> String {
 /// The two policies to begin with, and the commands for them.
 fn next_steps(folder: &Path, gpus: u32) -> String {
     let folder = folder.display();
-    let (batch, stream) = (usual_policy(Mode::Offline).name(), usual_policy(Mode::Online).name());
+    let (batch, stream) = (PolicyKind::usual(Mode::Offline).name(), PolicyKind::usual(Mode::Online).name());
     let inputs =
         format!("\\\n      --config {folder}/config.yaml \\\n      --requests {folder}/requests.yaml");
     format!(

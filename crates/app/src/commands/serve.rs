@@ -6,7 +6,7 @@ use crate::commands::model_server::{ListenArgs, bind, runtime};
 use crate::commands::run::objective_parser;
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files};
-use crate::{job, live};
+use crate::job;
 use clap::Args;
 use gswarm_core::belief::{Learner, Recent};
 use gswarm_core::input::{Source, read_config};
@@ -15,11 +15,13 @@ use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
 use gswarm_core::{Instance, Span};
 use gswarm_exec::backend::Record;
 use gswarm_exec::clock::Clock;
-use gswarm_exec::config::{self, BackendsFile};
+use gswarm_exec::config;
 use gswarm_exec::drive::{LiveError, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
 use gswarm_exec::service::{Beliefs, Client, Expect, Limits, Service, with_direct_workflows};
+use gswarm_run::live::{self, EmbeddedModels};
+use gswarm_serve::embedded::Embedded;
 use gswarm_serve::front;
 use gswarm_serve::guard::{self, Ended};
 use std::path::PathBuf;
@@ -101,20 +103,25 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let cluster = args.cluster.over(&scenario.cluster);
     let scenario = Arc::new(with_direct_workflows(scenario));
     let instance = job::build(&scenario, &cluster, Mode::Online, PolicyKind::Adaptive)?;
-    let mut backends = match &args.backends {
-        Some(file) => live::read_backends(file)?,
-        None => live::embedded::backends(&args.models, &scenario)?,
-    };
+    let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
+    if backends.is_none() {
+        Embedded.check(&args.models, &scenario)?;
+    }
     let beliefs = believed(args)?;
     // The first signal drains, the second ends the process.
-    let _ = files::interrupted_once();
+    let _ = output::interrupt::interrupted_once();
     runtime(args.quiet)?.block_on(async {
-        if args.backends.is_none() {
-            let url = live::embedded::start(&args.models, instance.cluster.gpus).await?;
-            backends.backends.iter_mut().for_each(|backend| backend.url = Some(url.clone()));
-        }
-        let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
-        let fleet = connect(&backends, &instance, &clock)?;
+        let record = record(&instance);
+        let (clock, fleet) = match &backends {
+            Some(backends) => {
+                let clock = config::clock(backends).map_err(|faults| live::faulty(&faults))?;
+                let fleet = config::fleet(backends, &instance, &clock, &record);
+                (clock, fleet.map_err(|faults| live::faulty(&faults))?)
+            }
+            None => {
+                (Clock::at_speed(1.0), Embedded.serve(&args.models, &scenario, &instance, &record).await?)
+            }
+        };
         let bound = bind(settings).await?;
         let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
         output::line(&format!("Listening on {}", bound.url()))?;
@@ -162,16 +169,16 @@ fn believed(args: &ServeArgs) -> Result<Beliefs, Failure> {
     Ok(Beliefs { expect, learner })
 }
 
-fn connect(backends: &BackendsFile, instance: &Instance, clock: &Clock) -> Result<Fleet, Failure> {
+/// Logs and counts loads and unloads.
+fn record(instance: &Instance) -> Record {
     let names: Vec<String> = instance.models.iter().map(|model| model.name.clone()).collect();
-    let record: Record = Arc::new(move |timed| {
+    Arc::new(move |timed| {
         let name = &names[timed.model.index()];
         let what = if timed.load { "loaded" } else { "unloaded" };
         tracing::info!("{name} on GPU {}: {what} in {:.2} s", timed.gpus, timed.seconds);
         let measure = if timed.load { "gswarm_load_seconds" } else { "gswarm_unload_seconds" };
         metrics::histogram!(measure, "model" => name.clone()).record(timed.seconds);
-    });
-    config::fleet(backends, instance, clock, &record).map_err(|faults| live::faulty(&faults))
+    })
 }
 
 fn begin(

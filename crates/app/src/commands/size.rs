@@ -1,19 +1,18 @@
 //! `gswarm size`: the fewest GPUs that meet a target.
 
 use crate::args::{InputArgs, MachineArgs};
-use crate::commands::policies;
-use crate::commands::run::{policy_parser, unused_flags};
+use crate::commands::run::policy_parser;
 use crate::failure::{Code, Failure};
-use crate::job;
-use crate::output::{self, curve, progress::Phase, table::grouped};
+use crate::output::{self, curve, progress::Phase, table::grouped, terminal::Terminal};
+use crate::policy_flags::unused_flags;
 use clap::Args;
 use gswarm_core::Span;
-use gswarm_core::input::{ClusterSpec, MAX_GPUS, Scenario, too_slow};
-use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
-use gswarm_core::size::{
-    self as core, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict,
-};
+use gswarm_core::input::MAX_GPUS;
+use gswarm_core::instance::Mode;
+use gswarm_core::policy::{PlannedParams, PolicyKind, PolicySpec};
+use gswarm_core::size::{Point, Question, Sizing, Target, Telling, Verdict};
+use gswarm_run::RunSpec;
+use gswarm_run::size::{ask, mode_of};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -67,33 +66,31 @@ pub struct SizeArgs {
 
 /// Searches, and says what was found.
 pub fn size(args: &SizeArgs) -> Result<(), Failure> {
-    let batch = args.target.iter().all(|target| target.measure == Measure::Makespan);
-    let mode = args.mode.unwrap_or(if batch { Mode::Offline } else { Mode::Online });
-    let policy = args.policy.unwrap_or_else(|| core::usual_policy(mode));
-    if !policy.supports(mode) {
-        return Err(Failure::input(format!("policy `{}` has no {} mode", policy.name(), mode.name()))
-            .hint(format!("those that have it: {}", policies::names(mode))));
-    }
+    let mode = args.mode.unwrap_or_else(|| mode_of(&args.target));
+    let policy = args.policy.unwrap_or_else(|| PolicyKind::usual(mode));
     if policy != PolicyKind::Planned && args.rounds.is_some() {
         return Err(unused_flags(&["--rounds"], policy, PolicyKind::Planned));
     }
-    let scenario = job::load(&args.input, mode, args.json, !args.json)?;
-    let spec = ClusterSpec { gpus: Some(args.max_gpus), ..args.machines.over(&scenario.cluster) };
-    let cluster = checked_cluster(&scenario, &spec)?;
-    let params =
-        PolicyParams { seed: args.seed, rounds: args.rounds.unwrap_or(ROUNDS), ..PolicyParams::default() };
-    let question = Question {
-        scenario: &scenario,
-        cluster: &cluster,
-        mode,
-        policy,
-        params: &params,
-        targets: &args.target,
-        max_gpus: args.max_gpus,
+    let policy = match policy {
+        PolicyKind::Planned => PolicySpec::Planned(PlannedParams {
+            rounds: args.rounds.unwrap_or(ROUNDS),
+            ..PlannedParams::default()
+        }),
+        other => PolicySpec::default_of(other),
     };
+    let spec = RunSpec {
+        cluster: args.machines.spec(),
+        policy: Some(policy),
+        seed: args.seed,
+        ..args.input.spec(mode)
+    };
+    let materials = spec.load()?;
+    let mut terminal = Terminal::new("", args.json, args.json);
+    let asked = ask(spec, &materials, args.target.clone(), args.max_gpus, &mut terminal)?;
+    drop((terminal, materials));
     let begun = Instant::now();
     let mut trying = None;
-    let found = core::size(&question, &mut |telling| {
+    let sizing = asked.answer(&mut |telling| {
         if args.json {
             return;
         }
@@ -106,9 +103,9 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
                 }
             }
         }
-    });
+    })?;
     drop(trying);
-    let sizing = found.map_err(|error| failure(policy, error))?;
+    let question = asked.question();
     if args.json {
         output::line(&sizing.to_json(&question).to_string())?;
     } else if !sizing.points.is_empty() {
@@ -117,16 +114,6 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
     match refusal(&question, &sizing) {
         None => Ok(()),
         Some(failure) => Err(failure),
-    }
-}
-
-fn checked_cluster(scenario: &Scenario, spec: &ClusterSpec) -> Result<Cluster, Failure> {
-    let cluster =
-        Cluster::from_spec(spec).ok_or_else(|| Failure::input("the number of GPUs is not given"))?;
-    match too_slow(&scenario.models, cluster.switch.pcie_gb_per_s) {
-        Some(reason) => Err(Failure::input(format!("{} GB/s: {reason}", cluster.switch.pcie_gb_per_s))
-            .hint("give a higher --pcie-gb-per-s")),
-        None => Ok(cluster),
     }
 }
 
@@ -201,14 +188,4 @@ fn refusal(question: &Question<'_>, sizing: &Sizing) -> Option<Failure> {
         Failure::new(Code::Infeasible, message)
             .hint("allow more GPUs (--max-gpus), another --policy, or more time"),
     )
-}
-
-fn failure(policy: PolicyKind, error: SizeError) -> Failure {
-    match error {
-        SizeError::Infeasible(_, faults) => job::infeasible(&faults),
-        other => {
-            Failure::new(Code::Internal, format!("internal error under policy `{}`: {other}", policy.name()))
-                .hint("this is a fault of gswarm, not of your input; please report it with both input files")
-        }
-    }
 }

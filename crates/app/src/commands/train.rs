@@ -105,7 +105,7 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
         unused(args).iter().for_each(|note| output::note(&format!("note: {note}")));
     }
     let phase = Phase::new("reading the data", shown);
-    files::say_when_interrupted(Some("interrupted: nothing was written".to_owned()));
+    output::interrupt::say_when_interrupted(Some("interrupted: nothing was written".to_owned()));
     let data = read(args)?;
     drop(phase);
     let options = options(args);
@@ -116,7 +116,7 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     });
     drop(phase);
     let trained = trained.map_err(|faults| refused(&faults))?;
-    files::say_when_interrupted(None);
+    output::interrupt::say_when_interrupted(None);
     if let Some((mut batch, name)) = target {
         let bytes = trained.predictor.to_bytes();
         let bytes = bytes.map_err(|error| Failure::new(crate::failure::Code::Internal, error.to_string()))?;
@@ -206,7 +206,7 @@ fn read(args: &TrainArgs) -> Result<Data, Failure> {
         return Ok(Data::Table(table));
     };
     let log = LogFile::read_bytes(&files::read_log(&args.data)?);
-    let measured = MeasuredArgs { profile: args.profile.clone(), ..MeasuredArgs::default() };
+    let measured = MeasuredArgs { calibration: args.profile.clone(), ..MeasuredArgs::default() };
     let input = InputArgs { config: config.clone(), requests: requests.clone(), measured };
     let scenario = job::load(&input, log.mode().unwrap_or(Mode::Offline), args.quiet, false)?;
     nodes::executions(&name, &log, &scenario).map(Data::Executions).map_err(|faults| refused(&faults))

@@ -3,16 +3,19 @@
 use crate::commands::model_server::{ListenArgs, bind, runtime};
 use crate::commands::report::inputs::{Given, Known, Loaded, load, logs};
 use crate::failure::Failure;
-use crate::live::{self, JOURNAL, Recorded};
 use crate::output::{self, files};
 use clap::Args;
 use gswarm_core::policy::PolicyKind;
+use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::journal::JournalReader;
 use gswarm_serve::dash::{About, Viewed, view as routes, workflows};
+use gswarm_run::Prepared;
+use gswarm_run::live::{self, Begun, JOURNAL};
 use gswarm_serve::guard;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +50,7 @@ pub fn view(args: &ViewArgs) -> Result<(), Failure> {
     settings.open_paths = routes::OPEN_PATHS;
     let viewed = viewed(&args.path, &args.given)?;
     // The first signal ends it calmly, the second at once.
-    let _ = files::interrupted_once();
+    let _ = output::interrupt::interrupted_once();
     runtime(args.quiet)?.block_on(async {
         let bound = bind(settings).await?;
         output::line(&format!("Listening on {}", bound.url()))?;
@@ -74,14 +77,18 @@ pub fn viewed(path: &Path, given: &Given) -> Result<Viewed, Failure> {
 fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
     let failed = |error| live::journal_failure(folder, &error);
     let reader = JournalReader::open(path).map_err(failed)?;
-    let recorded = live::recorded(path, |name| reader.meta(name).map_err(failed))?;
+    let Begun { prepared, backends } = live::begun(path, |name| reader.meta(name).map_err(failed))?;
     drop(reader);
-    let Recorded { settings, scenario, instance, policy, .. } = recorded;
-    let clock = config::clock(&settings.backends).map_err(|faults| live::faulty(&faults))?;
+    let Prepared { spec, scenario, instance, .. } = prepared;
+    let clock = match backends {
+        Some(backends) => config::clock(&backends).map_err(|faults| live::faulty(&faults))?,
+        None => Clock::at_speed(1.0),
+    };
+    let policy = spec.policy();
     let told = workflows(&scenario.models, &scenario.workflows);
-    let about = About { can_what_if: true, ..about("run", folder, policy.name(), told) };
-    let policy = (policy, settings.params);
-    Viewed::journal(about, instance, policy, settings.max_attempts, path, clock).map_err(failed)
+    let about = About { can_what_if: true, ..about("run", folder, policy.kind().name(), told) };
+    let (instance, attempts) = (Arc::unwrap_or_clone(instance), spec.faults.max_attempts);
+    Viewed::journal(about, instance, (policy, spec.seed), attempts, path, clock).map_err(failed)
 }
 
 /// A run that is over, of which there is a log.

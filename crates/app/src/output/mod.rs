@@ -3,11 +3,16 @@
 pub mod curve;
 pub mod diff;
 pub mod explain;
-pub mod files;
+pub mod interrupt;
 pub mod notation;
 pub mod progress;
 pub mod table;
+pub mod terminal;
 pub mod unfinished;
+mod watch;
+
+pub use gswarm_run::files;
+pub use gswarm_run::output::count;
 
 use crate::failure::Failure;
 use owo_colors::OwoColorize;
@@ -34,6 +39,13 @@ pub fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
+/// Prints warnings of the program below, such as servers that do not answer, as they happen.
+pub fn tell_warnings() {
+    let lines = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
+    let lines = lines.with_target(false).with_ansi(false).without_time().with_writer(io::stderr);
+    let _ = lines.try_init();
+}
+
 /// An error, on standard error.
 pub fn error(text: &str) {
     // A finding in a file says itself that it is an error, and with which code.
@@ -41,16 +53,6 @@ pub fn error(text: &str) {
         Some(finding) => note(&format!("{}{finding}", "error[".red().bold())),
         None => note(&format!("{} {text}", "error:".red().bold())),
     }
-}
-
-/// `1 request`, `2 requests`.
-pub fn count(number: u64, noun: &str) -> String {
-    let ending = match (number, noun.ends_with("tch")) {
-        (1, _) => "",
-        (_, true) => "es",
-        _ => "s",
-    };
-    format!("{number} {noun}{ending}")
 }
 
 /// Columns to write text in: those of the terminal, 100 at most; 80 where there is none.

@@ -106,6 +106,8 @@ codes! {
         "In a file of servers every field has to be one that the server's kind has: what is not understood could change what runs where. docs/backends.md lists the fields of each kind."
     BadServer "E116" "server that cannot be reached like this"
         "An address is `http://host:port` or `https://host:port`, with a path before `/v1` where there is one, and with no user, password or query: tokens come from the environment. GPUs are one number or a range. A server that holds one model serves one model."
+    NotApplicable "E117" "setting that does not apply"
+        "A run is told something that its policy, its mode or its kind has no use for, such as a failure rate in a live run. Whoever sets it expects it to do something, so the run is refused. Remove the setting, or choose the policy, mode or kind of run that uses it."
 
     NotPositive "E201" "not above zero"
         "The number has to be above zero."

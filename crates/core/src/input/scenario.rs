@@ -96,22 +96,44 @@ pub struct NodeSpec {
 }
 
 /// What the configuration says of the cluster.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ClusterSpec {
     /// Number of GPUs.
+    #[schemars(range(min = 1, max = 1_048_576))]
     pub gpus: Option<u32>,
     /// GPUs of one server.
+    #[schemars(range(min = 1, max = 1_048_576))]
     pub gpus_per_server: Option<u32>,
     /// Memory of one GPU.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 1e9))]
     pub gpu_memory_gb: Option<f64>,
     /// Host to GPU.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 1e9))]
     pub pcie_gb_per_s: Option<f64>,
     /// Added to every switch under the `transfer` rule.
+    #[schemars(range(min = 0, max = 3.2e9))]
     pub switch_overhead_seconds: Option<f64>,
     /// `transfer`, `load_time` or `measured`.
     pub switch_cost: Option<crate::cost::SwitchRule>,
     /// `single` or `memory`.
     pub residency: Option<crate::instance::Residency>,
+}
+
+impl ClusterSpec {
+    /// Each field as it is given here, or else as in `other`.
+    #[must_use]
+    pub fn over(&self, other: &ClusterSpec) -> ClusterSpec {
+        ClusterSpec {
+            gpus: self.gpus.or(other.gpus),
+            gpus_per_server: self.gpus_per_server.or(other.gpus_per_server),
+            gpu_memory_gb: self.gpu_memory_gb.or(other.gpu_memory_gb),
+            pcie_gb_per_s: self.pcie_gb_per_s.or(other.pcie_gb_per_s),
+            switch_overhead_seconds: self.switch_overhead_seconds.or(other.switch_overhead_seconds),
+            switch_cost: self.switch_cost.or(other.switch_cost),
+            residency: self.residency.or(other.residency),
+        }
+    }
 }
 
 /// One request.

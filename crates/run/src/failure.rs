@@ -1,5 +1,6 @@
-//! Why a command did not do its work, and the exit code that says so.
+//! Why a run did not happen or did not succeed, and the exit code that says so.
 
+use gswarm_core::input::{Diagnostic, render};
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -28,20 +29,38 @@ pub struct Failure {
     pub code: Code,
     message: String,
     hint: Option<String>,
+    /// The faults of an input, where the failure is about one.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Why a problem cannot be run on its GPUs, where that is the failure.
+    pub reasons: Vec<String>,
 }
 
 impl Failure {
     /// Bad input or usage.
     pub fn input(message: impl Into<String>) -> Failure {
-        Failure { code: Code::Input, message: message.into(), hint: None }
+        Failure::new(Code::Input, message)
     }
 
     /// Any other.
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), hint: None }
+        Failure { code, message: message.into(), hint: None, diagnostics: Vec::new(), reasons: Vec::new() }
+    }
+
+    /// Faults of an input, all of them.
+    #[must_use]
+    pub fn faults(diagnostics: Vec<Diagnostic>) -> Failure {
+        Failure { diagnostics: diagnostics.clone(), ..Failure::input(render(&diagnostics)) }
+    }
+
+    /// The same failure, which is about these faults of an input.
+    #[must_use]
+    pub fn about(mut self, diagnostics: Vec<Diagnostic>) -> Failure {
+        self.diagnostics = diagnostics;
+        self
     }
 
     /// A file that could not be read or written.
+    #[must_use]
     pub fn file(what: &str, path: &Path, error: &std::io::Error) -> Failure {
         // The number that the system adds tells people nothing that its words do not.
         let text = error.to_string();
@@ -67,12 +86,20 @@ impl Failure {
     pub fn and(mut self, other: Failure) -> Failure {
         self.message = format!("{}\n{}", self.message, other.message);
         self.hint = self.hint.or(other.hint);
+        self.diagnostics.extend(other.diagnostics);
         self
     }
 
     /// What is wrong, without the hint.
+    #[must_use]
     pub fn message(&self) -> &str {
         self.message.trim_end()
+    }
+
+    /// What to do next, where that is known.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
     /// Adds what to do next.
@@ -92,6 +119,8 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+impl std::error::Error for Failure {}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! What a live run is doing, on a terminal: a line for the whole, and one for each GPU.
 
-use crate::output::progress::left;
+use super::progress::left;
 use gswarm_core::engine::View;
 use gswarm_core::{GpuId, Time};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};

@@ -1,94 +1,25 @@
 //! Live runs on a Ray cluster: how it is found, how many servers it makes, what it is told of the run, and how the run's end
 //! is told to it.
 
-use super::Settings;
 use crate::failure::{Code, Failure};
-use crate::output::{self, progress::Phase};
+use crate::files;
+use crate::output::count;
+use crate::observe::Observer;
+use crate::spec::RaySpec;
 use base64::Engine as _;
-use clap::{Args, ValueEnum};
 use gswarm_core::Instance;
 use gswarm_core::input::{ClusterSpec, Scenario};
-use gswarm_core::time::MAX_SECONDS;
+use gswarm_exec::config::BackendsFile;
 use gswarm_exec::backend::ray::{self, Bridge};
 use gswarm_exec::backend::{BackendError, Known, Record};
 use gswarm_exec::drive::Finished;
 use gswarm_exec::fleet::Fleet;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
-
-/// Who carries a live run out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// Servers that this process speaks with itself
-    #[default]
-    Local,
-    /// A Ray cluster, which places the servers and moves what nodes write
-    Ray,
-}
-
-/// How a Ray cluster is reached.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Ray (with --engine ray; see docs/ray.md)")]
-pub struct RayArgs {
-    /// Who carries a live run out; `ray` means --simulate true
-    #[arg(long, value_enum, default_value_t = Engine::Local)]
-    pub engine: Engine,
-    /// Where the cluster's head is, as HOST:PORT; `auto` for the one of this machine [default: auto]
-    #[arg(long, value_name = "ADDRESS")]
-    pub address: Option<String>,
-    /// The Python that has Ray and gswarm [default: python3]
-    #[arg(long, value_name = "PROGRAM", env = "GSWARM_PYTHON")]
-    pub python: Option<String>,
-    /// How many times as fast as the clock models are emulated, where neither --models nor --backends says what runs
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = speed)]
-    pub speed: Option<f64>,
-    /// How long a call may take before it counts as failed [default: a minute, and ten times what it is expected to take]
-    #[arg(long, alias = "call_timeout", value_name = "SECONDS", allow_negative_numbers = true, value_parser = call_timeout)]
-    pub call_timeout: Option<f64>,
-}
-
-impl RayArgs {
-    /// Whether a run goes to Ray.
-    pub fn is_ray(&self) -> bool {
-        self.engine == Engine::Ray
-    }
-
-    /// Refuses flags that do nothing.
-    pub fn are_used(&self) -> Result<(), Failure> {
-        let given = [
-            ("--address", self.address.is_some()),
-            ("--speed", self.speed.is_some()),
-            ("--call-timeout", self.call_timeout.is_some()),
-        ];
-        match given.iter().find(|(_, given)| *given && !self.is_ray()) {
-            Some((flag, _)) => Err(Failure::input(format!("{flag} is for runs on a Ray cluster"))
-                .hint("add --engine ray, or leave it away")),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What a journal keeps of the cluster.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RaySettings {
-    /// Where it is.
-    pub address: String,
-    /// The Python that has Ray and gswarm.
-    pub python: String,
-    /// What belongs to this run in the cluster has this name.
-    pub namespace: String,
-    /// The name and the folder of the file of callables, which the journal holds.
-    #[serde(default)]
-    pub callables: Option<(String, PathBuf)>,
-    /// How long a call may take, in seconds, where that was said.
-    #[serde(default)]
-    pub call_timeout: Option<f64>,
-}
 
 /// A file with a callable for each model.
 pub struct Callables {
@@ -100,18 +31,24 @@ pub struct Callables {
     pub bytes: Vec<u8>,
 }
 
-impl RaySettings {
-    /// Of a run that begins.
-    pub fn of(args: &RayArgs, callables: Option<&Callables>) -> RaySettings {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        RaySettings {
-            address: args.address.clone().unwrap_or_else(|| "auto".to_owned()),
-            python: args.python.clone().unwrap_or_else(|| "python3".to_owned()),
-            namespace: format!("gswarm-{now:x}-{}", std::process::id()),
-            callables: callables.map(|file| (file.name.clone(), file.folder.clone())),
-            call_timeout: args.call_timeout,
-        }
+impl Callables {
+    /// Reads the file.
+    pub(super) fn read(file: &Path) -> Result<Callables, Failure> {
+        Callables::from(file, files::read(file)?)
     }
+
+    /// The file as it was read before.
+    pub(super) fn from(file: &Path, bytes: Vec<u8>) -> Result<Callables, Failure> {
+        let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Callables { name, folder: whole.parent().unwrap_or(Path::new("/")).to_owned(), bytes })
+    }
+}
+
+/// A name for what belongs to a new run in the cluster.
+pub(super) fn namespace() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("gswarm-{now:x}-{}", std::process::id())
 }
 
 /// A cluster that was joined.
@@ -120,16 +57,12 @@ pub struct Joined {
     bridge: Arc<Bridge>,
     /// GPUs of each node, as it is now.
     nodes: Vec<u32>,
-    shown: bool,
 }
 
 impl Joined {
     /// Joins a cluster.
-    pub fn to(settings: &RaySettings, shown: bool) -> Result<Joined, Failure> {
-        if shown {
-            super::tell_warnings();
-        }
-        let doing = Phase::new(format!("joining the Ray cluster at {}", settings.address), shown);
+    pub fn to(settings: &RaySpec, observer: &mut dyn Observer) -> Result<Joined, Failure> {
+        observer.waiting(&format!("joining the Ray cluster at {}", settings.address));
         is_listening(&settings.address).map_err(|why| {
             Failure::input(format!("the Ray cluster at {} cannot be joined: {why}", settings.address)).hint(
                 "is it the address of the cluster's head, as `ray start --head` tells it, and can it be reached from here?",
@@ -137,15 +70,14 @@ impl Joined {
         })?;
         let runtime = super::runtime()?;
         let bridge = Arc::new(Bridge::new(&settings.python));
-        let join = json!({"op": "join", "address": settings.address, "namespace": settings.namespace});
+        let namespace = settings.namespace.clone().unwrap_or_else(namespace);
+        let join = json!({"op": "join", "address": settings.address, "namespace": namespace});
         let joining = async {
             let mut joining = std::pin::pin!(bridge.introduce(join));
             if let Ok(said) = tokio::time::timeout(SILENT, &mut joining).await {
                 return said;
             }
-            if shown {
-                output::note(&format!("note: waiting for the Ray cluster at {}", settings.address));
-            }
+            observer.note(&format!("note: waiting for the Ray cluster at {}", settings.address));
             joining.await
         };
         let said = runtime.block_on(joining).map_err(|error| {
@@ -156,10 +88,9 @@ impl Joined {
                 ),
             )
         })?;
-        drop(doing);
         let nodes = said["nodes"].as_array().into_iter().flatten();
         let nodes = nodes.filter_map(|gpus| u32::try_from(gpus.as_u64()?).ok()).collect();
-        Ok(Joined { runtime, bridge, nodes, shown })
+        Ok(Joined { runtime, bridge, nodes })
     }
 
     /// What a run calls this cluster: where nothing is said of servers, Ray's nodes are the servers.
@@ -177,9 +108,10 @@ impl Joined {
     /// Tells the cluster of the run, and waits until its servers are there, or as many as there will be soon.
     pub fn prepare(
         &self,
-        settings: &Settings,
+        backends: &BackendsFile,
         instance: &Instance,
         callables: Option<&Callables>,
+        observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
         let servers: Vec<[u32; 2]> =
             ray::servers(&instance.cluster).iter().map(|gpus| [gpus.first.0, gpus.count]).collect();
@@ -194,27 +126,25 @@ impl Joined {
         });
         let prepare = json!({
             "op": "prepare", "servers": servers, "models": models, "used": used,
-            "backends": settings.backends, "callables": callables,
+            "backends": backends, "callables": callables,
         });
         let each = servers.first().map_or(0, |server| server[1]);
         let largest = self.nodes.iter().copied().max().unwrap_or(0);
-        if self.shown && largest < each {
-            output::note(&format!("note: {}; waiting for one that joins", too_few(each, largest)));
+        if largest < each {
+            observer.note(&format!("note: {}; waiting for one that joins", too_few(each, largest)));
         }
-        let waiting =
-            Phase::new(format!("waiting for {}", output::count(servers.len() as u64, "server")), self.shown);
+        observer.waiting(&format!("waiting for {}", count(servers.len() as u64, "server")));
         let said = self.runtime.block_on(self.bridge.introduce(prepare));
-        drop(waiting);
         let said = said.map_err(|error| match error {
             BackendError::Refused(why) => Failure::input(why),
             other => Failure::new(Code::FailedRequests, format!("the Ray cluster is lost: {other}")),
         })?;
         let there = said["there"].as_u64().unwrap_or(0);
-        if self.shown && there < servers.len() as u64 {
-            let all = output::count(servers.len() as u64, "server");
+        if there < servers.len() as u64 {
+            let all = count(servers.len() as u64, "server");
             let hint =
                 if largest < each { too_few(each, largest) } else { "others may be using them".to_owned() };
-            output::note(&format!(
+            observer.note(&format!(
                 "note: Ray has GPUs for {there} of {all} at the moment ({hint}); the rest is used once its GPUs are there"
             ));
         }
@@ -232,14 +162,14 @@ impl Joined {
     }
 
     /// The run has come to its end: what its last nodes wrote is fetched where it is large, and the rest is let go.
-    pub fn finish(&self, instance: &Instance, finished: &Finished, folder: &Path) {
+    pub fn finish(&self, instance: &Instance, finished: &Finished, folder: &Path, observer: &mut dyn Observer) {
         let last = instance.task_ids().filter(|&task| instance.successors(task).next().is_none());
         let last: Vec<_> = last.filter_map(|task| finished.outputs.get(&task)).collect();
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         self.runtime.block_on(async {
             let order = json!({"op": "finish", "outputs": last, "folder": folder});
             if let Err(error) = self.bridge.ask(order).await {
-                output::note(&format!(
+                observer.note(&format!(
                     "warning: large outputs of the last nodes could not be saved: {error}"
                 ));
             }
@@ -287,20 +217,6 @@ fn per_server(nodes: &[u32], widest: u32) -> Option<u32> {
     let used = |per: u32| nodes.iter().map(|gpus| gpus / per * per).sum::<u32>();
     // A model that is wider than any node lies on several whole ones.
     (widest.clamp(1, largest)..=largest).max_by_key(|&per| (used(per), per))
-}
-
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
-        _ => Err("give a number above zero, of a million at most".to_owned()),
-    }
-}
-
-fn call_timeout(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= MAX_SECONDS => Ok(value),
-        _ => Err(format!("give seconds above zero, of {MAX_SECONDS} at most")),
-    }
 }
 
 #[cfg(test)]

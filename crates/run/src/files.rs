@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What has to go when the command is interrupted: folders, then the files in them.
@@ -15,43 +14,13 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is told when the command is interrupted.
-static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
-
-/// From now on, an interruption says this, or nothing.
-pub fn say_when_interrupted(words: Option<String>) {
-    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = words;
-}
-
-/// Whether the first interruption is to end the work early, not at once.
-static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// From now on, the first Ctrl-C only makes the answer `true`; the second ends the command.
-pub fn interrupted_once() -> impl Fn() -> bool + Sync {
-    ENDS_EARLY.store(true, Ordering::SeqCst);
-    || INTERRUPTED.load(Ordering::SeqCst)
-}
-
-/// From now on, Ctrl-C and a request to terminate leave no unfinished file. Files that are just taking their names all
-/// get them first.
-pub fn clean_up_when_interrupted() {
-    let installed = ctrlc::set_handler(|| {
-        if ENDS_EARLY.load(Ordering::SeqCst) && !INTERRUPTED.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let paths = unfinished();
-        for path in paths.iter().rev() {
-            // Only empty folders go.
-            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
-        }
-        if let Some(words) = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            crate::output::note(&format!("\n{words}"));
-        }
-        std::process::exit(130);
-    });
-    // Without a handler an interruption leaves hidden files, which the next run removes.
-    drop(installed);
+/// Removes what is unfinished: files first, then the folders that were made for them. For a process that ends now. Files that are
+/// just taking their names all get them first.
+pub fn remove_unfinished() {
+    for path in unfinished().iter().rev() {
+        // Only empty folders go.
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+    }
 }
 
 /// Files on their way into one folder. Dropped before [`Batch::commit`], it leaves no trace.
@@ -204,10 +173,7 @@ impl Batch {
         for outdated in &self.superseded {
             match fs::remove_file(outdated) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    crate::output::note(&format!(
-                        "note: {} is of an earlier run: {error}",
-                        outdated.display()
-                    ));
+                    tracing::warn!("{} of an earlier run cannot be removed: {error}", outdated.display());
                 }
                 _ => {}
             }

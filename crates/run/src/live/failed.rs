@@ -13,31 +13,35 @@ use std::path::Path;
 const MOST_LISTED: usize = 20;
 
 /// A node that was given up.
-pub struct Failed<'i> {
-    request: &'i str,
-    node: &'i str,
-    attempts: usize,
-    /// Of the last attempt.
-    why: String,
+pub struct Failed {
+    /// Its request.
+    pub request: String,
+    /// The node.
+    pub node: String,
+    /// How often it was tried.
+    pub attempts: usize,
+    /// Why the last attempt failed.
+    pub why: String,
 }
 
-impl Failed<'_> {
+impl Failed {
     /// For programs.
+    #[must_use]
     pub fn as_json(&self) -> Value {
         json!({"request_id": self.request, "node": self.node, "attempts": self.attempts, "why": self.why})
     }
 }
 
 /// The nodes that failed and were not done in the end, by request; those that wait for them are not in it.
-pub fn failed<'i>(instance: &'i Instance, finished: &Finished, on_ray: bool) -> Vec<Failed<'i>> {
+pub(super) fn failed(instance: &Instance, finished: &Finished, on_ray: bool) -> Vec<Failed> {
     let mut by_task: BTreeMap<TaskId, (usize, &str)> = BTreeMap::new();
     for failure in finished.failures.iter().filter(|one| !finished.outputs.contains_key(&one.task)) {
         let (attempts, why) = by_task.entry(failure.task).or_default();
         (*attempts, *why) = (*attempts + 1, &failure.why);
     }
     let described = |(task, (attempts, why)): (TaskId, (usize, &str))| Failed {
-        request: &instance.requests[instance.request_of(task)].name,
-        node: &instance.workflow_of(task).nodes[instance.node_of(task) as usize],
+        request: instance.requests[instance.request_of(task)].name.clone(),
+        node: instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone(),
         attempts,
         // A server's limits are said in its file; a callable has none.
         why: if on_ray && why.starts_with("no answer after ") {
@@ -50,10 +54,10 @@ pub fn failed<'i>(instance: &'i Instance, finished: &Finished, on_ray: bool) -> 
 }
 
 /// A run that came to its end with requests that failed says so by its exit code, and lists what failed.
-pub fn all_completed(
+pub(super) fn all_completed(
     instance: &Instance,
     failed_requests: u64,
-    failed: &[Failed<'_>],
+    failed: &[Failed],
     results: &Path,
 ) -> Result<(), Failure> {
     if failed_requests == 0 {

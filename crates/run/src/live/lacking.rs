@@ -1,6 +1,7 @@
 //! Inputs that nodes read and nobody gives them: told once, at the start.
 
-use crate::output::{self, count};
+use crate::observe::Observer;
+use crate::output::count;
 use gswarm_core::input::Scenario;
 use gswarm_exec::call::missing_inputs;
 use std::fmt::Write;
@@ -9,9 +10,9 @@ use std::fmt::Write;
 const MOST_LISTED: usize = 10;
 
 /// A warning where requests lack inputs that their nodes read: they are called without.
-pub fn warn_of_lacking_inputs(scenario: &Scenario) {
+pub(super) fn warn_of_lacking_inputs(scenario: &Scenario, observer: &mut dyn Observer) {
     if let Some(warning) = lacking(scenario) {
-        output::note(&warning);
+        observer.note(&warning);
     }
 }
 

@@ -1,0 +1,50 @@
+//! Ctrl-C and requests to terminate: nothing half-written stays behind.
+
+use gswarm_run::files::remove_unfinished;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// What is told when the command is interrupted.
+static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
+
+/// From now on, an interruption says this, or nothing.
+pub fn say_when_interrupted(words: Option<String>) {
+    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = words;
+}
+
+/// Whether the first interruption is to end the work early, not at once.
+static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// From now on, the first Ctrl-C only makes the answer `true`; the second ends the command.
+pub fn interrupted_once() -> impl Fn() -> bool + Sync {
+    ENDS_EARLY.store(true, Ordering::SeqCst);
+    is_interrupted
+}
+
+/// The same as a flag that the work looks at.
+pub fn stop_flag() -> Arc<AtomicBool> {
+    ENDS_EARLY.store(true, Ordering::SeqCst);
+    Arc::clone(&INTERRUPTED)
+}
+
+/// Whether somebody pressed Ctrl-C once.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// From now on, Ctrl-C and a request to terminate leave no unfinished file.
+pub fn clean_up_when_interrupted() {
+    let installed = ctrlc::set_handler(|| {
+        if ENDS_EARLY.load(Ordering::SeqCst) && !INTERRUPTED.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        remove_unfinished();
+        if let Some(words) = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            super::note(&format!("\n{words}"));
+        }
+        std::process::exit(130);
+    });
+    // Without a handler an interruption leaves hidden files, which the next run removes.
+    drop(installed);
+}

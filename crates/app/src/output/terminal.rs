@@ -1,0 +1,93 @@
+//! What a run tells the people at a terminal: stages, progress, notes, and the GPUs of a live run.
+
+use super::progress::{Bar, Phase};
+use super::watch::Screen;
+use super::{interrupt, note};
+use gswarm_core::engine::View;
+use gswarm_run::{Observer, Stage};
+
+/// A terminal, or the log that its output goes to.
+pub struct Terminal {
+    label: String,
+    notes: Notes,
+    shown: bool,
+    doing: Option<Doing>,
+}
+
+/// What is told beside the result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    All,
+    /// Warnings about inputs, for programs that read the result.
+    Warnings,
+    Nothing,
+}
+
+enum Doing {
+    Waiting { _phase: Phase },
+    Counting(Bar),
+    Live(Box<Screen>),
+}
+
+impl Terminal {
+    /// For a command with `--quiet` and `--json`; `label` names the run in its progress bar.
+    pub fn new(label: &str, quiet: bool, json: bool) -> Terminal {
+        let notes = match (quiet, json) {
+            (true, _) => Notes::Nothing,
+            (false, true) => Notes::Warnings,
+            (false, false) => Notes::All,
+        };
+        Terminal { label: label.to_owned(), notes, shown: notes == Notes::All, doing: None }
+    }
+
+    fn phase(&mut self, label: String) {
+        // The last one goes before the next is drawn.
+        self.doing = None;
+        self.doing = Some(Doing::Waiting { _phase: Phase::new(label, self.shown) });
+    }
+}
+
+impl Observer for Terminal {
+    fn stage(&mut self, stage: Stage) {
+        match stage {
+            Stage::Running => {
+                self.doing = None;
+                self.doing = Some(Doing::Counting(Bar::new(&self.label, self.shown)));
+            }
+            other => self.phase(other.label().to_owned()),
+        }
+    }
+
+    fn waiting(&mut self, what: &str) {
+        self.phase(what.to_owned());
+    }
+
+    fn progress(&mut self, done: usize, total: usize) {
+        if let Some(Doing::Counting(bar)) = &mut self.doing {
+            bar.update(done, total);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        let wanted = match self.notes {
+            Notes::All => true,
+            Notes::Warnings => !text.starts_with("note:"),
+            Notes::Nothing => false,
+        };
+        if wanted {
+            self.doing = None;
+            note(text);
+        }
+    }
+
+    fn watch(&mut self, view: &View<'_>) -> bool {
+        if !matches!(self.doing, Some(Doing::Live(_))) {
+            self.doing = None;
+            self.doing = Some(Doing::Live(Box::new(Screen::new(&self.label, self.shown))));
+        }
+        if let Some(Doing::Live(screen)) = &mut self.doing {
+            screen.show(view);
+        }
+        !interrupt::is_interrupted()
+    }
+}

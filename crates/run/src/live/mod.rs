@@ -1,0 +1,419 @@
+//! Runs on real servers: the journal that they leave, and how they are resumed.
+
+mod begun;
+mod failed;
+mod lacking;
+mod loads;
+mod ray;
+mod results;
+
+pub use begun::{Begun, Resume, begun, resume};
+pub use failed::Failed;
+pub use ray::Callables;
+
+use crate::failure::{Code, Failure};
+use crate::files;
+use crate::materials::{Materials, Problem as Inputs};
+use crate::observe::{Observer, Stage};
+use crate::output::{self, count};
+use crate::prepare::{Prepared, prepare_on};
+use crate::spec::{LiveSpec, RunSpec};
+use failed::failed;
+use futures_core::future::BoxFuture;
+use gswarm_core::check::{check_log, report as render_violations};
+use gswarm_core::engine::View;
+use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::input::{Scenario, Source, read_backends_for, render};
+use gswarm_core::instance::Instance;
+use gswarm_core::log_file::Timing;
+use gswarm_core::report::{RunInfo, metrics, summary};
+use gswarm_core::run::Outcome;
+use gswarm_core::Span;
+use gswarm_exec::backend::{Record, cannot_start};
+use gswarm_exec::config::{self, BackendsFile};
+use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
+use gswarm_exec::fleet::Fleet;
+use gswarm_exec::journal::{Durability, Journal, JournalError};
+use ray::Joined;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+/// The journal's name in the folder of a run.
+pub const JOURNAL: &str = "journal.db";
+
+/// Models that this process serves itself, for live runs that name no servers.
+pub trait EmbeddedModels: Sync {
+    /// Checks that a folder has every model of a scenario.
+    ///
+    /// # Errors
+    /// All models that are missing or damaged.
+    fn check(&self, folder: &Path, scenario: &Scenario) -> Result<(), Failure>;
+
+    /// Serves the models.
+    fn serve<'a>(
+        &'a self,
+        folder: &'a Path,
+        scenario: &'a Scenario,
+        instance: &'a Instance,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<Fleet, Failure>>;
+}
+
+/// What a live run left.
+pub struct Ended {
+    /// The run as it was prepared.
+    pub prepared: Prepared,
+    /// The log, measured.
+    pub outcome: Outcome,
+    /// The files that were written.
+    pub written: Vec<PathBuf>,
+    /// The nodes that were given up.
+    pub failed: Vec<Failed>,
+    /// The file of results.
+    pub results: PathBuf,
+}
+
+impl Ended {
+    /// A failure where requests failed, which says which and why.
+    ///
+    /// # Errors
+    /// The requests that failed.
+    pub fn all_completed(&self) -> Result<(), Failure> {
+        let failed_requests = self.outcome.metrics.failed_requests;
+        failed::all_completed(&self.prepared.instance, failed_requests, &self.failed, &self.results)
+    }
+}
+
+/// Who serves the models.
+enum Place {
+    /// Servers that a file lists.
+    Servers(BackendsFile),
+    /// This process, from a folder of models.
+    Embedded(PathBuf),
+    /// A Ray cluster, which places these servers, or callables.
+    Ray { joined: Box<Joined>, backends: BackendsFile, callables: Option<Callables> },
+}
+
+/// Runs a specification live, from its start. Its folder must have no journal.
+///
+/// # Errors
+/// Why the run could not begin or ended early. A run with failed requests is no error: see [`Ended::all_completed`].
+pub fn run(
+    mut spec: RunSpec,
+    materials: Materials,
+    embedded: &dyn EmbeddedModels,
+    observer: &mut dyn Observer,
+) -> Result<Ended, Failure> {
+    let faults = spec.validate();
+    if !faults.is_empty() {
+        return Err(Failure::faults(faults));
+    }
+    let live = spec.live.get_or_insert_default();
+    let joined = match &mut live.ray {
+        Some(ray) => {
+            ray.namespace.get_or_insert_with(ray::namespace);
+            Some(Joined::to(ray, observer)?)
+        }
+        None => {
+            let models = live.models.get_or_insert_with(|| PathBuf::from("models"));
+            // A run is resumed from wherever.
+            *models = std::path::absolute(&*models).unwrap_or_else(|_| models.clone());
+            None
+        }
+    };
+    let mut prepared = prepare_on(spec, materials, observer, |cluster, scenario| match &joined {
+        Some(joined) => joined.cluster(cluster, scenario),
+        None => Ok(cluster),
+    })?;
+    prepared.spec.cluster = prepared.cluster.clone();
+    let live = prepared.spec.live.clone().unwrap_or_default();
+    let place = match joined {
+        Some(joined) => on_ray(joined, &live, observer)?,
+        None => match &live.backends {
+            Some(file) => Place::Servers(read_backends(file)?),
+            None => {
+                let models = live.models.clone().unwrap_or_default();
+                embedded.check(&models, &prepared.scenario)?;
+                Place::Embedded(models)
+            }
+        },
+    };
+    fits(&place, &prepared.instance)?;
+    lacking::warn_of_lacking_inputs(&prepared.scenario, observer);
+    if let Place::Ray { joined, backends, callables } = &place {
+        joined.prepare(backends, &prepared.instance, callables.as_ref(), observer)?;
+    }
+    let journal = begin(&prepared, &place)?;
+    carry_out(prepared, place, journal, false, embedded, observer)
+}
+
+/// What runs on a Ray cluster: callables, servers that a file lists, or models that only take their time.
+fn on_ray(joined: Joined, live: &LiveSpec, observer: &mut dyn Observer) -> Result<Place, Failure> {
+    let callables = live.models.as_deref().map(Callables::read).transpose()?;
+    let backends = match (&live.backends, &callables) {
+        (Some(file), _) => read_backends_elsewhere(file)?,
+        (None, Some(_)) => BackendsFile { backends: Vec::new() },
+        (None, None) => {
+            let speed = live.ray.as_ref().and_then(|ray| ray.speed).unwrap_or(1.0);
+            let times = if speed == 1.0 { String::new() } else { format!(", {speed} times as fast as told") };
+            observer.note(&format!(
+                "note: models are emulated{times}: neither models nor backends are given"
+            ));
+            config::emulated(speed)
+        }
+    };
+    Ok(Place::Ray { joined: Box::new(joined), backends, callables })
+}
+
+/// Says at once all that is wrong with the servers of a run, before anything is begun.
+fn fits(place: &Place, instance: &Instance) -> Result<(), Failure> {
+    let nobody: Record = Arc::new(|_| {});
+    match place {
+        Place::Servers(backends) => {
+            let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
+            config::fleet(backends, instance, &clock, &nobody).map_err(|faults| faulty(&faults))?;
+        }
+        // On Ray, programs are started and servers are reached from elsewhere.
+        Place::Ray { backends, .. } => {
+            config::clock(backends).map_err(|faults| faulty(&faults))?;
+        }
+        Place::Embedded(_) => {}
+    }
+    Ok(())
+}
+
+/// All that is wrong with the servers, for people.
+#[must_use]
+pub fn faulty(faults: &[String]) -> Failure {
+    let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {fault}")).collect();
+    Failure::input(format!("the backends do not fit:{}", list.concat()))
+}
+
+/// Begins a journal with everything that the run needs to be resumed.
+fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
+    let folder = &prepared.spec.output.folder;
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::new(Code::Input, format!("cannot make the folder {}: {error}", folder.display()))
+    })?;
+    let internal = |error: String| Failure::new(Code::Internal, error);
+    let spec = serde_json::to_vec(&prepared.spec).map_err(|error| internal(error.to_string()))?;
+    let Materials { problem, calibration, predictor, plan } = &prepared.materials;
+    let (config, requests) = match problem {
+        Inputs::Text { config, requests } => (config.1.clone(), requests.1.clone()),
+        Inputs::Scenario(scenario) => {
+            let (mut config, mut requests) = (Vec::new(), Vec::new());
+            write_scenario_config(scenario, Format::Json, &mut config)
+                .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests))
+                .map_err(|error: io::Error| internal(error.to_string()))?;
+            (config, requests)
+        }
+    };
+    let (backends, callables) = match place {
+        Place::Servers(backends) => (Some(backends), None),
+        Place::Ray { backends, callables, .. } => (Some(backends), callables.as_ref()),
+        Place::Embedded(_) => (None, None),
+    };
+    let backends = backends.map(serde_json::to_vec).transpose().map_err(|error| internal(error.to_string()))?;
+    let mut meta: Vec<(&str, &[u8])> = vec![("spec", &spec), ("config", &config), ("requests", &requests)];
+    let files = [("calibration", calibration), ("predictor", predictor), ("plan", plan)];
+    meta.extend(files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.1.as_slice()))));
+    meta.extend(backends.as_deref().map(|bytes| ("backends", bytes)));
+    meta.extend(callables.map(|file| ("callables", file.bytes.as_slice())));
+    Journal::create(&folder.join(JOURNAL), Durability::Process, &meta).map_err(|error| match error {
+        JournalError::Taken => {
+            let shown = folder.display();
+            Failure::input(format!("there is a journal of an earlier run in {shown}")).hint(format!(
+                "`gswarm resume {shown}` goes on with it; give --out another folder to begin anew"
+            ))
+        }
+        other => journal_failure(folder, &other),
+    })
+}
+
+/// Refuses a folder in which a live run is under way: what is written there would be taken for its logs.
+///
+/// # Errors
+/// That a run is under way.
+pub fn is_not_in_use(folder: &Path) -> Result<(), Failure> {
+    if Journal::is_in_use(&folder.join(JOURNAL)) {
+        return Err(Failure::input(format!("a live run is under way in {}", folder.display()))
+            .hint("give --out another folder, or wait until that run has ended"));
+    }
+    Ok(())
+}
+
+/// What went wrong with a journal, for people.
+#[must_use]
+pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
+    let failure = Failure::input(format!("{}: {error}", folder.join(JOURNAL).display()));
+    match error {
+        JournalError::InUse => failure.hint("wait until the other run has ended, or use another folder"),
+        JournalError::Empty => {
+            failure.hint("make the run again as before: nothing was done, and nothing is lost")
+        }
+        JournalError::Damaged(_) | JournalError::Sqlite(_) => failure.hint(
+            "is the disk full, or was the file changed by something else? A copy of it from before can be resumed; without one, begin anew in another folder",
+        ),
+        _ => failure,
+    }
+}
+
+/// Runs, and writes the logs and what came of each request beside the journal.
+fn carry_out(
+    prepared: Prepared,
+    place: Place,
+    journal: Journal,
+    resumes: bool,
+    embedded: &dyn EmbeddedModels,
+    observer: &mut dyn Observer,
+) -> Result<Ended, Failure> {
+    let folder = prepared.spec.output.folder.clone();
+    let (outcome, finished) = execute(&prepared, &place, journal, resumes, embedded, observer)
+        .map_err(|failure| failure.in_folder(&folder))?;
+    observer.stage(Stage::Writing);
+    let mut batch = files::Batch::new(&folder)?;
+    output::save(&mut batch, &prepared.instance, &outcome, prepared.spec.output.format)?;
+    let results = format!("{}_results.jsonl", outcome.summary.policy);
+    batch.add(&results, |mut out| results::write(&prepared.instance, &finished, &mut out))?;
+    let written = batch.commit()?;
+    let failed = failed(&prepared.instance, &finished, matches!(place, Place::Ray { .. }));
+    Ok(Ended { prepared, outcome, written, failed, results: folder.join(results) })
+}
+
+/// Runs on the servers, from the start or from where the journal ends.
+fn execute(
+    prepared: &Prepared,
+    place: &Place,
+    journal: Journal,
+    resumes: bool,
+    embedded: &dyn EmbeddedModels,
+    observer: &mut dyn Observer,
+) -> Result<(Outcome, Finished), Failure> {
+    let Prepared { spec, scenario, instance, beliefs, .. } = prepared;
+    observer.stage(Stage::Planning);
+    let (mut policy, _) = prepared.policy(true, observer);
+    observer.stage(Stage::Running);
+    let own = match place {
+        Place::Ray { .. } => None,
+        _ => Some(runtime()?),
+    };
+    let here = match (place, &own) {
+        (Place::Ray { joined, .. }, _) => joined.runtime(),
+        (_, Some(own)) => own,
+        _ => return Err(Failure::new(Code::Internal, "nothing to run on")),
+    };
+    let folder = &spec.output.folder;
+    let record = loads::record(folder, instance);
+    let finished = here.block_on(async {
+        let mut patience = Patience { max_attempts: spec.faults.max_attempts, ..Patience::default() };
+        let (clock, fleet) = match place {
+            Place::Servers(backends) => {
+                let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
+                let fleet =
+                    config::fleet(backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
+                (clock, fleet)
+            }
+            Place::Embedded(models) => {
+                let clock = gswarm_exec::clock::Clock::at_speed(1.0);
+                (clock, embedded.serve(models, scenario, instance, &record).await?)
+            }
+            Place::Ray { joined, backends, .. } => {
+                let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
+                // What Ray needs to carry a call, or to start a process, is no shorter where models are emulated fast.
+                for limit in
+                    [&mut patience.call_grace, &mut patience.load_grace, &mut patience.without_backends]
+                {
+                    *limit = clock.of_wall(*limit);
+                }
+                let limit = spec.live.as_ref().and_then(|live| live.ray.as_ref()?.call_timeout);
+                patience.call_limit = limit.map(|seconds| clock.of_wall(Span::from_seconds(seconds)));
+                (clock, joined.fleet(instance, &record))
+            }
+        };
+        let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
+        if let Some(learner) = beliefs.learner(instance) {
+            run.learn_with(learner);
+        }
+        if resumes {
+            run.restore(policy.as_mut()).map_err(|error| match error {
+                LiveError::Journal(error @ JournalError::Damaged(_)) => journal_failure(folder, &error),
+                other => ended_early(other),
+            })?;
+        }
+        run.run(policy.as_mut(), &mut |view: &View<'_>| observer.watch(view)).await.map_err(ended_early)
+    })?;
+    match (place, own) {
+        (Place::Ray { joined, .. }, _) => joined.finish(instance, &finished, folder, observer),
+        // Calls that were given up are not waited for.
+        (_, own) => own.into_iter().for_each(Runtime::shutdown_background),
+    }
+    let measured = metrics(instance, &finished.log);
+    let info = RunInfo {
+        policy: spec.policy().kind().name().to_owned(),
+        simulate: true,
+        timing: Timing::Measured,
+        predictor: beliefs.predictor(),
+        learn: beliefs.learn,
+        seed: Some(spec.seed),
+        ..RunInfo::default()
+    };
+    let summary = summary(instance, &measured, info);
+    let violations = check_log(instance, &finished.log, Some(&summary));
+    if !violations.is_empty() {
+        // What the models gave is in the journal, and stays there.
+        observer.note(&format!(
+            "warning: the log of this run fails the check:\n{}",
+            render_violations(&violations)
+        ));
+    }
+    let log = finished.log.clone();
+    Ok((Outcome { log, metrics: measured, summary }, finished))
+}
+
+/// What live runs happen on.
+fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))
+}
+
+fn ended_early(error: LiveError) -> Failure {
+    match error {
+        LiveError::Interrupted { left } => Failure::new(
+            Code::Interrupted,
+            format!("interrupted; {} are not done", count(left as u64, "node")),
+        )
+        .hint("`gswarm resume FOLDER` goes on where it stopped"),
+        LiveError::Rejected { .. } => Failure::new(Code::Internal, error.to_string()),
+        LiveError::Journal(error) => Failure::input(error.to_string()).hint(
+            "is the disk full? What has been done is kept: make room, and `gswarm resume FOLDER` goes on",
+        ),
+        other => Failure::new(Code::FailedRequests, other.to_string())
+            .hint("what has been done is kept: `gswarm resume FOLDER` goes on when the servers are there"),
+    }
+}
+
+/// Reads the file that lists the servers.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn read_backends(file: &Path) -> Result<BackendsFile, Failure> {
+    backends_of(file, &cannot_start)
+}
+
+/// The same where programs are started on other machines.
+fn read_backends_elsewhere(file: &Path) -> Result<BackendsFile, Failure> {
+    backends_of(file, &|_| None)
+}
+
+fn backends_of(file: &Path, why_not: &dyn Fn(&str) -> Option<String>) -> Result<BackendsFile, Failure> {
+    let bytes = files::read(file)?;
+    let name = file.display().to_string();
+    let reading = read_backends_for(Source { name: &name, bytes: &bytes }, why_not);
+    reading.file.ok_or_else(|| {
+        Failure::input(render(&reading.diagnostics))
+            .hint("docs/backends.md shows what it may say")
+            .about(reading.diagnostics)
+    })
+}

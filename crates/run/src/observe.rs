@@ -1,0 +1,67 @@
+//! What a run tells whoever waits for it.
+
+use gswarm_core::engine::View;
+use gswarm_core::plan::{Aimed, Objective, Planned};
+
+/// What a run is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Reading the files that the specification names.
+    Reading,
+    /// Building the problem.
+    Preparing,
+    /// Building the policy, which may search for a plan.
+    Planning,
+    /// Simulating or running live.
+    Running,
+    /// Checking the log and computing the bound.
+    Checking,
+    /// Writing files.
+    Writing,
+}
+
+impl Stage {
+    /// What a progress line says.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Stage::Reading => "reading the inputs",
+            Stage::Preparing => "preparing",
+            Stage::Planning => "planning",
+            Stage::Running => "running",
+            Stage::Checking => "checking the run",
+            Stage::Writing => "writing",
+        }
+    }
+}
+
+/// Whoever waits for a run. Every method has a default that does nothing.
+pub trait Observer {
+    /// The next stage begins.
+    fn stage(&mut self, _stage: Stage) {}
+
+    /// The run waits for something outside, such as a Ray cluster.
+    fn waiting(&mut self, _what: &str) {}
+
+    /// So many nodes are done.
+    fn progress(&mut self, _done: usize, _total: usize) {}
+
+    /// The search found a better plan.
+    fn better_plan(&mut self, _found: &Planned) {}
+
+    /// The search found a plan that is better at another objective than the makespan.
+    fn better_aim(&mut self, _objective: &Objective, _found: &Aimed) {}
+
+        /// Something worth knowing that is no failure: a warning about the inputs, a setting without effect.
+    fn note(&mut self, _text: &str) {}
+
+    /// How a live run stands. `false` ends the run; what was done stays in its journal.
+    fn watch(&mut self, _view: &View<'_>) -> bool {
+        true
+    }
+}
+
+/// Nobody waits.
+pub struct Silent;
+
+impl Observer for Silent {}

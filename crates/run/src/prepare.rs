@@ -1,0 +1,390 @@
+//! From a specification and what it refers to, to a problem that can be simulated, planned or run.
+
+use crate::failure::{Code, Failure};
+use crate::materials::{Materials, Problem};
+use crate::observe::{Observer, Stage};
+use crate::spec::RunSpec;
+use gswarm_core::belief::Learner;
+use gswarm_core::check::report as render_violations;
+use gswarm_core::input::{ClusterSpec, Diagnostic, Scenario};
+use gswarm_core::instance::{Infeasible, Instance, Mode, Residency};
+use gswarm_core::log::ExecutionLog;
+use gswarm_core::log_file::shown;
+use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, file::Read};
+use gswarm_core::policy::{Build, Policy, PolicyKind, PolicySpec, carry_out, follow_as};
+use gswarm_core::report::RunInfo;
+use gswarm_core::run::{NoProblem, Outcome, assess, problem};
+use gswarm_core::sim::{Faults, SimError, SimOptions, simulate_learning};
+use gswarm_core::{GpuId, Span, Time};
+use gswarm_learn::expect::{Beliefs, Expectations, Source};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A run that is ready to be simulated or to go live.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What was asked for.
+    pub spec: RunSpec,
+    /// What it refers to.
+    pub materials: Materials,
+    /// What the inputs say.
+    pub scenario: Arc<Scenario>,
+    /// The problem.
+    pub instance: Arc<Instance>,
+    /// The cluster in full: the configuration's, overridden by the specification's.
+    pub cluster: ClusterSpec,
+    /// What is believed about run times, and what is true.
+    pub beliefs: Beliefs,
+    /// The plan to follow.
+    pub plan: Option<Read>,
+    /// Ends the run early once it is `true`.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Prepares a run: validates the specification, reads the inputs and builds the problem.
+///
+/// # Errors
+/// All that is wrong with the specification; or all that is wrong with the inputs; or why they do not fit together.
+pub fn prepare(spec: RunSpec, materials: Materials, observer: &mut dyn Observer) -> Result<Prepared, Failure> {
+    prepare_on(spec, materials, observer, |cluster, _| Ok(cluster))
+}
+
+/// The same on a cluster that somebody else completes, such as Ray.
+pub(crate) fn prepare_on(
+    spec: RunSpec,
+    materials: Materials,
+    observer: &mut dyn Observer,
+    complete: impl FnOnce(ClusterSpec, &Scenario) -> Result<ClusterSpec, Failure>,
+) -> Result<Prepared, Failure> {
+    let faults = spec.validate();
+    if !faults.is_empty() {
+        return Err(Failure::faults(faults));
+    }
+    observer.stage(Stage::Reading);
+    let scenario = materials.scenario(&spec, observer)?;
+    let cluster = complete(spec.cluster.over(&scenario.cluster), &scenario)?;
+    observer.stage(Stage::Preparing);
+    let policy = spec.policy().kind();
+    let mut instance = build(&scenario, &cluster, spec.mode, Some(policy))?;
+    let beliefs = beliefs(&spec, &materials, &scenario, &mut instance)?;
+    let plan = match &materials.plan {
+        Some((name, bytes)) => Some(read_plan(&instance, name, bytes)?),
+        None => None,
+    };
+    let prepared = Prepared {
+        spec,
+        materials,
+        scenario,
+        instance: Arc::new(instance),
+        cluster,
+        beliefs,
+        plan,
+        stop: Arc::default(),
+    };
+    prepared.lost_gpus_exist()?;
+    prepared.notes().iter().for_each(|note| observer.note(&format!("note: {note}")));
+    Ok(prepared)
+}
+
+/// The problem that `policy` is to solve.
+///
+/// # Errors
+/// Why the scenario gives none on this cluster.
+pub fn build(
+    scenario: &Scenario,
+    cluster: &ClusterSpec,
+    mode: Mode,
+    policy: Option<PolicyKind>,
+) -> Result<Instance, Failure> {
+    problem(scenario, cluster, mode, policy).map_err(|why| match why {
+        NoProblem::NoGpus => {
+            Failure::input(why.to_string()).hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
+        }
+        NoProblem::TooSlow { .. } => Failure::input(why.to_string()).hint("give a higher --pcie-gb-per-s"),
+        NoProblem::Infeasible(faults) => infeasible(&faults),
+    })
+}
+
+/// Says why a problem cannot be run.
+#[must_use]
+pub fn infeasible(faults: &[Infeasible]) -> Failure {
+    let failure = Failure::new(Code::Infeasible, NoProblem::Infeasible(faults.to_vec()).to_string())
+        .hint("give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)");
+    Failure { reasons: faults.iter().map(ToString::to_string).collect(), ..failure }
+}
+
+fn beliefs(
+    spec: &RunSpec,
+    materials: &Materials,
+    scenario: &Scenario,
+    instance: &mut Instance,
+) -> Result<Beliefs, Failure> {
+    let source = materials.predictor.as_ref().map(|(name, bytes)| predictor(name, bytes, scenario)).transpose()?;
+    let times = &spec.times;
+    let expected = Expectations {
+        noise: times.noise,
+        drift: times.drift.clone(),
+        truth: times.truth,
+        learn: times.learn,
+        means_only: times.means_only,
+    };
+    expected.apply(source, scenario, instance, spec.seed).map_err(|unknown| {
+        let known: Vec<&str> = instance.models.iter().map(|model| model.name.as_str()).collect();
+        Failure::input(format!("drift: {unknown}")).hint(format!("there are {}", known.join(", ")))
+    })
+}
+
+/// A predictor, and what it says of a scenario. Logs name its file without the folder; messages name the whole path.
+///
+/// # Errors
+/// Why it is no predictor for these requests.
+pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<Source, Failure> {
+    let short = Path::new(name).file_name().map_or(name.into(), |file| file.to_string_lossy());
+    Source::read(short.into_owned(), bytes.to_vec(), scenario).map_err(|mut faults: Vec<Diagnostic>| {
+        faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
+        Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
+    })
+}
+
+/// Reads a plan for this problem; all that is wrong with it is reported at once.
+///
+/// # Errors
+/// Why the plan does not fit.
+pub fn read_plan(instance: &Instance, name: &str, bytes: &[u8]) -> Result<Read, Failure> {
+    plan::file::read(instance, bytes).map_err(|faults| {
+        let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {}", shown(fault))).collect();
+        Failure::input(format!("{name} does not fit these inputs:{}", list.concat()))
+            .hint("make the plan anew with `gswarm plan` for this configuration, these requests and this number of GPUs")
+    })
+}
+
+impl Prepared {
+    /// A run of a problem that was built before, with nothing beside it.
+    #[must_use]
+    pub fn of(spec: RunSpec, instance: Instance) -> Prepared {
+        Prepared {
+            cluster: spec.cluster.clone(),
+            spec,
+            materials: Materials::of(Problem::Scenario(Arc::default())),
+            scenario: Arc::default(),
+            instance: Arc::new(instance),
+            beliefs: Beliefs::default(),
+            plan: None,
+            stop: Arc::default(),
+        }
+    }
+
+    /// Frees the inputs, which a simulation no longer needs.
+    #[must_use]
+    pub fn without_inputs(mut self) -> Prepared {
+        self.scenario = Arc::default();
+        self.materials = Materials::of(Problem::Scenario(Arc::default()));
+        self
+    }
+
+    fn lost_gpus_exist(&self) -> Result<(), Failure> {
+        let gpus = self.instance.cluster.gpus;
+        match self.spec.faults.lose_gpus.iter().find(|lost| lost.gpu >= gpus) {
+            Some(lost) => Err(Failure::input(format!(
+                "lose_gpus names GPU {}, and there are GPUs 0 to {}",
+                lost.gpu,
+                gpus - 1
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// What was asked for and has no effect.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let policy = self.spec.policy().kind();
+        if self.cluster.residency == Some(Residency::Single)
+            && policy.residency(Residency::Single) != Residency::Single
+        {
+            notes.push(format!(
+                "policy `{}` keeps several models on a GPU where memory allows; residency `single` is not used",
+                policy.name()
+            ));
+        }
+        let losses = &self.spec.faults.lose_gpus;
+        for (at, lost) in losses.iter().enumerate() {
+            if losses[..at].iter().filter(|other| other.gpu == lost.gpu).count() == 1 {
+                notes.push(format!("GPU {} is lost more than once; the first moment counts", lost.gpu));
+            }
+        }
+        if let Some(name) = &self.beliefs.unused {
+            notes.push(format!(
+                "predictor {name} is not used: the requests give every node a time (`truth: requests` tries one out)"
+            ));
+        }
+        notes.extend(self.idle_means_only().map(str::to_owned));
+        notes
+    }
+
+    /// Says that there is no spread for `means_only` to keep from the policies.
+    fn idle_means_only(&self) -> Option<&'static str> {
+        let times = &self.spec.times;
+        if !times.means_only {
+            return None;
+        }
+        if times.noise.is_none_or(|noise| noise.sigma() == 0.0) {
+            return Some("means_only does nothing: it keeps from policies how far off noise makes the estimates");
+        }
+        let instance = &self.instance;
+        let predicted = instance.task_ids().all(|task| instance.interval(task).is_some());
+        predicted.then_some("means_only does nothing: the predictor gives every node an interval of its own")
+    }
+
+    fn sim_options(&self) -> SimOptions {
+        let faults = &self.spec.faults;
+        let lose = faults.lose_gpus.iter().map(|lost| (Time::ZERO + Span::from_seconds(lost.at), GpuId(lost.gpu)));
+        SimOptions {
+            max_attempts: faults.max_attempts,
+            faults: Faults {
+                fail_rate: faults.fail_rate,
+                seed: self.spec.seed,
+                lose: lose.collect(),
+                ..Faults::default()
+            },
+            truth: self.beliefs.truth.clone(),
+            stop: Some(Arc::clone(&self.stop)),
+        }
+    }
+
+    /// Simulates the run under its policy or its plan, checks the log and bounds it.
+    ///
+    /// # Errors
+    /// A fault of gswarm, or that the run was stopped.
+    pub fn simulate(&self, observer: &mut dyn Observer) -> Result<Simulated, Failure> {
+        observer.stage(Stage::Planning);
+        let (mut policy, planned) = self.policy(false, observer);
+        let outcome = self.simulate_with(policy.as_mut(), observer)?;
+        drop(policy);
+        Ok(Simulated { outcome, planned })
+    }
+
+    /// The same under a policy that is ready to run; the specification's gives its name.
+    ///
+    /// # Errors
+    /// A fault of the policy, or that the run was stopped.
+    pub fn simulate_with(&self, policy: &mut dyn Policy, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        observer.stage(Stage::Running);
+        let log = self.log_of(policy, &mut |done, total| observer.progress(done, total)).map_err(|error| match error {
+            SimError::Stopped { .. } => Failure::new(Code::Interrupted, "interrupted"),
+            other => self.fault_of_policy(&other.to_string()),
+        })?;
+        observer.stage(Stage::Checking);
+        self.assess(self.spec.policy().kind().name(), log)
+    }
+
+    /// What happens under a policy: the log, unchecked.
+    ///
+    /// # Errors
+    /// Why the simulation did not come to its end.
+    pub fn log_of(
+        &self,
+        policy: &mut dyn Policy,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<ExecutionLog, SimError> {
+        let mut learner = self.beliefs.learner(&self.instance);
+        let learner = learner.as_mut().map(|learner| learner.as_mut() as &mut dyn Learner);
+        simulate_learning(&self.instance, policy, learner, &self.sim_options(), &mut |at| progress(at.done, at.total))
+    }
+
+    /// Measures, bounds and checks a log of this run.
+    ///
+    /// # Errors
+    /// What the log breaks.
+    pub fn assess(&self, policy: &str, log: ExecutionLog) -> Result<Outcome, Failure> {
+        let info = RunInfo {
+            policy: policy.to_owned(),
+            seed: Some(self.spec.seed),
+            truth: self.beliefs.spec.clone(),
+            predictor: self.beliefs.predictor(),
+            ..RunInfo::default()
+        };
+        assess(&self.instance, info, &self.beliefs.truth, log)
+            .map_err(|violations| self.fault_of_policy(&render_violations(&violations)))
+    }
+
+    fn fault_of_policy(&self, what: &str) -> Failure {
+        let name = self.spec.policy().kind().name();
+        Failure::new(Code::Internal, format!("internal error under policy `{name}`: {what}")).hint(
+            "this is a fault of gswarm, not of your input, and no file was written; please report it with both input files",
+        )
+    }
+
+    /// The policy, ready to run, and the plan that it follows where it searched for one. `live` follows plans strictly where
+    /// nobody has learned how long things take: estimates may be off by any factor, and a model that is fetched to save a
+    /// second of them may take longer to come.
+    pub(crate) fn policy(&self, live: bool, observer: &mut dyn Observer) -> (Box<dyn Policy + '_>, Option<Planned>) {
+        let instance = self.instance.as_ref();
+        let strict_plan = live && !self.beliefs.learn && self.beliefs.source.is_none();
+        if let Some(plan) = &self.plan {
+            return (follow_as(instance, plan, strict_plan), None);
+        }
+        let spec = self.spec.policy();
+        let begun = Instant::now();
+        let budget = match &spec {
+            PolicySpec::Planned(params) => params.budget.map(Duration::from_secs_f64),
+            _ => None,
+        };
+        let stopped = || self.stop.load(Ordering::Relaxed) || budget.is_some_and(|budget| begun.elapsed() >= budget);
+        if let PolicySpec::Planned(params) = &spec
+            && !strict_plan
+        {
+            let limits = Limits { rounds: params.rounds_within_budget(), stop: &stopped, gap: 0.0, seed: self.spec.seed };
+            let found = plan::improve(instance, &limits, &mut |found| observer.better_plan(found));
+            return (carry_out(instance, &found), Some(found));
+        }
+        (spec.build(instance, &Build { seed: self.spec.seed, strict_plan, stop: &stopped }), None)
+    }
+
+    /// Searches for a plan for an objective.
+    pub fn plan(&self, search: &PlanOptions, observer: &mut dyn Observer) -> PlanSearch {
+        observer.stage(Stage::Planning);
+        let begun = Instant::now();
+        let stop = || self.stop.load(Ordering::Relaxed) || begun.elapsed() >= search.budget;
+        let limits = Limits { rounds: search.rounds, stop: &stop, gap: search.gap, seed: self.spec.seed };
+        if search.objective.is_makespan() {
+            let planned = plan::improve(&self.instance, &limits, &mut |found| observer.better_plan(found));
+            return PlanSearch { planned, aimed: None };
+        }
+        let tell = &mut |found: &Aimed| observer.better_aim(&search.objective, found);
+        let aimed = plan::aim(&self.instance, &search.objective, &limits, tell);
+        PlanSearch { planned: aimed.planned.clone(), aimed: Some(aimed) }
+    }
+}
+
+/// What came of a simulated run.
+#[derive(Debug)]
+pub struct Simulated {
+    /// The log, measured and checked.
+    pub outcome: Outcome,
+    /// The plan that was searched for and followed, where that was the policy.
+    pub planned: Option<Planned>,
+}
+
+/// How long and for what to search for a plan.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// The most time.
+    pub budget: Duration,
+    /// The most rounds.
+    pub rounds: u64,
+    /// Ends the search once the plan is as close to the bound as this, as a fraction.
+    pub gap: f64,
+    /// What to plan for.
+    pub objective: Objective,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct PlanSearch {
+    /// The plan.
+    pub planned: Planned,
+    /// How good it is at the objective, where that is not the makespan.
+    pub aimed: Option<Aimed>,
+}
