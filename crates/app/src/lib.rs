@@ -6,6 +6,7 @@ mod beliefs;
 mod commands;
 mod job;
 mod output;
+mod policy_flags;
 
 use clap::Parser;
 use gswarm_run::failure;

@@ -13,7 +13,7 @@ use gswarm_core::generate::{
 };
 use gswarm_core::input::{MAX_GPUS, Source, read_config};
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PlannedParams, PolicyKind, PolicySpec};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::size::{Target, Telling};
 use gswarm_core::time::duration;
 use gswarm_core::verify::Evidence;
@@ -23,14 +23,11 @@ use gswarm_run::{Materials, Named, Problem, RunSpec, Silent, build};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Name, what it is for, its modes and whether it is only a yardstick, of each policy.
+/// The policies with their parameters, as JSON.
 #[pyfunction]
-pub fn policies() -> Vec<(&'static str, &'static str, Vec<&'static str>, bool)> {
-    let one = |kind: &PolicyKind| {
-        let modes = kind.modes().iter().map(|mode| mode.name()).collect();
-        (kind.name(), kind.about(), modes, kind.is_yardstick())
-    };
-    PolicyKind::ALL.iter().map(one).collect()
+pub fn policies() -> PyResult<String> {
+    let all: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.description()).collect();
+    Ok(serde_json::to_string(&all).map_err(|error| Fault::Internal(error.to_string()))?)
 }
 
 /// The policy that is used where none is named.
@@ -121,11 +118,7 @@ pub fn compare(
         return Err(usage(format!("gpus has {wrong}; give numbers from 1 to {MAX_GPUS}")).into());
     }
     let gpus: Vec<u32> = options.gpus.iter().map(|&gpus| gpus as u32).collect();
-    let planned = PlannedParams { rounds: options.rounds, ..PlannedParams::default() };
-    let policy = |kind: PolicyKind| match kind {
-        PolicyKind::Planned => PolicySpec::Planned(planned.clone()),
-        other => PolicySpec::default_of(other),
-    };
+    let policy = |kind| PolicySpec::default_of(kind).with_rounds(options.rounds);
     let axes = Axes {
         modes,
         batching: options.batching,

@@ -36,7 +36,7 @@ impl Stage {
 }
 
 /// Whoever waits for a run. Every method has a default that does nothing.
-pub trait Observer {
+pub trait Observer: Send {
     /// The next stage begins.
     fn stage(&mut self, _stage: Stage) {}
 

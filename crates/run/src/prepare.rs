@@ -11,7 +11,7 @@ use gswarm_core::instance::{Infeasible, Instance, Mode, Residency};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::shown;
 use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, file::Read};
-use gswarm_core::policy::{Build, Policy, PolicyKind, PolicySpec, carry_out, follow_as};
+use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec, carry_out, follow_as, search};
 use gswarm_core::report::RunInfo;
 use gswarm_core::run::{NoProblem, Outcome, assess, problem};
 use gswarm_core::sim::{Faults, SimError, SimOptions, simulate_learning};
@@ -110,9 +110,10 @@ pub fn build(
 /// Says why a problem cannot be run.
 #[must_use]
 pub fn infeasible(faults: &[Infeasible]) -> Failure {
-    let failure = Failure::new(Code::Infeasible, NoProblem::Infeasible(faults.to_vec()).to_string())
+    let mut failure = Failure::new(Code::Infeasible, NoProblem::Infeasible(faults.to_vec()).to_string())
         .hint("give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)");
-    Failure { reasons: faults.iter().map(ToString::to_string).collect(), ..failure }
+    failure.reasons = faults.iter().map(ToString::to_string).collect();
+    failure
 }
 
 fn beliefs(
@@ -327,19 +328,17 @@ impl Prepared {
         }
         let spec = self.spec.policy();
         let begun = Instant::now();
-        let budget = match &spec {
-            PolicySpec::Planned(params) => params.budget.map(Duration::from_secs_f64),
-            _ => None,
-        };
+        let budget = spec.budget().map(|budget| Duration::from_secs_f64(budget.seconds()));
         let stopped = || self.stop.load(Ordering::Relaxed) || budget.is_some_and(|budget| begun.elapsed() >= budget);
+        let context = BuildContext { seed: self.spec.seed, strict_plan, stop: &stopped };
         if let PolicySpec::Planned(params) = &spec
             && !strict_plan
+            && instance.start.is_empty()
         {
-            let limits = Limits { rounds: params.rounds_within_budget(), stop: &stopped, gap: 0.0, seed: self.spec.seed };
-            let found = plan::improve(instance, &limits, &mut |found| observer.better_plan(found));
+            let found = search(instance, params, &context, &mut |found| observer.better_plan(found));
             return (carry_out(instance, &found), Some(found));
         }
-        (spec.build(instance, &Build { seed: self.spec.seed, strict_plan, stop: &stopped }), None)
+        (spec.build(instance, &context), None)
     }
 
     /// Searches for a plan for an objective.

@@ -91,17 +91,17 @@ impl<'s> Walk<'s, '_> {
     }
 
     fn fields(&mut self, item: Item<'_>, path: &Path<'_>, schema: &'s Value) {
-        let none = Map::new();
-        let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+        let known = schema.get("properties").and_then(Value::as_object);
+        let names = || known.into_iter().flat_map(Map::keys).map(String::as_str);
         let rest = schema.get("additionalProperties");
         for (key, value) in item.entries() {
             let name = key.text();
             let below = path.key(name, key.at());
-            match (known.get(name), rest) {
+            match (known.and_then(|known| known.get(name)), rest) {
                 (Some(shape), _) => self.item(value, &below, shape),
                 (None, _) if name == "$schema" => {}
                 (None, Some(Value::Bool(false))) => {
-                    let hint = self.faults.nearest(name, known.keys().map(String::as_str));
+                    let hint = self.faults.nearest(name, names());
                     let message = format_args!("unknown field `{}`", Shown(name));
                     self.faults.add_hinted(Code::UnknownChoice, key.at(), &below, message, hint);
                 }

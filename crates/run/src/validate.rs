@@ -63,7 +63,7 @@ impl RunSpec {
             faults.hinted(Code::NotApplicable, "plan", message, "remove one of the two".to_owned());
         }
         for fault in policy.faults() {
-            faults.add(fault.code, format!("policy.{}", fault.name), fault.message);
+            faults.add(Code::TooLarge, format!("policy.{}", fault.name()), fault.to_string());
         }
         if self.times.truth.is_some() && self.times.predictor.is_none() {
             let message = "`truth` needs a predictor: without one, estimates are what the requests say".to_owned();

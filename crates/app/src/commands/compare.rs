@@ -10,7 +10,7 @@ use clap::Args;
 use gswarm_core::compare::{FIGURES, Key, Line, Row, fill_in_speedups, lines, same_table};
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PlannedParams, PolicyKind, PolicySpec};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_run::sweep::{Axes, Input, Run, Sweep};
 use gswarm_run::{Observer, RunSpec, Stage};
 use std::path::{Path, PathBuf};
@@ -87,11 +87,7 @@ impl CompareArgs {
 
     /// All runs that are asked for.
     fn sweep(&self) -> Result<Sweep, Failure> {
-        let planned = PlannedParams { rounds: self.rounds, ..PlannedParams::default() };
-        let policy = |kind: PolicyKind| match kind {
-            PolicyKind::Planned => PolicySpec::Planned(planned.clone()),
-            other => PolicySpec::default_of(other),
-        };
+        let policy = |kind| PolicySpec::default_of(kind).with_rounds(self.rounds);
         let axes = Axes {
             modes: self.modes().to_vec(),
             batching: [true, false].into_iter().filter(|&on| self.wants_batching(on)).collect(),

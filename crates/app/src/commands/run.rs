@@ -11,7 +11,7 @@ use clap::Args;
 use flags::{FaultArgs, LiveArgs};
 use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::PolicyKind;
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::report::{render_text, write_events};
 use gswarm_core::run::Outcome;
 use gswarm_core::{Instance, Span};
@@ -132,8 +132,17 @@ impl RunArgs {
         self.beliefs.apply(&mut spec.times);
         self.faults.apply(&mut spec.faults);
         self.live.apply(&mut spec)?;
-        let following = spec.plan.is_some();
-        spec.policy = self.params.policy(self.chosen, spec.policy.take(), spec.mode, following)?;
+        if self.plan.is_some() || (spec.plan.is_some() && self.chosen.is_none()) {
+            self.params.none_beside_a_plan()?;
+            return Ok(spec);
+        }
+        let named = spec.policy.take();
+        let kind = self.chosen.or(named.as_ref().map(PolicySpec::kind)).unwrap_or(PolicyKind::usual(spec.mode));
+        let base = named.filter(|named| named.kind() == kind).map(|named| named.params());
+        spec.policy = Some(self.params.over(kind, base.unwrap_or_default())?);
+        if self.chosen.is_some() {
+            spec.plan = None;
+        }
         Ok(spec)
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PlannedParams, PolicyKind, PolicySpec};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::size::{Point, Question, Sizing, Target, Telling, Verdict};
 use gswarm_run::RunSpec;
 use gswarm_run::size::{ask, mode_of};
@@ -69,15 +69,9 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
     let mode = args.mode.unwrap_or_else(|| mode_of(&args.target));
     let policy = args.policy.unwrap_or_else(|| PolicyKind::usual(mode));
     if policy != PolicyKind::Planned && args.rounds.is_some() {
-        return Err(unused_flags(&["--rounds"], policy, PolicyKind::Planned));
+        return Err(unused_flags(&["--rounds".to_owned()], policy, PolicyKind::Planned));
     }
-    let policy = match policy {
-        PolicyKind::Planned => PolicySpec::Planned(PlannedParams {
-            rounds: args.rounds.unwrap_or(ROUNDS),
-            ..PlannedParams::default()
-        }),
-        other => PolicySpec::default_of(other),
-    };
+    let policy = PolicySpec::default_of(policy).with_rounds(args.rounds.unwrap_or(ROUNDS));
     let spec = RunSpec {
         cluster: args.machines.spec(),
         policy: Some(policy),
