@@ -70,11 +70,13 @@ fn argument<S: Scope>(policy: PolicyKind, info: &'static ParamInfo) -> Arg {
         ParamKind::Seconds => "SECONDS",
         ParamKind::Choice { .. } => "NAME",
     };
-    let flag = flag_of(info.name);
+    // clap wants texts that last: a few bytes for each flag, once in a process.
+    let flag: &'static str = flag_of(info.name).leak();
+    let heading: &'static str = format!("The `{}` policy", policy.name()).leak();
     let arg = Arg::new(info.name)
-        .long(flag.clone())
+        .long(flag)
         .help(help)
-        .help_heading(format!("The `{}` policy", policy.name()))
+        .help_heading(heading)
         .value_name(value_name)
         .allow_negative_numbers(true)
         .value_parser(parser(info.kind));

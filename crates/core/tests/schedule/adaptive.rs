@@ -5,7 +5,7 @@ use crate::support::Problem;
 use gswarm_core::check::check_log;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::policy::{AdaptiveParams, BuildContext, Objective, PolicyKind, PolicySpec};
+use gswarm_core::policy::{AdaptiveParams, BuildContext, Objective, PolicySpec};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{RequestId, Span, Time};
