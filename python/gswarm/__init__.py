@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 try:
     from ._gswarm import __version__
-    from .comparison import Comparison, Point, PolicyInfo, Sizing, compare, policies, size
+    from .comparison import Comparison, ParameterInfo, Point, PolicyInfo, Sizing, compare, policies, size
     from .errors import (
         Diagnostic,
         GswarmError,
@@ -61,6 +61,7 @@ __all__ = [
     "Load",
     "Metrics",
     "Model",
+    "ParameterInfo",
     "Plan",
     "Point",
     "Policy",

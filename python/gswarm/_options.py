@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _gswarm
@@ -23,11 +25,27 @@ _NUMBER = "a number"
 _TEXT = "a text"
 _YES_OR_NO = "True or False"
 
+
+@cache
+def policy_table() -> list[dict[str, Any]]:
+    """The policies and their parameters, as the library describes them."""
+    found: list[dict[str, Any]] = json.loads(_gswarm.policies())
+    return found
+
+
+def _parameter_kinds() -> dict[str, str]:
+    """What the parameters of policies are, by name. Texts stand for lengths of time too: `seconds` reads both."""
+    kinds = {"number": _NUMBER, "integer": _WHOLE, "seconds": _NUMBER, "choice": _TEXT}
+    table = (info for policy in policy_table() for info in policy["parameters"])
+    return {info["name"]: kinds[info["value"]["type"]] for info in table}
+
+
 _KINDS = {
+    **_parameter_kinds(),
     **dict.fromkeys(("gpus", "gpus_per_server", "max_gpus", "max_attempts"), _WHOLE),
-    **dict.fromkeys(("seed", "rounds", "lookahead", "requests", "trees", "depth", "min_leaf"), _WHOLE),
+    **dict.fromkeys(("seed", "rounds", "requests", "trees", "depth", "min_leaf"), _WHOLE),
     **dict.fromkeys(("gpu_memory_gb", "pcie_gb_per_s", "switch_overhead_seconds"), _NUMBER),
-    **dict.fromkeys(("fail_rate", "max_collate_wait", "alpha", "beta", "gamma", "delta", "gap"), _NUMBER),
+    **dict.fromkeys(("fail_rate", "gap"), _NUMBER),
     **dict.fromkeys(("learning_rate", "speed", "call_timeout"), _NUMBER),
     **dict.fromkeys(("residency", "switch_cost", "mode", "noise", "truth", "objective"), _TEXT),
     **dict.fromkeys(("policy", "preset", "arrivals", "kind", "target", "address"), _TEXT),
@@ -40,8 +58,7 @@ _SIGNED = ("gpus", "gpus_per_server", "max_gpus")
 
 _MAY_BE_MISSING = {
     *("gpus", "gpus_per_server", "residency", "switch_cost", "gpu_memory_gb", "pcie_gb_per_s"),
-    *("switch_overhead_seconds", "rounds", "noise", "truth", "max_collate_wait", "alpha", "beta", "gamma"),
-    *("delta", "lookahead", "policy", "preset", "target", "trees", "depth", "learning_rate", "min_leaf"),
+    *("switch_overhead_seconds", "rounds", "noise", "truth", "policy", "preset", "target", "trees", "depth", "learning_rate", "min_leaf"),
     *("speed", "call_timeout"),
 }
 

@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _gswarm
-from ._options import Residency, SwitchCost, checked, cluster_options, inputs_of, seconds
+from ._options import Residency, SwitchCost, checked, cluster_options, inputs_of, policy_table, seconds
 from .errors import InfeasibleError, UsageError
 from .policy import Policy, name_of
 from .problem import Mode, Problem
@@ -30,11 +30,48 @@ class PolicyInfo:
     modes: list[str]
     is_yardstick: bool
     """Whether it is there to be compared with, not to be used."""
+    parameters: list[ParameterInfo]
+
+
+@dataclass(frozen=True)
+class ParameterInfo:
+    """A parameter of a policy: an argument of `gswarm.run`."""
+
+    name: str
+    help: str
+    type: Literal["number", "integer", "seconds", "choice"]
+    default: float | int | str | None
+    """The value where none is given; `None` for an optional parameter."""
+    choices: list[str] | None
+    min: float | None
+    max: float | None
 
 
 def policies() -> list[PolicyInfo]:
     """The policies that there are, in the order in which comparisons show them."""
-    return [PolicyInfo(*one) for one in _gswarm.policies()]
+    return [
+        PolicyInfo(
+            one["name"],
+            one["about"],
+            one["modes"],
+            one["yardstick"],
+            [_parameter(info) for info in one["parameters"]],
+        )
+        for one in policy_table()
+    ]
+
+
+def _parameter(info: dict[str, Any]) -> ParameterInfo:
+    value = info["value"]
+    return ParameterInfo(
+        info["name"],
+        info["help"],
+        value["type"],
+        info["default"],
+        value.get("names"),
+        value.get("min"),
+        value.get("max"),
+    )
 
 
 class Comparison:

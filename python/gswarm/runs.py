@@ -18,10 +18,6 @@ from .problem import Mode, Problem, _text
 from .progress import Progress, shown
 from .result import Result, Violation
 
-_WEIGHTS = ("alpha", "beta", "gamma", "delta", "lookahead")
-_ADAPTIVE = ("objective", "max_collate_wait")
-_SEARCH = ("budget", "rounds")
-
 
 def run(
     problem: Problem,
@@ -66,7 +62,7 @@ def run(
     `planned` for a batch and `adaptive` for a stream where none is named. Other threads run meanwhile, and
     Ctrl-C ends it.
     """
-    given = {
+    parameters = {
         "objective": objective,
         "max_collate_wait": max_collate_wait,
         "alpha": alpha,
@@ -77,16 +73,17 @@ def run(
         "budget": None if budget is None else seconds(budget, "budget"),
         "rounds": rounds,
     }
+    given = {name: value for name, value in parameters.items() if value is not None}
     if plan is not None and policy is not None:
         raise UsageError("a run follows either a plan or a policy")
     inputs = inputs_of(problem)
-    checked({"mode": mode, **given}, missing=("objective",))
+    checked({"mode": mode, **given})
     chosen = policy
     if chosen is None:
         chosen = "planned" if plan is not None else _gswarm.usual(mode)
     _refuse_unused(chosen, plan, given)
     options: dict[str, Any] = {
-        **given,
+        "params": given,
         "mode": mode,
         "seed": seed,
         "plan": None if plan is None else content_of(plan),
@@ -100,7 +97,7 @@ def run(
         "max_attempts": max_attempts,
         "lose_gpus": _pairs("lose_gpus", lose_gpus),
     }
-    checked(options, missing=("objective",))
+    checked(options)
     cluster = cluster_options(
         gpus,
         gpus_per_server,
@@ -150,15 +147,11 @@ def _is_gpu(key: object) -> bool:
 
 def _refuse_unused(policy: str | Policy, plan: Plan | None, given: Mapping[str, object]) -> None:
     """Arguments of one policy in a run of another: who gives them expects them to do something."""
-    users = {**dict.fromkeys(_WEIGHTS, "online"), **dict.fromkeys(_ADAPTIVE, "adaptive")}
-    users.update(dict.fromkeys(_SEARCH, "planned"))
-    unused = [name for name, user in users.items() if given[name] is not None and policy != user]
-    if plan is not None:
-        unused += [name for name in _SEARCH if given[name] is not None]
-    if unused:
-        what = "a run that follows a plan" if plan is not None else f"policy `{policy}`"
-        takers = " and ".join(sorted({users[name] for name in unused}))
-        raise UsageError(f"{what} does not take {', '.join(unused)}", f"{takers} does")
+    if not given or (isinstance(policy, str) and plan is None):
+        # The library knows what the policies of its own take.
+        return
+    what = "a run that follows a plan" if plan is not None else f"policy `{policy}`"
+    raise UsageError(f"{what} does not take {', '.join(given)}")
 
 
 def plan(

@@ -9,7 +9,7 @@ use gswarm_core::Instance;
 use gswarm_core::check::{check, check_log};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::{LogFile, Summary, write_json, write_jsonl};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary, write_events};
 use gswarm_core::sim::{SimOptions, simulate};
 use std::hint::black_box;
@@ -99,7 +99,7 @@ fn main() {
 fn simulation(kind: PolicyKind, nodes: usize, gpus: u32) {
     let instance = support::complex_instance(nodes, gpus);
     measure(nodes, || {
-        let mut policy = kind.build(&instance, &PolicyParams::default());
+        let mut policy = kind.build(&instance, &BuildContext::default());
         let log = simulate(&instance, policy.as_mut(), &SimOptions::default(), &mut |_| {}).expect("it ends");
         assert_eq!(log.executions.len(), instance.tasks());
         log
@@ -108,7 +108,7 @@ fn simulation(kind: PolicyKind, nodes: usize, gpus: u32) {
 
 fn a_run(nodes: usize) -> (Instance, ExecutionLog) {
     let instance = support::complex_instance(nodes, GPUS);
-    let mut policy = PolicyKind::Baseline.build(&instance, &PolicyParams::default());
+    let mut policy = PolicyKind::Baseline.build(&instance, &BuildContext::default());
     let log = simulate(&instance, policy.as_mut(), &SimOptions::default(), &mut |_| {}).expect("it ends");
     drop(policy);
     (instance, log)

@@ -7,19 +7,20 @@ use crate::measured;
 use crate::output::files;
 use crate::output::progress::{Bar, Phase};
 use crate::output::{self, count};
-use gswarm_core::Instance;
 use gswarm_core::belief::Learner;
 use gswarm_core::check::report as render_violations;
 use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_predicted, read_scenario, render};
 use gswarm_core::instance::{Infeasible, Mode};
 use gswarm_core::log_file::{shown, write_json, write_jsonl};
 use gswarm_core::plan::{self, file::Read};
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec};
 use gswarm_core::report::write_events;
 pub use gswarm_core::run::Outcome;
 use gswarm_core::run::{NoProblem, Setting, assess, problem};
 use gswarm_core::sim::{SimOptions, simulate_learning};
+use gswarm_core::{Instance, Span};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Above this many executions, a log of no stated form is written line by line.
 const LONG_LOG: usize = 100_000;
@@ -139,9 +140,9 @@ pub fn plan_of(instance: &Instance, name: &str, bytes: &[u8]) -> Result<Read, Fa
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Who chooses.
-    pub policy: PolicyKind,
-    /// What it is told.
-    pub params: PolicyParams,
+    pub policy: PolicySpec,
+    /// For every random choice.
+    pub seed: u64,
     /// Attempts and faults.
     pub sim: SimOptions,
     /// What is believed about run times, and what is true.
@@ -151,9 +152,18 @@ pub struct Job {
 /// Runs the job and checks its log. A log that fails the check is a fault of this program.
 pub fn execute(instance: &Instance, job: &Job, show_progress: bool) -> Result<Outcome, Failure> {
     let planning = Phase::new("planning", show_progress);
-    let mut policy = job.policy.build(instance, &job.params);
+    let stop = within(job.policy.budget());
+    let context = BuildContext { stop: &stop, ..BuildContext::seeded(job.seed) };
+    let mut policy = job.policy.build(instance, &context);
     drop(planning);
     execute_with(instance, job, policy.as_mut(), show_progress)
+}
+
+/// Says when a search has used up its time, counted from now.
+pub fn within(budget: Option<Span>) -> impl Fn() -> bool + Sync {
+    let begun = Instant::now();
+    let budget = budget.map(|budget| Duration::from_micros(budget.0));
+    move || budget.is_some_and(|budget| begun.elapsed() >= budget)
 }
 
 /// The same under a policy that is ready to run; the job's gives its name.
@@ -168,18 +178,18 @@ pub fn execute_with(
     let mut learner = job.beliefs.learner(instance);
     let learner = learner.as_mut().map(|learner| learner.as_mut() as &mut dyn Learner);
     let log = simulate_learning(instance, policy, learner, &options, &mut |at| bar.update(at.done, at.total))
-        .map_err(|error| fault_of_policy(job.policy, &error.to_string()))?;
+        .map_err(|error| fault_of_policy(job.policy.kind(), &error.to_string()))?;
     drop(bar);
     let _phase = Phase::new("checking the run", show_progress);
     let setting = Setting {
         policy: job.policy.name().to_owned(),
-        seed: job.params.seed,
+        seed: job.seed,
         truth: job.beliefs.truth.clone(),
         truth_spec: job.beliefs.spec.clone(),
         predictor: job.beliefs.predictor(),
     };
     assess(instance, &setting, log)
-        .map_err(|violations| fault_of_policy(job.policy, &render_violations(&violations)))
+        .map_err(|violations| fault_of_policy(job.policy.kind(), &render_violations(&violations)))
 }
 
 fn fault_of_policy(policy: PolicyKind, what: &str) -> Failure {

@@ -9,6 +9,7 @@ mod job;
 mod live;
 mod measured;
 mod output;
+mod policy_flags;
 
 use clap::Parser;
 use std::ffi::OsString;

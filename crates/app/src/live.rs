@@ -8,7 +8,7 @@ use gswarm_core::engine::View;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_backends_for, render};
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log_file::Timing;
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
+use gswarm_core::policy::{BuildContext, Policy, PolicySpec, follow_as};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{RequestId, Span, TaskId};
 use gswarm_exec::backend::{Record, cannot_start};
@@ -43,12 +43,13 @@ pub const JOURNAL: &str = "journal.db";
 /// All that a run was begun with beside its two input files: what it takes to make the same problem again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// The policy's name.
-    pub policy: String,
+    /// The policy.
+    pub policy: PolicySpec,
+    /// For every random choice.
+    #[serde(default)]
+    pub seed: u64,
     /// `offline` or `online`.
     pub mode: String,
-    /// What the policy is told.
-    pub params: PolicyParams,
     /// Attempts at a node.
     pub max_attempts: u32,
     /// Whether what executions take corrects what is expected of the rest.
@@ -241,7 +242,7 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         timing: Timing::Measured,
         predictor: job.beliefs.predictor(),
         learn: job.beliefs.learn,
-        seed: Some(settings.params.seed),
+        seed: Some(settings.seed),
         ..RunInfo::default()
     };
     let summary = summary(instance, &measured, info);
@@ -275,10 +276,11 @@ fn policy<'i>(live: &LiveJob<'i>) -> Result<Box<dyn Policy + 'i>, Failure> {
     // A plan is bent by what is believed of times. Where nobody has learned them, they may be off by any factor, and a
     // model that is fetched to save a second of them may take longer than that to come.
     let strict_plan = !job.beliefs.learn && job.beliefs.source.is_none();
-    let params = PolicyParams { strict_plan, ..job.params.clone() };
+    let stop = job::within(job.policy.budget());
+    let context = BuildContext { seed: job.seed, strict_plan, stop: &stop };
     match live.plan {
-        None => Ok(job.policy.build(instance, &params)),
-        Some(bytes) => Ok(follow_as(instance, &job::plan_of(instance, "the plan", bytes)?, &params)),
+        None => Ok(job.policy.build(instance, &context)),
+        Some(bytes) => Ok(follow_as(instance, &job::plan_of(instance, "the plan", bytes)?, strict_plan)),
     }
 }
 
@@ -376,12 +378,4 @@ pub fn write_results(instance: &Instance, finished: &Finished, out: &mut dyn Wri
 /// The mode that settings name.
 pub fn mode(settings: &Settings) -> Mode {
     if settings.mode == Mode::Online.name() { Mode::Online } else { Mode::Offline }
-}
-
-/// The policy that settings name.
-pub fn policy_of(settings: &Settings) -> Result<PolicyKind, Failure> {
-    settings
-        .policy
-        .parse()
-        .map_err(|error: gswarm_core::policy::UnknownPolicy| Failure::input(error.to_string()))
 }

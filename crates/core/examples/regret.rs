@@ -11,7 +11,7 @@ use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::plan::{Limits, Plan, improve};
-use gswarm_core::policy::{Adaptive, Follow, Objective, Policy, PolicyParams};
+use gswarm_core::policy::{Adaptive, AdaptiveParams, Follow, Objective, Policy};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate_learning};
 use gswarm_core::truth::{Drift, Noise, Truth, TruthSpec};
@@ -161,7 +161,7 @@ fn batches(seeds: u64, wanted: &dyn Fn(&str) -> bool) {
                     let (plain, clear) = (Truth::default(), plan_of(&known));
                     let best =
                         makespan(&known, &run(&known, &mut Follow::new(&known, &clear), &plain, false));
-                    let params = PolicyParams::default();
+                    let params = AdaptiveParams::default();
                     let seen =
                         makespan(&known, &run(&known, &mut Adaptive::new(&known, &params), &plain, false));
                     ARMS.map(|arm| {
@@ -205,7 +205,7 @@ fn streams(seeds: u64) {
             for unknown in Unknown::ALL {
                 let of_seed = |seed: u64| {
                     let truth = drawn(&instance, noise, seed, unknown);
-                    let params = PolicyParams { objective: Objective::Mean, ..PolicyParams::default() };
+                    let params = AdaptiveParams { objective: Objective::Mean, ..AdaptiveParams::default() };
                     let first = run(&instance, &mut Adaptive::new(&instance, &params), &truth, false);
                     let known = known(&instance, &truth, &first);
                     let best = run(&known, &mut Adaptive::new(&known, &params), &Truth::default(), false);
@@ -270,7 +270,7 @@ fn deadlines(seeds: u64) {
                     };
                     let of_seed = |seed: u64| {
                         let truth = drawn(&instance, noise, seed, unknown);
-                        let (params, plain) = (PolicyParams::default(), Truth::default());
+                        let (params, plain) = (AdaptiveParams::default(), Truth::default());
                         let known = truth.known(&instance);
                         let best =
                             missed(&known, &run(&known, &mut Adaptive::new(&known, &params), &plain, false));

@@ -9,7 +9,7 @@ use gswarm_core::check::check_run;
 use gswarm_core::input::{BatchingSpec, ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::plan::{Limits, Planned, improve};
-use gswarm_core::policy::{Adaptive, Policy, PolicyParams, carry_out};
+use gswarm_core::policy::{Adaptive, AdaptiveParams, Policy, carry_out};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::truth::{Noise, Truth, TruthSpec};
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let known = truth.known(&instance);
             let best = planned(&known).makespan.seconds();
             let followed = run(&instance, &mut *carry_out(&instance, &plan), &truth)?;
-            let free = run(&instance, &mut Adaptive::new(&instance, &PolicyParams::default()), &truth)?;
+            let free = run(&instance, &mut Adaptive::new(&instance, &AdaptiveParams::default()), &truth)?;
             for (list, took) in found.iter_mut().zip([followed, free]) {
                 list.push((took / best - 1.0) * 100.0);
             }

@@ -4,7 +4,7 @@ use crate::check::check_log;
 use crate::cost::megabytes;
 use crate::instance::{Infeasible, Instance, Onward, Residency};
 use crate::log::{ExecutionLog, Status};
-use crate::policy::{PolicyKind, PolicyParams};
+use crate::policy::{BuildContext, PolicyKind, PolicySpec};
 use crate::report::{Stats, metrics};
 use crate::sim::{SimError, SimOptions, simulate};
 use crate::time::{Span, Time};
@@ -58,7 +58,8 @@ fn rounds(tasks: usize) -> u64 {
 }
 
 /// Simulates what is left of a run under a policy.
-pub fn what_if(onward: &Onward, policy: PolicyKind, params: &PolicyParams) -> Result<Outcome, WhyNot> {
+pub fn what_if(onward: &Onward, spec: &PolicySpec, seed: u64) -> Result<Outcome, WhyNot> {
+    let policy = spec.kind();
     let mut instance = onward.instance.clone();
     if !policy.supports(instance.mode) {
         return Err(WhyNot::Mode(policy.name()));
@@ -70,11 +71,11 @@ pub fn what_if(onward: &Onward, policy: PolicyKind, params: &PolicyParams) -> Re
     if instance.cluster.residency != onward.instance.cluster.residency {
         fits(&instance)?;
     }
-    let params = PolicyParams { rounds: rounds(instance.tasks()), ..params.clone() };
     let log = if instance.tasks() == 0 {
         ExecutionLog::default()
     } else {
-        let mut built = policy.build(&instance, &params);
+        let spec = spec.clone().with_rounds(rounds(instance.tasks()));
+        let mut built = spec.build(&instance, &BuildContext::seeded(seed));
         simulate(&instance, built.as_mut(), &SimOptions::default(), &mut |_| {})?
     };
     if let Some(violation) = check_log(&instance, &log, None).first() {

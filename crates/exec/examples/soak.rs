@@ -4,7 +4,7 @@
 
 use gswarm_core::input::{ClusterSpec, Source, read_config, read_requests};
 use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{ModelId, Span};
 use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
 use gswarm_exec::call::Call;
@@ -88,7 +88,7 @@ async fn main() {
     let (service, client) = begun.expect("a ledger");
     let instance: &'static Instance = Box::leak(Box::new(instance));
     let service = tokio::spawn(async move {
-        let mut policy = PolicyKind::Adaptive.build(instance, &PolicyParams::default());
+        let mut policy = PolicyKind::Adaptive.build(instance, &BuildContext::default());
         service.run(policy.as_mut()).await
     });
     let tally = Arc::new(Tally::default());

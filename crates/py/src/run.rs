@@ -12,7 +12,7 @@ use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::shown;
 use gswarm_core::plan::{self, Limits, Planned};
-use gswarm_core::policy::{Objective, Policy, PolicyKind, PolicyParams, carry_out, follow};
+use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec, carry_out, follow, search};
 use gswarm_core::run::{Setting, assess, problem};
 use gswarm_core::sim::{Faults, Progress, SimError, SimOptions, simulate_learning};
 use gswarm_core::time::MAX_SECONDS;
@@ -20,6 +20,8 @@ use gswarm_core::truth::{Drift, Noise, TrueTimes};
 use gswarm_core::{GpuId, Instance, ModelId, Span, Time};
 use gswarm_learn::expect::{Beliefs, Source, Wanted};
 use pyo3::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,10 +31,6 @@ use std::time::{Duration, Instant};
 pub struct RunOptions {
     mode: String,
     seed: u64,
-    /// Seconds of search, for `planned`.
-    budget: Option<f64>,
-    /// Rounds of search, for `planned`.
-    rounds: Option<u64>,
     /// A plan file to follow.
     plan: Option<Vec<u8>>,
     /// A predictor: its name and its file.
@@ -45,13 +43,30 @@ pub struct RunOptions {
     fail_rate: f64,
     max_attempts: u32,
     lose_gpus: Vec<(u32, f64)>,
-    objective: Option<String>,
-    max_collate_wait: Option<f64>,
-    alpha: Option<f64>,
-    beta: Option<f64>,
-    gamma: Option<f64>,
-    delta: Option<f64>,
-    lookahead: Option<u32>,
+    /// The policy's own parameters.
+    params: BTreeMap<String, Given>,
+}
+
+/// The value of a parameter, as Python has it.
+#[derive(FromPyObject)]
+enum Given {
+    Truth(bool),
+    Whole(u64),
+    Number(f64),
+    Text(String),
+}
+
+impl From<&Given> for Value {
+    fn from(given: &Given) -> Value {
+        match given {
+            Given::Truth(value) => Value::from(*value),
+            Given::Whole(value) => Value::from(*value),
+            // JSON has no infinity; as a text it is refused by its name.
+            Given::Number(value) if !value.is_finite() => Value::from(value.to_string()),
+            Given::Number(value) => Value::from(*value),
+            Given::Text(value) => Value::from(value.as_str()),
+        }
+    }
 }
 
 /// What a predictor's file says of a scenario.
@@ -62,20 +77,8 @@ pub fn source(given: Option<(String, Vec<u8>)>, scenario: &Scenario) -> Result<O
 impl RunOptions {
     /// All numbers that make no sense.
     fn check(&self) -> Result<(), Fault> {
-        let at_least_zero = |value: f64| value.is_finite() && value >= 0.0;
         let seconds = |value: f64| (0.0..=MAX_SECONDS).contains(&value);
-        let weights = [
-            ("alpha", self.alpha),
-            ("beta", self.beta),
-            ("gamma", self.gamma),
-            ("delta", self.delta),
-            ("max_collate_wait", self.max_collate_wait),
-        ];
-        let mut wrong: Vec<String> = weights
-            .iter()
-            .filter(|(_, value)| value.is_some_and(|value| !at_least_zero(value)))
-            .map(|(name, _)| format!("{name}: give a number of zero or more"))
-            .collect();
+        let mut wrong = Vec::new();
         if !(0.0..=1.0).contains(&self.fail_rate) {
             wrong.push("fail_rate: give a share from 0 to 1".to_owned());
         }
@@ -88,27 +91,12 @@ impl RunOptions {
         if wrong.is_empty() { Ok(()) } else { Err(usage(wrong.join("; "))) }
     }
 
-    fn params(&self) -> Result<PolicyParams, Fault> {
-        let usual = PolicyParams::default();
-        let objective = match &self.objective {
-            None => Objective::default(),
-            Some(name) => {
-                Objective::ALL.iter().copied().find(|objective| objective.name() == name).ok_or_else(
-                    || usage(format!("objective is `{name}`; there are mean, p99 and balanced")),
-                )?
-            }
-        };
-        Ok(PolicyParams {
-            seed: self.seed,
-            objective,
-            max_collate_wait: self.max_collate_wait.map(Span::from_seconds),
-            alpha: self.alpha.unwrap_or(usual.alpha),
-            beta: self.beta.unwrap_or(usual.beta),
-            gamma: self.gamma.unwrap_or(usual.gamma),
-            delta: self.delta.unwrap_or(usual.delta),
-            lookahead: self.lookahead.unwrap_or(usual.lookahead),
-            rounds: self.rounds.unwrap_or(usual.rounds),
-            ..usual
+    /// The policy with its parameters, or all that is wrong with them.
+    fn policy(&self, kind: PolicyKind) -> Result<PolicySpec, Fault> {
+        let values = self.params.iter().map(|(name, value)| (name.clone(), value.into())).collect();
+        PolicySpec::from_values(kind, &values).map_err(|faults| {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            usage(faults.join("; "))
         })
     }
 
@@ -156,7 +144,7 @@ struct Prepared {
     instance: Arc<Instance>,
     beliefs: Beliefs,
     sim: SimOptions,
-    params: PolicyParams,
+    seed: u64,
 }
 
 fn prepare(
@@ -171,14 +159,14 @@ fn prepare(
     if let Some(kind) = policy.filter(|kind| !kind.supports(mode)) {
         return Err(usage(format!("policy `{}` has no {} mode", kind.name(), mode.name())));
     }
-    let (wanted, params) = (options.wanted()?, options.params()?);
+    let wanted = options.wanted()?;
     let scenario = text.scenario(mode, options.times_all())?;
     let spec: ClusterSpec = cluster.over(&scenario.cluster)?;
     let mut instance = problem(&scenario, &spec, mode, policy)?;
     let source = source(options.predictor.clone(), &scenario)?;
     let beliefs = wanted.apply(source, &scenario, &mut instance, options.seed).map_err(usage)?;
     let sim = SimOptions { truth: beliefs.truth.clone(), ..options.sim(instance.cluster.gpus, shared)? };
-    Ok(Prepared { scenario, instance: Arc::new(instance), beliefs, sim, params })
+    Ok(Prepared { scenario, instance: Arc::new(instance), beliefs, sim, seed: options.seed })
 }
 
 impl Prepared {
@@ -195,7 +183,7 @@ impl Prepared {
     fn outcome(self, name: &str, log: ExecutionLog, planned: Option<Planned>) -> Result<Outcome, Fault> {
         let setting = Setting {
             policy: name.to_owned(),
-            seed: self.params.seed,
+            seed: self.seed,
             truth: self.beliefs.truth.clone(),
             truth_spec: self.beliefs.spec.clone(),
             predictor: self.beliefs.predictor(),
@@ -223,23 +211,27 @@ pub fn run(
     let text = inputs.text();
     apart(py, progress.as_ref(), false, move |shared| {
         shared.say("preparing", 0, 0);
+        let spec = options.policy(kind)?;
         let prepared = prepare(&text, Some(kind), &cluster, &options, shared)?;
+        let (begun, budget) = (Instant::now(), spec.budget().map(|budget| Duration::from_micros(budget.0)));
+        let stop = || shared.stopped() || budget.is_some_and(|budget| begun.elapsed() >= budget);
+        let context = BuildContext { stop: &stop, ..BuildContext::seeded(options.seed) };
         let (instance, mut planned) = (Arc::clone(&prepared.instance), None);
-        let mut chooser: Box<dyn Policy + '_> = match &options.plan {
-            Some(bytes) => {
+        let mut chooser: Box<dyn Policy + '_> = match (&options.plan, &spec) {
+            (Some(bytes), _) => {
                 let read = plan::file::read(&instance, bytes).map_err(|faults| misfit(&faults))?;
                 follow(&instance, &read)
             }
-            None if kind == PolicyKind::Planned => {
-                let found = search(&instance, &prepared.params, options.budget, options.rounds, shared);
+            (None, PolicySpec::Planned(params)) => {
+                shared.say("planning", 0, 0);
+                let found = search(&instance, params, &context, &mut |found| {
+                    shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
+                });
                 let chooser = carry_out(&instance, &found);
                 planned = Some(found);
                 chooser
             }
-            None => {
-                let stop = || shared.stopped();
-                kind.build_until(&instance, &prepared.params, &stop)
-            }
+            (None, spec) => spec.build(&instance, &context),
         };
         let mut tell = |at: Progress| shared.say("running", at.done, at.total);
         let log = prepared.simulate(chooser.as_mut(), &mut tell).map_err(|error| match error {
@@ -259,26 +251,6 @@ pub fn misfit(faults: &[String]) -> Fault {
         format!("the plan does not fit this problem: {}", list.join("; ")),
         "make it anew with gswarm.plan for this problem and this number of GPUs",
     )
-}
-
-/// The best plan within a time, or within a number of rounds. Without either, as many rounds as `gswarm run` makes.
-fn search(
-    instance: &Instance,
-    params: &PolicyParams,
-    budget: Option<f64>,
-    rounds: Option<u64>,
-    shared: &Shared,
-) -> Planned {
-    let begun = Instant::now();
-    let budget = budget.map(Duration::from_secs_f64);
-    let stop = || shared.stopped() || budget.is_some_and(|budget| begun.elapsed() >= budget);
-    // Whoever gives time alone wants all of it used.
-    let rounds = if budget.is_some() { rounds.unwrap_or(u64::MAX) } else { params.rounds };
-    let limits = Limits { rounds, stop: &stop, gap: 0.0, seed: params.seed };
-    shared.say("planning", 0, 0);
-    plan::improve(instance, &limits, &mut |found| {
-        shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
-    })
 }
 
 /// A run under a policy in Python. It stays on the caller's thread: Python gets its turns, and its signals, in the policy.

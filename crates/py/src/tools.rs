@@ -13,7 +13,7 @@ use gswarm_core::generate::{
 };
 use gswarm_core::input::{ClusterSpec, MAX_GPUS, Source, read_config};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::run::{NoProblem, Setting, assess, problem};
 use gswarm_core::sim::{SimError, SimOptions, simulate};
 use gswarm_core::size::{self, Measure, Question, SizeError, Target, Telling, usual_policy};
@@ -25,14 +25,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Name, what it is for, its modes and whether it is only a yardstick, of each policy.
+/// The policies with their parameters, as JSON.
 #[pyfunction]
-pub fn policies() -> Vec<(&'static str, &'static str, Vec<&'static str>, bool)> {
-    let one = |kind: &PolicyKind| {
-        let modes = kind.modes().iter().map(|mode| mode.name()).collect();
-        (kind.name(), kind.about(), modes, kind.is_yardstick())
-    };
-    PolicyKind::ALL.iter().map(one).collect()
+pub fn policies() -> PyResult<String> {
+    let all: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.description()).collect();
+    Ok(serde_json::to_string(&all).map_err(|error| Fault::Internal(error.to_string()))?)
 }
 
 /// The policy that is used where none is named.
@@ -179,9 +176,10 @@ fn compared(
         Err(why @ NoProblem::Infeasible(_)) => return Ok(Row::infeasible(&key, "", why.to_string())),
         other => other?,
     };
-    let params = PolicyParams { seed, rounds, ..PolicyParams::default() };
+    let stop = || shared.stopped();
+    let context = BuildContext { stop: &stop, ..BuildContext::seeded(seed) };
     let begun = Instant::now();
-    let mut chooser = kind.build_until(&instance, &params, &|| shared.stopped());
+    let mut chooser = PolicySpec::default_of(kind).with_rounds(rounds).build(&instance, &context);
     let planned = begun.elapsed().as_secs_f64();
     let options = SimOptions { stop: Some(Arc::clone(&shared.stop)), ..SimOptions::default() };
     let log = simulate(&instance, chooser.as_mut(), &options, &mut |_| {}).map_err(|error| match error {
@@ -241,13 +239,13 @@ pub fn size_of(
             return Err(why.into());
         }
         let cluster = Cluster::from_spec(&spec).ok_or(NoProblem::NoGpus)?;
-        let params = PolicyParams { seed: options.seed, rounds: options.rounds, ..PolicyParams::default() };
+        let spec = PolicySpec::default_of(policy).with_rounds(options.rounds);
         let question = Question {
             scenario: &scenario,
             cluster: &cluster,
             mode,
-            policy,
-            params: &params,
+            policy: &spec,
+            seed: options.seed,
             targets: &targets,
             max_gpus,
         };

@@ -5,7 +5,7 @@
 
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_exec::backend::Emulated;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::drive::{Live, Patience, Problem};
@@ -40,7 +40,7 @@ fn seconds_of(scenario: &Scenario, gpus: u32, nodes: usize) -> f64 {
     let journal =
         Journal::create(&folder.path().join("journal"), Durability::Process, &[]).expect("a journal");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
-    let mut policy = PolicyKind::Baseline.build(&instance, &PolicyParams::default());
+    let mut policy = PolicyKind::Baseline.build(&instance, &BuildContext::default());
     let clock = Clock::at_speed(1e6);
     let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
     let fleet = Fleet::of(Arc::new(Emulated::new(clock.clone(), slowdown)), gpus);

@@ -4,7 +4,7 @@ use gswarm_core::Instance;
 use gswarm_core::input::{Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate};
 
 const CONFIG: &str = "\
@@ -44,7 +44,7 @@ pub fn instance(requests: u32) -> Instance {
 pub fn run(policy: &str, requests: u32) -> (Instance, ExecutionLog) {
     let instance = instance(requests);
     let kind = PolicyKind::ALL.iter().find(|kind| kind.name() == policy).unwrap();
-    let mut policy = kind.build(&instance, &PolicyParams::default());
+    let mut policy = kind.build(&instance, &BuildContext::default());
     let log = simulate(&instance, policy.as_mut(), &SimOptions::default(), &mut |_| {}).unwrap();
     drop(policy);
     assert!(gswarm_core::check::check_log(&instance, &log, None).is_empty());

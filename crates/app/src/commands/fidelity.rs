@@ -15,7 +15,7 @@ use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::LogFile;
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
+use gswarm_core::policy::{Policy, PolicyKind, PolicySpec, follow_as};
 use gswarm_core::sim::SimOptions;
 use gswarm_core::truth::Truth;
 use gswarm_core::verify::build;
@@ -167,10 +167,14 @@ fn run_of(
 }
 
 /// What the run was begun with beside its inputs: as the journal beside the log has it, or as the log says.
-fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(PolicyParams, Option<Vec<u8>>), Failure> {
+fn begun_with(
+    args: &FidelityArgs,
+    file: &LogFile,
+    policy: PolicyKind,
+) -> Result<(PolicySpec, u64, Option<Vec<u8>>), Failure> {
     let folder = args.log.parent().unwrap_or(Path::new(""));
     let journal = folder.join(JOURNAL);
-    let mut params = PolicyParams { seed: file.claims.seed.unwrap_or(0), ..PolicyParams::default() };
+    let (mut spec, mut seed) = (PolicySpec::default_of(policy), file.claims.seed.unwrap_or(0));
     let mut plan = None;
     if journal.is_file() {
         let failed = |error| live::journal_failure(folder, &error);
@@ -178,14 +182,17 @@ fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(PolicyParams, Opti
         if let Some(settings) = reader.meta("settings").map_err(failed)?
             && let Ok(settings) = serde_json::from_slice::<live::Settings>(&settings)
         {
-            params = settings.params;
+            seed = settings.seed;
+            if settings.policy.kind() == policy {
+                spec = settings.policy;
+            }
         }
         plan = reader.meta("plan").map_err(failed)?;
     }
     if let Some(path) = &args.plan {
         plan = Some(files::read(path)?);
     }
-    Ok((params, plan))
+    Ok((spec, seed, plan))
 }
 
 /// The policy of the run, or its plan, decides anew.
@@ -195,14 +202,13 @@ fn from_scratch(args: &FidelityArgs, file: &LogFile, instance: &Instance) -> Res
         Failure::input(format!("{}: the log names no policy that there is: `{name}`", args.log.display()))
             .hint("--predicted compares it with an estimate that was made before")
     })?;
-    let (params, plan) = begun_with(args, file)?;
-    let job = Job { policy, params: params.clone(), sim: SimOptions::default(), beliefs: Beliefs::default() };
+    let (policy, seed, plan) = begun_with(args, file, policy)?;
+    let job = Job { policy, seed, sim: SimOptions::default(), beliefs: Beliefs::default() };
     let outcome = match plan {
         None => job::execute(instance, &job, !args.json)?,
         Some(bytes) => {
             let plan = job::plan_of(instance, "the plan of the run", &bytes)?;
-            let strict = PolicyParams { strict_plan: true, ..params };
-            let mut policy: Box<dyn Policy + '_> = follow_as(instance, &plan, &strict);
+            let mut policy: Box<dyn Policy + '_> = follow_as(instance, &plan, true);
             job::execute_with(instance, &job, policy.as_mut(), !args.json)?
         }
     };

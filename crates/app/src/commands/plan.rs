@@ -9,7 +9,7 @@ use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::instance::Mode;
 use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, Proof, Values};
-use gswarm_core::policy::{PolicyKind, PolicyParams, carry_out};
+use gswarm_core::policy::{PolicyKind, PolicySpec, carry_out};
 use gswarm_core::sim::SimOptions;
 use gswarm_core::time::duration;
 use gswarm_learn::expect::all_timed;
@@ -102,8 +102,8 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
         (aimed.planned.clone(), Some(aimed))
     };
     let job = Job {
-        policy: PolicyKind::Planned,
-        params: PolicyParams { seed: args.seed, ..PolicyParams::default() },
+        policy: PolicySpec::default_of(PolicyKind::Planned),
+        seed: args.seed,
         sim: SimOptions::default(),
         beliefs: Beliefs { source, ..Beliefs::default() },
     };

@@ -29,11 +29,7 @@ pub struct PoliciesArgs {
 pub fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
     let chosen = PolicyKind::ALL.iter().filter(|kind| args.mode.is_none_or(|mode| kind.supports(mode)));
     if args.json {
-        let entry = |kind: &PolicyKind| {
-            let modes: Vec<&str> = kind.modes().iter().map(|mode| mode.name()).collect();
-            json!({"name": kind.name(), "modes": modes, "about": kind.about()})
-        };
-        let list: Vec<_> = chosen.map(entry).collect();
+        let list: Vec<_> = chosen.map(|kind| kind.description()).collect();
         return output::line(&format!("{:#}", json!(list)));
     }
     let width = output::width();

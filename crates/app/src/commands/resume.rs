@@ -51,7 +51,7 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     let failed = |error| live::journal_failure(&args.folder, &error);
     let journal = Journal::open(&path, Durability::Process).map_err(failed)?;
     let recorded = live::recorded(&path, |name| journal.meta(name).map_err(failed))?;
-    let Recorded { mut settings, scenario, instance, policy, beliefs } = recorded;
+    let Recorded { mut settings, scenario, instance, beliefs } = recorded;
     if let Some(file) = &args.backends {
         let elsewhere = settings.ray.is_some();
         let read = if elsewhere { live::read_backends_elsewhere } else { live::read_backends };
@@ -73,7 +73,7 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         cluster.prepare(&settings, &instance, callables.as_ref())?;
     }
     let sim = SimOptions { max_attempts: settings.max_attempts, ..SimOptions::default() };
-    let job = Job { policy, params: settings.params.clone(), sim, beliefs };
+    let job = Job { policy: settings.policy.clone(), seed: settings.seed, sim, beliefs };
     let run = LiveJob {
         scenario: &scenario,
         instance: &instance,

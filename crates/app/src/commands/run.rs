@@ -8,10 +8,11 @@ use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::live::ray::RayArgs;
 use crate::live::{self, Failed};
 use crate::output::{self, files::Batch, progress::Phase, unfinished};
+use crate::policy_flags::PolicyFlags;
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::instance::{Mode, Residency};
-use gswarm_core::policy::{Objective, PolicyKind, PolicyParams, follow};
+use gswarm_core::policy::{PolicyKind, PolicySpec, follow};
 use gswarm_core::report::{render_text, write_events};
 use gswarm_core::sim::{Faults, SimOptions};
 use gswarm_core::size::usual_policy;
@@ -93,9 +94,7 @@ pub struct RunArgs {
     #[command(flatten)]
     beliefs: BeliefArgs,
     #[command(flatten)]
-    weights: WeightArgs,
-    #[command(flatten)]
-    adaptive: AdaptiveArgs,
+    params: PolicyFlags,
 }
 
 #[derive(Debug, Args)]
@@ -113,83 +112,19 @@ struct FaultArgs {
     lose_gpu: Vec<(Time, GpuId)>,
 }
 
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Weights of the `online` policy")]
-struct WeightArgs {
-    /// Weight of waiting [default: 1]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
-    alpha: Option<f64>,
-    /// Weight of switching models [default: 1.5]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
-    beta: Option<f64>,
-    /// Weight of what a switch does to later tasks [default: 0.3]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
-    gamma: Option<f64>,
-    /// Weight of load imbalance [default: 0.5]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
-    delta: Option<f64>,
-    /// How many later tasks are looked at [default: 3]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    lookahead: Option<u32>,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "The `adaptive` policy")]
-struct AdaptiveArgs {
-    /// The latency to keep low: mean, p99 or balanced (both, and few loads) [default: balanced]
-    #[arg(long, value_name = "NAME", value_parser = objective_parser())]
-    objective: Option<Objective>,
-    /// The longest that a node may wait because nodes are collated by model; kept where the GPUs can keep it at all
-    #[arg(long, alias = "max_collate_wait", value_name = "SECONDS", allow_negative_numbers = true, value_parser = not_negative)]
-    max_collate_wait: Option<f64>,
-}
-
-impl AdaptiveArgs {
-    /// The flags that were given.
-    fn given(&self) -> Vec<&'static str> {
-        let flags = [
-            ("--objective", self.objective.is_some()),
-            ("--max-collate-wait", self.max_collate_wait.is_some()),
-        ];
-        flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
-    }
-}
-
-impl WeightArgs {
-    fn params(&self, seed: u64, adaptive: &AdaptiveArgs) -> PolicyParams {
-        let usual = PolicyParams::default();
-        PolicyParams {
-            strict_plan: false,
-            seed,
-            objective: adaptive.objective.unwrap_or_default(),
-            max_collate_wait: adaptive.max_collate_wait.map(Span::from_seconds),
-            alpha: self.alpha.unwrap_or(usual.alpha),
-            beta: self.beta.unwrap_or(usual.beta),
-            gamma: self.gamma.unwrap_or(usual.gamma),
-            delta: self.delta.unwrap_or(usual.delta),
-            lookahead: self.lookahead.unwrap_or(usual.lookahead),
-            rounds: usual.rounds,
-        }
-    }
-
-    /// The flags that were given.
-    fn given(&self) -> Vec<&'static str> {
-        let flags = [
-            ("--alpha", self.alpha.is_some()),
-            ("--beta", self.beta.is_some()),
-            ("--gamma", self.gamma.is_some()),
-            ("--delta", self.delta.is_some()),
-            ("--lookahead", self.lookahead.is_some()),
-        ];
-        flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
-    }
-}
-
 impl RunArgs {
     /// The policy that was named, or the usual one. A plan is carried out under its own name.
     fn policy(&self) -> PolicyKind {
         let usual = || if self.plan.is_some() { PolicyKind::Planned } else { usual_policy(self.mode) };
         self.chosen.unwrap_or_else(usual)
+    }
+
+    /// The same with its parameters.
+    fn spec(&self) -> Result<PolicySpec, Failure> {
+        if self.plan.is_some() {
+            self.params.none_beside_a_plan()?;
+        }
+        self.params.spec(self.policy())
     }
 
     /// Whether this is a live run, and no estimate.
@@ -205,7 +140,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::input(format!("policy `{name}` has no {} mode", mode.name()))
             .hint(format!("those that have it: {}", policies::names(mode))));
     }
-    flags_are_used(args)?;
+    let spec = args.spec()?;
     args.ray.are_used()?;
     if args.backends.is_some() && !args.is_live() {
         return Err(Failure::input("--backends is for live runs, and this is an estimate")
@@ -253,7 +188,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             .iter()
             .for_each(|note| output::note(&format!("note: {note}")));
     }
-    let job = job_of(args, &instance, beliefs)?;
+    let job = job_of(args, spec, &instance, beliefs)?;
     if let Some(inputs) = &inputs {
         let problem = live_run::Problem { inputs, scenario: &scenario, instance: &instance, cluster };
         return live_run::run_live(args, &problem, &job, place);
@@ -273,28 +208,6 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     drop(writing);
     print(args, &instance, &outcome, &written, &[])?;
     unfinished::none(&instance, &outcome.log, args.faults.max_attempts)
-}
-
-/// Refuses flags of one policy in a run of another: who gives them expects them to do something.
-fn flags_are_used(args: &RunArgs) -> Result<(), Failure> {
-    let flags = [(PolicyKind::Online, args.weights.given()), (PolicyKind::Adaptive, args.adaptive.given())];
-    let unused = |(user, given): &(PolicyKind, Vec<&str>)| !given.is_empty() && args.policy() != *user;
-    let failures = flags.iter().filter(|&of| unused(of)).map(|(user, given)| match &args.plan {
-        None => unused_flags(given, args.policy(), *user),
-        Some(_) => Failure::input(format!("{} does nothing in a run that follows a plan", given.join(", ")))
-            .hint(format!("leave it away, or run --policy {} in place of --plan", user.name())),
-    });
-    failures.reduce(Failure::and).map_or(Ok(()), Err)
-}
-
-/// Flags that a policy has no use for, and the one that has.
-pub fn unused_flags(given: &[&str], policy: PolicyKind, user: PolicyKind) -> Failure {
-    Failure::input(format!("policy `{}` does not take {}", policy.name(), given.join(", "))).hint(format!(
-        "`{}` does: run --policy {}, or leave the {} away",
-        user.name(),
-        user.name(),
-        if given.len() == 1 { "flag" } else { "flags" }
-    ))
 }
 
 /// What was asked for and has no effect.
@@ -321,7 +234,7 @@ fn notes(args: &RunArgs, configured: Option<Residency>) -> Vec<String> {
     notes
 }
 
-fn job_of(args: &RunArgs, instance: &Instance, beliefs: Beliefs) -> Result<Job, Failure> {
+fn job_of(args: &RunArgs, policy: PolicySpec, instance: &Instance, beliefs: Beliefs) -> Result<Job, Failure> {
     let gpus = instance.cluster.gpus;
     if let Some((_, gpu)) = args.faults.lose_gpu.iter().find(|(_, gpu)| gpu.0 >= gpus) {
         return Err(Failure::input(format!(
@@ -337,8 +250,8 @@ fn job_of(args: &RunArgs, instance: &Instance, beliefs: Beliefs) -> Result<Job, 
         ..Faults::default()
     };
     Ok(Job {
-        policy: args.policy(),
-        params: args.weights.params(args.seed, &args.adaptive),
+        policy,
+        seed: args.seed,
         sim: SimOptions { max_attempts: args.faults.max_attempts, faults, ..SimOptions::default() },
         beliefs,
     })
@@ -409,11 +322,6 @@ pub fn policy_parser() -> impl TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
 
-/// `mean`, `p99` or `balanced`.
-pub fn objective_parser() -> impl TypedValueParser<Value = Objective> {
-    crate::args::choice(Objective::ALL.iter().map(|&one| (one.name(), one)).collect())
-}
-
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
@@ -435,18 +343,6 @@ fn loss(text: &str) -> Result<(Time, GpuId), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_help_names_the_defaults() {
-        use clap::CommandFactory;
-        let mut command = crate::args::Cli::command();
-        let help = command.find_subcommand_mut("run").unwrap().render_help().to_string();
-        let usual = PolicyParams::default();
-        for value in [usual.alpha, usual.beta, usual.gamma, usual.delta, f64::from(usual.lookahead)] {
-            assert!(help.contains(&format!("[default: {value}]")), "{value}\n{help}");
-        }
-        assert!(help.contains(&format!("[default: {}]", usual.objective.name())), "{help}");
-    }
 
     #[test]
     fn losses_are_read() {

@@ -9,7 +9,7 @@ use clap::Args;
 use gswarm_core::generate::{Format, Preset, RequestOptions, requests, write_config, write_requests};
 use gswarm_core::input::{Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::sim::SimOptions;
 use gswarm_core::size::usual_policy;
 use std::path::{Path, PathBuf};
@@ -81,8 +81,8 @@ fn run_all(
     let mut results = Vec::new();
     for (place, &policy) in chosen.iter().enumerate() {
         let instance = job::build(scenario, &scenario.cluster, mode, policy)?;
-        let params = PolicyParams { seed: SEED, ..PolicyParams::default() };
-        let job = Job { policy, params, sim: SimOptions::default(), beliefs: Beliefs::default() };
+        let spec = PolicySpec::default_of(policy);
+        let job = Job { policy: spec, seed: SEED, sim: SimOptions::default(), beliefs: Beliefs::default() };
         progress.say(&format!("{} [{:>2}/{}] {}", mode.name(), place + 1, chosen.len(), policy.name()));
         let outcome = job::execute(&instance, &job, false)?;
         if let Some(batch) = batch.as_deref_mut() {

@@ -3,15 +3,15 @@
 use crate::args::{ClusterArgs, not_negative};
 use crate::beliefs::PredictorArgs;
 use crate::commands::model_server::{ListenArgs, bind, runtime};
-use crate::commands::run::objective_parser;
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files};
+use crate::policy_flags::{PolicyFlags, Scope};
 use crate::{job, live};
 use clap::Args;
 use gswarm_core::belief::{Learner, Recent};
 use gswarm_core::input::{Source, read_config};
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{Instance, Span};
 use gswarm_exec::backend::Record;
 use gswarm_exec::clock::Clock;
@@ -58,13 +58,6 @@ pub struct ServeArgs {
     /// Folder for the requests that were accepted and what came of them
     #[arg(long, value_name = "DIR", default_value = "gswarm-state")]
     state: PathBuf,
-    /// The longest that a request may wait because requests are collated by model
-    #[arg(long, alias = "max_collate_wait", value_name = "SECONDS", default_value_t = 30.0, allow_negative_numbers = true,
-          value_parser = not_negative)]
-    max_collate_wait: f64,
-    /// The latency to keep low: mean, p99 or balanced (both, and few loads) [default: balanced]
-    #[arg(long, value_name = "NAME", value_parser = objective_parser())]
-    objective: Option<Objective>,
     /// Most requests that wait or run; more are answered with 429
     #[arg(long, alias = "max_open", value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_open: u32,
@@ -86,9 +79,20 @@ pub struct ServeArgs {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
+    params: PolicyFlags<Serving>,
+    #[command(flatten)]
     listen: ListenArgs,
     #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
     cluster: ClusterArgs,
+}
+
+/// A service runs under `adaptive`, and nobody waits longer than this for others.
+#[derive(Clone, Copy, Debug)]
+struct Serving;
+
+impl Scope for Serving {
+    const KINDS: &'static [PolicyKind] = &[PolicyKind::Adaptive];
+    const DEFAULTS: &'static [(&'static str, &'static str)] = &[("max_collate_wait", "30")];
 }
 
 /// Serves until it is told to end.
@@ -121,18 +125,14 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         if !args.quiet {
             tell(args, &instance, &service.1);
         }
-        let params = PolicyParams {
-            objective: args.objective.unwrap_or_default(),
-            max_collate_wait: Some(Span::from_seconds(args.max_collate_wait)),
-            ..PolicyParams::default()
-        };
-        let mut policy = PolicyKind::Adaptive.build(&instance, &params);
+        let spec = args.params.spec(PolicyKind::Adaptive)?;
+        let mut policy = spec.build(&instance, &BuildContext::default());
         let ending = async {
             guard::terminated().await;
             output::note("Ending: what is under way ends first; the rest is kept for the next start");
         };
         let ended =
-            front::run(bound, service, (policy.as_mut(), &params), front::count_everything(), ending).await;
+            front::run(bound, service, (policy.as_mut(), &spec), front::count_everything(), ending).await;
         match ended {
             Ok(Ended::Drained) => Ok(()),
             Ok(Ended::CutOff) => {

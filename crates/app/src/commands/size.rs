@@ -2,15 +2,16 @@
 
 use crate::args::{InputArgs, MachineArgs};
 use crate::commands::policies;
-use crate::commands::run::{policy_parser, unused_flags};
+use crate::commands::run::policy_parser;
 use crate::failure::{Code, Failure};
 use crate::job;
 use crate::output::{self, curve, progress::Phase, table::grouped};
+use crate::policy_flags::unused_flags;
 use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::input::{ClusterSpec, MAX_GPUS, Scenario, too_slow};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::size::{
     self as core, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict,
 };
@@ -75,19 +76,18 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
             .hint(format!("those that have it: {}", policies::names(mode))));
     }
     if policy != PolicyKind::Planned && args.rounds.is_some() {
-        return Err(unused_flags(&["--rounds"], policy, PolicyKind::Planned));
+        return Err(unused_flags(&["--rounds".to_owned()], policy, PolicyKind::Planned));
     }
     let scenario = job::load(&args.input, mode, args.json, !args.json)?;
     let spec = ClusterSpec { gpus: Some(args.max_gpus), ..args.machines.over(&scenario.cluster) };
     let cluster = checked_cluster(&scenario, &spec)?;
-    let params =
-        PolicyParams { seed: args.seed, rounds: args.rounds.unwrap_or(ROUNDS), ..PolicyParams::default() };
+    let spec = PolicySpec::default_of(policy).with_rounds(args.rounds.unwrap_or(ROUNDS));
     let question = Question {
         scenario: &scenario,
         cluster: &cluster,
         mode,
-        policy,
-        params: &params,
+        policy: &spec,
+        seed: args.seed,
         targets: &args.target,
         max_gpus: args.max_gpus,
     };

@@ -76,11 +76,11 @@ fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
     let reader = JournalReader::open(path).map_err(failed)?;
     let recorded = live::recorded(path, |name| reader.meta(name).map_err(failed))?;
     drop(reader);
-    let Recorded { settings, scenario, instance, policy, .. } = recorded;
+    let Recorded { settings, scenario, instance, .. } = recorded;
     let clock = config::clock(&settings.backends).map_err(|faults| live::faulty(&faults))?;
     let told = workflows(&scenario.models, &scenario.workflows);
-    let about = About { can_what_if: true, ..about("run", folder, policy.name(), told) };
-    let policy = (policy, settings.params);
+    let about = About { can_what_if: true, ..about("run", folder, settings.policy.name(), told) };
+    let policy = (settings.policy, settings.seed);
     Viewed::journal(about, instance, policy, settings.max_attempts, path, clock).map_err(failed)
 }
 

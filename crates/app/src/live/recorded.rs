@@ -1,12 +1,11 @@
 //! What a journal says that its run was begun with.
 
-use super::{Settings, journal_failure, mode, policy_of};
+use super::{Settings, journal_failure, mode};
 use crate::beliefs::{Beliefs, Source, faulty};
 use crate::failure::{Code, Failure};
 use crate::job::{self, Inputs};
 use gswarm_core::Instance;
 use gswarm_core::input::Scenario;
-use gswarm_core::policy::PolicyKind;
 use gswarm_exec::journal::JournalError;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +18,6 @@ pub struct Recorded {
     pub scenario: Scenario,
     /// What is scheduled.
     pub instance: Instance,
-    /// The policy.
-    pub policy: PolicyKind,
     /// What is believed of run times.
     pub beliefs: Beliefs,
 }
@@ -45,14 +42,15 @@ pub fn recorded(
         config: (settings.config_name.clone(), part("config")?),
         requests: (settings.requests_name.clone(), part("requests")?),
     };
-    let (policy, mode) = (policy_of(&settings).map_err(unfit)?, mode(&settings));
+    let mode = mode(&settings);
     let scenario = if settings.predictor.is_some() {
         inputs.predicted_scenario(mode, true)
     } else {
         inputs.scenario(mode, true)
     };
     let scenario = scenario.map_err(unfit)?;
-    let mut instance = job::build(&scenario, &settings.cluster, mode, policy).map_err(unfit)?;
+    let mut instance =
+        job::build(&scenario, &settings.cluster, mode, settings.policy.kind()).map_err(unfit)?;
     let mut beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
     if let Some(name) = settings.predictor.clone() {
         let source = Source::read(name, part("predictor")?, &scenario).map_err(faulty).map_err(unfit)?;
@@ -62,5 +60,5 @@ pub fn recorded(
     if let Some(plan) = meta("plan")? {
         job::plan_of(&instance, "the plan", &plan).map_err(unfit)?;
     }
-    Ok(Recorded { settings, scenario, instance, policy, beliefs })
+    Ok(Recorded { settings, scenario, instance, beliefs })
 }

@@ -9,7 +9,7 @@ mod speed;
 use gswarm_core::check::check_log;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
+use gswarm_core::policy::{AdaptiveParams, BuildContext, Objective, PolicyKind, PolicySpec};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, Span};
@@ -30,8 +30,8 @@ fn on(scenario: &Scenario, gpus: u32) -> Instance {
     Instance::build(scenario, cluster, Mode::Online).expect("feasible")
 }
 
-fn show(case: &str, name: &str, instance: &Instance, kind: PolicyKind, params: &PolicyParams) {
-    let mut policy = kind.build(instance, params);
+fn show(case: &str, name: &str, instance: &Instance, spec: &PolicySpec) {
+    let mut policy = spec.build(instance, &BuildContext::default());
     let log = match simulate(instance, &mut *policy, &SimOptions::default(), &mut |_| {}) {
         Ok(log) => log,
         Err(error) => return println!("{case:14} {name:18} {error}"),
@@ -81,13 +81,12 @@ fn main() {
             let instance = on(&scenario, gpus);
             compare(&format!("gentd26/{seed} {gpus}"), &instance, &[PolicyKind::Lru, PolicyKind::Sticky]);
             let bound = Some(Span::from_seconds(600.0));
-            let params = PolicyParams { max_collate_wait: bound, ..PolicyParams::default() };
+            let params = AdaptiveParams { max_collate_wait: bound, ..AdaptiveParams::default() };
             show(
                 &format!("gentd26/{seed} {gpus}"),
                 "adaptive, 600 s",
                 &instance,
-                PolicyKind::Adaptive,
-                &params,
+                &PolicySpec::Adaptive(params),
             );
         }
     }
@@ -96,7 +95,7 @@ fn main() {
 /// The yardsticks, and `adaptive` under each objective.
 fn compare(case: &str, instance: &Instance, yardsticks: &[PolicyKind]) {
     for &kind in yardsticks {
-        show(case, kind.name(), instance, kind, &PolicyParams::default());
+        show(case, kind.name(), instance, &PolicySpec::default_of(kind));
     }
     for &objective in Objective::ALL {
         let name = format!("adaptive, {}", objective.name());
@@ -104,8 +103,7 @@ fn compare(case: &str, instance: &Instance, yardsticks: &[PolicyKind]) {
             case,
             &name,
             instance,
-            PolicyKind::Adaptive,
-            &PolicyParams { objective, ..PolicyParams::default() },
+            &PolicySpec::Adaptive(AdaptiveParams { objective, ..AdaptiveParams::default() }),
         );
     }
 }

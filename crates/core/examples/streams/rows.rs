@@ -4,7 +4,7 @@ use crate::generated::Case;
 use gswarm_core::Instance;
 use gswarm_core::check::check_log;
 use gswarm_core::generate::{Arrivals, Preset};
-use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
+use gswarm_core::policy::{AdaptiveParams, BuildContext, Objective, PolicySpec};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
 use rayon::prelude::*;
@@ -30,10 +30,14 @@ fn cases(seeds: std::ops::Range<u64>) -> Vec<(String, Instance)> {
 }
 
 /// The policy of a name; `mean`, `p99` and `balanced` are `adaptive` with that objective.
-fn policy(name: &str) -> Option<(PolicyKind, PolicyParams)> {
+fn policy(name: &str) -> Option<PolicySpec> {
     let objective = Objective::ALL.iter().copied().find(|one| one.name() == name);
-    let kind = if objective.is_some() { PolicyKind::Adaptive } else { name.parse().ok()? };
-    Some((kind, PolicyParams { objective: objective.unwrap_or_default(), ..PolicyParams::default() }))
+    match objective {
+        Some(objective) => {
+            Some(PolicySpec::Adaptive(AdaptiveParams { objective, ..AdaptiveParams::default() }))
+        }
+        None => name.parse().ok().map(PolicySpec::default_of),
+    }
 }
 
 /// `words` are the first seed, the one behind the last, and policies.
@@ -45,8 +49,8 @@ pub fn print(words: &[String]) {
         return println!("rows FIRST LAST POLICY...: two seeds, and policies or mean, p99, balanced");
     };
     let rows = |(case, instance): &(String, Instance)| {
-        let row = |(name, (kind, params)): &(&String, (PolicyKind, PolicyParams))| {
-            let mut policy = kind.build(instance, params);
+        let row = |(name, spec): &(&String, PolicySpec)| {
+            let mut policy = spec.build(instance, &BuildContext::default());
             let log = simulate(instance, &mut *policy, &SimOptions::default(), &mut |_| {}).expect("it ends");
             assert!(check_log(instance, &log, None).is_empty(), "{case}, {name}");
             let found = metrics(instance, &log);

@@ -5,7 +5,7 @@
 mod support;
 
 use gswarm_core::engine::{Decision, View};
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, Policy, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{GpuId, Gpus, TaskId};
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ impl Policy for Timed<'_> {
 pub fn decisions() {
     let instance = support::complex_instance(1_000_000, 1024);
     for kind in [PolicyKind::Baseline, PolicyKind::Adaptive] {
-        let policy = kind.build(&instance, &PolicyParams::default());
+        let policy = kind.build(&instance, &BuildContext::default());
         let mut timed = Timed { policy, waiting: 0, spent: Duration::ZERO, starts: 0 };
         let before = support::cpu_time();
         simulate(&instance, &mut timed, &SimOptions::default(), &mut |_| {}).expect("it ends");

@@ -4,7 +4,7 @@ use super::Plan;
 use crate::id::{Gpus, TaskId};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
-use crate::policy::{PolicyKind, PolicyParams};
+use crate::policy::{BuildContext, PolicyKind};
 use crate::sim::{SimOptions, simulate};
 use rayon::prelude::*;
 
@@ -20,8 +20,8 @@ pub(super) fn policies(instance: &Instance) -> impl Iterator<Item = PolicyKind> 
 
 /// What a policy does.
 pub(super) fn run(instance: &Instance, kind: PolicyKind, seed: u64) -> Option<ExecutionLog> {
-    let params = PolicyParams { seed, ..PolicyParams::default() };
-    simulate(instance, &mut *kind.build(instance, &params), &SimOptions::default(), &mut |_| {}).ok()
+    let mut policy = kind.build(instance, &BuildContext::seeded(seed));
+    simulate(instance, policy.as_mut(), &SimOptions::default(), &mut |_| {}).ok()
 }
 
 /// Every policy's log, best makespan first; where time runs out, of as many policies as it allowed for, and of one at least.

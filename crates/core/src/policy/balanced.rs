@@ -10,7 +10,9 @@
 //!
 //! Cost: O(log n + models x windows) per decision.
 
+use super::param::NoParams;
 use super::ready::ReadyByModel;
+use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::reserve::{Reservations, clear_at};
 use super::{Policy, sketch};
 use crate::engine::{Decision, View};
@@ -19,6 +21,22 @@ use crate::instance::Instance;
 use crate::time::Span;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+    "balanced",
+    OFFLINE,
+    "even use of all GPUs: completion time plus a penalty for what a GPU has done; for shared hardware",
+);
+
+pub(super) type Params = NoParams;
+
+pub(super) fn build<'i>(
+    instance: &'i Instance,
+    _: &Params,
+    context: &BuildContext<'_>,
+) -> Box<dyn Policy + 'i> {
+    Box::new(Balanced::new(instance, context.seed))
+}
 
 /// Completion time and balance.
 pub struct Balanced {

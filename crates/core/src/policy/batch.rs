@@ -9,12 +9,26 @@
 
 use super::Policy;
 use super::lists::Lists;
+use super::param::NoParams;
+use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::sketch::{self, Sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::Span;
 use std::cmp::Reverse;
+
+pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+    "batch",
+    OFFLINE,
+    "whole batches of one model kept together, idle GPUs steal; for many requests of few workflows",
+);
+
+pub(super) type Params = NoParams;
+
+pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+    Box::new(Batch::new(instance))
+}
 
 /// Follows batches; idle GPUs steal.
 pub struct Batch<'i> {

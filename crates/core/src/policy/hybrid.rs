@@ -9,13 +9,27 @@
 
 use super::batch::plan_batches;
 use super::lists::Lists;
+use super::param::NoParams;
 use super::ready::ReadyByModel;
+use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::reserve::clear_at;
 use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
+
+pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+    "hybrid",
+    OFFLINE,
+    "batches prepared ahead, executed as things come; for batches whose times are roughly known",
+);
+
+pub(super) type Params = NoParams;
+
+pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+    Box::new(Hybrid::new(instance))
+}
 
 /// Lists first, then anything that is ready.
 pub struct Hybrid<'i> {

@@ -11,10 +11,24 @@
 
 use super::Policy;
 use super::lists::Lists;
+use super::param::NoParams;
+use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::sketch::{self, Sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::Instance;
+
+pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+    "offline",
+    OFFLINE,
+    "fewest switches for a batch known in advance: by level and model, GPUs balanced",
+);
+
+pub(super) type Params = NoParams;
+
+pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+    Box::new(Offline::new(instance))
+}
 
 /// Follows a plan made by levels and models.
 pub struct Offline<'i> {

@@ -19,17 +19,50 @@
 //! Cost: O(log n + models x windows) per decision.
 
 use super::ready::ReadyByModel;
+use super::registry::{BOTH, BuildContext, PolicyInfo};
 use super::reserve::clear_at;
-use super::{Policy, PolicyParams, place, sketch};
+use super::{Policy, param::params, place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::Span;
 use std::collections::VecDeque;
 
+pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+    "online",
+    BOTH,
+    "waiting, switching, future use and load in one cost, with work stealing; for streams",
+);
+
+params! {
+    /// Weights of the `online` policy.
+    pub struct OnlineParams {
+        /// Weight of waiting
+        alpha: f64 = 1.0,
+        /// Weight of switching models
+        beta: f64 = 1.5,
+        /// Weight of what a switch does to later tasks
+        gamma: f64 = 0.3,
+        /// Weight of load imbalance
+        delta: f64 = 0.5,
+        /// How many later tasks are looked at
+        lookahead: u32 = 3,
+    }
+}
+
+pub(super) type Params = OnlineParams;
+
+pub(super) fn build<'i>(
+    instance: &'i Instance,
+    params: &Params,
+    _: &BuildContext<'_>,
+) -> Box<dyn Policy + 'i> {
+    Box::new(Online::new(instance, params))
+}
+
 /// Least cost, decided when GPUs are free.
 pub struct Online {
-    params: PolicyParams,
+    params: OnlineParams,
     ready: ReadyByModel,
     windows: IdVec<ModelId, Vec<Gpus>>,
     round: u64,
@@ -44,7 +77,7 @@ pub struct Online {
 impl Online {
     /// With nothing ready.
     #[must_use]
-    pub fn new(instance: &Instance, params: &PolicyParams) -> Online {
+    pub fn new(instance: &Instance, params: &OnlineParams) -> Online {
         let models = instance.models.len();
         Online {
             params: params.clone(),

@@ -5,13 +5,57 @@
 //!
 //! Cost: a few rounds of search before the run starts; O(1) per task to follow.
 
-use super::{Follow, FollowSteps, Policy, PolicyParams};
+use super::param::params;
+use super::registry::{BuildContext, OFFLINE, PolicyInfo};
+use super::{Follow, FollowSteps, Policy, PolicyKind, PolicySpec};
 use crate::instance::{Instance, Start};
 use crate::plan::file::Read;
 use crate::plan::{self, Limits, Planned};
-use crate::policy::PolicyKind;
 use crate::sim::{SimOptions, simulate};
-use crate::time::Time;
+use crate::time::{Span, Time};
+
+pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+    "planned",
+    OFFLINE,
+    "the shortest makespan that a search finds, with a bound on what is left; for any batch",
+);
+
+params! {
+    /// How long the `planned` policy searches.
+    pub struct PlannedParams {
+        /// Rounds of search; 8 where neither rounds nor a budget is given
+        rounds: Option<u64>,
+        /// Time to search for; all of it is used unless the plan is proven to be best
+        budget: Option<Span>,
+    }
+}
+
+pub(super) type Params = PlannedParams;
+
+/// Rounds of search where nothing is said of them.
+const ROUNDS: u64 = 8;
+
+impl PolicySpec {
+    /// How long it may search: [`BuildContext::stop`] has to say when that is over.
+    #[must_use]
+    pub fn budget(&self) -> Option<Span> {
+        match self {
+            PolicySpec::Planned(params) => params.budget,
+            _ => None,
+        }
+    }
+
+    /// The same with so many rounds of search, where it searches.
+    #[must_use]
+    pub fn with_rounds(self, rounds: u64) -> PolicySpec {
+        match self {
+            PolicySpec::Planned(params) => {
+                PolicySpec::Planned(PlannedParams { rounds: Some(rounds), ..params })
+            }
+            other => other,
+        }
+    }
+}
 
 /// The policy that carries out what was planned.
 #[must_use]
@@ -25,31 +69,45 @@ pub fn carry_out<'i>(instance: &'i Instance, planned: &Planned) -> Box<dyn Polic
 /// The policy that follows a plan that was read from a file.
 #[must_use]
 pub fn follow<'i>(instance: &'i Instance, read: &Read) -> Box<dyn Policy + 'i> {
-    follow_as(instance, read, &PolicyParams::default())
+    follow_as(instance, read, false)
 }
 
-/// The same, strictly where the parameters say so.
+/// The same, strictly where asked: see [`BuildContext::strict_plan`].
 #[must_use]
-pub fn follow_as<'i>(instance: &'i Instance, read: &Read, params: &PolicyParams) -> Box<dyn Policy + 'i> {
+pub fn follow_as<'i>(instance: &'i Instance, read: &Read, strict: bool) -> Box<dyn Policy + 'i> {
     match read {
-        Read::Order(plan) if params.strict_plan => Box::new(Follow::new(instance, plan).strictly()),
+        Read::Order(plan) if strict => Box::new(Follow::new(instance, plan).strictly()),
         Read::Order(plan) => Box::new(Follow::new(instance, plan)),
         Read::Steps(steps) => Box::new(FollowSteps::new(instance, steps)),
     }
 }
 
-/// Plans by the rounds that the parameters allow, or until `stop`, then carries it out.
-pub(super) fn plan<'i>(
+/// The best plan that a search finds; `tell` hears of each that is better than the one before.
+#[must_use]
+pub fn search(
+    instance: &Instance,
+    params: &PlannedParams,
+    context: &BuildContext<'_>,
+    tell: &mut dyn FnMut(&Planned),
+) -> Planned {
+    // Whoever gives time alone wants all of it used.
+    let usual = if params.budget.is_some() { u64::MAX } else { ROUNDS };
+    let rounds = params.rounds.unwrap_or(usual);
+    let limits = Limits { rounds, stop: context.stop, gap: 0.0, seed: context.seed };
+    plan::improve(instance, &limits, tell)
+}
+
+/// Searches, then carries out what was found.
+pub(super) fn build<'i>(
     instance: &'i Instance,
-    params: &PolicyParams,
-    stop: &(dyn Fn() -> bool + Sync),
+    params: &Params,
+    context: &BuildContext<'_>,
 ) -> Box<dyn Policy + 'i> {
     if !instance.start.is_empty() {
-        return from_here(instance, params);
+        return from_here(instance, params, context);
     }
-    let limits = Limits { rounds: params.rounds, stop, gap: 0.0, seed: params.seed };
-    let planned = plan::improve(instance, &limits, &mut |_| {});
-    if params.strict_plan && planned.steps.is_none() {
+    let planned = search(instance, params, context, &mut |_| {});
+    if context.strict_plan && planned.steps.is_none() {
         return Box::new(Follow::new(instance, &planned.plan).strictly());
     }
     carry_out(instance, &planned)
@@ -57,11 +115,14 @@ pub(super) fn plan<'i>(
 
 /// For what is left of a run. The search reckons with empty GPUs, so that what it finds is held, from where the run really
 /// stands, against what every policy would do; the best is carried out.
-fn from_here<'i>(instance: &'i Instance, params: &PolicyParams) -> Box<dyn Policy + 'i> {
+fn from_here<'i>(
+    instance: &'i Instance,
+    params: &Params,
+    context: &BuildContext<'_>,
+) -> Box<dyn Policy + 'i> {
     let mut bare = instance.clone();
     bare.start = Start::default();
-    let limits = Limits { rounds: params.rounds, stop: &|| false, gap: 0.0, seed: params.seed };
-    let searched = plan::improve(&bare, &limits, &mut |_| {});
+    let searched = search(&bare, params, context, &mut |_| {});
     let followed = || carry_out(instance, &searched);
     let ends = |policy: &mut dyn Policy| -> Option<Time> {
         let log = simulate(instance, policy, &SimOptions::default(), &mut |_| {}).ok()?;
@@ -74,11 +135,11 @@ fn from_here<'i>(instance: &'i Instance, params: &PolicyParams) -> Box<dyn Polic
     };
     let others = PolicyKind::ALL.iter().copied().filter(fits);
     let best = others
-        .filter_map(|kind| Some((ends(kind.build(instance, params).as_mut())?, kind)))
+        .filter_map(|kind| Some((ends(kind.build(instance, context).as_mut())?, kind)))
         .min_by_key(|&(end, kind)| (end, kind));
     match (ends(followed().as_mut()), best) {
-        (Some(end), Some((other, kind))) if other < end => kind.build(instance, params),
-        (None, Some((_, kind))) => kind.build(instance, params),
+        (Some(end), Some((other, kind))) if other < end => kind.build(instance, context),
+        (None, Some((_, kind))) => kind.build(instance, context),
         _ => followed(),
     }
 }

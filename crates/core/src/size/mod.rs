@@ -15,7 +15,7 @@ pub use search::size;
 use crate::check::{check_log, report as render};
 use crate::input::Scenario;
 use crate::instance::{Cluster, Infeasible, Instance, Mode};
-use crate::policy::{PolicyKind, PolicyParams};
+use crate::policy::{BuildContext, PolicyKind, PolicySpec};
 use crate::report::{Stats, metrics};
 use crate::sim::{SimError, SimOptions, simulate};
 use crate::time::{Span, duration};
@@ -92,9 +92,9 @@ pub struct Question<'a> {
     /// When requests arrive.
     pub mode: Mode,
     /// Who schedules.
-    pub policy: PolicyKind,
-    /// What it is told.
-    pub params: &'a PolicyParams,
+    pub policy: &'a PolicySpec,
+    /// For every random choice.
+    pub seed: u64,
     /// What has to be kept, all of it.
     pub targets: &'a [Target],
     /// No more GPUs than this.
@@ -205,7 +205,7 @@ pub enum SizeError {
 impl Question<'_> {
     /// The problem on so many GPUs.
     fn on(&self, gpus: u32) -> Result<Instance, Vec<Infeasible>> {
-        let residency = self.policy.residency(self.cluster.residency);
+        let residency = self.policy.kind().residency(self.cluster.residency);
         let cluster = Cluster { gpus, residency, ..self.cluster.clone() };
         Instance::build(self.scenario, cluster, self.mode)
     }
@@ -213,7 +213,7 @@ impl Question<'_> {
     /// Runs it on so many GPUs.
     fn run(&self, gpus: u32) -> Result<Point, SizeError> {
         let instance = self.on(gpus).map_err(|faults| SizeError::Infeasible(gpus, faults))?;
-        let mut policy = self.policy.build(&instance, self.params);
+        let mut policy = self.policy.build(&instance, &BuildContext::seeded(self.seed));
         let log = simulate(&instance, policy.as_mut(), &SimOptions::default(), &mut |_| {})
             .map_err(|error| SizeError::Simulation(gpus, error))?;
         let violations = check_log(&instance, &log, None);

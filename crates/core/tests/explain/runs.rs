@@ -6,7 +6,7 @@ use gswarm_core::generate::{Format, Preset, RequestOptions, requests, write_conf
 use gswarm_core::input::{Scenario, Source, read_config, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::report;
 use gswarm_core::sim::{Faults, SimOptions, simulate};
 use gswarm_core::{GpuId, Time};
@@ -32,8 +32,10 @@ pub fn run(
     let mut cluster = Cluster::from_spec(&scenario.cluster).unwrap();
     cluster.residency = kind.residency(cluster.residency);
     let instance = Instance::build(scenario, cluster, mode).unwrap();
-    let params = PolicyParams { rounds: 1, ..PolicyParams::default() };
-    let log = simulate(&instance, &mut *kind.build(&instance, &params), options, &mut |_| {}).unwrap();
+    let spec = PolicySpec::default_of(kind).with_rounds(1);
+    let log =
+        simulate(&instance, &mut *spec.build(&instance, &BuildContext::default()), options, &mut |_| {})
+            .unwrap();
     (instance, log)
 }
 

@@ -2,7 +2,7 @@ use crate::support::*;
 use gswarm_core::Span;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::size::{Measure, Question, SizeError, Sizing, Target, Verdict, size};
 
 /// Twelve requests of 10 s, one node each; the model takes a second to load.
@@ -25,16 +25,9 @@ fn ask(
         .iter()
         .map(|&(measure, seconds)| Target { measure, at_most: Span::from_seconds(seconds) })
         .collect();
-    let (cluster, params) = (cluster(1, None), PolicyParams::default());
-    let question = Question {
-        scenario,
-        cluster: &cluster,
-        mode,
-        policy: PolicyKind::Baseline,
-        params: &params,
-        targets: &targets,
-        max_gpus,
-    };
+    let (cluster, policy) = (cluster(1, None), PolicySpec::default_of(PolicyKind::Baseline));
+    let question =
+        Question { scenario, cluster: &cluster, mode, policy: &policy, seed: 0, targets: &targets, max_gpus };
     size(&question, &mut |_| {})
 }
 

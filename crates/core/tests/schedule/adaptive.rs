@@ -5,15 +5,15 @@ use crate::support::Problem;
 use gswarm_core::check::check_log;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
+use gswarm_core::policy::{AdaptiveParams, BuildContext, Objective, PolicySpec};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{RequestId, Span, Time};
 use proptest::prelude::*;
 use rstest::rstest;
 
-pub fn run_with(instance: &Instance, params: &PolicyParams) -> ExecutionLog {
-    let mut policy = PolicyKind::Adaptive.build(instance, params);
+pub fn run_with(instance: &Instance, params: &AdaptiveParams) -> ExecutionLog {
+    let mut policy = PolicySpec::Adaptive(params.clone()).build(instance, &BuildContext::default());
     let log = simulate(instance, &mut *policy, &SimOptions::default(), &mut |_| {}).expect("it ends");
     let violations = check_log(instance, &log, None);
     assert!(violations.is_empty(), "{violations:?}");
@@ -21,7 +21,7 @@ pub fn run_with(instance: &Instance, params: &PolicyParams) -> ExecutionLog {
 }
 
 fn run(instance: &Instance) -> ExecutionLog {
-    run_with(instance, &PolicyParams::default())
+    run_with(instance, &AdaptiveParams::default())
 }
 
 fn end(instance: &Instance, log: &ExecutionLog, request: u32) -> f64 {
@@ -112,11 +112,7 @@ fn a_model_that_is_always_asked_for(last: u32) -> Problem {
 fn the_bound_on_collating_is_kept_by_turns(#[case] bound: f64) {
     let instance = a_model_that_is_always_asked_for(400).build();
     for &objective in Objective::ALL {
-        let params = PolicyParams {
-            objective,
-            max_collate_wait: Some(Span::from_seconds(bound)),
-            ..PolicyParams::default()
-        };
+        let params = AdaptiveParams { objective, max_collate_wait: Some(Span::from_seconds(bound)) };
         let found = longest_wait(&run_with(&instance, &params));
         assert!(found <= bound, "{}: {found} s", objective.name());
     }
@@ -183,7 +179,7 @@ proptest! {
         problem.mode = Mode::Online;
         // The first arrival is time 0: it must not move.
         let first = problem.scenario.requests.iter().filter_map(|request| request.timestamp).min().unwrap_or(0);
-        let params = PolicyParams { objective: Objective::ALL[objective], ..PolicyParams::default() };
+        let params = AdaptiveParams { objective: Objective::ALL[objective], ..AdaptiveParams::default() };
         let cut = Time((cut * 1e6) as u64);
         let before = problem.build();
         for request in &mut problem.scenario.requests {

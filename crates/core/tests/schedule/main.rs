@@ -8,6 +8,7 @@ mod failures;
 mod fidelity;
 mod generated;
 mod onward;
+mod parameters;
 mod partition;
 mod planner;
 mod properties;

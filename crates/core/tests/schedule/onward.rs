@@ -4,7 +4,7 @@ use crate::properties::problem;
 use crate::support::{Problem, SEED, run_all};
 use gswarm_core::engine::{Decision, TaskState, View};
 use gswarm_core::instance::{Infeasible, Onward};
-use gswarm_core::policy::{Policy, PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::what_if::{Outcome, WhyNot, what_if};
 use gswarm_core::{GpuId, Gpus, Instance, ModelId, RequestId, Span, TaskId, Time};
@@ -54,9 +54,10 @@ fn next_end(view: &View<'_>) -> Time {
 }
 
 fn stopped_at(instance: &Instance, kind: PolicyKind, seconds: f64, gpus: u32) -> Watched<'_> {
-    let params = PolicyParams { seed: SEED, rounds: 1, ..PolicyParams::default() };
+    let spec = PolicySpec::default_of(kind).with_rounds(1);
     let until = Time(Span::from_seconds(seconds).0);
-    let mut watched = Watched { policy: kind.build(instance, &params), until, gpus, seen: None };
+    let mut watched =
+        Watched { policy: spec.build(instance, &BuildContext::seeded(SEED)), until, gpus, seen: None };
     simulate(instance, &mut watched, &SimOptions::default(), &mut |_| {}).unwrap();
     watched
 }
@@ -66,7 +67,7 @@ fn onward(instance: &Instance, kind: PolicyKind, seconds: f64, gpus: u32) -> Onw
 }
 
 fn ahead(onward: &Onward, kind: PolicyKind) -> Outcome {
-    what_if(onward, kind, &PolicyParams::default()).unwrap_or_else(|why| panic!("{}: {why}", kind.name()))
+    what_if(onward, &PolicySpec::default_of(kind), 0).unwrap_or_else(|why| panic!("{}: {why}", kind.name()))
 }
 
 /// One model of 10 s to load, three requests of 10 s, one GPU: after 15 s, 25 s are left and no load.
@@ -154,7 +155,7 @@ proptest! {
         for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(onward.instance.mode)) {
             // It deploys on empty GPUs, and is refused where they are not: `what_if` says so.
             if kind == PolicyKind::Static && !onward.instance.start.is_empty() {
-                let refused = what_if(&onward, kind, &PolicyParams::default());
+                let refused = what_if(&onward, &PolicySpec::default_of(kind), 0);
                 prop_assert!(matches!(refused, Err(WhyNot::InUse(_))), "{:?}", refused.err());
                 continue;
             }

@@ -8,7 +8,7 @@ use crate::real_files::{instance, published};
 use crate::support::run_all;
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
+use gswarm_core::policy::{AdaptiveParams, Objective, PolicyKind};
 use gswarm_core::report::{Metrics, metrics};
 use gswarm_core::{Instance, Span};
 use rstest::rstest;
@@ -16,7 +16,7 @@ use rstest::rstest;
 const YARDSTICKS: [PolicyKind; 3] = [PolicyKind::Baseline, PolicyKind::Srpt, PolicyKind::Sticky];
 
 fn adaptive(instance: &Instance, objective: Objective) -> Metrics {
-    metrics(instance, &run_with(instance, &PolicyParams { objective, ..PolicyParams::default() }))
+    metrics(instance, &run_with(instance, &AdaptiveParams { objective, ..AdaptiveParams::default() }))
 }
 
 /// The last two figures: the best mean and P99 that throwaway prototypes of the same rules reached, where they are known.
@@ -109,7 +109,7 @@ fn the_bound_is_kept_where_it_can_be(#[values(1, 2, 3)] seed: u64) {
     let Some(instance) = trace(seed, 32) else { return };
     let bound = Some(Span::from_seconds(600.0));
     let longest = |max_collate_wait: Option<Span>| {
-        let log = run_with(&instance, &PolicyParams { max_collate_wait, ..PolicyParams::default() });
+        let log = run_with(&instance, &AdaptiveParams { max_collate_wait, ..AdaptiveParams::default() });
         metrics(&instance, &log).waiting_time.max
     };
     assert!(longest(None) > 600.0);

@@ -6,7 +6,7 @@ use gswarm_core::cost::{SwitchCost, SwitchRule};
 use gswarm_core::input::{BatchingSpec, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
 use gswarm_core::instance::{Cluster, Instance, Mode, Residency};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimError, SimOptions, simulate};
 use gswarm_core::{ModelId, Span, Time, WorkflowId};
 
@@ -118,8 +118,9 @@ impl Problem {
 
 /// Runs a policy; the log has passed the checker.
 pub fn run(instance: &Instance, kind: PolicyKind, options: &SimOptions) -> Result<ExecutionLog, SimError> {
-    let params = PolicyParams { seed: SEED, rounds: 1, ..PolicyParams::default() };
-    let log = simulate(instance, &mut *kind.build(instance, &params), options, &mut |_| {})?;
+    let spec = PolicySpec::default_of(kind).with_rounds(1);
+    let log =
+        simulate(instance, &mut *spec.build(instance, &BuildContext::seeded(SEED)), options, &mut |_| {})?;
     let violations = check_log(instance, &log, None);
     assert!(violations.is_empty(), "{}: {violations:?}", kind.name());
     Ok(log)

@@ -8,7 +8,7 @@ use gswarm_core::bound::best_bound;
 use gswarm_core::check::{ViolationCode, check, check_run};
 use gswarm_core::log::{ExecutionLog, Status};
 use gswarm_core::log_file::{LogFile, Summary, write_json};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::sim::{SimOptions, simulate, simulate_learning};
 use gswarm_core::truth::{Drift, Noise, TrueTimes, Truth, TruthSpec};
@@ -25,8 +25,8 @@ fn with(truth: Truth) -> SimOptions {
 
 /// Runs a policy that learns as it goes.
 fn learn(instance: &Instance, kind: PolicyKind, truth: &Truth) -> ExecutionLog {
-    let params = PolicyParams { seed: SEED, rounds: 1, ..PolicyParams::default() };
-    let (mut learner, mut policy) = (Recent::new(), kind.build(instance, &params));
+    let spec = PolicySpec::default_of(kind).with_rounds(1);
+    let (mut learner, mut policy) = (Recent::new(), spec.build(instance, &BuildContext::seeded(SEED)));
     simulate_learning(instance, &mut *policy, Some(&mut learner), &with(truth.clone()), &mut |_| {})
         .unwrap_or_else(|error| panic!("{}: {error}", kind.name()))
 }
@@ -64,8 +64,8 @@ proptest! {
             instance.models.iter_mut().for_each(|model| model.spread = spread);
             let truth = Truth::new(&spec, &instance, &instance).unwrap();
             let go = || if learns { learn(&instance, kind, &truth) } else {
-                let params = PolicyParams { seed: SEED, rounds: 1, ..PolicyParams::default() };
-                simulate(&instance, &mut *kind.build(&instance, &params), &with(truth.clone()), &mut |_| {})
+                let spec = PolicySpec::default_of(kind).with_rounds(1);
+                simulate(&instance, &mut *spec.build(&instance, &BuildContext::seeded(SEED)), &with(truth.clone()), &mut |_| {})
                     .unwrap_or_else(|error| panic!("{}: {error}", kind.name()))
             };
             let log = go();
@@ -104,8 +104,8 @@ fn the_check_tells_a_draw_from_another() {
     let instance = chain(4).build();
     let spec = noisy(0.5, 3);
     let truth = Truth::new(&spec, &instance, &instance).unwrap();
-    let params = PolicyParams::default();
-    let mut policy = PolicyKind::Baseline.build(&instance, &params);
+    let context = BuildContext::default();
+    let mut policy = PolicyKind::Baseline.build(&instance, &context);
     let log = simulate(&instance, &mut *policy, &with(truth.clone()), &mut |_| {}).unwrap();
     let codes = |spec: &TruthSpec| {
         let summary = summary_of(&instance, &log, spec, &truth);
@@ -131,8 +131,8 @@ fn predictions_and_the_times_of_the_requests_stand_apart() {
     for times in [TrueTimes::Requests, TrueTimes::Estimates] {
         let spec = TruthSpec { times, ..TruthSpec::default() };
         let truth = Truth::new(&spec, &instance, &given).unwrap();
-        let params = PolicyParams::default();
-        let mut policy = PolicyKind::Adaptive.build(&instance, &params);
+        let context = BuildContext::default();
+        let mut policy = PolicyKind::Adaptive.build(&instance, &context);
         let log = simulate(&instance, &mut *policy, &with(truth.clone()), &mut |_| {}).unwrap();
         let bound = best_bound(&truth.known(&instance));
         let info = RunInfo {
@@ -166,8 +166,8 @@ fn learning_comes_to_the_mean_and_follows_a_change() {
         };
         let truth = Truth::new(&spec, &instance, &instance).unwrap();
         let mut learner = Recent::new();
-        let params = PolicyParams::default();
-        let mut policy = PolicyKind::Adaptive.build(&instance, &params);
+        let context = BuildContext::default();
+        let mut policy = PolicyKind::Adaptive.build(&instance, &context);
         let mut believed = Vec::new();
         let options = with(truth);
         let log =

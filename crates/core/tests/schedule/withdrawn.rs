@@ -5,7 +5,7 @@ use crate::properties::problem;
 use crate::support::{SEED, makespan, run_all};
 use gswarm_core::check::{ViolationCode, check_log};
 use gswarm_core::log::Status;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::sim::{Faults, SimOptions, simulate};
 use gswarm_core::{GpuId, RequestId, Time};
 use proptest::prelude::*;
@@ -28,9 +28,9 @@ proptest! {
             let lose: Vec<_> = lose.iter().map(|&(share, gpu)| (moment(share), GpuId(gpu % instance.cluster.gpus))).collect();
             let bring_back = lose.iter().map(|&(at, gpu)| (Time(at.0 + 5_000_000), gpu)).collect();
             let faults = Faults { withdraw: withdraw.clone(), lose, bring_back, ..Faults::default() };
-            let params = PolicyParams { seed: SEED, rounds: 1, ..PolicyParams::default() };
+            let spec = PolicySpec::default_of(kind).with_rounds(1);
             let options = SimOptions { faults, ..SimOptions::default() };
-            let log = simulate(&instance, &mut *kind.build(&instance, &params), &options, &mut |_| {});
+            let log = simulate(&instance, &mut *spec.build(&instance, &BuildContext::seeded(SEED)), &options, &mut |_| {});
             let log = log.map_err(|error| TestCaseError::fail(format!("{}: {error}", kind.name())))?;
             for (at, id) in withdraw {
                 let late = log.executions.iter().find(|one| instance.request_of(one.task) == id && one.start > at);

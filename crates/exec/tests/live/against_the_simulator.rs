@@ -2,7 +2,7 @@
 
 use crate::support::{emulated, instance, scenario};
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{check, log::ExecutionLog};
 use gswarm_exec::clock::Clock;
@@ -12,9 +12,9 @@ use gswarm_exec::journal::{Durability, Journal};
 async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let scenario = scenario(24, batching);
     let instance = instance(&scenario, 4, mode, kind);
-    let params = PolicyParams::default();
+    let context = BuildContext::default();
     let expected =
-        simulate(&instance, &mut *kind.build(&instance, &params), &SimOptions::default(), &mut |_| {})
+        simulate(&instance, &mut *kind.build(&instance, &context), &SimOptions::default(), &mut |_| {})
             .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
@@ -22,7 +22,7 @@ async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let fleet = emulated(&instance, &clock);
     let problem = Problem { scenario: &scenario, instance: &instance };
     let live = Live::new(problem, fleet, clock, journal, Patience::default());
-    let finished = live.run(&mut *kind.build(&instance, &params), &mut |_| true).await.unwrap();
+    let finished = live.run(&mut *kind.build(&instance, &context), &mut |_| true).await.unwrap();
     assert_eq!(finished.outputs.len(), instance.tasks());
     assert_eq!(check::check_log(&instance, &finished.log, None), []);
     same(&finished.log, &expected, kind);

@@ -3,7 +3,7 @@
 use crate::support::{emulated, instance, scenario};
 use gswarm_core::instance::Mode;
 use gswarm_core::log::Status;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{TaskId, check};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
@@ -30,7 +30,7 @@ async fn in_pieces(kind: PolicyKind, stops: &[usize]) -> Finished {
         };
         let fleet = emulated(&instance, &clock);
         let mut live = Live::new(problem, fleet, clock, journal.unwrap(), Patience::default());
-        let mut policy = kind.build(&instance, &PolicyParams::default());
+        let mut policy = kind.build(&instance, &BuildContext::default());
         if !first {
             live.restore(policy.as_mut()).unwrap();
         }

@@ -4,7 +4,7 @@ use crate::support::{emulated, instance, scenario};
 use gswarm_core::check;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Instance, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
 use gswarm_exec::journal::{Durability, Journal, JournalError, JournalReader};
@@ -37,7 +37,7 @@ impl Runs {
         let clock = Clock::virtual_clock();
         let fleet = emulated(&self.instance, &clock);
         let mut live = Live::new(problem, fleet, clock, journal, Patience::default());
-        let mut policy = KIND.build(&self.instance, &PolicyParams::default());
+        let mut policy = KIND.build(&self.instance, &BuildContext::default());
         if resumes {
             live.restore(policy.as_mut())?;
         }

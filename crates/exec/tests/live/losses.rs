@@ -6,7 +6,7 @@ use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::Status;
 use gswarm_core::log_file::Timing;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{Gpus, Instance, RequestId, Span};
 use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
@@ -119,7 +119,7 @@ async fn run_of(
     let patience = Patience { max_attempts, ..Patience::default() };
     let problem = Problem { scenario, instance: &instance };
     let live = Live::new(problem, fleet, clock.clone(), journal, patience);
-    let mut policy = kind.build(&instance, &PolicyParams::default());
+    let mut policy = kind.build(&instance, &BuildContext::default());
     let finished = live.run(policy.as_mut(), &mut |_| true).await.unwrap();
     let info = RunInfo {
         policy: kind.name().to_owned(),

@@ -5,7 +5,7 @@ use crate::support::{instance, scenario};
 use gswarm_core::belief::Recent;
 use gswarm_core::check::check_run;
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate_learning};
 use gswarm_core::truth::{Noise, Truth, TruthSpec};
 use gswarm_core::{Instance, Span, Time};
@@ -56,9 +56,9 @@ async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let spec = TruthSpec { noise: Noise::lognormal(0.4), seed: 9, ..TruthSpec::default() };
     let truth = Truth::new(&spec, &instance, &instance).unwrap();
     instance.models.iter_mut().for_each(|model| model.spread = 0.4);
-    let params = PolicyParams::default();
+    let context = BuildContext::default();
     let options = SimOptions { truth: truth.clone(), ..SimOptions::default() };
-    let (mut policy, mut learner) = (kind.build(&instance, &params), Recent::new());
+    let (mut policy, mut learner) = (kind.build(&instance, &context), Recent::new());
     let mut expected =
         simulate_learning(&instance, &mut *policy, Some(&mut learner), &options, &mut |_| {}).unwrap();
     assert_eq!(check_run(&instance, &truth, &expected, None), [], "{}", kind.name());
@@ -69,7 +69,7 @@ async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let problem = Problem { scenario: &scenario, instance: &instance };
     let mut live = Live::new(problem, fleet, clock, journal, Patience::default());
     live.learn_with(Box::new(Recent::new()));
-    let mut log = live.run(&mut *kind.build(&instance, &params), &mut |_| true).await.unwrap().log;
+    let mut log = live.run(&mut *kind.build(&instance, &context), &mut |_| true).await.unwrap().log;
     // The order of records that end at the same microsecond carries no meaning.
     log.executions.sort_by_key(|one| (one.end, one.task));
     expected.executions.sort_by_key(|one| (one.end, one.task));

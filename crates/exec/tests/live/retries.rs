@@ -5,7 +5,7 @@ use gswarm_core::engine::View;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::log::{Execution, Status};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{Gpus, Instance, Span, TaskId, check};
 use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
 use gswarm_exec::call::Call;
@@ -89,7 +89,7 @@ async fn run(
     let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
     let clock = Clock::virtual_clock();
     let live = Live::new(problem, fleet(&clock), clock, journal, patience());
-    let mut policy = kind.build(problem.instance, &PolicyParams::default());
+    let mut policy = kind.build(problem.instance, &BuildContext::default());
     live.run(policy.as_mut(), &mut |_| true).await
 }
 
@@ -185,7 +185,7 @@ async fn piece(
     let clock = Clock::virtual_clock();
     let fleet = Fleet::of(faulty(problem.instance, &clock, verdict), 2);
     let mut live = Live::new(problem, fleet, clock, open.unwrap(), patience());
-    let mut policy = PolicyKind::Baseline.build(problem.instance, &PolicyParams::default());
+    let mut policy = PolicyKind::Baseline.build(problem.instance, &BuildContext::default());
     if !first {
         live.restore(policy.as_mut()).unwrap();
     }

@@ -4,7 +4,7 @@ use crate::support::{emulated, scenario};
 use gswarm_core::belief::{Belief, Learner, Observation};
 use gswarm_core::input::{ClusterSpec, Source, read_requests};
 use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{Backend, BackendError, Replica};
 use gswarm_exec::call::Call;
@@ -47,7 +47,7 @@ fn begin_with(
     let (service, client) = begun.unwrap();
     let instance: &'static Instance = Box::leak(Box::new(instance));
     let service = tokio::spawn(async move {
-        let mut policy = PolicyKind::Adaptive.build(instance, &PolicyParams::default());
+        let mut policy = PolicyKind::Adaptive.build(instance, &BuildContext::default());
         service.run(policy.as_mut()).await.unwrap();
     });
     Running { client, service }

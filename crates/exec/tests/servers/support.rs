@@ -8,7 +8,7 @@ use gswarm_core::input::{
 };
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::log_file::Timing;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{Backend, Record, Replica, Timed, connect};
@@ -175,7 +175,7 @@ pub async fn run(
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
     let live = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
-    let mut policy = PolicyKind::Baseline.build(instance, &PolicyParams::default());
+    let mut policy = PolicyKind::Baseline.build(instance, &BuildContext::default());
     live.run(policy.as_mut(), &mut |_| true).await
 }
 

@@ -21,7 +21,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_exec::chronicle::MOST_AT_ONCE;
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub const PAGE_PATHS: [&str; 3] = ["/", "/dashboard/app.js", "/dashboard/app.css
 pub type Answer<'s> = BoxFuture<'s, Result<Value, Fault>>;
 
 /// What is left of a run, and the policy that it is run under.
-pub type Ahead<'s> = BoxFuture<'s, Result<(WhatIfState, PolicyKind, PolicyParams), Fault>>;
+pub type Ahead<'s> = BoxFuture<'s, Result<(WhatIfState, PolicySpec, u64), Fault>>;
 
 /// Where what the dashboard shows comes from.
 pub trait Source: Send + Sync + 'static {
@@ -60,6 +60,7 @@ pub fn routes(source: SharedSource) -> OpenApiRouter {
         .routes(routes!(overview))
         .routes(routes!(history))
         .routes(routes!(suppose))
+        .routes(routes!(policies))
         .with_state(source);
     asked.merge(OpenApiRouter::from(page::routes()))
 }
@@ -72,6 +73,13 @@ fn told(answer: Result<Value, Fault>) -> Response {
 #[utoipa::path(get, path = "/v1/overview", responses((status = 200, body = Object), (status = 503)))]
 async fn overview(State(source): State<SharedSource>) -> Response {
     told(source.overview().await)
+}
+
+/// The policies, and the parameters of each.
+#[utoipa::path(get, path = "/v1/policies", responses((status = 200, body = Object)))]
+async fn policies() -> Response {
+    let all: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.description()).collect();
+    Json(serde_json::json!({"policies": all})).into_response()
 }
 
 /// Which part of what happened.

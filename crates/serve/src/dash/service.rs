@@ -2,30 +2,30 @@
 
 use super::{About, Ahead, Answer, Present, Source, WhatIfState, workflows};
 use crate::fault::Fault;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::PolicySpec;
 use gswarm_exec::service::Client;
 
 /// A running service.
 pub struct Served {
     client: Client,
     about: About,
-    params: PolicyParams,
+    policy: PolicySpec,
 }
 
 impl Served {
-    /// Watches a service that began at `started_at`, in seconds since 1970. `params` is what its policy was told.
+    /// Watches a service that began at `started_at`, in seconds since 1970. `policy` is the one that it is run under.
     #[must_use]
-    pub fn new(client: Client, started_at: f64, params: PolicyParams) -> Served {
+    pub fn new(client: Client, started_at: f64, policy: PolicySpec) -> Served {
         let about = About {
             source: "serve",
             title: "gswarm serve".to_owned(),
             started_at: Some(started_at),
-            policy: PolicyKind::Adaptive.name().to_owned(),
+            policy: policy.name().to_owned(),
             can_submit: true,
             can_what_if: true,
             workflows: workflows(&client.scenario.models, client.workflows()),
         };
-        Served { client, about, params }
+        Served { client, about, policy }
     }
 }
 
@@ -67,7 +67,7 @@ impl Source for Served {
         Box::pin(async move {
             let asked = self.client.ask(move |standing| WhatIfState::of(&standing.scene(), gpus));
             let state = asked.await.ok_or_else(stopped)??;
-            Ok((state, PolicyKind::Adaptive, self.params.clone()))
+            Ok((state, self.policy.clone(), 0))
         })
     }
 }

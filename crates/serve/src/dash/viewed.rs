@@ -2,7 +2,7 @@
 
 use super::{About, Answer, Present, Source};
 use crate::fault::Fault;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::{Instance, RequestId, Span, TaskId, Time};
 use gswarm_exec::chronicle::End;
 use gswarm_exec::clock::Clock;
@@ -21,8 +21,8 @@ const TOGETHER: u32 = 10_000;
 #[derive(Clone)]
 pub struct Viewed {
     about: Arc<About>,
-    policy: PolicyKind,
-    params: Arc<PolicyParams>,
+    policy: Arc<PolicySpec>,
+    seed: u64,
     /// The problem, for names.
     instance: Arc<Instance>,
     run: Arc<Mutex<Run>>,
@@ -48,7 +48,7 @@ impl Viewed {
     pub fn journal(
         about: About,
         instance: Instance,
-        (policy, params): (PolicyKind, PolicyParams),
+        policy: (PolicySpec, u64),
         max_attempts: u32,
         path: &Path,
         clock: Clock,
@@ -58,20 +58,19 @@ impl Viewed {
         let mut run = Run { watched, journal: None };
         journal.read(&mut run.watched)?;
         run.journal = Some(journal);
-        Ok(Viewed::of(about, instance, (policy, params), run))
+        Ok(Viewed::of(about, instance, policy, run))
     }
 
     /// A run that is over, from its log.
     #[must_use]
     pub fn log(about: About, instance: Instance, log: &gswarm_core::log::ExecutionLog) -> Viewed {
         let run = Run { watched: Watched::of_log(instance.clone(), log), journal: None };
-        Viewed::of(about, instance, (PolicyKind::Adaptive, PolicyParams::default()), run)
+        Viewed::of(about, instance, (PolicySpec::default_of(PolicyKind::Adaptive), 0), run)
     }
 
-    fn of(about: About, instance: Instance, policy: (PolicyKind, PolicyParams), run: Run) -> Viewed {
+    fn of(about: About, instance: Instance, (policy, seed): (PolicySpec, u64), run: Run) -> Viewed {
         let (about, instance) = (Arc::new(about), Arc::new(instance));
-        let (policy, params) = (policy.0, Arc::new(policy.1));
-        Viewed { about, policy, params, instance, run: Arc::new(Mutex::new(run)) }
+        Viewed { about, policy: Arc::new(policy), seed, instance, run: Arc::new(Mutex::new(run)) }
     }
 
     /// Reads what is new and looks, away from the threads that answer.
@@ -315,7 +314,7 @@ impl Source for Viewed {
     fn onward(&self, gpus: Option<u32>) -> super::Ahead<'_> {
         Box::pin(async move {
             let state = self.look(move |look| super::what_if::State::of(&look.scene(), gpus)).await??;
-            Ok((state, self.policy, (*self.params).clone()))
+            Ok((state, (*self.policy).clone(), self.seed))
         })
     }
 }

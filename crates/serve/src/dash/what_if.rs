@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use axum::http::StatusCode;
 use gswarm_core::instance::{Infeasible, Instance, Onward};
 use gswarm_core::log::{ExecutionLog, Status};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::what_if::{Outcome, WhyNot, what_if};
 use gswarm_core::{Gpus, ModelId, Span, TaskId, Time};
 use gswarm_exec::chronicle::numbers;
@@ -86,11 +86,13 @@ pub(super) async fn answer(source: &SharedSource, supposed: Supposed) -> Result<
     })?;
     let busy = || Fault::full("another what-if is being worked out; try again in a moment");
     let turn = TURN.try_acquire().map_err(|_| busy())?;
-    let (state, policy, params) = source.onward(supposed.gpus).await?;
+    let (state, policy, seed) = source.onward(supposed.gpus).await?;
     let worked_out = tokio::task::spawn_blocking(move || {
         // Held until the end, whoever still waits for it.
         let _turn = turn;
-        both(&state, policy, other.unwrap_or(policy), &params)
+        // Another policy knows nothing of the parameters of this one.
+        let supposed = other.filter(|kind| *kind != policy.kind()).map(PolicySpec::default_of);
+        both(&state, &policy, supposed.as_ref().unwrap_or(&policy), seed)
     });
     match tokio::time::timeout(PATIENCE, worked_out).await {
         Ok(Ok(told)) => told,
@@ -101,8 +103,8 @@ pub(super) async fn answer(source: &SharedSource, supposed: Supposed) -> Result<
     }
 }
 
-fn both(state: &State, policy: PolicyKind, other: PolicyKind, params: &PolicyParams) -> Result<Value, Fault> {
-    let of = |onward: &Onward, policy| what_if(onward, policy, params).map_err(|why| refused(&why));
+fn both(state: &State, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<Value, Fault> {
+    let of = |onward: &Onward, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
     let as_it_is = of(&state.as_it_is, policy)?;
     let supposed = of(&state.supposed, other)?;
     Ok(json!({

@@ -9,7 +9,7 @@ mod workflows;
 use crate::dash::{self, Served};
 use crate::guard::{Bound, Ended};
 use axum::Router;
-use gswarm_core::policy::{Policy, PolicyParams};
+use gswarm_core::policy::{Policy, PolicySpec};
 use gswarm_exec::drive::LiveError;
 use gswarm_exec::service::{Client, Service};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -40,11 +40,11 @@ type Shared = Arc<Front>;
 ))]
 struct Document;
 
-/// The front door to a service. `metrics` gives what `/metrics` answers; `params` is what its policy was told.
-pub fn router(client: Client, metrics: Option<PrometheusHandle>, params: &PolicyParams) -> Router {
+/// The front door to a service. `metrics` gives what `/metrics` answers; `policy` is the one that it is run under.
+pub fn router(client: Client, metrics: Option<PrometheusHandle>, policy: &PolicySpec) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started = since.as_secs();
-    let watched = Arc::new(Served::new(client.clone(), since.as_secs_f64(), params.clone()));
+    let watched = Arc::new(Served::new(client.clone(), since.as_secs_f64(), policy.clone()));
     let front: Shared = Arc::new(Front { client, started, metrics });
     let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(calls::models))
@@ -84,18 +84,18 @@ pub fn count_everything() -> Option<PrometheusHandle> {
 pub async fn run(
     bound: Bound,
     service: (Service, Client),
-    policy: (&mut dyn Policy, &PolicyParams),
+    policy: (&mut dyn Policy, &PolicySpec),
     metrics: Option<PrometheusHandle>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<Ended, LiveError> {
     let (service, client) = service;
-    let (policy, params) = policy;
+    let (policy, spec) = policy;
     let stopping = client.clone();
     let stop = async move {
         shutdown.await;
         stopping.stop();
     };
-    let door = bound.serve(router(client, metrics, params), stop);
+    let door = bound.serve(router(client, metrics, spec), stop);
     let mut door = std::pin::pin!(door);
     let mut service = std::pin::pin!(service.run(policy));
     tokio::select! {

@@ -6,7 +6,7 @@ use super::measure::{self, Limits, Stop};
 use gswarm_core::check::check_log;
 use gswarm_core::input::{ModelSpec, Scenario, Source, read_profiled};
 use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
@@ -324,7 +324,7 @@ async fn measured_and_predicted(prompts: (u32, u32), outputs: (u32, u32), batch:
     apply(&calibration(found), &mut scenario, Options::default()).unwrap();
     let instance = built(&scenario);
     assert_eq!(instance.models[ModelId(0)].max_batch(), batch, "larger batches get more done");
-    let mut policy = PolicyKind::Lru.build(&instance, &PolicyParams::default());
+    let mut policy = PolicyKind::Lru.build(&instance, &BuildContext::default());
     let log = simulate(&instance, &mut *policy, &SimOptions::default(), &mut |_| {}).unwrap();
     assert_eq!(check_log(&instance, &log, None), []);
     let load = instance.models[ModelId(0)].load_seconds;

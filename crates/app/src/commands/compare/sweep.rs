@@ -9,7 +9,7 @@ use crate::output::progress::{Bar, Phase};
 use gswarm_core::compare::{Key, Row};
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::Mode;
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::sim::SimOptions;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -150,10 +150,11 @@ impl<'a> Sweep<'a> {
             }
             Err(failure) => return Err(failure),
         };
-        let params = PolicyParams { seed: key.seed, rounds: self.args.rounds, ..PolicyParams::default() };
-        let job = Job { policy, params, sim: SimOptions::default(), beliefs: Beliefs::default() };
+        let spec = PolicySpec::default_of(policy).with_rounds(self.args.rounds);
+        let job =
+            Job { policy: spec, seed: key.seed, sim: SimOptions::default(), beliefs: Beliefs::default() };
         let begun = Instant::now();
-        let mut chooser = policy.build(&instance, &job.params);
+        let mut chooser = job.policy.build(&instance, &BuildContext::seeded(key.seed));
         let planned = begun.elapsed().as_secs_f64();
         let outcome = job::execute_with(&instance, &job, chooser.as_mut(), false)?;
         let seconds = [planned, begun.elapsed().as_secs_f64()];

@@ -96,9 +96,9 @@ pub fn run_live(
         None => servers(args, scenario)?,
     };
     let settings = Settings {
-        policy: args.policy().name().to_owned(),
+        policy: job.policy.clone(),
+        seed: job.seed,
         mode: args.mode.name().to_owned(),
-        params: job.params.clone(),
         max_attempts: args.faults.max_attempts,
         learn: args.beliefs.learns(),
         predictor: job.beliefs.predictor(),

@@ -29,7 +29,8 @@ mod turns;
 
 pub use objective::Objective;
 
-use super::{Policy, PolicyParams};
+use super::registry::{BOTH, BuildContext, PolicyInfo};
+use super::{Policy, param::params};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
@@ -40,6 +41,32 @@ use fleet::Fleet;
 use objective::Weights;
 use queues::{Key, Queues, Waiting};
 use requests::{Requests, estimate, path};
+
+pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+    "adaptive",
+    BOTH,
+    "low latency at few switches, whatever the load, deadlines and priorities kept; for any stream",
+);
+
+params! {
+    /// What the `adaptive` policy is asked to keep low.
+    pub struct AdaptiveParams {
+        /// The latency to keep low: mean, p99 or balanced (both, and few loads)
+        objective: Objective = Objective::Balanced,
+        /// The longest that a node may wait because nodes are collated by model; kept where the GPUs can keep it at all
+        max_collate_wait: Option<Span>,
+    }
+}
+
+pub(super) type Params = AdaptiveParams;
+
+pub(super) fn build<'i>(
+    instance: &'i Instance,
+    params: &Params,
+    _: &BuildContext<'_>,
+) -> Box<dyn Policy + 'i> {
+    Box::new(Adaptive::new(instance, params))
+}
 
 /// Rank with slack.
 pub struct Adaptive {
@@ -66,7 +93,7 @@ pub struct Adaptive {
 impl Adaptive {
     /// With nothing ready.
     #[must_use]
-    pub fn new(instance: &Instance, params: &PolicyParams) -> Adaptive {
+    pub fn new(instance: &Instance, params: &AdaptiveParams) -> Adaptive {
         let models = instance.models.len();
         let fleet = Fleet::new(instance);
         let mean_load = fleet.usual_load.iter().sum::<f64>() / models.max(1) as f64;

@@ -1,5 +1,8 @@
 //! What the policy is asked to keep low, and what follows from it.
 
+use crate::policy::param::{ParamKind, ParamValue};
+use serde_json::Value;
+
 /// What a stream is run for: the one knob of `adaptive`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -11,6 +14,16 @@ pub enum Objective {
     /// Both, and few loads.
     #[default]
     Balanced,
+}
+
+impl ParamValue for Objective {
+    const KIND: ParamKind = ParamKind::Choice { names: &["mean", "p99", "balanced"] };
+    fn read(value: &Value) -> Option<Objective> {
+        Objective::ALL.iter().copied().find(|one| value == one.name())
+    }
+    fn write(&self) -> Value {
+        Value::from(self.name())
+    }
 }
 
 impl Objective {

@@ -6,7 +6,7 @@ mod machine;
 use crate::support::Problem;
 use gswarm_core::engine::Event;
 use gswarm_core::instance::{NewRequest, Residency};
-use gswarm_core::policy::{Adaptive, Objective, PolicyParams};
+use gswarm_core::policy::{Adaptive, AdaptiveParams, Objective};
 use gswarm_core::{GpuId, Instance, Span, Time, WorkflowId};
 use machine::Machine;
 use rand::{Rng, RngExt, SeedableRng};
@@ -53,7 +53,7 @@ fn requests_come_and_go_and_numbers_are_used_again(
     #[values(Objective::Mean, Objective::Balanced)] objective: Objective,
 ) {
     let instance = cluster(batching, residency);
-    let params = PolicyParams { objective, max_collate_wait, ..PolicyParams::default() };
+    let params = AdaptiveParams { objective, max_collate_wait };
     let policy = Box::new(Adaptive::new(&instance, &params));
     let mut machine = Machine::new(instance.clone(), policy);
     let mut draws = ChaCha8Rng::seed_from_u64(7);

@@ -1,0 +1,298 @@
+//! The policies there are. Each describes itself in its own file; this is the list of them, and what follows from it.
+
+use super::Policy;
+use super::param::{ParamFault, ParamInfo, ParamValues, Params, changed, read_params};
+use crate::instance::{Instance, Mode, Residency};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use std::str::FromStr;
+
+/// Makes [`PolicyKind`] and [`PolicySpec`]. Each module has `INFO`, the type `Params` and the function `build`.
+macro_rules! policies {
+    ($($Kind:ident => $module:ident,)+) => {
+        /// The policies there are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum PolicyKind {
+            $(#[doc = concat!("Described in `policy/", stringify!($module), "`.")] $Kind,)+
+        }
+
+        impl PolicyKind {
+            /// All of them, in the order in which they are shown.
+            pub const ALL: &'static [PolicyKind] = &[$(PolicyKind::$Kind,)+];
+
+            fn info(self) -> &'static PolicyInfo {
+                match self { $(PolicyKind::$Kind => &super::$module::INFO,)+ }
+            }
+
+            /// Its parameters, in the order in which they are shown.
+            #[must_use]
+            pub fn params(self) -> &'static [ParamInfo] {
+                match self { $(PolicyKind::$Kind => <super::$module::Params as Params>::TABLE,)+ }
+            }
+        }
+
+        /// A policy with its parameters. Written as `{name: online, alpha: 2.0}`; its name alone stands for the defaults.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum PolicySpec {
+            $(#[doc = concat!("Described in `policy/", stringify!($module), "`.")] $Kind(super::$module::Params),)+
+        }
+
+        impl PolicySpec {
+            /// Which policy this is.
+            #[must_use]
+            pub fn kind(&self) -> PolicyKind {
+                match self { $(PolicySpec::$Kind(_) => PolicyKind::$Kind,)+ }
+            }
+
+            /// The parameters that differ from the defaults.
+            #[must_use]
+            pub fn params(&self) -> ParamValues {
+                match self { $(PolicySpec::$Kind(params) => changed(params),)+ }
+            }
+
+            fn read(kind: PolicyKind, values: &ParamValues, faults: &mut Vec<ParamFault>) -> PolicySpec {
+                match kind { $(PolicyKind::$Kind => PolicySpec::$Kind(read_params(values, faults)),)+ }
+            }
+
+            /// The policy, ready to run `instance`.
+            #[must_use]
+            pub fn build<'i>(&self, instance: &'i Instance, context: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+                match self { $(PolicySpec::$Kind(params) => super::$module::build(instance, params, context),)+ }
+            }
+        }
+    };
+}
+
+policies! {
+    Planned => planned,
+    Adaptive => adaptive,
+    Baseline => baseline,
+    Offline => offline,
+    Batch => batch,
+    Balanced => balanced,
+    Improved => improved,
+    Hybrid => hybrid,
+    Static => fixed,
+    Online => online,
+    Lru => lru,
+    Srpt => shortest,
+    Sticky => sticky,
+    RoundRobin => round_robin,
+    Random => random,
+}
+
+/// What a policy is built with beside its own parameters.
+#[derive(Clone, Copy)]
+pub struct BuildContext<'a> {
+    /// For every random choice.
+    pub seed: u64,
+    /// A plan is followed strictly, however late it is: in live runs nothing may be known about run times.
+    pub strict_plan: bool,
+    /// A search ends, with the best so far, once this says so.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Default for BuildContext<'_> {
+    fn default() -> Self {
+        BuildContext { seed: 0, strict_plan: false, stop: &|| false }
+    }
+}
+
+impl BuildContext<'_> {
+    /// The usual one, with this seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        BuildContext { seed, ..BuildContext::default() }
+    }
+}
+
+/// What a policy says about itself.
+#[derive(Debug)]
+pub(super) struct PolicyInfo {
+    name: &'static str,
+    modes: &'static [Mode],
+    about: &'static str,
+    is_yardstick: bool,
+    residency: Option<Residency>,
+}
+
+/// The modes of policies for batches.
+pub(super) const OFFLINE: &[Mode] = &[Mode::Offline];
+/// The modes of policies for batches and streams.
+pub(super) const BOTH: &[Mode] = &[Mode::Offline, Mode::Online];
+
+impl PolicyInfo {
+    pub(super) const fn new(name: &'static str, modes: &'static [Mode], about: &'static str) -> PolicyInfo {
+        PolicyInfo { name, modes, about, is_yardstick: false, residency: None }
+    }
+
+    /// It is there to be compared with, not to be used.
+    pub(super) const fn yardstick(self) -> PolicyInfo {
+        PolicyInfo { is_yardstick: true, ..self }
+    }
+
+    /// It runs under this residency, whatever the cluster's is.
+    pub(super) const fn with_residency(self, residency: Residency) -> PolicyInfo {
+        PolicyInfo { residency: Some(residency), ..self }
+    }
+}
+
+impl PolicyKind {
+    /// As flags and file names spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// What it optimises and when to use it, in a line.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        self.info().about
+    }
+
+    /// How requests may arrive.
+    #[must_use]
+    pub fn modes(self) -> &'static [Mode] {
+        self.info().modes
+    }
+
+    /// Whether it is there to be compared with, not to be used.
+    #[must_use]
+    pub fn is_yardstick(self) -> bool {
+        self.info().is_yardstick
+    }
+
+    /// Whether the planner starts from it.
+    #[must_use]
+    pub fn is_portfolio(self) -> bool {
+        self != PolicyKind::Planned
+    }
+
+    /// Whether it can be used in this mode.
+    #[must_use]
+    pub fn supports(self, mode: Mode) -> bool {
+        self.modes().contains(&mode)
+    }
+
+    /// The residency under which it runs on a cluster that has `residency`.
+    #[must_use]
+    pub fn residency(self, residency: Residency) -> Residency {
+        self.info().residency.unwrap_or(residency)
+    }
+
+    /// The policies that have a parameter of this name.
+    #[must_use]
+    pub fn takers(param: &str) -> Vec<PolicyKind> {
+        let takes = |kind: &PolicyKind| kind.params().iter().any(|info| info.name == param);
+        PolicyKind::ALL.iter().copied().filter(takes).collect()
+    }
+
+    /// The policy with default parameters, ready to run `instance`.
+    #[must_use]
+    pub fn build<'i>(self, instance: &'i Instance, context: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+        PolicySpec::default_of(self).build(instance, context)
+    }
+
+    /// All that there is to say about it.
+    #[must_use]
+    pub fn description(self) -> PolicyDescription {
+        PolicyDescription {
+            name: self.name(),
+            about: self.about(),
+            modes: self.modes().iter().map(|mode| mode.name()).collect(),
+            yardstick: self.is_yardstick(),
+            parameters: self.params(),
+        }
+    }
+}
+
+/// A policy, as lists of policies show it.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyDescription {
+    /// As flags and file names spell it.
+    pub name: &'static str,
+    /// What it optimises and when to use it, in a line.
+    pub about: &'static str,
+    /// How requests may arrive.
+    pub modes: Vec<&'static str>,
+    /// Whether it is there to be compared with, not to be used.
+    pub yardstick: bool,
+    /// Its parameters.
+    pub parameters: &'static [ParamInfo],
+}
+
+/// There is no policy of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no policy `{name}`; there are {known}")]
+pub struct UnknownPolicy {
+    name: String,
+    known: String,
+}
+
+impl FromStr for PolicyKind {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<PolicyKind, UnknownPolicy> {
+        PolicyKind::ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| UnknownPolicy {
+            name: name.to_owned(),
+            known: PolicyKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+impl PolicySpec {
+    /// The policy with default parameters.
+    #[must_use]
+    pub fn default_of(kind: PolicyKind) -> PolicySpec {
+        PolicySpec::read(kind, &ParamValues::new(), &mut Vec::new())
+    }
+
+    /// The policy with these parameters, and defaults for the rest.
+    ///
+    /// # Errors
+    /// All that is wrong with them.
+    pub fn from_values(kind: PolicyKind, values: &ParamValues) -> Result<PolicySpec, Vec<ParamFault>> {
+        let unknown = values.keys().filter(|name| kind.params().iter().all(|info| info.name != **name));
+        let mut faults: Vec<ParamFault> = unknown
+            .map(|name| ParamFault::Unknown {
+                policy: kind.name(),
+                name: name.clone(),
+                takers: PolicyKind::takers(name).iter().map(|kind| kind.name()).collect(),
+            })
+            .collect();
+        let spec = PolicySpec::read(kind, values, &mut faults);
+        if faults.is_empty() { Ok(spec) } else { Err(faults) }
+    }
+
+    /// As flags and file names spell it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+}
+
+impl Serialize for PolicySpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = ("name".to_owned(), Value::from(self.name()));
+        serializer.collect_map(std::iter::once(name).chain(self.params()))
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicySpec {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<PolicySpec, D::Error> {
+        use serde::de::Error;
+        let (name, values) = match Value::deserialize(deserializer)? {
+            Value::String(name) => (name, ParamValues::new()),
+            Value::Object(mut fields) => match fields.remove("name") {
+                Some(Value::String(name)) => (name, fields.into_iter().collect()),
+                _ => return Err(D::Error::custom("a policy has no `name`")),
+            },
+            _ => return Err(D::Error::custom("give the name of a policy, or its `name` and its parameters")),
+        };
+        let kind = name.parse().map_err(D::Error::custom)?;
+        PolicySpec::from_values(kind, &values).map_err(|faults| {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            D::Error::custom(faults.join("; "))
+        })
+    }
+}
