@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import sys
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -105,12 +106,16 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Says in JSON why a request cannot be parsed. uvicorn calls this while it handles h11's error."""
-        error = sys.exc_info()[1]
-        fault = invalid(f"the request is no valid HTTP/1.1: {error or msg}")
-        if getattr(error, "error_status_hint", 400) == 431:
+        fault = invalid("the request is no valid HTTP/1.1")
+        if getattr(sys.exc_info()[1], "error_status_hint", 400) == 431:
             fault = Fault(431, "head_too_large", f"a request's head has {HEAD_BYTES} bytes at most")
-        headers = [("Content-Type", "application/json"), ("Connection", "close")]
-        response = h11.Response(status_code=fault.status, headers=headers)
-        for event in (response, h11.Data(data=json.dumps(fault.body("/")).encode()), h11.EndOfMessage()):
+        body, reason = json.dumps(fault.body("/")).encode(), HTTPStatus(fault.status).phrase
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }
+        response = h11.Response(status_code=fault.status, headers=list(headers.items()), reason=reason)
+        for event in (response, h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
