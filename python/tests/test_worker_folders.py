@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
-from worker_client import GUARD, Worker
+from worker_client import GUARD, Worker, until
 from worker_folders import change, embedding_model, language_model
 
 from gswarm.worker.fault import Fault
@@ -181,6 +181,7 @@ def test_a_text_that_cannot_fit_is_refused_at_once(worker: Worker) -> None:
     assert answer["usage"]["total_tokens"] <= 128
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to see processes in")
 def test_told_to_end_it_ends_while_a_template_does_not(tmp_path: Path) -> None:
     language_model(tmp_path / "endless", ENDLESS)
     one = Worker("--models", str(tmp_path), "--max-batch", "4", "--drain-timeout", "0.2")
@@ -193,6 +194,9 @@ def test_told_to_end_it_ends_while_a_template_does_not(tmp_path: Path) -> None:
 
         chat = threading.Thread(target=gone)
         chat.start()
+        # The template is rendered in a child process, which starts with the first chat.
+        threads = Path(f"/proc/{one.process.pid}/task")
+        until(lambda: any(path.read_text() for path in threads.glob("*/children")))
     finally:
         assert one.stop() == 0
     chat.join(GUARD)

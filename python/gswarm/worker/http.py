@@ -106,19 +106,13 @@ class Application:
         task = asyncio.current_task()
         assert task is not None
         watcher = asyncio.ensure_future(_cancel_on_disconnect(receive, task))
-
-        def disconnected() -> bool:
-            return watcher.done() and not watcher.cancelled()
-
         response: Response | None = None
         self.active += 1
         try:
             response = await self.respond(Request(scope["method"], path, headers, body))
-            await send_response(response, send, disconnected)
+            await send_response(response, send, watcher.done)
         except asyncio.CancelledError:
-            if response is None and not disconnected():
-                message = "the server has stopped before there was an answer"
-                await send_response(error_response(unavailable("stopping", message), path), send)
+            pass  # The client has disconnected, or is disconnected because the server stops.
         finally:
             self.active -= 1
             watcher.cancel()

@@ -23,7 +23,7 @@ IDLE_SECONDS = 120
 STALL_SECONDS = 60.0
 
 
-def create(application: Application, drain_seconds: float) -> uvicorn.Server:
+def create(application: Application, drain_seconds: float) -> Server:
     """A server for the application; `serve(sockets=listen(...))` runs it until `should_exit` is set."""
     config = uvicorn.Config(
         application,
@@ -42,7 +42,7 @@ def create(application: Application, drain_seconds: float) -> uvicorn.Server:
         timeout_graceful_shutdown=drain_seconds,  # type: ignore[arg-type]  # Fractions work too.
         h11_max_incomplete_event_size=HEAD_BYTES,
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     application.stopping = lambda: server.should_exit
     return server
 
@@ -52,6 +52,16 @@ def listen(host: str, port: int) -> list[socket.socket]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     addresses = dict.fromkeys((family, address) for family, _, _, _, address in found)
     return [socket.create_server(address, family=family, backlog=1024) for family, address in addresses]
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which also disconnects clients whose calls did not end in time for the shutdown."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Closes idle connections, waits for running calls, and drops the rest."""
+        await super().shutdown(sockets)
+        for connection in self.server_state.connections:
+            connection.transport.abort()
 
 
 class Connection(H11Protocol):
