@@ -11,33 +11,24 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from gswarm.worker.http import Limits, Server
+from gswarm.worker.http import Application, Limits
 from gswarm.worker.registry import Registry
 from gswarm.worker.routes import Routes
+from gswarm.worker.server import create, listen
 
 
 def over_http(
     registry: Registry, model: str, prompt: str, new: int, batches: list[int]
 ) -> list[dict[str, Any]]:
     """With as many connections as sequences."""
-    ready = threading.Event()
-    box: dict[str, Any] = {}
-
-    async def main() -> None:
-        routes = Routes(registry)
-        server = Server(routes.handle, Limits(), None)
-        box["port"] = (await server.start("127.0.0.1", 0))[1]
-        box["loop"], box["end"] = asyncio.get_running_loop(), asyncio.Event()
-        ready.set()
-        await box["end"].wait()
-        await server.stop(1.0)
-
-    thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
+    sockets = listen("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    server = create(Application(Routes(registry).handle, Limits(), None), drain_seconds=1.0)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets)), daemon=True)
     thread.start()
-    ready.wait(30)
 
     def post(path: str, body: dict[str, Any]) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", box["port"], timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         answer = json.loads(connection.getresponse().read())
         connection.close()
@@ -65,6 +56,6 @@ def over_http(
                 }
             )
     finally:
-        box["loop"].call_soon_threadsafe(box["end"].set)
+        server.should_exit = True
         thread.join(10)
     return rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
-from worker_client import Worker
+from worker_client import GUARD, Worker, until
 from worker_folders import change, embedding_model, language_model
 
 from gswarm.worker.fault import Fault
@@ -141,13 +140,12 @@ def test_a_template_that_does_not_end_holds_up_nobody(worker: Worker) -> None:
         target=lambda: answers.append(worker.post("/v1/chat/completions", ask("endless", "1")))
     )
     chat.start()
-    quick = 0
+    answered = 0
     while chat.is_alive():
-        began = time.monotonic()
         assert worker.ask("GET", "/health")[0] == 200
-        quick += time.monotonic() - began < 0.5
-    chat.join()
-    assert quick > 10
+        answered += chat.is_alive()
+    # Rendering takes 2 s of computing: a server that waited for it would answer once or twice meanwhile.
+    assert answered > 10
     assert answers[0][0] == 400
     assert "template does not take these messages: it takes too long" in answers[0][1]["error"]["message"]
     for id in (fine, endless):
@@ -172,10 +170,8 @@ def test_a_text_that_cannot_fit_is_refused_at_once(worker: Worker) -> None:
         ("/v1/embeddings", {"model": "finder", "input": [1] * 17}, "text 0 has 17 tokens"),
     ]
     for path, body, reason in asked:
-        began = time.monotonic()
         status, answer = worker.post(path, body)
         assert status == 400, answer
-        assert time.monotonic() - began < 3
         with pytest.raises(AssertionError, match=reason):
             raise AssertionError(answer["error"]["message"])
     assert worker.post("/v1/embeddings", {"model": "finder", "input": "1 " * 16})[0] == 200
@@ -185,6 +181,7 @@ def test_a_text_that_cannot_fit_is_refused_at_once(worker: Worker) -> None:
     assert answer["usage"]["total_tokens"] <= 128
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to see processes in")
 def test_told_to_end_it_ends_while_a_template_does_not(tmp_path: Path) -> None:
     language_model(tmp_path / "endless", ENDLESS)
     one = Worker("--models", str(tmp_path), "--max-batch", "4", "--drain-timeout", "0.2")
@@ -197,6 +194,9 @@ def test_told_to_end_it_ends_while_a_template_does_not(tmp_path: Path) -> None:
 
         chat = threading.Thread(target=gone)
         chat.start()
+        # The template is rendered in a child process, which starts with the first chat.
+        threads = Path(f"/proc/{one.process.pid}/task")
+        until(lambda: any(path.read_text() for path in threads.glob("*/children")))
     finally:
         assert one.stop() == 0
-    chat.join(10)
+    chat.join(GUARD)

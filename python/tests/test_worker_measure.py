@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 
 from test_worker_run import binary
-from worker_client import ROOT
+from worker_client import GUARD, ROOT
 
 EXAMPLE = ROOT / "examples" / "gpu"
 
@@ -24,7 +24,7 @@ def measure(work: Path, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(EXAMPLE / "measure.py"), "--gswarm", str(binary()), "--work", str(work)]
     command += ["--tiny", "--count", "6", "--limit", "150", *more]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=GUARD, env=environment)
 
 
 def test_runs_are_predicted_carried_out_and_told_of(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_runs_are_predicted_carried_out_and_told_of(tmp_path: Path) -> None:
 def test_the_requests_depend_on_their_seed_alone() -> None:
     def made(seed: int) -> list[dict[str, Any]]:
         command = [sys.executable, str(EXAMPLE / "requests.py"), "30", str(seed)]
-        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GUARD).stdout
         requests: list[dict[str, Any]] = json.loads(text)["requests"]
         return requests
 

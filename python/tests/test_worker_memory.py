@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from worker_client import GUARD
 
 pytest.importorskip("torch")
 
@@ -209,7 +210,7 @@ def test_many_models_share_a_small_device() -> None:
 
         # Each takes most of what is left in turn: the idle ones give theirs back.
         for one in all_three:
-            assert text(one, 300).future.result(30)["new_tokens"] == 300
+            assert text(one, 300).future.result(GUARD)["new_tokens"] == 300
         assert place.ledger.used <= place.ledger.budget
     finally:
         for one in all_three:

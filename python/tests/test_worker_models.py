@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from worker_client import ROOT
+from worker_client import GUARD, ROOT
 
 from gswarm.worker import checkpoint
 from gswarm.worker.encoder import Bert, BertConfig
@@ -185,9 +185,11 @@ def test_many_at_once_write_what_each_would_alone(engine: LmEngine) -> None:
         )
         for n in range(20)
     ]
-    alone = [text(engine, prompt, count, **more).future.result(30)["tokens"] for prompt, count, more in wants]
+    alone = [
+        text(engine, prompt, count, **more).future.result(GUARD)["tokens"] for prompt, count, more in wants
+    ]
     jobs = [text(engine, prompt, count, **more) for prompt, count, more in wants]
-    together = [job.future.result(30)["tokens"] for job in jobs]
+    together = [job.future.result(GUARD)["tokens"] for job in jobs]
     assert together == alone
     assert [len(one) for one in alone] == [count for _, count, _ in wants]
 
@@ -195,12 +197,12 @@ def test_many_at_once_write_what_each_would_alone(engine: LmEngine) -> None:
 def test_what_the_cache_held_before_does_not_matter(engine: LmEngine) -> None:
     runner = engine.runner
     assert runner is not None
-    clean = text(engine, "hello", 20).future.result(30)["tokens"]
+    clean = text(engine, "hello", 20).future.result(GUARD)["tokens"]
     # Bytes that are NaN in every type: fresh memory may hold them.
     engine.ask(lambda: runner.region.tensor().fill_(0xFF))
     jobs = [text(engine, prompt, 20) for prompt in ("hello", "a longer one, beside it")]
-    assert jobs[0].future.result(30)["tokens"] == clean
-    assert len(set(jobs[1].future.result(30)["tokens"])) > 1
+    assert jobs[0].future.result(GUARD)["tokens"] == clean
+    assert len(set(jobs[1].future.result(GUARD)["tokens"])) > 1
 
 
 def test_a_long_prompt_is_read_in_parts_while_others_go_on(engine: LmEngine) -> None:
@@ -208,17 +210,17 @@ def test_a_long_prompt_is_read_in_parts_while_others_go_on(engine: LmEngine) -> 
     assert engine.pool is not None
     long = "a prompt that is longer than what is read at once " * 5
     wants: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 3, "top_p": 0.9}]
-    whole = [text(engine, long, 9, **more).future.result(30)["tokens"] for more in wants]
-    short = text(engine, "short", 40).future.result(30)["tokens"]
+    whole = [text(engine, long, 9, **more).future.result(GUARD)["tokens"] for more in wants]
+    short = text(engine, "short", 40).future.result(GUARD)["tokens"]
     usual, engine.runner.part = engine.runner.part, 60
     try:
         others = [text(engine, "short", 40) for _ in range(2)]
         jobs = [text(engine, long, 9, **more) for more in wants]
-        assert [job.future.result(30)["tokens"] for job in jobs] == whole
-        assert [job.future.result(30)["tokens"] for job in others] == [short, short]
+        assert [job.future.result(GUARD)["tokens"] for job in jobs] == whole
+        assert [job.future.result(GUARD)["tokens"] for job in others] == [short, short]
         gone = text(engine, long, 9)
         gone.cancel()
-        assert text(engine, long, 9).future.result(30)["tokens"] == whole[0]
+        assert text(engine, long, 9).future.result(GUARD)["tokens"] == whole[0]
     finally:
         engine.runner.part = usual
     assert engine.ask(lambda: engine.running()) == 0
@@ -230,7 +232,7 @@ def test_one_that_is_cancelled_leaves_its_place(engine: LmEngine) -> None:
     jobs = [text(engine, "x", 400) for _ in range(6)]
     for job in jobs:
         job.cancel()
-    assert text(engine, "hello", 5).future.result(30)["new_tokens"] == 5
+    assert text(engine, "hello", 5).future.result(GUARD)["new_tokens"] == 5
     assert engine.ask(lambda: len(engine.rows)) == 0
     assert engine.pool.free == engine.pool.count - 1
     assert len(engine.free_slots) == 6
@@ -249,11 +251,11 @@ def test_a_step_that_fails_fails_its_calls_and_not_the_next(engine: LmEngine) ->
     engine.runner.decode = breaks  # type: ignore[assignment, method-assign]
     try:
         with pytest.raises(Fault, match="a step of `m` failed"):
-            text(engine, "x", 10).future.result(30)
+            text(engine, "x", 10).future.result(GUARD)
     finally:
         engine.runner.decode = inner  # type: ignore[method-assign]
     assert calls
-    assert text(engine, "x", 10).future.result(30)["new_tokens"] == 10
+    assert text(engine, "x", 10).future.result(GUARD)["new_tokens"] == 10
 
 
 def test_kernels_compute_what_they_should() -> None:
@@ -268,6 +270,6 @@ def test_kernels_compute_what_they_should() -> None:
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT / "python")}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=GUARD
     )
     assert done.returncode == 0, done.stderr[-2000:]

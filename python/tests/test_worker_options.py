@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from worker_client import ROOT
+from worker_client import GUARD, ROOT
 
 pytest.importorskip("torch")
 
@@ -61,7 +61,7 @@ def test_there_has_to_be_something_to_serve(tmp_path: Path) -> None:
 def test_the_program_says_so_too() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     command = [sys.executable, "-m", "gswarm.worker", "--max-batch", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD, env=environment)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: argument --max-batch"), done.stderr
 
@@ -76,7 +76,7 @@ def painter(place: Place) -> tuple[Model, ImageEngine]:
 def paint(engine: ImageEngine) -> Path:
     job = ImageJob("a cat", 1, 0)
     engine.submit(job)
-    return Path(job.future.result(30)["image_path"])
+    return Path(job.future.result(GUARD)["image_path"])
 
 
 def test_pictures_of_two_workers_do_not_meet(tmp_path: Path) -> None:
@@ -119,6 +119,6 @@ def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, monkeypatch: pyt
 
 def test_the_example_says_how_it_is_used() -> None:
     command = [sys.executable, str(ROOT / "examples" / "gpu" / "requests.py"), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD)
     assert done.returncode == 0
     assert done.stdout.startswith("usage: ")

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from worker_client import ROOT, Worker
+from worker_client import GUARD, ROOT, Worker
 
 pytest.importorskip("torch")
 
@@ -86,11 +86,11 @@ def test_a_batch_runs_on_a_worker(policy: str, flags: list[str], tmp_path: Path)
             "--out",
             str(tmp_path / "live"),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
         log = next((tmp_path / "live").glob("*_execution_log.json"))
         checked = subprocess.run(
-            [str(gswarm), "check", str(log), *files], capture_output=True, text=True, timeout=60
+            [str(gswarm), "check", str(log), *files], capture_output=True, text=True, timeout=GUARD
         )
         assert checked.returncode == 0, checked.stdout[-3000:] + checked.stderr[-1000:]
         results = next((tmp_path / "live").glob("*_results.jsonl")).read_text().splitlines()

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a token of more than sixteen letters"
+GUARD = 120.0
+"""Seconds after which a test counts as hanging. No test depends on how long something takes."""
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits until a condition holds."""
+    end = time.monotonic() + GUARD
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.01)
 
 
 class Worker:
@@ -32,9 +45,7 @@ class Worker:
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
         """Status and JSON of an answer."""
-        import http.client
-
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=GUARD)
         try:
             given = None if body is None else body if isinstance(body, (bytes, str)) else json.dumps(body)
             connection.request(method, path, given, {"Content-Type": "application/json", **(headers or {})})
@@ -63,7 +74,7 @@ class Worker:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            self.process.communicate(timeout=20)
+            self.process.communicate(timeout=GUARD)
         finally:
             if self.process.poll() is None:
                 self.process.kill()

@@ -11,10 +11,11 @@ import sys
 
 from .engine import LOG
 from .fault import Fault
-from .http import Limits, Server
+from .http import Application, Limits
 from .options import Options, read
 from .registry import Registry
 from .routes import Routes
+from .server import create, listen
 from .shapes import SHAPES
 
 
@@ -52,21 +53,20 @@ async def serve(options: Options) -> None:
     limits = Limits(
         body=options.max_body_mb << 20, requests=options.max_requests, seconds=options.request_timeout
     )
-    server = Server(routes.handle, limits, options.token)
+    server = create(Application(routes.handle, limits, options.token), options.drain_timeout)
     LOG.info("%s", registry.place.budgets())
     if not registry.models and not registry.folders():
         LOG.warning("%s has no model yet: a folder with a config.json is one", options.models)
     if options.preload:
         await registry.preload()
-    host, port = await server.start(options.host, options.port)
-    routes.port, routes.url = port, f"http://{host}:{port}"
-    print(routes.url, flush=True)
-    ending = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    sockets = listen(options.host, options.port)
+    host, port = sockets[0].getsockname()[:2]
+    routes.port, routes.url = port, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, ending.set)
-    await ending.wait()
-    await server.stop(options.drain_timeout)
+        # uvicorn catches signals while it serves, and raises them again when it has stopped: they end here.
+        signal.signal(one, lambda *_: setattr(server, "should_exit", True))
+    print(routes.url, flush=True)
+    await server.serve(sockets)
     registry.close()
 
 
