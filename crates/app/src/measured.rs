@@ -31,7 +31,7 @@ pub fn read(file: &Path) -> Result<Calibration, Failure> {
 
 /// The inputs with the costs of the calibration that was named, if one was.
 pub fn over(inputs: Inputs, args: &MeasuredArgs) -> Result<Inputs, Failure> {
-    let Some(file) = &args.profile else { return Ok(inputs) };
+    let Some(file) = &args.calibration else { return Ok(inputs) };
     let calibration = read(file)?;
     let mut scenario = scenario(&inputs)?;
     apply(&calibration, &mut scenario, args.options(), file)?;

@@ -33,12 +33,12 @@ use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 Examples:
-  gswarm calibrate --backends backends.yaml --config config.yaml --requests requests.yaml --out profile.json
+  gswarm calibrate --backends backends.yaml --config config.yaml --requests requests.yaml --out calibration.json
   gswarm calibrate --backends backends.yaml --config config.yaml --model llm7b --batches 1,8,32,128 --budget 2min
-  gswarm plan --profile profile.json --config config.yaml --requests other.yaml --out plan
-  gswarm run --profile profile.json --plan plan/plan.json --config config.yaml --requests other.yaml \\
+  gswarm plan --calibration calibration.json --config config.yaml --requests other.yaml --out plan
+  gswarm run --calibration calibration.json --plan plan/plan.json --config config.yaml --requests other.yaml \\
       --simulate true --backends backends.yaml --out live
-  gswarm calibrate --from profile.json --config config.yaml --requests other.yaml \\
+  gswarm calibrate --from calibration.json --config config.yaml --requests other.yaml \\
       --write-config measured.yaml --write-requests timed.yaml
 
 Every model is loaded and unloaded several times and called with prompts and answers of several lengths, alone and with
@@ -204,7 +204,8 @@ fn write(
     if args.write_config.is_none() && args.write_requests.is_none() {
         return Ok(());
     }
-    let taken = MeasuredArgs { profile: None, first_loads: args.first_loads, no_batching: args.no_batching };
+    let taken =
+        MeasuredArgs { calibration: None, first_loads: args.first_loads, no_batching: args.no_batching };
     measured::apply(calibration, &mut scenario, taken.options(), file)?;
     let format = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str());

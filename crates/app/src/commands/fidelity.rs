@@ -27,11 +27,11 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  gswarm fidelity --log live/planned_execution_log.json --profile profile.json \\
+  gswarm fidelity --log live/planned_execution_log.json --calibration calibration.json \\
       --config config.yaml --requests requests.yaml --out fidelity
-  gswarm run --policy planned --profile profile.json --config config.yaml --requests requests.yaml --out estimate
+  gswarm run --policy planned --calibration calibration.json --config config.yaml --requests requests.yaml --out estimate
   gswarm fidelity --log live/planned_execution_log.json --predicted estimate/planned_execution_log.json \\
-      --profile profile.json --config config.yaml --requests requests.yaml --json
+      --calibration calibration.json --config config.yaml --requests requests.yaml --json
 
 Two predictions are made from the measured costs: `from scratch`, in which the policy of the run (or its plan) decides anew, and
 `by replay`, in which everything is done as the run did it, in the same order and on the same GPUs. --predicted takes a log
@@ -144,7 +144,7 @@ fn run_of(
 ) -> Result<(Instance, ExecutionLog), Failure> {
     let (mut cluster, _) = file.cluster(&args.cluster.over(&scenario.cluster));
     // What switching took by the log's own account is what is to be predicted.
-    if args.input.measured.profile.is_some() {
+    if args.input.measured.calibration.is_some() {
         cluster.switch.rule = SwitchRule::Measured;
     }
     let unfit = |reason: &str| {
@@ -157,7 +157,7 @@ fn run_of(
         return Err(Failure::input(format!("{}: {}", path.display(), fault.message))
             .hint("name an execution log: `gswarm run --simulate true` writes one"));
     }
-    // What was expected of it when it was made is not what is expected of it now, with another profile or with none.
+    // What was expected of it when it was made is not what is expected of it now, with another calibration or with none.
     faults.retain(|fault| fault.code != ViolationCode::Estimate);
     match faults.first() {
         Some(fault) => Err(unfit(&format!("{} of its records or fields do not fit: {fault}", faults.len()))),
@@ -229,7 +229,7 @@ fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Fai
     for one in predictions {
         all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(internal)?);
     }
-    Ok(json!({"log": args.log, "profile": args.input.measured.profile, "predictions": all}))
+    Ok(json!({"log": args.log, "profile": args.input.measured.calibration, "predictions": all}))
 }
 
 fn save(folder: &Path, args: &FidelityArgs, predictions: &[Prediction]) -> Result<Vec<PathBuf>, Failure> {

@@ -25,7 +25,7 @@ fn the_runs_of_the_documentation_pass_the_check() {
     let measured = docs.join("calibration.json");
     for (name, seed, pictures) in [("mixed", "7", "0.3333333333333333"), ("texts", "11", "0.1")] {
         let inputs = format!(
-            "--config {} --requests requests.json --profile {}",
+            "--config {} --requests requests.json --calibration {}",
             config.display(),
             measured.display()
         );
