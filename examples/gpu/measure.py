@@ -131,6 +131,7 @@ class Measurement:
             "profile",
             [
                 self.gswarm,
+                "tasks",
                 "profile",
                 "--device",
                 device,

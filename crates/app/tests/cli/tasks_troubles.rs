@@ -109,3 +109,29 @@ fn a_pipeline_that_measures_nothing_leaves_no_measurements() {
     place.run("tasks pipeline --config p.yaml --out run").code(0);
     assert!(!place.path("run/measured_profile.json").exists());
 }
+
+#[test]
+fn commands_and_flags_still_work_by_their_former_names() {
+    let place = Place::new();
+    place.write("hw.json", &serde_json::to_string(&described()).unwrap());
+    place.run("tasks generate --tasks 60 --hardware hw.json --out new.csv").code(0);
+    place.run("generate tasks --tasks 60 --profile hw.json --out old.csv").code(0);
+    assert_eq!(place.read("new.csv"), place.read("old.csv"));
+    place.run("tasks schedule --tasks new.csv --hardware hw.json --out new").code(0);
+    place.run("schedule-tasks --tasks old.csv --profile hw.json --out old").code(0);
+    let log = |folder: &str| place.read(&format!("{folder}/task_execution_log.jsonl"));
+    assert_eq!(log("new"), log("old"));
+    place.run("check-tasks old/task_execution_log.jsonl --tasks old.csv --profile hw.json").code(0);
+    assert_eq!(place.run("pipeline --init").code(0).out, place.run("tasks pipeline --init").code(0).out);
+    place.run("profile --device tpu --out p.json").code(2).says("give cpu, cuda:0 and so on, or all");
+    place.run("train --profile p.json --data d.csv").code(2).says("--config <FILE>");
+    for shown in ["--help", "generate --help", "completions bash"] {
+        let shown = place.run(shown).code(0).out;
+        for hidden in ["schedule-tasks", "check-tasks", "generate__subcmd__tasks", "  tasks  "] {
+            assert!(hidden == "  tasks  " || !shown.contains(hidden), "`{hidden}` is in\n{shown}");
+        }
+    }
+    for command in ["tasks profile", "tasks generate", "tasks schedule", "tasks check"] {
+        assert!(!place.run(&format!("{command} --help")).code(0).out.contains("--profile"), "{command}");
+    }
+}
