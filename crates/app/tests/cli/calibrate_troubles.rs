@@ -157,7 +157,10 @@ fn profiles_that_are_none_are_refused_and_say_why() {
         let told = place.run(&format!("run --policy lru --calibration bad.json {INPUTS} --out out")).code(2);
         assert!(told.err.contains(reason) && told.err.contains("bad.json"), "`{reason}`: {}", told.err);
     }
-    place.run(&format!("run --policy lru --calibration none.json {INPUTS} --out out")).code(2).says("none.json");
+    place
+        .run(&format!("run --policy lru --calibration none.json {INPUTS} --out out"))
+        .code(2)
+        .says("none.json");
     place.run(&format!("calibrate --from profile.json {INPUTS}")).code(2).says("--write-config");
     place.run(&format!("calibrate {INPUTS}")).code(2).says("--backends");
     assert!(!place.path("out").exists());

@@ -27,11 +27,8 @@ fn the_runs_of_the_documentation_pass_the_check() {
     for (name, seed, pictures, flag) in
         [("mixed", "7", "0.3333333333333333", "--calibration"), ("texts", "11", "0.1", "--profile")]
     {
-        let inputs = format!(
-            "--config {} --requests requests.json {flag} {}",
-            config.display(),
-            measured.display()
-        );
+        let inputs =
+            format!("--config {} --requests requests.json {flag} {}", config.display(), measured.display());
         let made = [generator.to_str().unwrap(), "300", seed, pictures];
         if !python(&made, &place.path("requests.json")) {
             println!("skipped: there is no python3");

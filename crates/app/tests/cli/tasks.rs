@@ -125,7 +125,11 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     assert!(place.read("run/results.md").contains("The first task of the workload"));
     place.write("p.yaml", "train: {model: oracle}\nprofile: {measure: false}\nworkload: {tasks: 400}\n");
     // Faults of settings are told before anything is done, all of them.
-    place.run("tasks pipeline --config p.yaml --out other").code(2).says("train.model").says("workload.tasks");
+    place
+        .run("tasks pipeline --config p.yaml --out other")
+        .code(2)
+        .says("train.model")
+        .says("workload.tasks");
     assert!(!place.path("other").exists());
     // What somebody else has put there is not replaced.
     std::fs::create_dir(place.path("theirs")).unwrap();
