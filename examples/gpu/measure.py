@@ -131,6 +131,7 @@ class Measurement:
             "profile",
             [
                 self.gswarm,
+                "tasks",
                 "profile",
                 "--device",
                 device,
@@ -210,7 +211,7 @@ class Measurement:
         """The inputs of a run, as every command takes them."""
         files = ["--config", str(self.config), "--requests", str(self.requests)]
         if self.profile.is_file():
-            files += ["--profile", str(self.profile)] + (
+            files += ["--calibration", str(self.profile)] + (
                 [] if run.endswith("batching") else ["--no-batching"]
             )
         return files

@@ -1,9 +1,8 @@
 //! The command line: what every command shares.
 
 use crate::commands::{
-    bound, calibrate, check, check_tasks, compare, completions, diff, explain, fidelity, generate, import,
-    model_server, models, pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks,
-    serve, size, top, trace, train, view,
+    bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, import, model_server,
+    models, plan, policies, report, resume, run, sample, serve, size, tasks, top, trace, train, view,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -82,14 +81,11 @@ pub enum Command {
     Import(Box<import::ImportArgs>),
     /// Learn run times from a table or from execution logs, with intervals
     Train(Box<train::TrainArgs>),
-    /// Profile, generate, train, schedule and evaluate tasks, into one folder
-    Pipeline(pipeline::PipelineArgs),
-    /// Measure what this machine's CPU and GPUs can do
-    Profile(profile::ProfileArgs),
-    /// Schedule tasks on GPUs and the CPU under one policy, or compare all policies
-    ScheduleTasks(Box<schedule_tasks::ScheduleTasksArgs>),
-    /// Check the log of `schedule-tasks` against its tasks, independently of the scheduler
-    CheckTasks(check_tasks::CheckTasksArgs),
+    /// Independent tasks on one machine's CPU and GPUs: profile it, make, schedule and check workloads
+    Tasks(tasks::TasksArgs),
+    /// What `tasks` does, by the names of before.
+    #[command(flatten)]
+    FormerTasks(tasks::FormerName),
     /// Make small models to try things with, and list the models of a folder
     Models(models::ModelsArgs),
     /// Serve models over HTTP: load, call, estimate, and the OpenAI-compatible endpoints
@@ -144,8 +140,13 @@ pub struct InputArgs {
 /// Measured costs in the place of those that the files give.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MeasuredArgs {
-    /// Take times of nodes, loads and batching from what `gswarm calibrate` measured, whatever the files say
-    #[arg(long, alias = "profile", value_name = "FILE", help_heading = "Measured costs (see docs/calibration.md)")]
+    /// Use the times of nodes, loads and batches that `gswarm calibrate` measured, whatever the files say
+    #[arg(
+        long,
+        alias = "profile",
+        value_name = "FILE",
+        help_heading = "Measured costs (see docs/calibration.md)"
+    )]
     pub calibration: Option<PathBuf>,
     /// With --calibration: loads take what the first one took, as of servers that have just been started
     #[arg(

@@ -1,4 +1,4 @@
-//! Run times learned from hardware and from logs: profiles, workloads, predictors, and tasks scheduled by them.
+//! Run times learned from tables and logs: predictors, their training, beliefs, and the measured costs of servers.
 //!
 //! [`Table`] (CSV or Parquet) -> [`fit`] -> [`Predictor`] -> [`Prediction`], whose quantiles follow from
 //! [`Predictor::quantile`]. As executions finish, [`Online::observe`] keeps the predictions true when the
@@ -9,9 +9,7 @@ pub mod calibration;
 pub mod expect;
 pub mod model;
 pub mod nodes;
-pub mod profile;
 pub mod table;
-pub mod tasks;
 pub mod train;
 
 pub use model::{

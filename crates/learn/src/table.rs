@@ -5,8 +5,7 @@ mod faults;
 mod parquet;
 mod write;
 
-pub use faults::Faults;
-pub(crate) use faults::{nearest, short, shown};
+pub use faults::{Faults, nearest, short, shown};
 
 use gswarm_core::input::{Code, Diagnostic};
 use std::collections::HashMap;
@@ -96,12 +95,7 @@ impl Table {
 
     /// The same for those who have more to find fault with: cells that are at fault are empty in the table. Columns
     /// named in `texts` hold text even where all of it looks like numbers: `7` and `07` are two ids.
-    pub(crate) fn read_with(
-        name: &str,
-        bytes: Vec<u8>,
-        texts: &[&str],
-        faults: &mut Faults,
-    ) -> Option<Table> {
+    pub fn read_with(name: &str, bytes: Vec<u8>, texts: &[&str], faults: &mut Faults) -> Option<Table> {
         if !bytes.starts_with(b"PAR1") {
             if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
                 let hint = "write the file again, or let the name of a CSV file end in .csv".to_owned();

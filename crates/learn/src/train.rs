@@ -28,6 +28,8 @@ pub struct Options {
     pub features: Option<Vec<String>>,
     /// Columns that are not learned from.
     pub leave_out: Vec<String>,
+    /// Columns that are left out unless `features` names them, each with the reason, which becomes a note.
+    pub set_aside: Vec<(String, String)>,
     /// One row in so many is kept for the test.
     pub test_one_in: usize,
     /// Whether features that give the target away are allowed.
@@ -40,11 +42,11 @@ impl Options {
     /// The usual ones: all features, a fifth of the rows for the test.
     #[must_use]
     pub fn new(target: &str, settings: Settings) -> Options {
-        let (features, leave_out) = (None, Vec::new());
         Options {
             target: target.to_owned(),
-            features,
-            leave_out,
+            features: None,
+            leave_out: Vec::new(),
+            set_aside: Vec::new(),
             test_one_in: 5,
             allow_leaks: false,
             settings,

@@ -119,7 +119,7 @@ pub fn train(
     options: TrainOptions,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(Trained, String)> {
-    let options = options.read()?;
+    let mut options = options.read()?;
     let given = match data {
         Data::File((name, bytes)) => {
             nodes::Data::Table(py.detach(|| Table::read(&name, bytes)).map_err(Fault::Input)?)
@@ -133,6 +133,9 @@ pub fn train(
             })?)
         }
     };
+    if let nodes::Data::Table(table) = &given {
+        options.set_aside = gswarm_tasks::set_aside(table, &options.target);
+    }
     apart(py, progress.as_ref(), false, move |shared| {
         let found = given.train(&options, &mut |doing| shared.say(doing, 0, 0)).map_err(Fault::Input)?;
         let report =

@@ -32,12 +32,12 @@ use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 Examples:
-  gswarm calibrate --backends backends.yaml --config config.yaml --requests requests.yaml --out profile.json
+  gswarm calibrate --backends backends.yaml --config config.yaml --requests requests.yaml --out calibration.json
   gswarm calibrate --backends backends.yaml --config config.yaml --model llm7b --batches 1,8,32,128 --budget 2min
-  gswarm plan --profile profile.json --config config.yaml --requests other.yaml --out plan
-  gswarm run --profile profile.json --plan plan/plan.json --config config.yaml --requests other.yaml \\
+  gswarm plan --calibration calibration.json --config config.yaml --requests other.yaml --out plan
+  gswarm run --calibration calibration.json --plan plan/plan.json --config config.yaml --requests other.yaml \\
       --simulate true --backends backends.yaml --out live
-  gswarm calibrate --from profile.json --config config.yaml --requests other.yaml \\
+  gswarm calibrate --from calibration.json --config config.yaml --requests other.yaml \\
       --write-config measured.yaml --write-requests timed.yaml
 
 Every model is loaded and unloaded several times and called with prompts and answers of several lengths, alone and with

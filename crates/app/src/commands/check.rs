@@ -122,9 +122,8 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
             given.name,
             in_one_line(named)
         )),
-        None if other_costs && args.input.measured.profile.is_none() => {
-            failure.hint("where the run was made with --profile, check it with the same one and its flags")
-        }
+        None if other_costs && args.input.measured.calibration.is_none() => failure
+            .hint("where the run was made with --calibration, check it with the same file and its flags"),
         _ => failure,
     })
 }

@@ -3,7 +3,7 @@
 use crate::args::Cli;
 use crate::failure::Failure;
 use crate::output;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 const EXAMPLES: &str = "\
@@ -24,6 +24,18 @@ pub struct CompletionsArgs {
 /// Prints the script.
 pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "gswarm", &mut script);
+    let mut shown = visible(&Cli::command()).version(env!("CARGO_PKG_VERSION"));
+    clap_complete::generate(args.shell, &mut shown, "gswarm", &mut script);
     output::stream(|out| out.write_all(&script))
+}
+
+/// The same without hidden commands, which clap_complete would offer.
+fn visible(command: &Command) -> Command {
+    // clap keeps names for the length of the program, which ends with the script.
+    let name: &'static str = command.get_name().to_owned().leak();
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set()).map(visible);
+    Command::new(name)
+        .about(command.get_about().cloned().unwrap_or_default())
+        .args(command.get_arguments().cloned())
+        .subcommands(shown)
 }

@@ -26,11 +26,11 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  gswarm fidelity --log live/planned_execution_log.json --profile profile.json \\
+  gswarm fidelity --log live/planned_execution_log.json --calibration calibration.json \\
       --config config.yaml --requests requests.yaml --out fidelity
-  gswarm run --policy planned --profile profile.json --config config.yaml --requests requests.yaml --out estimate
+  gswarm run --policy planned --calibration calibration.json --config config.yaml --requests requests.yaml --out estimate
   gswarm fidelity --log live/planned_execution_log.json --predicted estimate/planned_execution_log.json \\
-      --profile profile.json --config config.yaml --requests requests.yaml --json
+      --calibration calibration.json --config config.yaml --requests requests.yaml --json
 
 Two predictions are made from the measured costs: `from scratch`, in which the policy of the run (or its plan) decides anew, and
 `by replay`, in which everything is done as the run did it, in the same order and on the same GPUs. --predicted takes a log
@@ -156,7 +156,7 @@ fn run_of(
         return Err(Failure::input(format!("{}: {}", path.display(), fault.message))
             .hint("name an execution log: `gswarm run --simulate true` writes one"));
     }
-    // What was expected of it when it was made is not what is expected of it now, with another profile or with none.
+    // What was expected of it when it was made is not what is expected of it now, with another calibration or with none.
     faults.retain(|fault| fault.code != ViolationCode::Estimate);
     match faults.first() {
         Some(fault) => Err(unfit(&format!("{} of its records or fields do not fit: {fault}", faults.len()))),

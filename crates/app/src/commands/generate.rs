@@ -39,8 +39,9 @@ enum Only {
     Config(ConfigArgs),
     /// Requests for a configuration of your own
     Requests(RequestsArgs),
-    /// Tasks for `gswarm schedule-tasks`: sizes, memory, arrivals, dependencies and run times
-    Tasks(Box<super::generate_tasks::TasksArgs>),
+    /// The former name of `gswarm tasks generate`
+    #[command(hide = true)]
+    Tasks(Box<super::tasks::GenerateArgs>),
 }
 
 /// A configuration and requests for it, in one folder.
@@ -154,7 +155,7 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
                 write_requests(drawn, format, out)
             })
         }
-        Some(Only::Tasks(args)) => super::generate_tasks::tasks(args),
+        Some(Only::Tasks(args)) => super::tasks::generate(args),
         None => both(&args.both),
     }
 }

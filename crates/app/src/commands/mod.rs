@@ -3,28 +3,24 @@
 pub mod bound;
 pub mod calibrate;
 pub mod check;
-pub mod check_tasks;
 pub mod compare;
 pub mod completions;
 pub mod diff;
 pub mod explain;
 pub mod fidelity;
 pub mod generate;
-pub mod generate_tasks;
 pub mod import;
 pub mod model_server;
 pub mod models;
-pub mod pipeline;
 pub mod plan;
 pub mod policies;
-pub mod profile;
 pub mod report;
 pub mod resume;
 pub mod run;
 pub mod sample;
-pub mod schedule_tasks;
 pub mod serve;
 pub mod size;
+pub mod tasks;
 pub mod top;
 pub mod trace;
 pub mod train;
@@ -57,10 +53,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Import(args)) => import::import(&args),
         Some(Command::Train(args)) => train::train(&args),
-        Some(Command::Pipeline(args)) => pipeline::pipeline(&args),
-        Some(Command::Profile(args)) => profile::profile(&args),
-        Some(Command::ScheduleTasks(args)) => schedule_tasks::schedule_tasks(&args),
-        Some(Command::CheckTasks(args)) => check_tasks::check_tasks(&args),
+        Some(Command::Tasks(args)) => tasks::tasks(&args),
+        Some(Command::FormerTasks(former)) => tasks::tasks(&former.into()),
         Some(Command::Models(args)) => models::models(&args),
         Some(Command::ModelServer(args)) => model_server::model_server(&args),
         Some(Command::Serve(args)) => serve::serve(&args),

@@ -86,8 +86,8 @@ pub struct TrainArgs {
     #[arg(long, value_name = "FILE", requires = "config")]
     requests: Option<PathBuf>,
     /// What `gswarm calibrate` measured, where the run of the execution log was made with it
-    #[arg(long, value_name = "FILE", requires = "config")]
-    profile: Option<PathBuf>,
+    #[arg(long, alias = "profile", value_name = "FILE", requires = "config")]
+    calibration: Option<PathBuf>,
     /// Print nothing but errors
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
@@ -108,7 +108,10 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     output::interrupt::say_when_interrupted(Some("interrupted: nothing was written".to_owned()));
     let data = read(args)?;
     drop(phase);
-    let options = options(args);
+    let mut options = options(args);
+    if let Data::Table(table) = &data {
+        options.set_aside = gswarm_tasks::set_aside(table, &options.target);
+    }
     let mut phase = None;
     let trained = data.train(&options, &mut |doing| {
         phase.take();
@@ -206,14 +209,14 @@ fn read(args: &TrainArgs) -> Result<Data, Failure> {
         return Ok(Data::Table(table));
     };
     let log = LogFile::read_bytes(&files::read_log(&args.data)?);
-    let measured = MeasuredArgs { calibration: args.profile.clone(), ..MeasuredArgs::default() };
+    let measured = MeasuredArgs { calibration: args.calibration.clone(), ..MeasuredArgs::default() };
     let input = InputArgs { config: config.clone(), requests: requests.clone(), measured };
     let scenario = job::load(&input, log.mode().unwrap_or(Mode::Offline), args.quiet, false)?;
     nodes::executions(&name, &log, &scenario).map(Data::Executions).map_err(|faults| refused(&faults))
 }
 
 /// What to do where there is no table.
-const NO_DATA: &str = "check the path; `gswarm generate tasks --out workload.csv` writes a table, and runs write execution logs";
+const NO_DATA: &str = "check the path; `gswarm tasks generate --out workload.csv` writes a table, and runs write execution logs";
 
 /// Why nothing was learned.
 pub fn refused(faults: &[Diagnostic]) -> Failure {

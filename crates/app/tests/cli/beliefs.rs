@@ -116,7 +116,7 @@ fn estimates_of_a_predictor_are_made_again_by_the_check() {
     place.run(&format!("train --data {log_of_training} {} --trees 3 --out o.model", inputs("work"))).code(0);
     let other = place.run(&format!("check {file} {bare} --predictor o.model")).code(1);
     let told = "is o.model the predictor that the run was made with? Its log names n.model";
-    assert!(other.err.contains(told) && !other.err.contains("--profile"), "{}", other.err);
+    assert!(other.err.contains(told) && !other.err.contains("--calibration"), "{}", other.err);
     let says = |field: &str| {
         other.out.lines().any(|line| line.contains(field) && line.contains("the predictor says"))
     };

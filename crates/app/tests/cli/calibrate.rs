@@ -86,7 +86,7 @@ fn what_emulated_servers_take_is_found_within_two_percent() {
     place.run(&format!("calibrate --from profile.json {inputs} {written}")).code(0);
     place.run(&format!("calibrate --from profile.json {inputs} {written}")).code(2).says("--force");
     let run = |line: &str| json(&place.run(&format!("run --policy lru --json {line}")).code(0).out);
-    let by_profile = run(&format!("{inputs} --profile profile.json --out by_profile"));
+    let by_profile = run(&format!("{inputs} --calibration profile.json --out by_profile"));
     let by_files = run("--config measured.yaml --requests timed.yaml --out by_files");
     assert_eq!(by_profile["makespan_seconds"], by_files["makespan_seconds"], "{by_files}");
 }
@@ -171,7 +171,7 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     place
         .run(&format!("calibrate --backends servers.yaml {inputs} --batches 1,2 --repeats 2 --quiet"))
         .code(0);
-    let inputs = format!("{inputs} --profile profile.json");
+    let inputs = format!("{inputs} --calibration profile.json");
     place.run(&format!("run --policy planned {inputs} --out estimate --quiet")).code(0);
     place.run(&format!("check estimate/planned_execution_log.json {inputs}")).code(0);
     let live = "run --policy planned --simulate true --backends servers.yaml --out live --quiet";
@@ -212,7 +212,7 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     let written = &mut slower["models"]["tiny-llm"]["execution"][0]["fixed"];
     *written = (written.as_f64().unwrap() + 0.5).into();
     place.write("slower.json", &slower.to_string());
-    let other = "--config config.yaml --requests requests.yaml --profile slower.json";
+    let other = "--config config.yaml --requests requests.yaml --calibration slower.json";
     let told = place.run(&format!("fidelity --log live/planned_execution_log.json {other} --json")).code(0);
     let makespan = &json(&told.out)["predictions"]["by_replay"]["makespan"];
     assert!(makespan["error_percent"].as_f64().unwrap() > 100.0, "{makespan}");
@@ -227,7 +227,7 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     let long = place.read("requests.yaml").replace("max_length: 9", "max_length: 400");
     place.write("long.yaml", &long);
     let far = place.run(
-        "run --policy planned --profile profile.json --config config.yaml --requests long.yaml --out far",
+        "run --policy planned --calibration profile.json --config config.yaml --requests long.yaml --out far",
     );
     far.code(0).says("`tiny-llm` was measured with answers of up to 9 tokens, and is asked for up to 400");
 }

@@ -70,7 +70,7 @@ fn models_that_cannot_be_measured_are_named_and_the_others_are_kept() {
     assert_eq!(profile["models"].as_object().unwrap().keys().collect::<Vec<_>>(), ["good"]);
     assert_eq!(profile["failed"].as_object().unwrap().len(), 2);
     // What needs those that are missing says which, and why they are.
-    let told = place.run(&format!("run --policy lru --profile profile.json {INPUTS} --out out")).code(2);
+    let told = place.run(&format!("run --policy lru --calibration profile.json {INPUTS} --out out")).code(2);
     assert!(told.err.contains("model `broken` was not measured: while calling it"), "{}", told.err);
     assert!(told.err.contains("model `weary` was not measured") && told.err.contains("gswarm calibrate"));
     assert!(!place.path("out").exists());
@@ -154,10 +154,13 @@ fn profiles_that_are_none_are_refused_and_say_why() {
     ];
     for (text, reason) in table {
         place.write("bad.json", &text);
-        let told = place.run(&format!("run --policy lru --profile bad.json {INPUTS} --out out")).code(2);
+        let told = place.run(&format!("run --policy lru --calibration bad.json {INPUTS} --out out")).code(2);
         assert!(told.err.contains(reason) && told.err.contains("bad.json"), "`{reason}`: {}", told.err);
     }
-    place.run(&format!("run --policy lru --profile none.json {INPUTS} --out out")).code(2).says("none.json");
+    place
+        .run(&format!("run --policy lru --calibration none.json {INPUTS} --out out"))
+        .code(2)
+        .says("none.json");
     place.run(&format!("calibrate --from profile.json {INPUTS}")).code(2).says("--write-config");
     place.run(&format!("calibrate {INPUTS}")).code(2).says("--backends");
     assert!(!place.path("out").exists());

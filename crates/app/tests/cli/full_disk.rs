@@ -24,15 +24,15 @@ const TRAIN: &str = "train --data w.csv --target true_gpu_seconds --features siz
 fn commands_that_find_the_disk_full_leave_nothing_half_written() {
     let place = Place::new();
     for target in ["w.csv", "w.parquet"] {
-        limited(&place, 1, &format!("generate tasks --tasks 300 --out {target}")).code(2).says(target);
+        limited(&place, 1, &format!("tasks generate --tasks 300 --out {target}")).code(2).says(target);
         assert!(place.names().is_empty(), "{:?}", place.names());
     }
-    place.run("generate tasks --tasks 300 --out w.csv").code(0);
+    place.run("tasks generate --tasks 300 --out w.csv").code(0);
     let lines = [
         (4, TRAIN, "m.model"),
         (1, "profile --device cpu --sizes 32 --budget 0.01 --out p.json", "p.json"),
-        (8, "schedule-tasks --tasks w.csv --policy learned --out o", "o/scheduling_results.csv"),
-        (2, "schedule-tasks --compare --bare --seeds 1..2 --loads 0.5,1.5 --count 50 --out c", "c/policy"),
+        (8, "tasks schedule --tasks w.csv --policy learned --out o", "o/scheduling_results.csv"),
+        (2, "tasks schedule --compare --bare --seeds 1..2 --loads 0.5,1.5 --count 50 --out c", "c/policy"),
     ];
     for (blocks, line, file) in lines {
         limited(&place, blocks, line).code(2).says(&format!("cannot write {file}"));
@@ -43,7 +43,7 @@ fn commands_that_find_the_disk_full_leave_nothing_half_written() {
 #[test]
 fn a_model_that_is_there_outlives_a_full_disk() {
     let place = Place::new();
-    place.run("generate tasks --tasks 300 --out w.csv").code(0);
+    place.run("tasks generate --tasks 300 --out w.csv").code(0);
     place.run(TRAIN).code(0);
     let model = std::fs::read(place.path("m.model")).unwrap();
     limited(&place, 4, &format!("{TRAIN} --seed 7 --force")).code(2).says("cannot write m.model");
@@ -59,7 +59,7 @@ fn a_pipeline_goes_on_where_the_disk_was_full_and_where_files_have_gone() {
         "profile: {measure: false}\nworkload: {tasks: 400}\nschedule: {tasks: 100}\n\
          evaluate: {seeds: 1, loads: [0.9], tasks: 60}\n",
     );
-    let line = "pipeline --config p.yaml --out run";
+    let line = "tasks pipeline --config p.yaml --out run";
     limited(&place, 32, line).code(2).says("the phase `profile` failed");
     assert_eq!(place.names(), ["p.yaml"]);
     // Enough for the profile and the workload, and not for the models.

@@ -5,23 +5,23 @@ use crate::support::Place;
 #[test]
 fn a_workload_is_made_scheduled_and_checked() {
     let place = Place::new();
-    let made = place.run("generate tasks --tasks 300 --load 0.9 --seed 4 --out work/w.csv").code(0);
+    let made = place.run("tasks generate --tasks 300 --load 0.9 --seed 4 --out work/w.csv").code(0);
     assert!(made.out.contains("300 tasks") && made.out.contains("load 0.9"), "{}", made.out);
-    place.run("generate tasks --tasks 300 --load 0.9 --seed 4 --out work/w.parquet").code(0);
-    place.run("generate tasks --tasks 5 --out work/w.csv").code(2).says("is there already");
-    place.run("generate tasks --tasks 5 --out work/w.txt").code(2).says("CSV or Parquet");
-    let done = place.run("schedule-tasks --tasks work/w.csv --policy learned --out a").code(0);
+    place.run("tasks generate --tasks 300 --load 0.9 --seed 4 --out work/w.parquet").code(0);
+    place.run("tasks generate --tasks 5 --out work/w.csv").code(2).says("is there already");
+    place.run("tasks generate --tasks 5 --out work/w.txt").code(2).says("CSV or Parquet");
+    let done = place.run("tasks schedule --tasks work/w.csv --policy learned --out a").code(0);
     assert!(done.out.contains("learned") && done.out.contains("No schedule is shorter"), "{}", done.out);
-    place.run("check-tasks a/task_execution_log.jsonl --tasks work/w.parquet").code(0);
-    place.run("schedule-tasks --tasks work/w.parquet --policy learned --out b").code(0);
+    place.run("tasks check a/task_execution_log.jsonl --tasks work/w.parquet").code(0);
+    place.run("tasks schedule --tasks work/w.parquet --policy learned --out b").code(0);
     // The same tasks from either file, and the same bytes.
     assert_eq!(place.read("a/scheduling_results.csv"), place.read("b/scheduling_results.csv"));
     assert!(place.read("a/scheduling_results.csv").starts_with("task_id,device,gpu_fraction"));
     let log = place.read("a/task_execution_log.jsonl");
     place.write("damaged.jsonl", &log.replacen("\"finish\":", "\"finish\":1", 1));
-    let found = place.run("check-tasks damaged.jsonl --tasks work/w.csv").code(1);
+    let found = place.run("tasks check damaged.jsonl --tasks work/w.csv").code(1);
     assert!(found.out.contains("T07"), "{}", found.out);
-    let all = place.run("schedule-tasks --tasks work/w.csv --policy all --json --out c").code(0);
+    let all = place.run("tasks schedule --tasks work/w.csv --policy all --json --out c").code(0);
     assert_eq!(all.out.matches("\"policy\"").count(), 12);
 }
 
@@ -29,7 +29,7 @@ fn a_workload_is_made_scheduled_and_checked() {
 fn policies_are_compared_over_seeds_and_loads() {
     let place = Place::new();
     let done = place
-        .run("schedule-tasks --compare --bare --seeds 1..2 --loads 0.5,1.5 --count 200 --out cmp")
+        .run("tasks schedule --compare --bare --seeds 1..2 --loads 0.5,1.5 --count 200 --out cmp")
         .code(0);
     assert!(done.out.contains("Load 1.5, 2 seeds of 200 tasks"), "{}", done.out);
     assert!(done.out.contains("Shortest on average"), "{}", done.out);
@@ -45,7 +45,7 @@ fn faults_of_tasks_are_told_at_once_and_leave_nothing() {
         "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate,dependencies\n\
          1,100,0.5,10,-1,0.1,7\n2,0,0.5,10,0,0.1,\n",
     );
-    let done = place.run("schedule-tasks --tasks w.csv --out o").code(2);
+    let done = place.run("tasks schedule --tasks w.csv --out o").code(2);
     for code in ["E202", "E106", "E201"] {
         assert!(done.err.contains(code), "{code} is not in {}", done.err);
     }
@@ -53,17 +53,17 @@ fn faults_of_tasks_are_told_at_once_and_leave_nothing() {
         "big.csv",
         "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate\n1,100,0.5,9e6,0,0.1\n",
     );
-    place.run("schedule-tasks --tasks big.csv --out o").code(2).says("E204").says("big.csv:2");
+    place.run("tasks schedule --tasks big.csv --out o").code(2).says("E204").says("big.csv:2");
     place.write(
         "huge.csv",
         "task_id,size,compute_intensity,memory_required,arrival_time,duration_estimate\n1,1e300,0.5,1e300,0,0.1\n",
     );
-    let huge = place.run("schedule-tasks --tasks huge.csv --out o").code(2).says("1e300 is above the limit");
+    let huge = place.run("tasks schedule --tasks huge.csv --out o").code(2).says("1e300 is above the limit");
     assert!(!huge.err.contains("00000000000000"), "{}", huge.err);
     place.write("p.json", "{\"version\": 3}");
-    place.run("schedule-tasks --tasks w.csv --profile p.json --out o").code(2).says("E101");
-    place.run("schedule-tasks --tasks nowhere.csv --out o").code(2);
-    place.run("schedule-tasks --policy best --tasks w.csv").code(2).says("learned");
+    place.run("tasks schedule --tasks w.csv --hardware p.json --out o").code(2).says("E101");
+    place.run("tasks schedule --tasks nowhere.csv --out o").code(2);
+    place.run("tasks schedule --policy best --tasks w.csv").code(2).says("learned");
     assert!(!place.path("o").exists());
 }
 
@@ -78,8 +78,8 @@ fn a_profile_is_measured_and_used() {
     place.run("profile --device tpu --out gpu.json").code(2).says("cuda:0");
     assert!(!place.path("gpu.json").exists());
     // A profile of the CPU alone cannot say how long tasks take on GPUs.
-    let refused = place.run("generate tasks --tasks 10 --profile hw.json --out w.csv").code(2);
-    refused.says("error[E102]: the profile has no GPU").says("--> hw.json").says("leave --profile out");
+    let refused = place.run("tasks generate --tasks 10 --hardware hw.json --out w.csv").code(2);
+    refused.says("error[E102]: the profile has no GPU").says("--> hw.json").says("leave --hardware out");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     let settings = "profile: {measure: false}\nworkload: {tasks: 400}\nschedule: {tasks: 100}\n\
                     evaluate: {seeds: 1, loads: [0.9], tasks: 60}\n";
     place.write("p.yaml", settings);
-    place.run("pipeline --config p.yaml --out run").code(0);
+    place.run("tasks pipeline --config p.yaml --out run").code(0);
     assert!(place.read("run/results.md").contains("| learned |"));
     let page = place.read("run/report.html");
     // What the page says of the models is what the file says.
@@ -108,48 +108,52 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     let body = page.split("<body>").nth(1).unwrap().split("<script").next().unwrap();
     assert!(!body.contains('`'), "{body}");
     assert!(body.contains("Nothing was measured"), "{body}");
-    place.run("check-tasks run/task_execution_log.jsonl --tasks run/scheduled_tasks.csv").code(0);
-    let again = place.run("pipeline --config p.yaml --out run").code(0);
+    place.run("tasks check run/task_execution_log.jsonl --tasks run/scheduled_tasks.csv").code(0);
+    let again = place.run("tasks pipeline --config p.yaml --out run").code(0);
     assert_eq!(again.out.matches(" kept").count(), 5, "{}", again.out);
-    place.run("pipeline --config p.yaml --out run --results-to results.md").code(0);
-    place.run("pipeline --config p.yaml --out run --results-to results.md").code(0);
+    place.run("tasks pipeline --config p.yaml --out run --results-to results.md").code(0);
+    place.run("tasks pipeline --config p.yaml --out run --results-to results.md").code(0);
     assert!(place.read("results.md").contains("](results/policies_flow.svg)"));
     assert!(place.path("results/policies_flow.svg").is_file());
     place.write("p.yaml", &settings.replace("loads: [0.9]", "loads: [1.2]"));
-    let changed = place.run("pipeline --config p.yaml --out run").code(0);
+    let changed = place.run("tasks pipeline --config p.yaml --out run").code(0);
     assert_eq!(changed.out.matches(" kept").count(), 4, "{}", changed.out);
     // One task is one task.
     place.write("p.yaml", &settings.replace("schedule: {tasks: 100}", "schedule: {tasks: 1}"));
-    let one = place.run("pipeline --config p.yaml --out run").code(0);
+    let one = place.run("tasks pipeline --config p.yaml --out run").code(0);
     assert!(one.out.contains(" 1 task under 12 policies"), "{}", one.out);
     assert!(place.read("run/results.md").contains("The first task of the workload"));
     place.write("p.yaml", "train: {model: oracle}\nprofile: {measure: false}\nworkload: {tasks: 400}\n");
     // Faults of settings are told before anything is done, all of them.
-    place.run("pipeline --config p.yaml --out other").code(2).says("train.model").says("workload.tasks");
+    place
+        .run("tasks pipeline --config p.yaml --out other")
+        .code(2)
+        .says("train.model")
+        .says("workload.tasks");
     assert!(!place.path("other").exists());
     // What somebody else has put there is not replaced.
     std::fs::create_dir(place.path("theirs")).unwrap();
     place.write("theirs/workload.csv", "mine");
-    place.run("pipeline --out theirs").code(2).says("no pipeline has written it");
+    place.run("tasks pipeline --out theirs").code(2).says("no pipeline has written it");
     assert_eq!(place.read("theirs/workload.csv"), "mine");
     std::fs::rename(place.path("theirs/workload.csv"), place.path("theirs/results.md")).unwrap();
-    place.run("pipeline --out theirs").code(2).says("theirs/results.md is there, and no pipeline");
+    place.run("tasks pipeline --out theirs").code(2).says("theirs/results.md is there, and no pipeline");
     // Nor elsewhere, and that is said before anything is done.
-    let to_theirs = "pipeline --config q.yaml --out fresh --results-to theirs/results.md";
+    let to_theirs = "tasks pipeline --config q.yaml --out fresh --results-to theirs/results.md";
     place.write("q.yaml", settings);
     place.run(to_theirs).code(2).says("no pipeline has written it").says("name another file");
     assert_eq!((place.read("theirs/results.md").as_str(), place.path("fresh").exists()), ("mine", false));
     place
-        .run("pipeline --config q.yaml --out fresh --results-to nowhere/r.md")
+        .run("tasks pipeline --config q.yaml --out fresh --results-to nowhere/r.md")
         .code(2)
         .says("there is no folder");
     assert!(!place.path("fresh").exists());
     // Two pipelines in one folder would mix.
     let lock = std::fs::File::create(place.path("run/.pipeline.lock")).unwrap();
     lock.try_lock().unwrap();
-    place.run("pipeline --out run").code(2).says("another pipeline is at work");
+    place.run("tasks pipeline --out run").code(2).says("another pipeline is at work");
     drop(lock);
-    place.run("pipeline --init").code(0);
+    place.run("tasks pipeline --init").code(0);
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
         "profile: {measure: false}\nworkload: {tasks: 400}\nschedule: {tasks: 100}\n\
          evaluate: {seeds: 1, loads: [0.9], tasks: 60}\n",
     );
-    let line = "pipeline --config p.yaml --out run";
+    let line = "tasks pipeline --config p.yaml --out run";
     place.run(line).code(0);
     let files = [
         ("hardware_profile.json", "profile"),
@@ -212,7 +216,7 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
 #[test]
 fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
     let place = Place::new();
-    place.run("generate tasks --tasks 300 --out w.csv").code(0);
+    place.run("tasks generate --tasks 300 --out w.csv").code(0);
     let target = "train --data w.csv --target true_cpu_seconds";
     // The same column twice under other names.
     let table = place.read("w.csv");
@@ -228,13 +232,13 @@ fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
     assert!(!place.path("m.model").exists());
     place.run(&format!("{target} --features size,arrival_time --out m.model")).code(0);
     // It was trained on columns that are no features of a task that is yet to run.
-    let other = place.run("schedule-tasks --tasks w.csv --predictor m.model --out results").code(2);
+    let other = place.run("tasks schedule --tasks w.csv --predictor m.model --out results").code(2);
     other.says("m.model").says("E514").says("`arrival_time`").says("--target true_cpu_seconds");
     assert!(!place.path("results").exists());
     // Without more being said, what is learned from is what tasks have before they run.
     place.run(&format!("{target} --out cpu.model")).code(0);
     place.run("train --data w.csv --target true_gpu_seconds --out gpu.model").code(0);
-    let both = "schedule-tasks --tasks w.csv --predictor cpu.model --predictor gpu.model --out results";
+    let both = "tasks schedule --tasks w.csv --predictor cpu.model --predictor gpu.model --out results";
     place.run(both).code(0);
     place.run(&format!("{both} --predictor cpu.model")).code(2).says("2 predictors speak of the cpu");
 }
@@ -245,35 +249,35 @@ fn workloads_that_cannot_be_are_refused_with_a_code() {
     for flags in
         ["--load 1e-300", "--rate 1e-300", "--sizes 1,1000000000", "--memory 1e9,1e9", "--memory 10,70000"]
     {
-        let refused = place.run(&format!("generate tasks --tasks 50 {flags} --out w.csv")).code(2);
+        let refused = place.run(&format!("tasks generate --tasks 50 {flags} --out w.csv")).code(2);
         refused.says("error[E204]").says(flags.split(' ').next().unwrap());
     }
-    place.run("schedule-tasks --compare --bare --count 20 --loads 1e-300 --out o").code(2).says("E204");
+    place.run("tasks schedule --compare --bare --count 20 --loads 1e-300 --out o").code(2).says("E204");
     assert!(place.names().is_empty(), "{:?}", place.names());
-    let one = place.run("generate tasks --tasks 1 --out w.csv").code(0);
+    let one = place.run("tasks generate --tasks 1 --out w.csv").code(0);
     assert!(one.out.starts_with("1 task\n"), "{}", one.out);
 }
 
 #[test]
 fn flags_of_a_comparison_go_with_one_and_loads_count_once() {
     let place = Place::new();
-    place.run("generate tasks --tasks 20 --out w.csv").code(0);
+    place.run("tasks generate --tasks 20 --out w.csv").code(0);
     for flag in ["--seeds 1..2", "--loads 0.5", "--count 10", "--bare"] {
-        place.run(&format!("schedule-tasks --tasks w.csv {flag} --out o")).code(2).says("--compare");
+        place.run(&format!("tasks schedule --tasks w.csv {flag} --out o")).code(2).says("--compare");
     }
     for flag in ["--policy greedy", "--seed 3"] {
-        let line = format!("schedule-tasks --compare --bare --count 10 {flag} --out o");
+        let line = format!("tasks schedule --compare --bare --count 10 {flag} --out o");
         place.run(&line).code(2).says("cannot be used with");
     }
-    let line = "schedule-tasks --compare --bare --seeds 1..1 --loads 0.5,0.5 --count 20 --out o";
+    let line = "tasks schedule --compare --bare --seeds 1..1 --loads 0.5,0.5 --count 20 --out o";
     let done = place.run(line).code(0);
     assert!(done.out.contains("Load 0.5, 1 seed of 20 tasks") && done.out.contains("1/1"), "{}", done.out);
     assert!(!done.out.contains("2/2"), "{}", done.out);
     // Predictors of something else are named, in a comparison too.
-    place.run("generate tasks --tasks 300 --seed 2 --out h.csv").code(0);
+    place.run("tasks generate --tasks 300 --seed 2 --out h.csv").code(0);
     place.run("train --data h.csv --target true_cpu_seconds --trees 5 --out c.model --quiet").code(0);
     let refused =
-        place.run("schedule-tasks --compare --count 20 --loads 0.5 --predictor c.model --out p").code(2);
+        place.run("tasks schedule --compare --count 20 --loads 0.5 --predictor c.model --out p").code(2);
     refused.says("error[E514]").says("--> c.model").says("true_gpu_seconds");
 }
 
@@ -282,7 +286,7 @@ fn an_interrupted_pipeline_says_where_it_was() {
     let place = Place::new();
     place.write("p.yaml", "profile: {measure: false}\nevaluate: {seeds: 40, tasks: 5000}\n");
     let child = place
-        .command("pipeline --config p.yaml --out run")
+        .command("tasks pipeline --config p.yaml --out run")
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()

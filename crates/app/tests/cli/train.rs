@@ -179,12 +179,12 @@ fn what_is_given_instead_of_a_table_is_named() {
 fn a_file_that_is_not_there_gets_the_hint_of_its_kind() {
     let place = Place::with_work("simple", 3);
     let cases = [
-        ("train --data no.csv --target y".to_owned(), "generate tasks"),
+        ("train --data no.csv --target y".to_owned(), "tasks generate"),
         (format!("run --predictor no.model {}", inputs("work")), "gswarm train"),
-        ("schedule-tasks --tasks no.csv".to_owned(), "generate tasks"),
-        ("schedule-tasks --compare --count 10 --predictor no.model".to_owned(), "gswarm train"),
-        ("generate tasks --profile no.json --out w.csv".to_owned(), "gswarm profile"),
-        ("pipeline --config no.yaml --out p".to_owned(), "pipeline --init"),
+        ("tasks schedule --tasks no.csv".to_owned(), "tasks generate"),
+        ("tasks schedule --compare --count 10 --predictor no.model".to_owned(), "gswarm train"),
+        ("tasks generate --hardware no.json --out w.csv".to_owned(), "gswarm tasks profile"),
+        ("tasks pipeline --config no.yaml --out p".to_owned(), "tasks pipeline --init"),
     ];
     for (line, hint) in cases {
         let done = place.run(&line).code(2).says(hint);

@@ -73,6 +73,12 @@ fn help_has_examples_everywhere() {
         "models init",
         "models list",
         "policies",
+        "tasks",
+        "tasks profile",
+        "tasks generate",
+        "tasks schedule",
+        "tasks check",
+        "tasks pipeline",
         "completions",
     ] {
         let done = place.run(&format!("{command} --help")).code(0);

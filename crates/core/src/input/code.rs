@@ -99,7 +99,7 @@ codes! {
     Batching "E112" "malformed batching"
         "`batching.slowdown` lists pairs of batch size and slowdown: sizes are whole, rise strictly and start at 1 or above; slowdowns start at 1.0 for size 1, never fall, and stay at 4000 or below."
     NoProfile "E113" "no measured costs"
-        "`switch_cost: measured` goes by what loads and unloads were measured to take. Some model has no `unload_time_seconds`, and no profile of `gswarm calibrate` was given. Give `--profile`, or use `transfer` or `load_time`."
+        "`switch_cost: measured` goes by what loads and unloads were measured to take. Some model has no `unload_time_seconds`, and no file of `gswarm calibrate` was given. Give `--calibration`, or use `transfer` or `load_time`."
     BadId "E114" "empty id"
         "An id is a piece of text of at least one character."
     NotOfKind "E115" "field of another kind of server"

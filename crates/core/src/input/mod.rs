@@ -169,8 +169,7 @@ fn report_unmeasured(config: &Config<'_>, faults: &mut Faults) {
         "`switch_cost: measured` needs measurements, and model `{}` has no `unload_time_seconds`",
         Shown(&model.id)
     );
-    let hint =
-        "`gswarm calibrate` measures, and --profile reads what it wrote; or use `transfer` or `load_time`";
+    let hint = "`gswarm calibrate` measures, and --calibration reads what it wrote; or use `transfer` or `load_time`";
     faults.add_hinted(Code::NoProfile, config.rule_at, &path, message, Some(hint.to_owned()));
 }
 

@@ -29,7 +29,7 @@ pub fn read(bytes: &[u8]) -> Result<Calibration, BadCalibration> {
         serde_json::from_slice(bytes).map_err(|error| BadCalibration::Other(error.to_string()))?;
     if value.get("kind").and_then(Value::as_str) != Some(CALIBRATION) {
         let hint = match value.get("devices") {
-            Some(_) => "it looks like a hardware profile, which `gswarm profile` writes",
+            Some(_) => "it looks like a hardware profile, which `gswarm tasks profile` writes",
             None => "`gswarm calibrate` writes them, with `\"kind\": \"calibration\"`",
         };
         return Err(BadCalibration::Other(hint.to_owned()));

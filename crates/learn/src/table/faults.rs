@@ -87,7 +87,8 @@ impl Faults {
 }
 
 /// "did you mean", where one of `known` resembles `name`.
-pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+#[must_use]
+pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
     let alike = |known: &str| {
         let (name, known) = (name.to_lowercase(), known.to_lowercase());
         let is_part = name.len() > 2 && known.len() > 2 && (known.contains(&name) || name.contains(&known));
@@ -101,13 +102,15 @@ pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> O
 }
 
 /// A number in a message: those with many zeros are written with a power of ten.
-pub(crate) fn short(number: f64) -> String {
+#[must_use]
+pub fn short(number: f64) -> String {
     let size = number.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-6) { format!("{number:e}") } else { number.to_string() }
 }
 
 /// A piece of the input in a message: on one line, and not too long.
-pub(crate) fn shown(text: &str) -> String {
+#[must_use]
+pub fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let cut: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
     if text.chars().nth(LONGEST).is_some() { format!("{cut}...") } else { cut }

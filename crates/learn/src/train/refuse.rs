@@ -2,7 +2,6 @@
 
 use super::{MIN_ROWS, Options};
 use crate::table::{Column, Faults, NO_TEXT, Table, Values, nearest, short};
-use crate::tasks::FEATURES;
 use gswarm_core::input::{Code, Diagnostic};
 
 /// What the names of columns begin with that are known after the run alone.
@@ -40,11 +39,6 @@ pub fn usable(
     }
     // Of a target that is at fault itself, every column would seem to tell something; of a sound one all leaks are named.
     let sound = faults.is_empty();
-    // A table of tasks, as `gswarm generate tasks` writes it, is learned from to schedule tasks.
-    let of_tasks = target.starts_with(TRUE)
-        && ["task_id", "compute_intensity", "memory_required"]
-            .iter()
-            .all(|name| table.column(name).is_some());
     let mut notes = Vec::new();
     let mut features = Vec::new();
     for column in table.columns() {
@@ -72,8 +66,9 @@ pub fn usable(
                 continue;
             }
         }
-        if of_tasks && named.is_none() && !FEATURES.contains(&name.as_str()) {
-            notes.push(format!("`{name}` is left out: `gswarm schedule-tasks` does not predict from it"));
+        let set_aside = options.set_aside.iter().find(|(column, _)| column == name);
+        if let Some((_, why)) = set_aside.filter(|_| named.is_none()) {
+            notes.push(format!("`{name}` is left out: {why}"));
             continue;
         }
         if let Some(why) = useless(column) {

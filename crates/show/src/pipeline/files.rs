@@ -1,8 +1,8 @@
 //! The files of a pipeline's folder, read back.
 
 use gswarm_core::input::{Diagnostic, render};
-use gswarm_learn::profile::{self, HardwareProfile};
 use gswarm_learn::{Table, Values};
+use gswarm_tasks::profile::{self, HardwareProfile};
 use serde::Deserialize;
 use std::path::Path;
 

@@ -49,7 +49,7 @@ pub fn page(files: &Files) -> Page {
     Page {
         title: TITLE.to_owned(),
         lead: format!(
-            "{} tasks on the {} machine; {} runs compared, every one of them checked. Written by `gswarm pipeline` from the \
+            "{} tasks on the {} machine; {} runs compared, every one of them checked. Written by `gswarm tasks pipeline` from the \
              files of the run: every figure is in one of them.",
             grouped(files.workload.rows() as f64, 0),
             files.used.source,

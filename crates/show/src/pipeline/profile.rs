@@ -3,7 +3,7 @@
 use super::Files;
 use crate::chart::{Axis, Chart, Mark, Series, Stroke, colour};
 use crate::page::{Block, Cell, Section, Table};
-use gswarm_learn::profile::{DeviceKind, HardwareProfile, Operation, crossovers, ratios};
+use gswarm_tasks::profile::{DeviceKind, HardwareProfile, Operation, crossovers, ratios};
 
 pub fn section(files: &Files) -> Section {
     let mut blocks = vec![Block::Text(match &files.measured {

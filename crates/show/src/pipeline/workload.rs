@@ -4,7 +4,7 @@ use super::Files;
 use super::files::{numbers, words};
 use crate::chart::{Axis, Chart, Series, colour, histogram};
 use crate::page::{Block, Cell, Section, Table};
-use gswarm_learn::profile::quantile;
+use gswarm_tasks::profile::quantile;
 use std::collections::BTreeMap;
 
 pub fn section(files: &Files) -> Section {

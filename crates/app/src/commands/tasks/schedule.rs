@@ -1,0 +1,256 @@
+//! `gswarm tasks schedule`: tasks on GPUs and the CPU under a policy, or under all of them.
+
+mod compare;
+
+pub use compare::write as write_comparison;
+
+use super::generate::{NO_TASKS, load_profile, profiled, refused};
+use crate::beliefs::NO_PREDICTOR;
+use crate::failure::{Code, Failure};
+use crate::output::{self, files, progress::Phase, table};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use gswarm_core::input::{Code as Finding, Diagnostic};
+use gswarm_learn::Predictor;
+use gswarm_tasks::check::check;
+use gswarm_tasks::{
+    Estimates, FEATURES, Machine, NoPrediction, Outcome, PolicyKind, Settings, Workload, bound, misfits,
+    predict, read_with_lines, schedule, write_results,
+};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm tasks schedule --tasks workload.csv --gpus 4 --policy learned
+  gswarm tasks schedule --tasks workload.csv --policy all
+  gswarm tasks schedule --tasks workload.csv --policy learned --predictor cpu.model --predictor gpu.model
+  gswarm tasks schedule --compare --seeds 1..10 --loads 0.5,0.8,0.95,1.5 --count 10000
+
+Policies decide from predicted times: those of the predictors, else what the hardware profile or the tasks' columns
+profile_cpu_seconds and profile_gpu_seconds say. Only `clairvoyant`
+knows the true ones. --compare trains predictors on tasks of a seed of their own, unless --predictor or --bare is given.
+Every log is checked by rules that do not know the scheduler.";
+
+/// Arguments of `gswarm tasks schedule`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ScheduleArgs {
+    /// The tasks, CSV or Parquet
+    #[arg(long, value_name = "FILE", required_unless_present = "compare")]
+    tasks: Option<PathBuf>,
+    /// Number of GPUs; the CPU is there too
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpus: u32,
+    /// Who decides; `all` runs every policy and compares them
+    #[arg(long, value_name = "NAME", default_value = "learned", value_parser = policy_parser())]
+    policy: Chosen,
+    /// Predictor of run times; give one for each device, or one that speaks of both
+    #[arg(long, value_name = "FILE")]
+    predictor: Vec<PathBuf>,
+    /// Hardware profile that estimates, memory, link and power come from; without it, estimates are those of the
+    /// tasks' own columns where they have such, and all else is that of a described machine
+    #[arg(long, alias = "profile", value_name = "FILE")]
+    hardware: Option<PathBuf>,
+    /// What a joule is worth in seconds: the objective is makespan + weight * energy
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = crate::args::not_negative)]
+    energy_weight: f64,
+    /// For policies that draw lots
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Folder for the results; those of an earlier run in it are replaced
+    #[arg(long, short, value_name = "DIR", default_value = "gswarm-out/tasks")]
+    out: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compare: compare::CompareArgs,
+}
+
+/// One policy, or all.
+#[derive(Clone, Copy, Debug)]
+enum Chosen {
+    One(PolicyKind),
+    All,
+}
+
+fn policy_parser() -> impl TypedValueParser<Value = Chosen> {
+    let one = PolicyKind::ALL.iter().map(|&kind| (kind.name(), Chosen::One(kind)));
+    crate::args::choice(one.chain([("all", Chosen::All)]).collect())
+}
+
+/// Schedules, checks, writes and reports.
+pub fn run(args: &ScheduleArgs) -> Result<(), Failure> {
+    let compared = args.compare.wanted()?;
+    let profile = load_profile(args.hardware.as_deref())?;
+    let predictors = load_predictors(&args.predictor)?;
+    if compared {
+        return compare::run(args, &profile, predictors);
+    }
+    let Some(path) = &args.tasks else { return Err(Failure::input("--tasks is needed")) };
+    let name = path.display().to_string();
+    let shown = !args.json;
+    let reading = Phase::new("reading the tasks", shown);
+    let (workload, lines) =
+        read_with_lines(&name, files::read_or(path, NO_TASKS)?).map_err(|faults| refused(&faults))?;
+    drop(reading);
+    let machine = Machine::of(&profile, args.gpus);
+    let unfit = misfits(&workload, &machine, &name, &lines);
+    if !unfit.is_empty() {
+        return Err(refused(&unfit));
+    }
+    if workload.tasks.iter().any(|task| task.truth.is_none()) {
+        output::note("note: the tasks have no true run times; they are taken to run as the estimates say");
+    }
+    let bare = profiled(&workload, args.hardware.as_deref(), &profile)?;
+    if args.hardware.is_some() && Estimates::of_file(&workload).is_some_and(|told| told.means != bare.means) {
+        output::note(
+            "note: --hardware says other times than the tasks' columns profile_cpu_seconds and profile_gpu_seconds; its own are used",
+        );
+    }
+    let predicting = Phase::new("predicting run times", shown);
+    let estimates = match predictors.as_slice() {
+        [] => bare,
+        some => predict(&workload, &bare, some).map_err(|error| unpredicted(args, some, &error))?,
+    };
+    drop(predicting);
+    let policies = match args.policy {
+        Chosen::One(kind) => vec![kind],
+        Chosen::All => PolicyKind::ALL.to_vec(),
+    };
+    let settings = Settings { seed: args.seed, seconds_per_joule: args.energy_weight };
+    let mut outcomes = Vec::new();
+    for (at, &policy) in policies.iter().enumerate() {
+        let place =
+            if policies.len() > 1 { format!(", {} of {}", at + 1, policies.len()) } else { String::new() };
+        let _scheduling = Phase::new(format!("scheduling under {}{place}", policy.name()), shown);
+        outcomes.push((policy, checked(&workload, &machine, &estimates, policy, settings)?));
+    }
+    let writing = Phase::new("writing the results", shown);
+    let mut batch = files::Batch::new(&args.out)?;
+    for (policy, outcome) in &outcomes {
+        let prefix = if outcomes.len() > 1 { format!("{}_", policy.name()) } else { String::new() };
+        batch.add(&format!("{prefix}scheduling_results.csv"), |out| {
+            write_results(&workload, &estimates, &outcome.log, out)
+        })?;
+        batch.add(&format!("{prefix}task_execution_log.jsonl"), |out| outcome.log.write(out))?;
+    }
+    let paths = batch.commit()?;
+    let truths = workload.truths(&estimates);
+    let least = bound::makespan(&workload, &truths, &machine).seconds();
+    drop(writing);
+    report(args, &outcomes, least)?;
+    if !args.json {
+        output::line(&match paths.as_slice() {
+            [results, log] => format!("Wrote {}, {}", results.display(), log.display()),
+            _ => format!("Wrote {} into {}", output::count(paths.len() as u64, "file"), args.out.display()),
+        })?;
+    }
+    Ok(())
+}
+
+/// A run whose own log fails the checker is a fault of this program.
+pub fn checked(
+    workload: &Workload,
+    machine: &Machine,
+    estimates: &Estimates,
+    policy: PolicyKind,
+    settings: Settings,
+) -> Result<Outcome, Failure> {
+    let outcome = schedule(workload, machine, estimates, policy, settings)
+        .map_err(|error| Failure::new(Code::Internal, format!("{}: {error}", policy.name())))?;
+    let violations = check(workload, &workload.truths(estimates), &outcome.log);
+    match violations.first() {
+        None => Ok(outcome),
+        Some(first) => {
+            Err(Failure::new(Code::Internal, format!("{}: the log breaks rules: {first}", policy.name())))
+        }
+    }
+}
+
+/// The predictors of these files.
+fn load_predictors(paths: &[PathBuf]) -> Result<Vec<Predictor>, Failure> {
+    paths.iter().map(|path| load_predictor(path)).collect()
+}
+
+fn load_predictor(path: &Path) -> Result<Predictor, Failure> {
+    let bytes = files::read_or(path, NO_PREDICTOR)?;
+    Predictor::from_bytes(&path.display().to_string(), &bytes).map_err(|faults| refused(&faults))
+}
+
+/// Why predictors do not do for tasks: which file it is, and what to do.
+fn unpredicted(args: &ScheduleArgs, predictors: &[Predictor], error: &NoPrediction) -> Failure {
+    let names: Vec<String> = args.predictor.iter().map(|path| path.display().to_string()).collect();
+    let of = match error {
+        NoPrediction::Features { target, .. } => {
+            let place = predictors.iter().position(|predictor| predictor.target() == target);
+            place.and_then(|place| names.get(place).cloned())
+        }
+        _ => None,
+    };
+    let hint = format!(
+        "train one for each device: `gswarm train --data workload.csv --target true_cpu_seconds --out cpu.model` and the same with true_gpu_seconds; they predict from {}",
+        FEATURES.join(", ")
+    );
+    let file = of.unwrap_or_else(|| names.join(", "));
+    let finding = Diagnostic::of_file(file, Finding::OtherFeatures, error.to_string());
+    refused(&[Diagnostic { hint: Some(hint), ..finding }])
+}
+
+fn report(args: &ScheduleArgs, outcomes: &[(PolicyKind, Outcome)], bound: f64) -> Result<(), Failure> {
+    if args.json {
+        let entry = |(policy, outcome): &(PolicyKind, Outcome)| {
+            let metrics = &outcome.metrics;
+            json!({
+                "policy": policy.name(),
+                "makespan_seconds": metrics.makespan.seconds(),
+                "mean_flow_seconds": metrics.mean_flow.seconds(),
+                "p99_flow_seconds": metrics.p99_flow.seconds(),
+                "utilisation": metrics.utilisation,
+                "gpu_balance": metrics.gpu_balance,
+                "link_utilisation": metrics.link_utilisation,
+                "on_cpu_on_gpu_cut": metrics.placed,
+                "energy_joules": metrics.joules,
+                "objective_seconds": metrics.makespan.seconds() + args.energy_weight * metrics.joules,
+            })
+        };
+        let policies: Vec<_> = outcomes.iter().map(entry).collect();
+        return output::line(&json!({"bound_seconds": bound, "policies": policies}).to_string());
+    }
+    let mut header = vec![
+        "policy",
+        "makespan s",
+        "/ bound",
+        "mean flow s",
+        "p99 flow s",
+        "busy",
+        "balance",
+        "cpu/gpu/cut",
+        "kJ",
+    ];
+    // What is weighed is what is shown.
+    let priced = args.energy_weight > 0.0;
+    header.extend(priced.then_some("objective s"));
+    let rows = outcomes.iter().map(|(policy, outcome)| {
+        let metrics = &outcome.metrics;
+        let [cpu, gpu, cut] = metrics.placed;
+        let objective = metrics.makespan.seconds() + args.energy_weight * metrics.joules;
+        let mut row = vec![
+            policy.name().to_string(),
+            format!("{:.3}", metrics.makespan.seconds()),
+            format!("{:.4}", metrics.makespan.seconds() / bound.max(1e-9)),
+            format!("{:.4}", metrics.mean_flow.seconds()),
+            format!("{:.4}", metrics.p99_flow.seconds()),
+            format!("{:.1}%", 100.0 * metrics.utilisation),
+            format!("{:.3}", metrics.gpu_balance),
+            format!("{cpu}/{gpu}/{cut}"),
+            format!("{:.2}", metrics.joules / 1e3),
+        ];
+        row.extend(priced.then(|| format!("{objective:.3}")));
+        row
+    });
+    output::line(&table::table(&header, 1, rows))?;
+    let last = outcomes.first().map_or(0.0, |(_, outcome)| outcome.metrics.last_arrival.seconds());
+    output::line(&format!("No schedule is shorter than {bound:.3} s; the last task comes at {last:.3} s."))
+}
