@@ -5,14 +5,14 @@ use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::output::{self, count, files};
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
-use gswarm_core::input::{ClusterSpec, Scenario, Source, read_backends_for, render};
+use gswarm_core::input::{ClusterSpec, Scenario, Source, render};
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{Policy, PolicyKind, PolicyParams, follow_as};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{RequestId, Span, TaskId};
-use gswarm_exec::backend::{Record, cannot_start};
-use gswarm_exec::config::{self, BackendsFile};
+use gswarm_exec::backend::{BackendsFile, BackendsReading, Record, read_backends_here};
+use gswarm_exec::config;
 use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
 use gswarm_exec::journal::{Durability, Journal, JournalError};
 use serde::{Deserialize, Serialize};
@@ -100,8 +100,8 @@ pub struct LiveJob<'a> {
 pub fn look_at_backends(settings: &Settings, instance: &Instance) -> Result<(), Failure> {
     let clock = config::clock(&settings.backends).map_err(|faults| faulty(&faults))?;
     let nobody: Record = Arc::new(|_| {});
-    // On Ray, programs are started and servers are reached from elsewhere.
-    if settings.ray.is_some() {
+    // On Ray, programs are started and servers are reached from elsewhere. This process itself is no server.
+    if settings.ray.is_some() || settings.models.is_some() {
         return Ok(());
     }
     config::fleet(&settings.backends, instance, &clock, &nobody).map_err(|faults| faulty(&faults))?;
@@ -190,16 +190,15 @@ pub fn execute(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<(O
         return Err(Failure::new(Code::Internal, "nothing to run on"));
     };
     let finished = here.block_on(async {
-        let mut backends = settings.backends.clone();
-        if let Some(models) = &settings.models {
-            let url = embedded::start(models, instance.cluster.gpus).await?;
-            backends.backends.iter_mut().for_each(|backend| backend.url = Some(url.clone()));
-        }
-        let clock = config::clock(&backends).map_err(|faults| faulty(&faults))?;
+        let backends = &settings.backends;
+        let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
         let record = loads::record(live.folder, instance);
-        let fleet = match live.ray {
-            Some(joined) => joined.fleet(instance, &record),
-            None => config::fleet(&backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?,
+        let fleet = match (live.ray, &settings.models) {
+            (Some(joined), _) => joined.fleet(instance, &record),
+            (None, Some(models)) => embedded::fleet(models, scenario, instance, &record)?,
+            (None, None) => {
+                config::fleet(backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?
+            }
         };
         let mut patience = Patience { max_attempts: settings.max_attempts, ..Patience::default() };
         if live.ray.is_some() {
@@ -332,18 +331,18 @@ impl Saved<'_> {
 
 /// Reads the file that names the servers.
 pub fn read_backends(file: &Path) -> Result<BackendsFile, Failure> {
-    backends_of(file, &cannot_start)
+    backends_of(file, read_backends_here)
 }
 
 /// The same where programs are started on other machines.
 pub fn read_backends_elsewhere(file: &Path) -> Result<BackendsFile, Failure> {
-    backends_of(file, &|_| None)
+    backends_of(file, gswarm_exec::backend::read_backends)
 }
 
-fn backends_of(file: &Path, why_not: &dyn Fn(&str) -> Option<String>) -> Result<BackendsFile, Failure> {
+fn backends_of(file: &Path, read: fn(Source<'_>) -> BackendsReading) -> Result<BackendsFile, Failure> {
     let bytes = files::read(file)?;
     let name = file.display().to_string();
-    let reading = read_backends_for(Source { name: &name, bytes: &bytes }, why_not);
+    let reading = read(Source { name: &name, bytes: &bytes });
     reading.file.ok_or_else(|| {
         Failure::input(render(&reading.diagnostics)).hint("docs/backends.md shows what it may say")
     })

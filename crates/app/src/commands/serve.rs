@@ -13,9 +13,9 @@ use gswarm_core::input::{Source, read_config};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams};
 use gswarm_core::{Instance, Span};
-use gswarm_exec::backend::Record;
+use gswarm_exec::backend::{BackendsFile, Record};
 use gswarm_exec::clock::Clock;
-use gswarm_exec::config::{self, BackendsFile};
+use gswarm_exec::config;
 use gswarm_exec::drive::{LiveError, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
@@ -101,20 +101,24 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let cluster = args.cluster.over(&scenario.cluster);
     let scenario = Arc::new(with_direct_workflows(scenario));
     let instance = job::build(&scenario, &cluster, Mode::Online, PolicyKind::Adaptive)?;
-    let mut backends = match &args.backends {
-        Some(file) => live::read_backends(file)?,
-        None => live::embedded::backends(&args.models, &scenario)?,
+    let backends = match &args.backends {
+        Some(file) => Some(live::read_backends(file)?),
+        None => {
+            live::embedded::find(&args.models, &scenario)?;
+            None
+        }
     };
     let beliefs = believed(args)?;
     // The first signal drains, the second ends the process.
     let _ = files::interrupted_once();
     runtime(args.quiet)?.block_on(async {
-        if args.backends.is_none() {
-            let url = live::embedded::start(&args.models, instance.cluster.gpus).await?;
-            backends.backends.iter_mut().for_each(|backend| backend.url = Some(url.clone()));
-        }
-        let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
-        let fleet = connect(&backends, &instance, &clock)?;
+        let record = record(&instance);
+        let (clock, fleet) = match &backends {
+            Some(backends) => {
+                connect(backends, &instance, &record).map_err(|faults| live::faulty(&faults))?
+            }
+            None => (Clock::real(), live::embedded::fleet(&args.models, &scenario, &instance, &record)?),
+        };
         let bound = bind(settings).await?;
         let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
         output::line(&format!("Listening on {}", bound.url()))?;
@@ -162,16 +166,26 @@ fn believed(args: &ServeArgs) -> Result<Beliefs, Failure> {
     Ok(Beliefs { expect, learner })
 }
 
-fn connect(backends: &BackendsFile, instance: &Instance, clock: &Clock) -> Result<Fleet, Failure> {
+fn connect(
+    backends: &BackendsFile,
+    instance: &Instance,
+    record: &Record,
+) -> Result<(Clock, Fleet), Vec<String>> {
+    let clock = config::clock(backends)?;
+    let fleet = config::fleet(backends, instance, &clock, record)?;
+    Ok((clock, fleet))
+}
+
+/// Tells what loads and unloads take.
+fn record(instance: &Instance) -> Record {
     let names: Vec<String> = instance.models.iter().map(|model| model.name.clone()).collect();
-    let record: Record = Arc::new(move |timed| {
+    Arc::new(move |timed| {
         let name = &names[timed.model.index()];
         let what = if timed.load { "loaded" } else { "unloaded" };
         tracing::info!("{name} on GPU {}: {what} in {:.2} s", timed.gpus, timed.seconds);
         let measure = if timed.load { "gswarm_load_seconds" } else { "gswarm_unload_seconds" };
         metrics::histogram!(measure, "model" => name.clone()).record(timed.seconds);
-    });
-    config::fleet(backends, instance, clock, &record).map_err(|faults| live::faulty(&faults))
+    })
 }
 
 fn begin(

@@ -1,63 +1,36 @@
-//! The model server inside this process: real models on the processor, for live runs that name no servers.
+//! Models that this process runs, for live runs that name no servers.
 
 use crate::failure::Failure;
-use gswarm_core::input::{BackendKind, BackendSpec, BackendsFile, Device, ModelAt, Scenario};
-use gswarm_infer::Store;
-use gswarm_serve::guard::{self, Settings};
-use gswarm_serve::model_server::{ModelServer, Options, router};
-use std::collections::BTreeMap;
+use gswarm_core::Instance;
+use gswarm_core::input::Scenario;
+use gswarm_exec::backend::Record;
+use gswarm_exec::fleet::Fleet;
+use gswarm_serve::model_server::{EmbeddedModels, FolderError};
 use std::path::Path;
 
-/// The server as a backend, without its address. Every model of the configuration has to be in the folder, under its key or
-/// under its `base_model`; those that are not are all named.
-pub fn backends(folder: &Path, scenario: &Scenario) -> Result<BackendsFile, Failure> {
+/// The models of a configuration in a folder.
+pub fn find(folder: &Path, scenario: &Scenario) -> Result<EmbeddedModels, Failure> {
     let make = format!("`gswarm models init --dir {} --name NAME` makes a small one", folder.display());
-    let store = Store::open(folder).map_err(|error| {
-        Failure::input(format!("a live run without --backends serves models from a folder: {error}"))
-            .hint(make.clone())
-    })?;
-    let has = |name: &str| store.model(name).is_ok();
-    let mut models = BTreeMap::new();
-    let (mut missing, mut damaged) = (Vec::new(), Vec::new());
-    for model in &scenario.models {
-        let names = [Some(&model.id), model.base_model.as_ref()];
-        match names.into_iter().flatten().find(|name| has(name)) {
-            Some(name) => {
-                if let Err(error) = store.model(name).and_then(|model| model.config()) {
-                    damaged.push(error.to_string());
-                }
-                let at = ModelAt { name: Some(name.clone()), ..ModelAt::default() };
-                models.insert(model.id.clone(), at);
-            }
-            None => missing.push(format!("`{}`", model.id)),
+    EmbeddedModels::find(folder, scenario).map_err(|error| match &error {
+        FolderError::Unusable(error) => {
+            Failure::input(format!("a live run without --backends serves models from a folder: {error}"))
+                .hint(make)
         }
-    }
-    if !missing.is_empty() {
-        let place = folder.display();
-        return Err(Failure::input(format!("there is no model {} in {place}", missing.join(", ")))
-            .hint(format!("{make}; --models names another folder, and --backends other servers")));
-    }
-    if !damaged.is_empty() {
-        let found = format!("models that cannot be used: {}", damaged.join("; "));
-        return Err(Failure::input(found).hint("`gswarm models list` shows what is wrong with each"));
-    }
-    let spec = BackendSpec {
-        name: Some("embedded".to_owned()),
-        url: Some("http://127.0.0.1:0".to_owned()),
-        device: Device::Cpu,
-        models,
-        ..BackendSpec::of(BackendKind::Gswarm)
-    };
-    Ok(BackendsFile { backends: vec![spec] })
+        FolderError::Missing(_) => Failure::input(format!("{error} in {}", folder.display()))
+            .hint(format!("{make}; --models names another folder, and --backends other servers")),
+        FolderError::Damaged(_) => {
+            Failure::input(error.to_string()).hint("`gswarm models list` shows what is wrong with each")
+        }
+    })
 }
 
-/// Starts the server on a port of this machine; it ends with the runtime. Says where it is.
-pub async fn start(folder: &Path, gpus: u32) -> Result<String, Failure> {
-    let refused = |error: String| Failure::input(format!("the model server does not start: {error}"));
-    let bound = guard::bind(Settings::local(0)).await.map_err(|error| refused(error.to_string()))?;
-    let options = Options { max_instances: (gpus as usize).max(64), ..Options::new(folder) };
-    let server = ModelServer::open(options, &bound).map_err(|error| refused(error.to_string()))?;
-    let url = bound.url();
-    tokio::spawn(bound.serve(router(server), std::future::pending()));
-    Ok(url)
+/// The same as the one backend of a run. `record` is told what loads take.
+pub fn fleet(
+    folder: &Path,
+    scenario: &Scenario,
+    instance: &Instance,
+    record: &Record,
+) -> Result<Fleet, Failure> {
+    let fleet = find(folder, scenario)?.fleet(instance, record);
+    fleet.map_err(|error| Failure::input(format!("the models cannot be served: {error}")))
 }

@@ -7,7 +7,8 @@ use crate::live::ray::{Callables, Joined, RaySettings};
 use crate::live::{self, Extras, LiveJob, Settings};
 use crate::output::{self, files};
 use gswarm_core::Instance;
-use gswarm_core::input::{BackendsFile, ClusterSpec, Scenario};
+use gswarm_core::input::{ClusterSpec, Scenario};
+use gswarm_exec::backend::BackendsFile;
 use gswarm_exec::config;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ impl RayPlace {
     fn backends(&self, args: &RunArgs) -> Result<BackendsFile, Failure> {
         match (&args.backends, &self.callables) {
             (Some(file), _) => live::read_backends_elsewhere(file),
-            (None, Some(_)) => Ok(BackendsFile { backends: Vec::new() }),
+            (None, Some(_)) => Ok(BackendsFile::default()),
             (None, None) => {
                 let speed = args.ray.speed.unwrap_or(1.0);
                 if !args.quiet && !args.json {
@@ -76,9 +77,9 @@ fn servers(args: &RunArgs, scenario: &Scenario) -> Result<(BackendsFile, Option<
         Some(file) => Ok((live::read_backends(file)?, None)),
         None => {
             let models = args.models.clone().unwrap_or_else(|| PathBuf::from("models"));
-            let backends = live::embedded::backends(&models, scenario)?;
+            live::embedded::find(&models, scenario)?;
             // A run is taken up again from wherever.
-            Ok((backends, Some(std::path::absolute(&models).unwrap_or(models))))
+            Ok((BackendsFile::default(), Some(std::path::absolute(&models).unwrap_or(models))))
         }
     }
 }
