@@ -1,6 +1,6 @@
 //! The documentation of codes covers all of them, and its examples give them.
 
-use gswarm_core::input::{Code, Source, read_backends, read_scenario};
+use gswarm_core::input::{Code, Source, read_scenario};
 use gswarm_core::instance::Mode;
 
 const CONFIG: &str = "
@@ -38,15 +38,8 @@ fn every_code_is_documented_with_a_fix_and_an_example_that_gives_it() {
         assert_eq!(examples.is_empty(), has_none, "{code}: examples {examples:?}");
         for (info, text) in examples {
             let (config, requests) = match info.split(' ').nth(1) {
-                Some("backends") => {
-                    let reading = read_backends(Source { name: "backends", bytes: text.as_bytes() });
-                    assert!(reading.file.is_none(), "{code}");
-                    let found: Vec<Code> = reading.diagnostics.iter().map(|found| found.code).collect();
-                    assert_eq!(found, [code]);
-                    continue;
-                }
-                // Specifications of runs are read, and this one tested, in a crate above.
-                Some("spec") => continue,
+                // The crates that read files of servers and of runs test these.
+                Some("backends" | "spec") => continue,
                 Some("config") => (text, REQUESTS),
                 Some("requests") => (CONFIG, text),
                 _ => panic!("{code}: an example for no file"),

@@ -1,22 +1,24 @@
 //! From the file that says which servers there are to the servers of a run.
 
-use crate::backend::{Record, Replica, connect};
+use crate::backend::{
+    BackendSpec, BackendsFile, EmulatedSpec, Record, Replica, ServerSpec, connect, gpu_range,
+};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Member};
-use gswarm_core::input::gpu_range;
-pub use gswarm_core::input::{BackendKind, BackendSpec, BackendsFile};
 use gswarm_core::{Gpus, Instance};
 
 /// A cluster that exists only in time.
 #[must_use]
 pub fn emulated(speed: f64) -> BackendsFile {
-    let spec = BackendSpec { speed: Some(speed), ..BackendSpec::of(BackendKind::Emulated) };
-    BackendsFile { backends: vec![spec] }
+    BackendsFile { backends: vec![BackendSpec::with(EmulatedSpec { speed })] }
 }
 
 /// The clock that a run on these servers goes by.
 pub fn clock(file: &BackendsFile) -> Result<Clock, Vec<String>> {
-    let mut speeds = file.backends.iter().map(|backend| backend.speed.unwrap_or(1.0));
+    let mut speeds = file.backends.iter().map(|backend| match &backend.server {
+        ServerSpec::Emulated(emulated) => emulated.speed,
+        _ => 1.0,
+    });
     let first = speeds.next().unwrap_or(1.0);
     if speeds.any(|speed| speed != first) {
         let why = "all servers of a run go by the same clock: give all of them the same speed";

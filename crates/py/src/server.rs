@@ -1,9 +1,10 @@
 //! A server of the cluster as a process on its node speaks with it: the adapters of `gswarm-exec`, asked in JSON, which is
 //! how a worker in a Ray cluster reaches them.
 
-use gswarm_core::input::{BackendSpec, BackendsFile, gpu_range};
 use gswarm_core::{Gpus, ModelId, Span};
-use gswarm_exec::backend::{BackendError, Known, Place, Record, Replica, connect_at};
+use gswarm_exec::backend::{
+    BackendError, BackendSpec, BackendsFile, Known, Place, Record, Replica, connect_at, gpu_range,
+};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;

@@ -17,9 +17,9 @@ use gswarm_core::generate::{Format, write_scenario_config, write_scenario_reques
 use gswarm_core::input::{Scenario, Source, read_profiled, read_profiled_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{ModelId, Span};
-use gswarm_exec::backend::{Record, Replica, Tier, Timed};
+use gswarm_exec::backend::{BackendKind, BackendsFile, Record, Replica, Tier, Timed};
 use gswarm_exec::clock::Clock;
-use gswarm_exec::config::{self, BackendKind, BackendsFile};
+use gswarm_exec::config;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::probe::Probe;
 use gswarm_learn::calibration::{CALIBRATION, Calibration, Options, SCHEMA, StartsFrom};
@@ -370,7 +370,7 @@ impl Bench<'_> {
         let spec = &self.scenario.models[model.index()];
         let file = self.backends.backends.iter().find(|one| one.title() == backend);
         // One that only takes its time knows no batches but those of the configuration.
-        let emulated = file.is_some_and(|one| one.kind == BackendKind::Emulated);
+        let emulated = file.is_some_and(|one| one.server.kind() == BackendKind::Emulated);
         let most = spec.batching.as_ref().map(|batching| batching.max_batch);
         let batches = match (&self.args.batches[..], most, emulated) {
             ([], most, true) => design::batches(most.unwrap_or(1)),

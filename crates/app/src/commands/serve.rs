@@ -123,7 +123,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
                 (clock, fleet.map_err(|faults| live::faulty(&faults))?)
             }
             None => {
-                (Clock::at_speed(1.0), Embedded.serve(&args.models, &scenario, &instance, &record).await?)
+                (Clock::real(), Embedded.serve(&args.models, &scenario, &instance, &record)?)
             }
         };
         let bound = bind(settings).await?;

@@ -82,7 +82,7 @@ fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
     let Prepared { spec, scenario, instance, .. } = prepared;
     let clock = match backends {
         Some(backends) => config::clock(&backends).map_err(|faults| live::faulty(&faults))?,
-        None => Clock::at_speed(1.0),
+        None => Clock::real(),
     };
     let policy = spec.policy();
     let told = workflows(&scenario.models, &scenario.workflows);

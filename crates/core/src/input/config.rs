@@ -282,8 +282,12 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
         gpu_memory_gb: memory.number(positive(MAX_GB, " GB"), faults),
         pcie_gb_per_s: pcie.number(positive(MAX_GB, " GB/s"), faults),
         switch_overhead_seconds: overhead.number(not_negative(MAX_SECONDS, " seconds"), faults),
-        switch_cost: choice(&cost, costs, faults),
-        residency: choice(&residency, [("single", Residency::Single), ("memory", Residency::Memory)], faults),
+        switch_cost: choice(&cost, &costs, faults),
+        residency: choice(
+            &residency,
+            &[("single", Residency::Single), ("memory", Residency::Memory)],
+            faults,
+        ),
     };
     if let Some(reason) = spec.pcie_gb_per_s.and_then(|rate| too_slow(models, rate)) {
         let hint = Some("give a higher rate, in GB a second".to_owned());
@@ -306,18 +310,14 @@ fn brief(value: f64) -> String {
 }
 
 /// One of a few words.
-pub(super) fn choice<T: Copy, const N: usize>(
-    slot: &Slot<'_, '_>,
-    known: [(&'static str, T); N],
-    faults: &mut Faults,
-) -> Option<T> {
+pub fn choice<T: Copy>(slot: &Slot<'_, '_>, known: &[(&str, T)], faults: &mut Faults) -> Option<T> {
     let word = slot.text(faults)?;
     let found = known.iter().find(|&&(name, _)| name == word);
     if found.is_none() {
-        let hint = faults.nearest(word, known.map(|(name, _)| name));
-        let list = known.map(|(name, _)| format!("`{name}`")).join(", ");
+        let hint = faults.nearest(word, known.iter().map(|&(name, _)| name));
+        let list: Vec<String> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
         let at = slot.item.map_or(slot.path.at, Item::at);
-        let message = format_args!("unknown value `{}`; known are {list}", Shown(word));
+        let message = format_args!("unknown value `{}`; known are {}", Shown(word), list.join(", "));
         faults.add_hinted(Code::UnknownChoice, at, &slot.path, message, hint);
     }
     found.map(|&(_, value)| value)

@@ -4,9 +4,13 @@
 use super::text::{self, Form};
 use super::tree::Tree;
 
+pub use super::config::choice;
 pub use super::cycle::{Cycle, cycles};
 pub use super::faults::{Faults, Path, Shown};
-pub use super::fields::{Limits, keep, not_negative, positive, quantity, text, wrong_type};
+pub use super::fields::{
+    Limits, Slot, duplicate_key, fields_among, fields_or, keep, not_negative, positive, quantity, text,
+    wrong_type,
+};
 pub use super::timestamp::calendar;
 pub use super::tree::{Item, Kind, Scalar};
 

@@ -7,9 +7,10 @@ use serde_json::{Map, Number, Value};
 
 /// A field of a mapping, there or not.
 #[derive(Clone, Copy)]
-pub(super) struct Slot<'t, 'p> {
+pub struct Slot<'t, 'p> {
     /// `None` where the field is absent or null.
     pub item: Option<Item<'t>>,
+    /// Where it is, or would be.
     pub path: Path<'p>,
 }
 
@@ -26,13 +27,13 @@ pub struct Limits {
 
 /// Above zero, up to `max`.
 #[must_use]
-pub fn positive(max: f64, unit: &'static str) -> Limits {
+pub const fn positive(max: f64, unit: &'static str) -> Limits {
     Limits { zero: false, max, unit }
 }
 
 /// Zero or above, up to `max`.
 #[must_use]
-pub fn not_negative(max: f64, unit: &'static str) -> Limits {
+pub const fn not_negative(max: f64, unit: &'static str) -> Limits {
     Limits { zero: true, max, unit }
 }
 
@@ -48,23 +49,46 @@ pub(super) fn fields<'t, 'p, const N: usize>(
 }
 
 /// The same, with another code for fields that are not among them.
-pub(super) fn fields_or<'t, 'p, const N: usize>(
+pub fn fields_or<'t, 'p, const N: usize>(
     unknown: Code,
     map: Item<'t>,
     path: &'p Path<'p>,
     names: [&'static str; N],
     faults: &mut Faults,
 ) -> Option<[Slot<'t, 'p>; N]> {
+    let mut slots = names.map(|name| Slot { item: None, path: path.key(name, path.at) });
+    fill(unknown, map, path, (&mut slots, &mut [false; N]), faults).then_some(slots)
+}
+
+/// The same for a list of names that is known only at run time.
+pub fn fields_among<'t, 'p>(
+    unknown: Code,
+    map: Item<'t>,
+    path: &'p Path<'p>,
+    names: &[&'static str],
+    faults: &mut Faults,
+) -> Option<Vec<Slot<'t, 'p>>> {
+    let slot = |&name: &&'static str| Slot { item: None, path: path.key(name, path.at) };
+    let mut slots: Vec<_> = names.iter().map(slot).collect();
+    let mut seen = vec![false; slots.len()];
+    fill(unknown, map, path, (&mut slots, &mut seen), faults).then_some(slots)
+}
+
+fn fill<'t>(
+    unknown: Code,
+    map: Item<'t>,
+    path: &Path<'_>,
+    (slots, seen): (&mut [Slot<'t, '_>], &mut [bool]),
+    faults: &mut Faults,
+) -> bool {
     if map.kind() != Kind::Map {
         wrong_type(map, path, "a mapping", faults);
-        return None;
+        return false;
     }
-    let mut slots = names.map(|name| Slot { item: None, path: path.key(name, path.at) });
-    let mut seen = [false; N];
     for (key, value) in map.entries() {
         let name = key.text();
-        let Some(place) = names.iter().position(|&known| known == name) else {
-            let hint = faults.nearest(name, names);
+        let Some(place) = slots.iter().position(|slot| slot.path.name() == name) else {
+            let hint = faults.nearest(name, slots.iter().map(|slot| slot.path.name()));
             let path = path.key(name, key.at());
             let left_out = if unknown == Code::UnknownField { ", left out" } else { "" };
             let message = format_args!("unknown field `{}`{left_out}", Shown(name));
@@ -79,10 +103,11 @@ pub(super) fn fields_or<'t, 'p, const N: usize>(
         slots[place].path.at = key.at();
         slots[place].item = (!value.is_null()).then_some(value);
     }
-    Some(slots)
+    true
 }
 
-pub(super) fn duplicate_key(key: Item<'_>, path: &Path<'_>, faults: &mut Faults) {
+/// Reports that a mapping has this key twice.
+pub fn duplicate_key(key: Item<'_>, path: &Path<'_>, faults: &mut Faults) {
     let path = path.key(key.text(), key.at());
     faults.add(Code::Duplicate, key.at(), &path, format_args!("key `{}` is given twice", Shown(key.text())));
 }
@@ -127,6 +152,7 @@ impl<'t, 'p> Slot<'t, 'p> {
         self.item
     }
 
+    /// Text; a number is taken as it is written.
     pub fn text(&self, faults: &mut Faults) -> Option<&'t str> {
         text(self.item?, &self.path, faults)
     }
@@ -142,6 +168,7 @@ impl<'t, 'p> Slot<'t, 'p> {
         Some(id)
     }
 
+    /// The same, owned.
     pub fn string(&self, faults: &mut Faults) -> Option<String> {
         self.text(faults).map(str::to_owned)
     }
@@ -174,13 +201,19 @@ impl<'t, 'p> Slot<'t, 'p> {
         texts.collect()
     }
 
+    /// A number within `limits`.
     pub fn number(&self, limits: Limits, faults: &mut Faults) -> Option<f64> {
         quantity(self.item?, &self.path, limits, faults)
     }
 
     /// A number of things, from 1 to `max`.
     pub fn count(&self, max: u32, faults: &mut Faults) -> Option<u32> {
-        let value = self.number(positive(f64::from(max), ""), faults)?;
+        self.whole(positive(f64::from(max), ""), faults)
+    }
+
+    /// A whole number within `limits`, which end below 2^32.
+    pub fn whole(&self, limits: Limits, faults: &mut Faults) -> Option<u32> {
+        let value = self.number(limits, faults)?;
         whole(value, self.item?, &self.path, faults).map(|value| value as u32)
     }
 

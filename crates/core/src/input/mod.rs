@@ -4,7 +4,6 @@
 //! then read from the tree; what is wrong is noted with its path and offset, and reading goes on. Lines and columns
 //! are worked out at the end, and only where something was wrong.
 
-mod backends;
 mod code;
 mod config;
 mod cycle;
@@ -21,7 +20,6 @@ mod tree;
 mod workflow;
 mod yaml;
 
-pub use backends::*;
 pub use code::{Code, Severity};
 pub use config::{MAX_GB, MAX_GPUS, too_slow};
 pub use diagnostic::{Diagnostic, SHOWN, render};

@@ -1,8 +1,9 @@
 //! How a server is asked, whatever sort it is: what an adapter has to know. The rules are in [`super::managed`].
 
 use super::BackendError;
-use super::http::Http;
+use super::http::{Http, Passed};
 use crate::call::Call;
+use crate::work::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -173,5 +174,18 @@ pub trait Api: Send + Sync {
     /// Where requests in the form of the OpenAI API can be passed on to, and what the model is called there.
     fn passes_on(&self, _handle: &str) -> Option<(Http, String)> {
         None
+    }
+
+    /// Passes a request in the form of the OpenAI API on, and its answer back as it comes.
+    async fn forward(
+        &self,
+        handle: &str,
+        forward: &Forward,
+        relay: &mut Relay,
+    ) -> Result<Passed, BackendError> {
+        match self.passes_on(handle) {
+            Some((http, name)) => http.pass_on(forward, &name, relay).await,
+            None => Ok(Passed::Unknown),
+        }
     }
 }

@@ -1,25 +1,16 @@
 //! From what a file says of a server to the server itself.
 
+use super::Backend;
 use super::api::{Api, Record, Served};
-use super::command::{Command, Programs};
-use super::gswarm::Gswarm;
 use super::http::{Http, Limits};
-use super::kserve::KServe;
-use super::llamacpp::LlamaCpp;
 use super::managed::Managed;
-use super::ollama::Ollama;
-use super::openai::{OpenAi, Servers};
-use super::sleepers::{Sglang, Vllm};
-use super::{Backend, Emulated};
+use super::openai::Servers;
+use super::spec::{BackendSpec, Timeouts};
 use crate::clock::Clock;
-use gswarm_core::input::{BackendKind, BackendSpec};
 use gswarm_core::{Gpus, Instance};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Of a process, where nothing else is said.
-const HEALTH: &str = "http://127.0.0.1:{port}/health";
 
 /// A model, as far as servers have to know it.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +46,70 @@ pub struct Place {
     pub visible: Vec<String>,
 }
 
+/// What an adapter is given to connect to its server.
+pub struct Link<'l> {
+    /// The GPUs of the server.
+    pub place: &'l Place,
+    /// The models of the run, by number.
+    pub models: &'l [Known],
+    /// The clock of the run.
+    pub clock: &'l Clock,
+    /// Time limits.
+    pub limits: Limits,
+    /// What is sent with every request, where the server wants it.
+    pub token: Option<String>,
+    spec: &'l BackendSpec,
+    record: &'l Record,
+}
+
+impl Link<'_> {
+    /// What a model is called there.
+    #[must_use]
+    pub fn name(&self, model: &str) -> String {
+        let at = self.spec.models.get(model).and_then(|at| at.name.clone());
+        at.unwrap_or_else(|| model.to_owned())
+    }
+
+    /// What the models that it serves are called there.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        if self.spec.models.is_empty() {
+            return self.models.iter().map(|model| self.name(&model.name)).collect();
+        }
+        self.spec.models.keys().map(|model| self.name(model)).collect()
+    }
+
+    /// The server at its address.
+    pub fn http(&self) -> Result<Http, String> {
+        let url = self.spec.endpoint.url.as_deref().ok_or_else(|| "it has no `url`".to_owned())?;
+        self.http_at(url)
+    }
+
+    fn http_at(&self, url: &str) -> Result<Http, String> {
+        Http::new(url, self.token.as_deref(), self.limits)
+    }
+
+    /// The servers of models that have one each, or one for all.
+    pub fn servers(&self) -> Result<Servers, String> {
+        let url = self.spec.endpoint.url.as_deref();
+        let own = url.filter(|_| self.spec.server.kind().holds_one_model());
+        let mut by_name = BTreeMap::new();
+        for (model, at) in &self.spec.models {
+            if let Some(url) = at.url.as_deref().or(own) {
+                by_name.insert(self.name(model), self.http_at(url)?);
+            }
+        }
+        Ok(Servers::new(by_name, url.map(|url| self.http_at(url)).transpose()?))
+    }
+
+    /// A server under the rules of [`Managed`].
+    pub fn managed(self, api: impl Api + 'static) -> Arc<dyn Backend> {
+        let served = |model: &Known| Served { name: self.name(&model.name), memory_gb: model.memory_gb };
+        let served = self.models.iter().map(served).collect();
+        Arc::new(Managed::new(api, served, self.limits, Arc::clone(self.record)))
+    }
+}
+
 /// A server, ready to be called; nothing is sent to it yet. `gpus` are its own.
 pub fn connect(
     spec: &BackendSpec,
@@ -75,90 +130,20 @@ pub fn connect_at(
     clock: &Clock,
     record: &Record,
 ) -> Result<Arc<dyn Backend>, String> {
-    let gpus = place.gpus;
-    let limits = limits(spec);
-    let token = spec.token_env.as_deref().map(token).transpose()?;
-    let url = spec.url.as_deref();
-    let http = || -> Result<Http, String> {
-        let url = url.ok_or_else(|| "it has no `url`".to_owned())?;
-        Http::new(url, token.as_deref(), limits)
-    };
-    let name = |model: &str| {
-        let at = spec.models.get(model).and_then(|at| at.name.clone());
-        at.unwrap_or_else(|| model.to_owned())
-    };
-    let servers = || -> Result<Servers, String> {
-        let mut by_name = BTreeMap::new();
-        for (model, at) in &spec.models {
-            if let Some(url) = at.url.as_deref().or(url.filter(|_| spec.kind.holds_one_model())) {
-                by_name.insert(name(model), Http::new(url, token.as_deref(), limits)?);
-            }
-        }
-        Ok(Servers::new(by_name, url.map(|_| http()).transpose()?))
-    };
-    let served: Vec<Served> =
-        models.iter().map(|model| Served { name: name(&model.name), memory_gb: model.memory_gb }).collect();
-    let names: Vec<String> = if spec.models.is_empty() {
-        served.iter().map(|model| model.name.clone()).collect()
-    } else {
-        spec.models.keys().map(|model| name(model)).collect()
-    };
-    let (calls, load) = (spec.calls, limits.load);
-    let managed = Rules { served, limits, record: Arc::clone(record) };
-    Ok(match spec.kind {
-        BackendKind::Emulated => {
-            let slowdown = models.iter().map(|model| model.slowdown.clone()).collect();
-            Arc::new(Emulated::new(clock.clone(), slowdown))
-        }
-        BackendKind::Gswarm => {
-            let first = (gpus.first.0, spec.first_device.unwrap_or(0));
-            managed.over(Gswarm { http: http()?, device: spec.device, first, load })
-        }
-        BackendKind::OpenAi => managed.over(OpenAi { servers: servers()?, calls }),
-        BackendKind::Vllm => {
-            let drops_weights = spec.level == Some(2);
-            managed.over(Vllm { servers: servers()?, calls, drops_weights, load })
-        }
-        BackendKind::Sglang => managed.over(Sglang::new(servers()?, calls, spec.level != Some(1), load)),
-        BackendKind::Ollama => managed.over(Ollama { http: http()?, load }),
-        BackendKind::LlamaCpp => managed.over(LlamaCpp { http: http()?, calls, load }),
-        BackendKind::KServe => managed.over(KServe { http: http()?, names, input: spec.input.clone(), load }),
-        BackendKind::Command => managed.over(Command::new(Programs {
-            words: spec.command.clone(),
-            health: spec.health.clone().unwrap_or_else(|| HEALTH.to_owned()),
-            env: spec.env.clone(),
-            grace: Duration::from_secs_f64(spec.grace.unwrap_or(10.0)),
-            calls,
-            // The processes run on this machine, where GPUs have the numbers that they have.
-            first: (gpus.first.0, spec.first_device.unwrap_or(gpus.first.0)),
-            visible: place.visible.clone(),
-            token,
-            limits,
-        })),
-    })
+    let token = spec.endpoint.token_env.as_deref().map(token).transpose()?;
+    let limits = Limits::from(&spec.endpoint.timeouts);
+    spec.server.connect(Link { place, models, clock, limits, token, spec, record })
 }
 
-/// What all that are really there share.
-struct Rules {
-    served: Vec<Served>,
-    limits: Limits,
-    record: Record,
-}
-
-impl Rules {
-    fn over<A: Api + 'static>(self, api: A) -> Arc<dyn Backend> {
-        Arc::new(Managed::new(api, self.served, self.limits, self.record))
-    }
-}
-
-fn limits(spec: &BackendSpec) -> Limits {
-    let seconds = |given: Option<f64>, otherwise: f64| Duration::from_secs_f64(given.unwrap_or(otherwise));
-    let given = spec.timeouts;
-    Limits {
-        connect: seconds(given.connect, 5.0),
-        answer: seconds(given.answer, 30.0),
-        load: seconds(given.load, 600.0),
-        unload: seconds(given.unload, 60.0),
+impl From<&Timeouts> for Limits {
+    fn from(timeouts: &Timeouts) -> Limits {
+        let seconds = Duration::from_secs_f64;
+        Limits {
+            connect: seconds(timeouts.connect),
+            answer: seconds(timeouts.answer),
+            load: seconds(timeouts.load),
+            unload: seconds(timeouts.unload),
+        }
     }
 }
 

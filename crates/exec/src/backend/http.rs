@@ -51,6 +51,8 @@ pub enum Passed {
         /// The same as a reason.
         why: String,
     },
+    /// The server knows no such API.
+    Unknown,
 }
 
 impl Http {
@@ -202,13 +204,7 @@ impl Http {
     fn refused(&self, status: StatusCode, text: &str) -> BackendError {
         let said = self.shown(&reason(text));
         let message = format!("{} answers {}: {said}", self.base, status.as_u16());
-        match status.as_u16() {
-            507 => BackendError::DoesNotFit(message),
-            // Too early, in the way of another, too many, not now: another time it may do.
-            408 | 409 | 425 | 429 => BackendError::Failed(message),
-            400..=499 => BackendError::Refused(message),
-            _ => BackendError::Failed(message),
-        }
+        BackendError::of_status(status.as_u16(), message)
     }
 
     /// What a server said, on one line, not too long, and without the token.
@@ -237,7 +233,8 @@ fn parse(text: &str) -> Result<Value, BackendError> {
 }
 
 /// What an error says, in the forms that servers have for it.
-fn reason(text: &str) -> String {
+#[must_use]
+pub fn reason(text: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
     let places = ["/error/message", "/error", "/message", "/detail"];
     let said = places.iter().find_map(|place| value.pointer(place)?.as_str());

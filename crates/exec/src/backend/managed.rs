@@ -285,18 +285,18 @@ impl<A: Api + 'static> Backend for Managed<A> {
         relay: &mut Relay,
     ) -> Result<(), BackendError> {
         let handle = self.handle(replica).await?;
-        let Some((http, name)) = self.api.passes_on(&handle) else {
-            let mut answers = Vec::new();
-            for call in forward.as_calls() {
-                answers.push(self.call(replica, &call).await?);
-            }
-            relay.whole(forward, &answers).await;
-            return Ok(());
-        };
         let asked = Instant::now();
-        let result = self.watched(&handle, Box::pin(http.pass_on(forward, &name, relay))).await;
+        let result = self.watched(&handle, self.api.forward(&handle, forward, relay)).await;
         match result {
             Ok(Passed::Answered) => Ok(()),
+            Ok(Passed::Unknown) => {
+                let mut answers = Vec::new();
+                for call in forward.as_calls() {
+                    answers.push(self.call(replica, &call).await?);
+                }
+                relay.whole(forward, &answers).await;
+                Ok(())
+            }
             // The server may have been started anew, and have lost the model: then this is nothing for whoever asked.
             Ok(Passed::Refused { status, kind, text, why }) => {
                 let refused = Err::<(), _>(BackendError::Refused(why));

@@ -2,29 +2,31 @@
 
 mod api;
 mod attempt;
-mod command;
 mod company;
 mod connect;
-mod emulated;
-mod gswarm;
+mod field;
 mod http;
-mod kserve;
-mod llamacpp;
+mod kinds;
 mod managed;
-mod ollama;
 mod openai;
 mod process;
 mod program;
 pub mod ray;
-mod sleepers;
+mod read;
+mod schema;
+mod spec;
 
-pub use api::{Record, Tier, Timed};
+pub use api::{Api, Brought, Held, Record, Served, State, Tier, Timed};
 pub use company::Company;
-pub use connect::{Known, Place, connect, connect_at};
-pub use emulated::Emulated;
-pub use http::{Http, Limits as HttpLimits, escaped};
-pub use openai::MOST_TOKENS;
-pub use program::cannot_start;
+pub use connect::{Known, Link, Place, connect, connect_at};
+pub use field::{Described, Field, Shape};
+pub use http::{Http, Limits as HttpLimits, Passed, escaped, reason};
+pub use kinds::*;
+pub use managed::Managed;
+pub use openai::{MOST_TOKENS, Servers, Wants};
+pub use read::{BackendsReading, Given, read_backends, read_backends_here};
+pub use schema::json_schema;
+pub use spec::*;
 
 use crate::call::Call;
 use crate::work::{Forward, Relay};
@@ -61,6 +63,18 @@ pub enum BackendError {
 }
 
 impl BackendError {
+    /// What an answer with this HTTP status means for whoever asked.
+    #[must_use]
+    pub fn of_status(status: u16, message: String) -> BackendError {
+        match status {
+            507 => BackendError::DoesNotFit(message),
+            // Too early, in the way of another, too many, not now: another time it may do.
+            408 | 409 | 425 | 429 => BackendError::Failed(message),
+            400..=499 => BackendError::Refused(message),
+            _ => BackendError::Failed(message),
+        }
+    }
+
     /// Whether the request itself is at fault, so that the answer would be the same however often it were asked. Servers that
     /// lack memory, or the model, say so in these words too, and both may be there another time.
     pub(crate) fn is_final(&self) -> bool {

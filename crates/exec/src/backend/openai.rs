@@ -1,12 +1,9 @@
 //! OpenAI's interface: how a node's call becomes a request of it, and what its answer gives. Most servers have it.
 
 use super::BackendError;
-use super::api::{Api, Brought, Held, State};
 use super::http::{Http, field};
+use super::spec::Calls;
 use crate::call::Call;
-use futures_util::future::join_all;
-use gswarm_core::Gpus;
-use gswarm_core::input::Calls;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -169,56 +166,5 @@ impl Servers {
     pub fn all(&self) -> impl Iterator<Item = (String, &Http)> {
         let own = self.by_name.iter().map(|(name, http)| (name.clone(), http));
         own.chain(self.one.iter().map(|http| (String::new(), http)))
-    }
-}
-
-/// Any server with this interface. It cannot be told what to load: its models are there, or they are not.
-pub struct OpenAi {
-    /// Its servers.
-    pub servers: Servers,
-    /// How text models are called.
-    pub calls: Calls,
-}
-
-#[async_trait::async_trait]
-impl Api for OpenAi {
-    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
-        Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
-    }
-
-    fn keeps_all(&self) -> bool {
-        true
-    }
-
-    fn is_one_of_many(&self, _handle: &str) -> bool {
-        self.servers.all().count() > 1
-    }
-
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
-        let known = listed(self.servers.of(name)?).await?;
-        if known.iter().any(|other| other == name) {
-            return Ok(name.into());
-        }
-        let shown = known.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
-        Err(BackendError::Refused(format!("there is no model `{name}` there; it lists {shown}")))
-    }
-
-    async fn release(&self, _handle: &str) -> Result<(), BackendError> {
-        Ok(())
-    }
-
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
-        let known = listed(self.servers.of(handle)?).await?;
-        Ok(if known.iter().any(|other| other == handle) { State::There } else { State::Absent })
-    }
-
-    /// Nothing that could be taken off; whether it answers is seen all the same.
-    async fn held(&self) -> Result<Held, BackendError> {
-        let ask = |(name, http): (String, _)| async move { (name, listed(http).await.map(|_| Vec::new())) };
-        Held::of(join_all(self.servers.all().map(ask)).await)
-    }
-
-    async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
-        call_openai(self.servers.of(handle)?, handle, self.calls, call).await
     }
 }

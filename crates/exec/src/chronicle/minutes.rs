@@ -1,13 +1,15 @@
 //! What happened lately, counted in short stretches of time: so many of them are kept, and no more.
 
 use gswarm_core::{Span, Time};
+use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Stretches that are kept.
 const KEPT: usize = 180;
-/// Latencies that a stretch keeps; of more, these stand for all.
-const SAMPLES: usize = 512;
+/// Significant digits of latencies.
+const DIGITS: u8 = 3;
 
 /// The usual stretch: with 180 of them, a quarter of an hour is kept.
 pub const USUAL: Span = Span(5_000_000);
@@ -21,8 +23,6 @@ pub struct Minutes {
     kept: VecDeque<Stretch>,
     /// What waited when it was last looked at: a stretch in which nobody looked begins with it.
     waiting: usize,
-    /// For choosing which latencies are kept where there are too many.
-    draw: u64,
 }
 
 #[derive(Clone, Default)]
@@ -32,16 +32,15 @@ struct Stretch {
     loads: u32,
     /// The most that waited.
     waiting: usize,
-    ended: u32,
-    latencies: Vec<f32>,
+    /// In microseconds. Those who look share it with the stretch, so that a copy of all stretches is cheap.
+    latencies: Option<Arc<Histogram<u32>>>,
 }
 
 impl Minutes {
     /// Nothing has happened.
     #[must_use]
     pub fn new(each: Span) -> Minutes {
-        let (first, waiting, draw) = (0, 0, 0x9e37_79b9_7f4a_7c15);
-        Minutes { each: each.max(Span(1)), first, kept: VecDeque::from([Stretch::default()]), waiting, draw }
+        Minutes { each: each.max(Span(1)), first: 0, kept: VecDeque::from([Stretch::default()]), waiting: 0 }
     }
 
     /// An execution ended.
@@ -56,19 +55,14 @@ impl Minutes {
 
     /// A request ended after so long.
     pub fn ended(&mut self, at: Time, completed: bool, took: Span) {
-        self.draw ^= self.draw << 13;
-        self.draw ^= self.draw >> 7;
-        self.draw ^= self.draw << 17;
-        let draw = self.draw;
         let stretch = self.at(at);
         stretch.completed += u32::from(completed);
-        stretch.ended += 1;
-        let took = took.seconds() as f32;
-        if stretch.latencies.len() < SAMPLES {
-            stretch.latencies.push(took);
-        } else if let Some(place) = stretch.latencies.get_mut((draw % u64::from(stretch.ended)) as usize) {
-            // Each of all that ended is among those that are kept with the same chance.
-            *place = took;
+        if stretch.latencies.is_none() {
+            stretch.latencies = histogram().map(Arc::new);
+        }
+        if let Some(latencies) = &mut stretch.latencies {
+            // It grows with its values; there is nothing to be done where it cannot.
+            let _ = Arc::make_mut(latencies).record(took.0.max(1));
         }
     }
 
@@ -91,8 +85,8 @@ impl Minutes {
             "completed": list(&|one| one.completed.into()),
             "executions": list(&|one| one.executions.into()),
             "loads": list(&|one| one.loads.into()),
-            "p50": list(&|one| quantile(&one.latencies, 0.5).into()),
-            "p99": list(&|one| quantile(&one.latencies, 0.99).into()),
+            "p50": list(&|one| one.latencies.as_deref().and_then(|all| quantile(all, 0.5)).into()),
+            "p99": list(&|one| one.latencies.as_deref().and_then(|all| quantile(all, 0.99)).into()),
             "waiting": list(&|one| one.waiting.into()),
         })
     }
@@ -102,22 +96,11 @@ impl Minutes {
     pub fn latency(&self, now: Time, within: Option<Span>) -> Value {
         let late = within.map_or(0, |within| now.0.saturating_sub(within.0) / self.each.0);
         let stretches = (self.first..).zip(&self.kept).filter(|&(number, _)| number >= late);
-        // Each that is kept stands for as many as ended there.
-        let mut all: Vec<(f32, f64)> = Vec::new();
-        for (_, one) in stretches.filter(|(_, one)| !one.latencies.is_empty()) {
-            let weight = f64::from(one.ended) / one.latencies.len() as f64;
-            all.extend(one.latencies.iter().map(|&took| (took, weight)));
+        let mut all = histogram();
+        for latencies in stretches.filter_map(|(_, one)| one.latencies.as_deref()) {
+            let _ = all.as_mut().map(|all| all.add(latencies));
         }
-        all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let whole: f64 = all.iter().map(|one| one.1).sum();
-        let quantile = |part: f64| {
-            let mut passed = 0.0;
-            let reached = all.iter().find(|&&(_, weight)| {
-                passed += weight;
-                passed >= part * whole - 1e-9
-            });
-            reached.map(|&(took, _)| f64::from(took))
-        };
+        let quantile = |part| all.as_ref().and_then(|all| quantile(all, part));
         json!({"window_seconds": within.map(Span::seconds), "p50": quantile(0.5), "p99": quantile(0.99)})
     }
 
@@ -149,11 +132,15 @@ impl Minutes {
     }
 }
 
-fn quantile(values: &[f32], part: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f32::total_cmp);
-    let place = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).map(|&value| f64::from(value))
+/// Nothing yet; it grows to the largest value. (It is only refused for more digits than there are.)
+fn histogram() -> Option<Histogram<u32>> {
+    Histogram::new(DIGITS).ok()
+}
+
+/// In seconds, in the middle of what the histogram cannot tell apart.
+fn quantile(latencies: &Histogram<u32>, part: f64) -> Option<f64> {
+    let value = latencies.median_equivalent(latencies.value_at_quantile(part));
+    (!latencies.is_empty()).then(|| Span(value).seconds())
 }
 
 #[cfg(test)]
@@ -162,6 +149,12 @@ mod tests {
 
     fn seconds(seconds: u64) -> Time {
         Time(seconds * 1_000_000)
+    }
+
+    /// Within the histogram's three digits.
+    fn is_near(value: &Value, expected: f64) {
+        let value = value.as_f64().unwrap();
+        assert!((value / expected - 1.0).abs() <= 1e-3, "{value} is not {expected}");
     }
 
     #[test]
@@ -187,13 +180,16 @@ mod tests {
         minutes.ended(seconds(10), true, Span(500_000_000));
         (1..=99).for_each(|took| minutes.ended(seconds(100 + took % 50), true, Span(took * 1_000_000)));
         let late = minutes.latency(seconds(150), Some(Span(60_000_000)));
-        assert_eq!(late, json!({"window_seconds": 60.0, "p50": 50.0, "p99": 99.0}));
+        assert_eq!(late["window_seconds"], 60.0);
+        is_near(&late["p50"], 50.0);
+        is_near(&late["p99"], 99.0);
         let all = minutes.latency(seconds(150), None);
-        assert_eq!((&all["p99"], &all["window_seconds"]), (&json!(99.0), &Value::Null));
+        is_near(&all["p99"], 99.0);
+        assert_eq!(all["window_seconds"], Value::Null);
         assert_eq!(minutes.latency(seconds(900), Some(Span(60_000_000)))["p50"], Value::Null);
-        // Of a stretch with more than are kept, each counts for several.
+        // However many end in a stretch, all of them count.
         (0..5120).for_each(|_| minutes.ended(seconds(160), true, Span(7_000_000)));
-        assert_eq!(minutes.latency(seconds(160), Some(Span(60_000_000)))["p50"], 7.0);
+        is_near(&minutes.latency(seconds(160), Some(Span(60_000_000)))["p50"], 7.0);
     }
 
     #[test]
@@ -203,11 +199,13 @@ mod tests {
         minutes.ended(seconds(6), false, Span(7_000_000));
         minutes.waiting(seconds(6), 4);
         let shown = minutes.clone().json(seconds(12));
-        assert_eq!((&shown["p50"], &shown["p99"]), (&json!([50.0, 7.0, null]), &json!([99.0, 7.0, null])));
+        for (name, first) in [("p50", 50.0), ("p99", 99.0)] {
+            is_near(&shown[name][0], first);
+            is_near(&shown[name][1], 7.0);
+            assert_eq!(shown[name][2], Value::Null);
+        }
         assert_eq!((&shown["completed"], &shown["waiting"]), (&json!([100, 0, 0]), &json!([0, 4, 4])));
-        // Far more than are kept: the middle of those that are is near the middle of all.
-        (0..100_000u64).for_each(|took| minutes.ended(seconds(14), true, Span(took * 1_000)));
-        let p50 = minutes.clone().json(seconds(14))["p50"][2].as_f64().unwrap();
-        assert!((40.0..60.0).contains(&p50), "{p50}");
+        (1..=100_000u64).for_each(|took| minutes.ended(seconds(14), true, Span(took * 1_000)));
+        is_near(&minutes.clone().json(seconds(14))["p50"][2], 50.0);
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::mock::{Manners, Mock};
 use crate::support::{call, connected, replica, servers};
-use gswarm_core::input::{BackendKind, Calls};
 use gswarm_core::{Gpus, Span};
-use gswarm_exec::backend::{BackendError, Replica, Tier};
+use gswarm_exec::backend::{
+    BackendError, BackendKind, Calls, OpenAiSpec, Replica, SglangSpec, Tier, VllmSpec,
+};
 use gswarm_exec::work::{Direct, Forward, Work};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
     ] {
         for (lies, goes) in [(0, true), (1, true), (1000, false)] {
             let (mocks, mut spec) = servers(kind, 0, &Manners { lies, ..Manners::default() });
-            spec.timeouts.unload = Some(if goes { 5.0 } else { 0.3 });
+            spec.endpoint.timeouts.unload = if goes { 5.0 } else { 0.3 };
             let (backend, told) = connected(&spec);
             backend.load(replica(0), EXPECTED).await.unwrap();
             let since = Instant::now();
@@ -200,7 +201,7 @@ async fn calls_take_the_form_that_the_model_needs() {
     assert_eq!(vector["embedding"], serde_json::json!([0.5, 0.25]));
     let picture = backend.call(replica(0), &call("image_generation", "x")).await.unwrap();
     assert_eq!(picture["image"], "cGljdHVyZQ==");
-    spec.calls = Calls::Completions;
+    spec.server = OpenAiSpec { calls: Calls::Completions }.into();
     let (backend, _) = connected(&spec);
     backend.load(replica(0), EXPECTED).await.unwrap();
     assert_eq!(backend.call(replica(0), &call("llm", "x")).await.unwrap()["text"], "writer-there<x>");
@@ -217,7 +218,10 @@ async fn sleepers_wake_by_their_level() {
     {
         let awake = vec!["writer-there", "critic-there"];
         let (mocks, mut spec) = servers(kind, 0, &Manners { awake, room: 2, ..Manners::default() });
-        spec.level = Some(level);
+        spec.server = match kind {
+            BackendKind::Vllm => VllmSpec { level, ..VllmSpec::default() }.into(),
+            _ => SglangSpec { level, ..SglangSpec::default() }.into(),
+        };
         let (backend, told) = connected(&spec);
         for model in [0, 1, 0] {
             backend.load(replica(model), EXPECTED).await.unwrap();
@@ -237,12 +241,12 @@ async fn tokens_are_shown_to_the_server_alone() {
     let path = std::env::var("PATH").unwrap();
     let manners = Manners { token: Some(path.clone().leak()), ..Manners::default() };
     let (_mocks, mut spec) = servers(BackendKind::OpenAi, 0, &manners);
-    spec.token_env = Some("PATH".to_owned());
+    spec.endpoint.token_env = Some("PATH".to_owned());
     let (backend, _) = connected(&spec);
     backend.load(replica(0), EXPECTED).await.unwrap();
     let (_others, mut wrong) =
         servers(BackendKind::OpenAi, 0, &Manners { token: Some("other"), ..Manners::default() });
-    wrong.token_env = Some("PATH".to_owned());
+    wrong.endpoint.token_env = Some("PATH".to_owned());
     let (backend, _) = connected(&wrong);
     let error = backend.load(replica(0), EXPECTED).await.unwrap_err();
     assert!(matches!(error, BackendError::Refused(_)), "{error:?}");
@@ -283,7 +287,7 @@ fn cuts_answers_off() -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_breaks_off_fails_alone() {
     let (_mocks, mut spec) = servers(BackendKind::OpenAi, 0, &Manners::default());
-    spec.url = Some(cuts_answers_off());
+    spec.endpoint.url = Some(cuts_answers_off());
     let (backend, _) = connected(&spec);
     backend.load(replica(0), EXPECTED).await.unwrap();
     let result = backend.call(replica(0), &call("llm", "x")).await;

@@ -4,8 +4,7 @@ use crate::support::{call, connected, instance, passes_the_check, patience, repl
 use axum::Json;
 use axum::routing::{get, post};
 use gswarm_core::Span;
-use gswarm_core::input::{BackendKind, BackendSpec, BackendsFile};
-use gswarm_exec::backend::BackendError;
+use gswarm_exec::backend::{BackendError, BackendSpec, BackendsFile, CommandSpec};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -47,15 +46,18 @@ fn echo() {
     });
 }
 
-fn spec(folder: &Path) -> BackendSpec {
+fn spec(folder: &Path) -> CommandSpec {
     let program = std::env::current_exe().unwrap().display().to_string();
     let words = [&program, "command::echo", "--exact", "--ignored", "--nocapture"].map(str::to_owned);
-    let mut spec =
-        BackendSpec { command: words.to_vec(), grace: Some(2.0), ..BackendSpec::of(BackendKind::Command) };
     let env =
         [("ECHO_PORT", "{port}"), ("ECHO_MODEL", "{model}"), ("ECHO_FOLDER", &folder.display().to_string())];
-    spec.env = env.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    (spec.timeouts.load, spec.timeouts.answer) = (Some(20.0), Some(2.0));
+    let env = env.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    CommandSpec { command: words.to_vec(), grace: 2.0, env, ..CommandSpec::default() }
+}
+
+fn backend(spec: CommandSpec) -> BackendSpec {
+    let mut spec = BackendSpec::with(spec);
+    (spec.endpoint.timeouts.load, spec.endpoint.timeouts.answer) = (20.0, 2.0);
     spec
 }
 
@@ -80,7 +82,8 @@ async fn a_batch_runs_on_processes_that_end_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let wishes: Vec<String> = (0..4).map(|number| format!("wish{number}")).collect();
     let requests: Vec<(&str, &str)> = wishes.iter().map(|wish| ("review", wish.as_str())).collect();
-    let (scenario, file) = (scenario(&requests), BackendsFile { backends: vec![spec(folder.path())] });
+    let (scenario, file) =
+        (scenario(&requests), BackendsFile { backends: vec![backend(spec(folder.path()))] });
     let instance = instance(&scenario, 2);
     let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
     passes_the_check(&instance, &finished);
@@ -97,7 +100,7 @@ async fn a_batch_runs_on_processes_that_end_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_fails_says_why_and_one_that_dies_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
-    let (backend, told) = connected(&spec(folder.path()));
+    let (backend, told) = connected(&backend(spec(folder.path())));
     let error = backend.load(replica(3), EXPECTED).await.unwrap_err();
     let BackendError::DoesNotFit(why) = &error else { panic!("{error:?}") };
     assert!(why.contains("60 GB") && why.contains("CUDA out of memory"), "{why}");
@@ -121,8 +124,8 @@ async fn a_process_that_does_not_want_to_end_is_made_to() {
     let inner = stubborn.command.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let script = format!("trap '' TERM; echo x > $ECHO_FOLDER/$$; {inner} & wait");
     stubborn.command = ["/bin/sh", "-c", &script].map(str::to_owned).to_vec();
-    stubborn.grace = Some(0.5);
-    let (backend, _) = connected(&stubborn);
+    stubborn.grace = 0.5;
+    let (backend, _) = connected(&backend(stubborn));
     backend.load(replica(0), EXPECTED).await.unwrap();
     assert_eq!(alive(folder.path()).len(), 2);
     backend.unload(replica(0)).await.unwrap();
@@ -136,7 +139,7 @@ fn holder() {
     let Some(folder) = variable("HOLDER_FOLDER") else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
-        let (backend, _) = connected(&spec(Path::new(&folder)));
+        let (backend, _) = connected(&backend(spec(Path::new(&folder))));
         backend.load(replica(0), EXPECTED).await.unwrap();
         std::future::pending::<()>().await;
     });

@@ -1,6 +1,7 @@
 //! The file of servers: what the documentation shows can be read, and every fault is told at once, with its line.
 
-use gswarm_core::input::{BackendKind, BackendsReading, Source, read_backends};
+use gswarm_core::input::{Code, Source};
+use gswarm_exec::backend::{BackendKind, BackendsReading, read_backends};
 
 fn read(text: &str) -> BackendsReading {
     read_backends(Source { name: "servers.yaml", bytes: text.as_bytes() })
@@ -14,16 +15,43 @@ fn blocks(page: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_example_of_the_documentation_can_be_read_and_every_kind_has_one() {
     let pages = [include_str!("../../../../docs/backends.md"), include_str!("../../../../docs/live.md")];
-    let mut kinds = Vec::new();
     for block in pages.iter().flat_map(|page| blocks(page)) {
-        let reading = read(block);
-        assert_eq!(reading.diagnostics, [], "{block}");
-        kinds.extend(reading.file.unwrap().backends.into_iter().map(|spec| spec.kind));
+        assert_eq!(read(block).diagnostics, [], "{block}");
     }
-    for (name, kind) in BackendKind::ALL {
-        assert!(kinds.contains(&kind), "there is no example of {name}");
-        assert!(pages[0].contains(&format!("| `{name}` |")), "the table lacks {name}");
+    for kind in BackendKind::ALL {
+        let example = format!("\n{}", kind.about().example);
+        let mut servers = blocks(&example).flat_map(|block| read(block).file.unwrap().backends);
+        assert!(servers.any(|spec| spec.server.kind() == *kind), "there is no example of {}", kind.name());
     }
+}
+
+#[test]
+fn what_is_read_is_kept_in_journals_as_it_is() {
+    for kind in BackendKind::ALL {
+        let example = format!("\n{}", kind.about().example);
+        for file in blocks(&example).map(|block| read(block).file.unwrap()) {
+            let kept = serde_json::to_string(&file).unwrap();
+            assert_eq!(serde_json::from_str::<gswarm_exec::backend::BackendsFile>(&kept).unwrap(), file);
+            assert!(kept.contains(&format!("\"kind\":\"{}\"", kind.name())), "{kept}");
+        }
+    }
+}
+
+/// The examples of docs/errors.md for files of servers give their codes.
+#[test]
+fn the_examples_of_error_codes_give_them() {
+    let page = include_str!("../../../../docs/errors.md");
+    let mut examples = 0;
+    for section in page.split("\n## ").skip(1) {
+        for block in section.split("\n```yaml backends\n").skip(1) {
+            let reading = read(block.split("\n```").next().unwrap());
+            let found: Vec<Code> = reading.diagnostics.iter().map(|found| found.code).collect();
+            let code = Code::ALL.iter().find(|code| section.starts_with(code.code())).unwrap();
+            assert!(reading.file.is_none() && found == [*code], "{code}: {found:?}");
+            examples += 1;
+        }
+    }
+    assert_eq!(examples, 2);
 }
 
 /// What is wrong, its code, and what is said of it.

@@ -2,7 +2,7 @@
 
 use crate::mock::{Manners, Mock};
 use crate::support::{as_read, instance, passes_the_check, patience, run, scenario, servers};
-use gswarm_core::input::{BackendKind, BackendsFile};
+use gswarm_exec::backend::{BackendKind, BackendsFile};
 use gswarm_exec::drive::Finished;
 use std::time::Duration;
 
@@ -119,7 +119,8 @@ on_each! {
 /// What a server says about a request is the same however often it is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_refused_is_asked_once() {
-    for (name, kind) in BackendKind::ALL {
+    for &kind in BackendKind::ALL {
+        let name = kind.name();
         // The first of them refuses nothing; processes have OpenAI's interface, as others here have.
         if matches!(kind, BackendKind::Emulated | BackendKind::Command) {
             continue;

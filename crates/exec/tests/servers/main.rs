@@ -3,6 +3,7 @@
 
 mod adapters;
 mod command;
+mod documented;
 mod file;
 mod live;
 mod mock;

@@ -2,7 +2,8 @@
 //! these tests say so and pass.
 
 use crate::support::{instance, passes_the_check, patience, run, scenario};
-use gswarm_core::input::{BackendSpec, BackendsFile, Source, read_backends, render};
+use gswarm_core::input::{Source, render};
+use gswarm_exec::backend::{BackendSpec, BackendsFile, read_backends};
 use gswarm_exec::drive::Finished;
 use std::collections::BTreeMap;
 use std::net::TcpListener;

@@ -2,16 +2,16 @@
 
 use crate::mock::{Manners, Mock, World};
 use gswarm_core::check::check_log;
-use gswarm_core::input::{
-    BackendKind, BackendSpec, BackendsFile, ClusterSpec, ModelAt, Scenario, Source, read_backends,
-    read_scenario, render,
-};
+use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario, render};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::log_file::Timing;
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{Gpus, ModelId, Span};
-use gswarm_exec::backend::{Backend, Record, Replica, Timed, connect};
+use gswarm_exec::backend::{
+    Backend, BackendKind, BackendSpec, BackendsFile, ModelAt, Record, Replica, Timed, Timeouts, connect,
+    read_backends,
+};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
@@ -79,9 +79,7 @@ fn spec(kind: BackendKind, gpu: u32) -> BackendSpec {
     for (name, there) in MODELS {
         spec.models.insert(name.to_owned(), ModelAt { name: Some(there.to_owned()), url: None });
     }
-    let timeouts = &mut spec.timeouts;
-    (timeouts.connect, timeouts.answer) = (Some(2.0), Some(1.5));
-    (timeouts.load, timeouts.unload) = (Some(5.0), Some(5.0));
+    spec.endpoint.timeouts = Timeouts { connect: 2.0, answer: 1.5, load: 5.0, unload: 5.0 };
     spec
 }
 
@@ -91,7 +89,7 @@ pub fn servers(kind: BackendKind, gpu: u32, manners: &Manners) -> (Vec<Mock>, Ba
     let world = Arc::new(World::new(kind, manners.clone()));
     if !kind.holds_one_model() {
         let mock = Mock::start(world, "");
-        spec.url = Some(mock.url());
+        spec.endpoint.url = Some(mock.url());
         return (vec![mock], spec);
     }
     let mut mocks = Vec::new();
@@ -106,9 +104,12 @@ pub fn servers(kind: BackendKind, gpu: u32, manners: &Manners) -> (Vec<Mock>, Ba
 
 /// What the file of a kind would say has to be what files can say: it is written and read again.
 pub fn as_read(spec: &BackendSpec) -> BackendSpec {
-    let mut text =
-        format!("backends:\n- kind: {}\n  gpus: {}\n", spec.kind.name(), spec.gpus.as_ref().unwrap());
-    spec.url.iter().for_each(|url| text.push_str(&format!("  url: {url}\n")));
+    let mut text = format!(
+        "backends:\n- kind: {}\n  gpus: {}\n",
+        spec.server.kind().name(),
+        spec.gpus.as_ref().unwrap()
+    );
+    spec.endpoint.url.iter().for_each(|url| text.push_str(&format!("  url: {url}\n")));
     text.push_str("  models:\n");
     for (name, at) in &spec.models {
         let url = at.url.as_ref().map_or(String::new(), |url| format!(", url: '{url}'"));
@@ -118,8 +119,7 @@ pub fn as_read(spec: &BackendSpec) -> BackendSpec {
     let reading = read_backends(Source { name: "servers", bytes: text.as_bytes() });
     let file = reading.file.unwrap_or_else(|| panic!("{text}\n{}", render(&reading.diagnostics)));
     let read = file.backends.into_iter().next().unwrap();
-    let (level, calls, token_env) = (spec.level, spec.calls, spec.token_env.clone());
-    assert_eq!(BackendSpec { level, calls, token_env, ..read.clone() }, *spec, "{text}");
+    assert_eq!(read, *spec, "{text}");
     read
 }
 

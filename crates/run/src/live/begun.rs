@@ -7,7 +7,7 @@ use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Silent};
 use crate::prepare::{Prepared, prepare};
 use crate::spec::RunSpec;
-use gswarm_exec::config::BackendsFile;
+use gswarm_exec::backend::BackendsFile;
 use gswarm_exec::journal::{Durability, Journal, JournalError};
 use std::path::{Path, PathBuf};
 
@@ -99,7 +99,7 @@ pub fn resume(
             let callables = callables.map(|(file, bytes)| Callables::from(file, bytes)).transpose()?;
             let backends = match &changes.backends {
                 Some(file) => read_backends_elsewhere(file)?,
-                None => backends.unwrap_or(BackendsFile { backends: Vec::new() }),
+                None => backends.unwrap_or_default(),
             };
             let joined = Joined::to(ray, observer)?;
             joined.prepare(&backends, &prepared.instance, callables.as_ref(), observer)?;

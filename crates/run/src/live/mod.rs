@@ -19,18 +19,18 @@ use crate::output::{self, count};
 use crate::prepare::{Prepared, prepare_on};
 use crate::spec::{LiveSpec, RunSpec};
 use failed::failed;
-use futures_core::future::BoxFuture;
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
 use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
-use gswarm_core::input::{Scenario, Source, read_backends_for, render};
+use gswarm_core::input::{Scenario, Source, render};
 use gswarm_core::instance::Instance;
 use gswarm_core::log_file::Timing;
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::run::Outcome;
 use gswarm_core::Span;
-use gswarm_exec::backend::{Record, cannot_start};
-use gswarm_exec::config::{self, BackendsFile};
+use gswarm_exec::backend::{BackendsFile, BackendsReading, Record, read_backends_here};
+use gswarm_exec::clock::Clock;
+use gswarm_exec::config;
 use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, Journal, JournalError};
@@ -51,14 +51,17 @@ pub trait EmbeddedModels: Sync {
     /// All models that are missing or damaged.
     fn check(&self, folder: &Path, scenario: &Scenario) -> Result<(), Failure>;
 
-    /// Serves the models.
-    fn serve<'a>(
-        &'a self,
-        folder: &'a Path,
-        scenario: &'a Scenario,
-        instance: &'a Instance,
-        record: &'a Record,
-    ) -> BoxFuture<'a, Result<Fleet, Failure>>;
+    /// Serves the models. `record` is told what loads take.
+    ///
+    /// # Errors
+    /// Why they cannot be served.
+    fn serve(
+        &self,
+        folder: &Path,
+        scenario: &Scenario,
+        instance: &Instance,
+        record: &Record,
+    ) -> Result<Fleet, Failure>;
 }
 
 /// What a live run left.
@@ -154,7 +157,7 @@ fn on_ray(joined: Joined, live: &LiveSpec, observer: &mut dyn Observer) -> Resul
     let callables = live.models.as_deref().map(Callables::read).transpose()?;
     let backends = match (&live.backends, &callables) {
         (Some(file), _) => read_backends_elsewhere(file)?,
-        (None, Some(_)) => BackendsFile { backends: Vec::new() },
+        (None, Some(_)) => BackendsFile::default(),
         (None, None) => {
             let speed = live.ray.as_ref().and_then(|ray| ray.speed).unwrap_or(1.0);
             let times = if speed == 1.0 { String::new() } else { format!(", {speed} times as fast as told") };
@@ -316,8 +319,7 @@ fn execute(
                 (clock, fleet)
             }
             Place::Embedded(models) => {
-                let clock = gswarm_exec::clock::Clock::at_speed(1.0);
-                (clock, embedded.serve(models, scenario, instance, &record).await?)
+                (Clock::real(), embedded.serve(models, scenario, instance, &record)?)
             }
             Place::Ray { joined, backends, .. } => {
                 let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
@@ -399,18 +401,18 @@ fn ended_early(error: LiveError) -> Failure {
 /// # Errors
 /// All that is wrong with it.
 pub fn read_backends(file: &Path) -> Result<BackendsFile, Failure> {
-    backends_of(file, &cannot_start)
+    backends_of(file, read_backends_here)
 }
 
 /// The same where programs are started on other machines.
 fn read_backends_elsewhere(file: &Path) -> Result<BackendsFile, Failure> {
-    backends_of(file, &|_| None)
+    backends_of(file, gswarm_exec::backend::read_backends)
 }
 
-fn backends_of(file: &Path, why_not: &dyn Fn(&str) -> Option<String>) -> Result<BackendsFile, Failure> {
+fn backends_of(file: &Path, read: fn(Source<'_>) -> BackendsReading) -> Result<BackendsFile, Failure> {
     let bytes = files::read(file)?;
     let name = file.display().to_string();
-    let reading = read_backends_for(Source { name: &name, bytes: &bytes }, why_not);
+    let reading = read(Source { name: &name, bytes: &bytes });
     reading.file.ok_or_else(|| {
         Failure::input(render(&reading.diagnostics))
             .hint("docs/backends.md shows what it may say")

@@ -7,6 +7,7 @@ pub mod devices;
 pub mod engines;
 mod gate;
 pub mod hub;
+mod in_process;
 mod instance;
 mod place;
 mod registry;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use in_process::{EmbeddedModels, FolderError};
 pub use routes::{openapi, router};
 
 /// What a model server is told when it is started.
@@ -77,14 +79,23 @@ struct Shared {
 impl ModelServer {
     /// Opens the folder of models, for a server at this address.
     pub fn open(options: Options, bound: &Bound) -> Result<ModelServer, gswarm_infer::Error> {
+        ModelServer::at(options, bound.url(), bound.address().port())
+    }
+
+    /// The same for a server that is called in this process and has no address.
+    fn in_process(options: Options) -> Result<ModelServer, gswarm_infer::Error> {
+        ModelServer::at(options, String::new(), 0)
+    }
+
+    fn at(options: Options, url: String, port: u16) -> Result<ModelServer, gswarm_infer::Error> {
         let store = Store::open(&options.models)?;
         let shared = Shared {
             hub: options.hub.clone().map(Hub::new),
             downloads: Downloads::default(),
             patience: options.patience,
             speed: options.speed,
-            url: bound.url(),
-            port: bound.address().port(),
+            url,
+            port,
             registry: Registry::new(options, store),
         };
         Ok(ModelServer { shared: Arc::new(shared) })

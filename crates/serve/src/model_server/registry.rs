@@ -229,6 +229,7 @@ impl Registry {
         let instance = Arc::new(Instance::new(id.clone(), name, kind, devices, engine, came_from));
         inner.instances.insert(id, Arc::clone(&instance));
         drop(inner);
+        tracing::info!("{name}: instance {} serves on {}", instance.id, instance.devices.text());
         Ok(instance)
     }
 
@@ -267,6 +268,7 @@ impl Registry {
             return Err(Fault::conflict("instance_stopping", message));
         }
         self.finish(&instance).await;
+        tracing::info!("{}: instance {id} is gone", instance.model);
         Ok(instance)
     }
 

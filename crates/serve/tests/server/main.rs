@@ -6,6 +6,7 @@ mod emulated;
 mod guarded;
 mod hub;
 mod hub_stand_in;
+mod in_process;
 mod lifecycle;
 mod openai;
 mod support;

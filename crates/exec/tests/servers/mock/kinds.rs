@@ -2,7 +2,7 @@
 
 use super::world::{Phase, World};
 use super::{Answer, Asked};
-use gswarm_core::input::BackendKind;
+use gswarm_exec::backend::BackendKind;
 use serde_json::{Value, json};
 
 pub async fn answer(world: &World, asked: &Asked) -> Answer {

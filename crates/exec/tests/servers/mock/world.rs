@@ -1,7 +1,7 @@
 //! What a server holds, and what can be wrong with it.
 
 use super::{Asked, Mischief};
-use gswarm_core::input::BackendKind;
+use gswarm_exec::backend::BackendKind;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,6 +6,7 @@ use super::types::{CallAnswer, CallData, CallRequest, Envelope};
 use crate::fault::{FailedEnvelope, Fault};
 use crate::model_server::ModelServer;
 use crate::model_server::engines::{self, Generation, Kind, Work, seconds};
+use crate::model_server::instance::Instance;
 use axum::Json;
 use axum::extract::State;
 use gswarm_infer::{Event, FinishReason, Finished, GenerateRequest};
@@ -72,10 +73,19 @@ pub(super) async fn call(
 ) -> Answer<CallAnswer> {
     let instance = server.registry().instance(&id)?;
     same_instance(request.instance_id.as_deref(), &id)?;
-    let work = work(&instance.kind, &request.data)?;
+    Ok(Json(Envelope::done("answered", answer(&server, &instance, &request.data).await?)))
+}
+
+/// What an instance answers.
+pub(in crate::model_server) async fn answer(
+    server: &ModelServer,
+    instance: &Instance,
+    data: &CallData,
+) -> Result<CallAnswer, Fault> {
+    let work = work(&instance.kind, data)?;
     let _pass = instance.enter()?;
     let mut answer = CallAnswer {
-        instance_id: id,
+        instance_id: instance.id.clone(),
         model_name: instance.model.clone(),
         model_type: instance.kind.name().to_string(),
         port: server.shared.port,
@@ -111,7 +121,7 @@ pub(super) async fn call(
             answer.response = Some(format!("emulated: {} computed nothing", instance.model));
         }
     }
-    Ok(Json(Envelope::done("answered", answer)))
+    Ok(answer)
 }
 
 /// A body that names another instance than the path is a mistake.

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub(super) type Answer<T> = Result<Json<Envelope<T>>, Fault>;
 
 /// Does it to the end, even where the caller goes away meanwhile.
-pub(super) async fn to_the_end<T: Send + 'static>(
+pub(in crate::model_server) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Fault>> + Send + 'static,
 ) -> Result<T, Fault> {
     let ended = tokio::spawn(work).await;
@@ -169,7 +169,6 @@ pub(super) async fn serve(
     let starting = (server.clone(), name.clone());
     let instance =
         to_the_end(async move { starting.0.registry().serve(&starting.1, &known, wanted).await }).await?;
-    tracing::info!("{name}: instance {} serves on {}", instance.id, instance.devices.text());
     Ok(Json(Envelope::done(format!("{name} is serving"), describe(&server, &instance))))
 }
 
@@ -217,7 +216,6 @@ pub(super) async fn delete(
 ) -> Answer<DeletedData> {
     let stopping = server.clone();
     let instance = to_the_end(async move { stopping.registry().stop(&id).await }).await?;
-    tracing::info!("{}: instance {} is gone", instance.model, instance.id);
     Ok(Json(Envelope::done(
         format!("the instance {} is gone", instance.id),
         DeletedData {

@@ -9,6 +9,10 @@ mod openai;
 mod stream;
 mod types;
 
+pub(super) use call::answer;
+pub(super) use lifecycle::to_the_end;
+pub(super) use types::CallRequest;
+
 use super::ModelServer;
 use axum::{Json, Router};
 use utoipa::OpenApi;

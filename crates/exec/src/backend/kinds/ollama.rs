@@ -1,20 +1,54 @@
 //! Ollama: models are loaded by asking for them with no prompt, and kept until they are told to go.
 
-use super::BackendError;
-use super::api::{Api, Brought, Held, State};
-use super::http::{Http, field};
-use super::openai::{MOST_TOKENS, Wants, settings, vector};
+use super::Server;
+use crate::backend::api::{Api, Brought, Held, State};
+use crate::backend::connect::Link;
+use crate::backend::field::{Described, described};
+use crate::backend::http::{Http, field};
+use crate::backend::openai::{MOST_TOKENS, Wants, settings, vector};
+use crate::backend::spec::{About, Reach};
+use crate::backend::{Backend, BackendError};
 use crate::call::Call;
 use gswarm_core::Gpus;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// An Ollama server.
-pub struct Ollama {
-    /// Where it is.
-    pub http: Http,
+described! {
+    /// Settings of `ollama` servers: they have none of their own.
+    pub struct OllamaSpec {}
+}
+
+impl Server for OllamaSpec {
+    const ABOUT: About = About {
+        name: "ollama",
+        reach: Reach::One,
+        fields: OllamaSpec::FIELDS,
+        defaults: OllamaSpec::defaults,
+        protocol: [
+            "`POST /api/generate` without a prompt, `keep_alive: -1`",
+            "the same with `keep_alive: 0`",
+            "`GET /api/ps`: there, and all of it on GPUs",
+            "`POST /api/chat`, `/api/embed`",
+        ],
+        example: r#"Ollama, one server for each of two GPUs:
+```yaml
+backends:
+  - {kind: ollama, gpus: 0, url: "http://localhost:11434", models: &names {llm7b: "llama3:8b", embed: nomic-embed-text}}
+  - {kind: ollama, gpus: 1, url: "http://localhost:11435", models: *names}
+```"#,
+    };
+
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+        let (http, load) = (link.http()?, link.limits.load);
+        Ok(link.managed(Ollama { http, load }))
+    }
+}
+
+struct Ollama {
+    http: Http,
     /// What a load may take.
-    pub load: Duration,
+    load: Duration,
 }
 
 impl Ollama {

@@ -1,116 +1,75 @@
-//! Servers that hold one model each and put it to sleep: vLLM and SGLang. Several share GPUs, and one of them is awake.
+//! SGLang, whose servers hold one model each and release its memory. Several share GPUs, and one of them has its memory.
 
-use super::BackendError;
-use super::api::{Api, Brought, Held, State, Tier};
-use super::http::{Http, field};
-use super::managed::locked;
-use super::openai::{Servers, call_openai};
+use super::Server;
+use crate::backend::api::{Api, Brought, Held, State, Tier};
+use crate::backend::connect::Link;
+use crate::backend::field::{Described, Shape, described};
+use crate::backend::http::{Http, brief, field};
+use crate::backend::managed::locked;
+use crate::backend::openai::{Servers, call_openai};
+use crate::backend::spec::{About, Calls, Reach};
+use crate::backend::{Backend, BackendError};
 use crate::call::Call;
 use futures_util::future::join_all;
 use gswarm_core::Gpus;
-use gswarm_core::input::Calls;
+use gswarm_core::input::document::positive;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// vLLM, started with `VLLM_SERVER_DEV_MODE=1` and `--enable-sleep-mode`.
-pub struct Vllm {
-    /// A server for each model.
-    pub servers: Servers,
-    /// How text models are called.
-    pub calls: Calls,
-    /// Whether weights are dropped on sleeping and read from disk on waking (level 2), or wait in host memory (level 1).
-    pub drops_weights: bool,
-    /// What waking and sleeping may take.
-    pub load: Duration,
-}
-
-impl Vllm {
-    async fn is_asleep(&self, http: &Http) -> Result<bool, BackendError> {
-        let answer = http.get("/is_sleeping").await.map_err(|error| match error {
-            BackendError::Refused(why) => BackendError::Refused(format!(
-                "{why}; start vLLM with VLLM_SERVER_DEV_MODE=1 and --enable-sleep-mode"
-            )),
-            other => other,
-        })?;
-        field(&answer, "/is_sleeping", Value::as_bool)
+described! {
+    /// Settings of `sglang` servers, started with `--enable-memory-saver`.
+    pub struct SglangSpec {
+        /// `chat`, or `completions` for models that have no chat template.
+        pub calls: Calls = Calls::Chat, Calls::SHAPE;
+        /// 1: weights wait in host memory, for servers started with `--enable-weights-cpu-backup`. 2: they are read from disk
+        /// again, because released memory comes back empty.
+        pub level: u32 = 2, Shape::Whole(positive(2.0, ""));
     }
 }
 
-#[async_trait::async_trait]
-impl Api for Vllm {
-    fn passes_on(&self, handle: &str) -> Option<(Http, String)> {
-        Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
-    }
+impl Server for SglangSpec {
+    const ABOUT: About = About {
+        name: "sglang",
+        reach: Reach::Each,
+        fields: SglangSpec::FIELDS,
+        defaults: SglangSpec::defaults,
+        protocol: [
+            "`POST /resume_memory_occupation`; at level 2 with `POST /update_weights_from_disk` between weights and cache",
+            "`POST /release_memory_occupation`",
+            "`GET /health`, and the last order: the server does not report it",
+            "OpenAI's interface",
+        ],
+        example: r#"SGLang, started with `--enable-memory-saver`. A server does not report whether it has released its memory. gswarm assumes that it holds its model
+when a run begins and after it was away: start a run on servers that have not released theirs.
+```yaml
+backends:
+  - kind: sglang
+    gpus: 0
+    models:
+      llm7b: {as: "org/llama-7b", url: "http://localhost:30000"}
+      llm13b: {as: "org/llama-13b", url: "http://localhost:30001"}
+```"#,
+    };
 
-    fn tier(&self) -> Tier {
-        if self.drops_weights { Tier::Disk } else { Tier::Host }
-    }
-
-    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
-        let http = self.servers.of(name)?;
-        if self.is_asleep(http).await? {
-            if self.drops_weights {
-                http.order("/wake_up?tags=weights", &Value::Null, self.load).await?;
-                let reload = json!({"method": "reload_weights"});
-                http.order("/collective_rpc", &reload, self.load).await?;
-                http.order("/wake_up?tags=kv_cache", &Value::Null, self.load).await?;
-            } else {
-                http.order("/wake_up", &Value::Null, self.load).await?;
-            }
-        }
-        Ok(name.into())
-    }
-
-    async fn release(&self, handle: &str) -> Result<(), BackendError> {
-        let http = self.servers.of(handle)?;
-        if self.is_asleep(http).await? {
-            return Ok(());
-        }
-        let level = if self.drops_weights { 2 } else { 1 };
-        http.order(&format!("/sleep?level={level}"), &Value::Null, self.load).await.map(|_| ())
-    }
-
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
-        let asleep = self.is_asleep(self.servers.of(handle)?).await?;
-        Ok(if asleep { State::Absent } else { State::There })
-    }
-
-    fn is_one_of_many(&self, _handle: &str) -> bool {
-        self.servers.own().count() > 1
-    }
-
-    async fn held(&self) -> Result<Held, BackendError> {
-        let ask = |(name, http): (&String, _)| {
-            let name = name.clone();
-            async move {
-                let awake = |is_asleep| if is_asleep { Vec::new() } else { vec![name.clone()] };
-                let said = self.is_asleep(http).await.map(awake);
-                (name, said)
-            }
-        };
-        Held::of(join_all(self.servers.own().map(ask)).await)
-    }
-
-    async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
-        call_openai(self.servers.of(handle)?, handle, self.calls, call).await
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+        let (servers, load) = (link.servers()?, link.limits.load);
+        Ok(link.managed(Sglang::new(servers, self.calls, self.level == 2, load)))
     }
 }
 
-/// SGLang, started with `--enable-memory-saver`. It does not tell whether it has released its memory: what it was told
+/// It does not tell whether it has released its memory: what it was told
 /// last is remembered, and a server that was not told anything is taken to hold its model, as one that has just started
 /// does.
-pub struct Sglang {
-    /// A server for each model.
-    pub servers: Servers,
-    /// How text models are called.
-    pub calls: Calls,
+struct Sglang {
+    servers: Servers,
+    calls: Calls,
     /// Whether weights have to be read from disk on resuming (level 2): memory that was released comes back empty unless
     /// the server keeps a copy (`--enable-weights-cpu-backup`, level 1).
-    pub drops_weights: bool,
+    drops_weights: bool,
     /// What releasing and resuming may take.
-    pub load: Duration,
+    load: Duration,
     released: Mutex<BTreeSet<String>>,
     /// Servers that did not answer when they were asked last. One that has died comes back with its model; one that only
     /// stumbled is as it was.
@@ -123,7 +82,7 @@ const PARTS: [&str; 2] = ["weights", "kv_cache"];
 
 impl Sglang {
     /// Servers of which nothing is known yet.
-    pub fn new(servers: Servers, calls: Calls, drops_weights: bool, load: Duration) -> Sglang {
+    fn new(servers: Servers, calls: Calls, drops_weights: bool, load: Duration) -> Sglang {
         Sglang {
             servers,
             calls,
@@ -155,10 +114,7 @@ impl Sglang {
         let told = http.order("/update_weights_from_disk", &path, self.load).await?;
         let answer: Value = serde_json::from_str(&told).unwrap_or_default();
         if answer.get("success").and_then(Value::as_bool) != Some(true) {
-            return Err(BackendError::Failed(format!(
-                "the weights were not read again: {}",
-                super::http::brief(&told)
-            )));
+            return Err(BackendError::Failed(format!("the weights were not read again: {}", brief(&told))));
         }
         http.order("/resume_memory_occupation", &json!({"tags": ["kv_cache"]}), self.load).await.map(|_| ())
     }

@@ -1,24 +1,61 @@
 //! Servers with the KServe V2 interface and a model repository: Triton (`--model-control-mode=explicit`), MLServer.
 
-use super::BackendError;
-use super::api::{Api, Brought, Held, State};
-use super::http::{Http, escaped, field};
-use super::openai::{MOST_TOKENS, Wants, vector};
+use super::Server;
+use crate::backend::api::{Api, Brought, Held, State};
+use crate::backend::connect::Link;
+use crate::backend::field::{Described, Shape, described};
+use crate::backend::http::{Http, brief, escaped, field};
+use crate::backend::openai::{MOST_TOKENS, Wants, vector};
+use crate::backend::spec::{About, Reach};
+use crate::backend::{Backend, BackendError};
 use crate::call::Call;
 use gswarm_core::Gpus;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Such a server.
-pub struct KServe {
-    /// Where it is.
-    pub http: Http,
+described! {
+    /// Settings of `kserve` servers.
+    pub struct KServeSpec {
+        /// The input that takes the text, for models that do not describe their inputs. Defaults to `text_input`.
+        pub input: Option<String> = None, Shape::Text;
+    }
+}
+
+impl Server for KServeSpec {
+    const ABOUT: About = About {
+        name: "kserve",
+        reach: Reach::One,
+        fields: KServeSpec::FIELDS,
+        defaults: KServeSpec::defaults,
+        protocol: [
+            "`POST /v2/repository/models/M/load`",
+            "`POST /v2/repository/models/M/unload`",
+            "`POST /v2/repository/index`",
+            "`POST /v2/models/M/infer` with text tensors",
+        ],
+        example: r##"Triton (`--model-control-mode=explicit`) or MLServer (`"load_models_at_startup": false`). The text goes to the first input that takes text.
+Other inputs get what the node's settings or inputs hold under their names. All outputs come back under their names:
+```yaml
+backends:
+  - {kind: kserve, gpus: 0, url: "http://localhost:8000", models: {llm7b: ensemble}, timeouts: {load: 900}}
+```"##,
+    };
+
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+        let (http, names, load) = (link.http()?, link.names(), link.limits.load);
+        Ok(link.managed(KServe { http, names, input: self.input.clone(), load }))
+    }
+}
+
+struct KServe {
+    http: Http,
     /// The models of the run, by their names there. Others are left alone: they may be parts of these.
-    pub names: Vec<String>,
+    names: Vec<String>,
     /// The input that takes the text, where a model does not say.
-    pub input: Option<String>,
+    input: Option<String>,
     /// What an order may take.
-    pub load: Duration,
+    load: Duration,
 }
 
 /// What an input is called where nobody says.
@@ -36,7 +73,7 @@ impl KServe {
                 "LOADING" | "UNLOADING" => State::Moving,
                 _ => match text("reason") {
                     "" | "unloaded" => State::Absent,
-                    why => State::Failed(super::http::brief(why)),
+                    why => State::Failed(brief(why)),
                 },
             };
             Some((model.get("name")?.as_str()?.to_owned(), state))

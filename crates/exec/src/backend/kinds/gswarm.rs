@@ -1,26 +1,80 @@
 //! gswarm's own model server: instances of models on devices that it is told.
 
-use super::BackendError;
-use super::api::{Api, Brought, Held, State, Tier};
-use super::http::{Http, escaped, field};
-use super::openai::{MOST_TOKENS, Wants, settings, vector};
+use super::Server;
+use crate::backend::api::{Api, Brought, Held, State, Tier};
+use crate::backend::connect::Link;
+use crate::backend::field::{Described, Shape, described};
+use crate::backend::http::{Http, brief, escaped, field};
+use crate::backend::openai::{MOST_TOKENS, Wants, settings, vector};
+use crate::backend::spec::{About, Reach};
+use crate::backend::{Backend, BackendError};
 use crate::call::Call;
 use gswarm_core::Gpus;
-use gswarm_core::input::Device;
+use gswarm_core::input::MAX_GPUS;
+use gswarm_core::input::document::not_negative;
 use reqwest::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// A model server.
-pub struct Gswarm {
-    /// Where it is.
-    pub http: Http,
+described! {
+    /// Settings of `gswarm` model servers.
+    pub struct GswarmSpec {
+        /// `cuda`: on the GPUs that the scheduler chose. `cpu`: on the processor. `auto`: wherever the server chooses.
+        pub device: Device = Device::Cuda, Shape::Choice(&["cuda", "cpu", "auto"]);
+        /// The number that the server's machine gives to the first of `gpus`.
+        pub first_device: u32 = 0, Shape::Whole(not_negative(MAX_GPUS as f64, ""));
+    }
+}
+
+/// Where gswarm's own model server puts instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// On the GPUs that the scheduler chose.
+    #[default]
+    Cuda,
+    /// On the processor.
+    Cpu,
+    /// Wherever the server likes.
+    Auto,
+}
+
+impl Server for GswarmSpec {
+    const ABOUT: About = About {
+        name: "gswarm",
+        reach: Reach::One,
+        fields: GswarmSpec::FIELDS,
+        defaults: GswarmSpec::defaults,
+        protocol: [
+            "`POST /standalone/serve` with the devices of the GPUs",
+            "`DELETE /standalone/instance/{id}`",
+            "`GET /standalone/status`",
+            "`POST /standalone/call/{id}`",
+        ],
+        example: r#"gswarm's own model server, on a machine whose eight GPUs are number 8 to 15 of the cluster:
+```yaml
+backends:
+  - {kind: gswarm, gpus: 8-15, url: "http://10.0.0.7:8000", token_env: GSWARM_TOKEN}
+```"#,
+    };
+
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+        let first = (link.place.gpus.first.0, self.first_device);
+        let (http, load) = (link.http()?, link.limits.load);
+        Ok(link.managed(Gswarm { http, device: self.device, first, load }))
+    }
+}
+
+struct Gswarm {
+    http: Http,
     /// What instances are put on.
-    pub device: Device,
+    device: Device,
     /// The cluster's number of its first GPU, and its own number of it.
-    pub first: (u32, u32),
+    first: (u32, u32),
     /// What a load may take.
-    pub load: Duration,
+    load: Duration,
 }
 
 impl Gswarm {
@@ -67,7 +121,7 @@ fn data(answer: &Value) -> Result<&Value, BackendError> {
         return field(answer, "/data", Some);
     }
     let said = answer.get("message").and_then(Value::as_str).unwrap_or("it says no more");
-    Err(BackendError::Failed(format!("the server did not succeed: {}", super::http::brief(said))))
+    Err(BackendError::Failed(format!("the server did not succeed: {}", brief(said))))
 }
 
 /// Where the weights of a new instance were. A server that does not tell may have read them from disk.
@@ -97,9 +151,8 @@ impl Api for Gswarm {
     async fn bring(&self, name: &str, gpus: Gpus) -> Result<Brought, BackendError> {
         let body = json!({"model_name": name, "device": self.device(gpus)});
         let told = self.http.order("/standalone/serve", &body, self.load).await?;
-        let answer: Value = serde_json::from_str(&told).map_err(|_| {
-            BackendError::Failed(format!("the answer is not JSON: {}", super::http::brief(&told)))
-        })?;
+        let answer: Value = serde_json::from_str(&told)
+            .map_err(|_| BackendError::Failed(format!("the answer is not JSON: {}", brief(&told))))?;
         let data = data(&answer)?;
         let handle = field(data, "/instance_id", Value::as_str)?.to_owned();
         Ok(Brought { handle, tier: Some(came_from(data)) })
@@ -124,25 +177,30 @@ impl Api for Gswarm {
     }
 
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
-        let wants = Wants::of(call);
-        let mut input = Map::from_iter([("prompt".to_owned(), Value::from(call.prompt()))]);
-        if wants == Wants::Image {
-            let steps = call.number(&["steps", "num_inference_steps"]);
-            input.extend(steps.map(|steps| ("steps".to_owned(), steps.into())));
-            input.extend(settings(call, &["guidance_scale", "width", "height", "seed", "negative_prompt"]));
-        } else {
-            input.extend(call.number(&MOST_TOKENS).map(|most| ("max_length".to_owned(), most.into())));
-            input.extend(settings(call, &["temperature", "top_p", "top_k", "seed", "stop", "ignore_eos"]));
-        }
-        let body = json!({"instance_id": handle, "data": input});
-        let answer = self.http.call(&format!("/standalone/call/{}", escaped(handle)), &body).await?;
-        let data = data(&answer)?;
-        Ok(Value::Object(result(data, wants)?))
+        let path = format!("/standalone/call/{}", escaped(handle));
+        let answer = self.http.call(&path, &call_body(handle, call)).await?;
+        answer_of(data(&answer)?, Wants::of(call))
     }
 }
 
-/// What a call gave. An emulated model paints and embeds nothing: what it says instead is passed on.
-fn result(data: &Value, wants: Wants) -> Result<Map<String, Value>, BackendError> {
+/// A call of an instance, as model servers take it.
+#[must_use]
+pub fn call_body(instance: &str, call: &Call) -> Value {
+    let mut input = Map::from_iter([("prompt".to_owned(), Value::from(call.prompt()))]);
+    if Wants::of(call) == Wants::Image {
+        let steps = call.number(&["steps", "num_inference_steps"]);
+        input.extend(steps.map(|steps| ("steps".to_owned(), steps.into())));
+        input.extend(settings(call, &["guidance_scale", "width", "height", "seed", "negative_prompt"]));
+    } else {
+        input.extend(call.number(&MOST_TOKENS).map(|most| ("max_length".to_owned(), most.into())));
+        input.extend(settings(call, &["temperature", "top_p", "top_k", "seed", "stop", "ignore_eos"]));
+    }
+    json!({"instance_id": instance, "data": input})
+}
+
+/// What a call gave, from the data of a model server's answer. An emulated model paints and embeds nothing: what it says
+/// instead is passed on.
+pub fn answer_of(data: &Value, wants: Wants) -> Result<Value, BackendError> {
     let emulated = data.get("emulated") == Some(&Value::Bool(true));
     let said = || field(data, "/response", Value::as_str).map(Value::from);
     let (name, value) = match wants {
@@ -171,5 +229,5 @@ fn result(data: &Value, wants: Wants) -> Result<Map<String, Value>, BackendError
     if emulated {
         fields.insert("emulated".to_owned(), true.into());
     }
-    Ok(fields)
+    Ok(Value::Object(fields))
 }

@@ -1,13 +1,20 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
-use super::BackendError;
-use super::api::{Api, Brought, Held, State};
-use super::http::{Http, Limits};
-use super::managed::locked;
-use super::openai::call_openai;
-use super::process::Guarded;
+use super::Server;
+use crate::backend::api::{Api, Brought, Held, State};
+use crate::backend::connect::Link;
+use crate::backend::field::{Described, Shape, described};
+use crate::backend::http::{Http, Limits};
+use crate::backend::managed::locked;
+use crate::backend::openai::call_openai;
+use crate::backend::process::Guarded;
+use crate::backend::read::Given;
+use crate::backend::spec::{About, Calls, Reach};
+use crate::backend::{Backend, BackendError};
 use crate::call::Call;
-use gswarm_core::input::Calls;
+use gswarm_core::input::document::{Faults, Item, Shown, not_negative};
+use gswarm_core::input::{Code, MAX_GPUS};
+use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{GpuId, Gpus};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,36 +22,94 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+described! {
+    /// Settings of `command` servers.
+    pub struct CommandSpec {
+        /// `chat`, or `completions` for models that have no chat template.
+        pub calls: Calls = Calls::Chat, Calls::SHAPE;
+        /// The number that this machine gives to the first of `gpus`. Defaults to the same number.
+        pub first_device: Option<u32> = None, Shape::Whole(not_negative(MAX_GPUS as f64, ""));
+        /// The program and its arguments, as a list. `{model}`, `{port}`, `{gpus}` (`0,1`) and `{gpu_count}` are filled in.
+        /// `CUDA_VISIBLE_DEVICES` is set. A program that cannot be started is reported before anything runs.
+        pub command: Vec<String> = Vec::new(), Shape::Texts, required:
+            "the program and its arguments, as a list: [llama-server, --model, \"{model}\", --port, \"{port}\"]";
+        /// The address that answers with success once the model can be called.
+        pub health: String = "http://127.0.0.1:{port}/health".to_owned(), Shape::Address;
+        /// Added to the environment; the same placeholders are filled in.
+        pub env: BTreeMap<String, String> = BTreeMap::new(), Shape::TextMap;
+        /// Seconds between TERM and KILL.
+        pub grace: f64 = 10.0, Shape::Number(not_negative(MAX_SECONDS, " s"));
+    }
+}
+
+impl Server for CommandSpec {
+    const ABOUT: About = About {
+        name: "command",
+        reach: Reach::Started,
+        fields: CommandSpec::FIELDS,
+        defaults: CommandSpec::defaults,
+        protocol: [
+            "a process is started on its GPUs",
+            "TERM, and KILL after the grace time",
+            "its health address, and whether it has ended",
+            "OpenAI's interface",
+        ],
+        example: r#"A process for each model:
+```yaml
+backends:
+  - kind: command
+    gpus: 0-3
+    command: [vllm, serve, "{model}", --port, "{port}", --tensor-parallel-size, "{gpu_count}"]
+    env: {HF_HUB_OFFLINE: 1}
+    grace: 20
+    models: {llm7b: "org/llama-7b", llm70b: "org/llama-70b"}
+```
+A process ends with gswarm, however gswarm ends. A shell (`/bin/sh`) stands between the two. It runs the process in its own process group and reads
+from a pipe that gswarm holds. When the pipe closes, it sends TERM to the group, and KILL after the grace time."#,
+    };
+
+    fn check(&self, given: &Given<'_>, faults: &mut Faults) {
+        // What is filled in is known once a model is started.
+        let program = self.command.first().filter(|program| !program.contains('{'));
+        let why = program.and_then(|program| Some((program, given.cannot_start(program)?)));
+        if let (Some((program, why)), Some(slot)) = (why, given.slot("command")) {
+            let at = slot.item.map_or(slot.path.at, Item::at);
+            let hint = "install it, or give its full path; gswarm starts it on this machine".to_owned();
+            let message = format_args!("`{}` cannot be started: {why}", Shown(program));
+            faults.add_hinted(Code::BadServer, at, &slot.path, message, Some(hint));
+        }
+    }
+
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+        let first = link.place.gpus.first.0;
+        let command = Command {
+            spec: self.clone(),
+            // The processes run on this machine, where GPUs have the numbers that they have.
+            first: (first, self.first_device.unwrap_or(first)),
+            visible: link.place.visible.clone(),
+            token: link.token.clone(),
+            limits: link.limits,
+            running: Mutex::default(),
+        };
+        Ok(link.managed(command))
+    }
+}
+
 /// How often a process that starts is asked whether it is ready.
 const POLL: Duration = Duration::from_millis(50);
 /// How long such a question may take: a process that starts may accept it and not answer.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Programs that serve one model each.
-pub struct Programs {
-    /// The program and its arguments, with `{model}`, `{port}`, `{gpus}` and `{gpu_count}` in them.
-    pub words: Vec<String>,
-    /// What answers once the model can be called, with `{port}` in it.
-    pub health: String,
-    /// What is added to the environment.
-    pub env: BTreeMap<String, String>,
-    /// Between the request to end and the end by force.
-    pub grace: Duration,
-    /// How text models are called.
-    pub calls: Calls,
-    /// The cluster's number of the first GPU, and the system's number of it.
-    pub first: (u32, u32),
-    /// What the system calls its GPUs, by that number; empty where it calls them by it.
-    pub visible: Vec<String>,
-    /// What is sent with every call.
-    pub token: Option<String>,
-    /// Limits of time.
-    pub limits: Limits,
-}
-
 /// The programs that run.
-pub struct Command {
-    programs: Programs,
+struct Command {
+    spec: CommandSpec,
+    /// The cluster's number of the first GPU, and the system's number of it.
+    first: (u32, u32),
+    /// What the system calls its GPUs, by that number; empty where it calls them by it.
+    visible: Vec<String>,
+    /// What is sent with every call.
+    token: Option<String>,
+    limits: Limits,
     running: Mutex<BTreeMap<String, Running>>,
 }
 
@@ -56,13 +121,8 @@ struct Running {
 }
 
 impl Command {
-    /// None runs yet.
-    pub fn new(programs: Programs) -> Command {
-        Command { programs, running: Mutex::default() }
-    }
-
     fn start(&self, model: &str, gpus: Gpus) -> Result<Running, BackendError> {
-        let Programs { words, env, first, visible, limits, token, .. } = &self.programs;
+        let Command { spec, first, visible, limits, token, .. } = self;
         let port =
             free_port().map_err(|error| BackendError::Failed(format!("there is no free port: {error}")))?;
         let number = |gpu: GpuId| {
@@ -75,18 +135,16 @@ impl Command {
             let text = text.replace("{model}", model).replace("{port}", &port.to_string());
             text.replace("{gpus}", &numbers).replace("{gpu_count}", &gpus.count.to_string())
         };
-        let words: Vec<String> = words.iter().map(filled).collect();
+        let words: Vec<String> = spec.command.iter().map(filled).collect();
         let mut env: BTreeMap<String, String> =
-            env.iter().map(|(key, value)| (key.clone(), filled(value))).collect();
+            spec.env.iter().map(|(key, value)| (key.clone(), filled(value))).collect();
         env.entry("CUDA_VISIBLE_DEVICES".to_owned()).or_insert_with(|| numbers.clone());
         let http = Http::new(&format!("http://127.0.0.1:{port}"), token.as_deref(), *limits);
-        let health = Http::new(
-            &filled(&self.programs.health),
-            None,
-            Limits { answer: PROBE.min(limits.answer), ..*limits },
-        );
+        let health =
+            Http::new(&filled(&spec.health), None, Limits { answer: PROBE.min(limits.answer), ..*limits });
         let (http, health) = (http.map_err(BackendError::Failed)?, health.map_err(BackendError::Failed)?);
-        let process = Guarded::start(&words, &env, self.programs.grace).map_err(BackendError::Failed)?;
+        let process = Guarded::start(&words, &env, Duration::from_secs_f64(spec.grace))
+            .map_err(BackendError::Failed)?;
         Ok(Running { process, model: model.to_owned(), http: Arc::new(http), health: Arc::new(health) })
     }
 
@@ -121,10 +179,10 @@ impl Api for Command {
             if let Some(why) = running.process.ended() {
                 return Err(BackendError::Failed(why));
             }
-            if since.elapsed() >= self.programs.limits.load {
+            if since.elapsed() >= self.limits.load {
                 let said = running.process.last_words();
                 let _ = running.process.stop().await;
-                let after = self.programs.limits.load.as_secs_f64();
+                let after = self.limits.load.as_secs_f64();
                 return Err(BackendError::Failed(format!(
                     "`{name}` does not answer after {after:.1} s: {said}"
                 )));
@@ -172,6 +230,6 @@ impl Api for Command {
         let Some((model, http, _)) = self.servers_of(handle) else {
             return Err(BackendError::Gone(format!("`{handle}` is not there")));
         };
-        call_openai(&http, &model, self.programs.calls, call).await
+        call_openai(&http, &model, self.spec.calls, call).await
     }
 }

@@ -1,17 +1,51 @@
 //! A backend that only takes its time: loads take what the cost rules say, calls what their estimates say, and calls that
 //! share a replica slow one another down by the model's curve. For trying a cluster of any size on a laptop.
 
-use super::company::Company;
-use super::managed::locked;
-use super::openai::Wants;
-use super::{Backend, BackendError, Replica};
+use super::Server;
+use crate::backend::company::Company;
+use crate::backend::connect::Link;
+use crate::backend::field::{Described, Shape, described};
+use crate::backend::managed::locked;
+use crate::backend::openai::Wants;
+use crate::backend::spec::{About, Reach};
+use crate::backend::{Backend, BackendError, Replica};
 use crate::call::Call;
 use crate::clock::Clock;
 use gswarm_core::Span;
+use gswarm_core::input::document::positive;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::{Value, json};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex};
+
+described! {
+    /// Settings of `emulated` servers.
+    pub struct EmulatedSpec {
+        /// How many times faster than real time. All servers of a run have the same speed, which is 1 for those that are not
+        /// emulated.
+        pub speed: f64 = 1.0, Shape::Number(positive(1e6, ""));
+    }
+}
+
+impl Server for EmulatedSpec {
+    const ABOUT: About = About {
+        name: "emulated",
+        reach: Reach::Nowhere,
+        fields: EmulatedSpec::FIELDS,
+        defaults: EmulatedSpec::defaults,
+        protocol: ["waiting", "nothing", "everything", "waiting: [live.md](live.md)"],
+        example: r#"Emulated servers, for trying a cluster of any size on a laptop, 100 times faster than real time:
+```yaml
+backends:
+  - {kind: emulated, speed: 100}
+```"#,
+    };
+
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+        let slowdown = link.models.iter().map(|model| model.slowdown.clone()).collect();
+        Ok(Arc::new(Emulated::new(link.clock.clone(), slowdown)))
+    }
+}
 
 /// Servers that exist only in time.
 pub struct Emulated {

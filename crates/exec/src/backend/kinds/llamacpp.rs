@@ -1,23 +1,52 @@
 //! The router of llama.cpp: a server that starts a process for each model it is told to load.
 
-use super::BackendError;
-use super::api::{Api, Brought, Held, State};
-use super::http::{Http, field};
-use super::openai::call_openai;
+use super::Server;
+use crate::backend::api::{Api, Brought, Held, State};
+use crate::backend::connect::Link;
+use crate::backend::field::{Described, described};
+use crate::backend::http::{Http, field};
+use crate::backend::openai::call_openai;
+use crate::backend::spec::{About, Calls, Reach};
+use crate::backend::{Backend, BackendError};
 use crate::call::Call;
 use gswarm_core::Gpus;
-use gswarm_core::input::Calls;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// A router, started without a model and with `--no-models-autoload`.
-pub struct LlamaCpp {
-    /// Where it is.
-    pub http: Http,
-    /// How text models are called.
-    pub calls: Calls,
+described! {
+    /// Settings of `llamacpp` routers, started without a model and with `--no-models-autoload`.
+    pub struct LlamaCppSpec {
+        /// `chat`, or `completions` for models that have no chat template.
+        pub calls: Calls = Calls::Chat, Calls::SHAPE;
+    }
+}
+
+impl Server for LlamaCppSpec {
+    const ABOUT: About = About {
+        name: "llamacpp",
+        reach: Reach::One,
+        fields: LlamaCppSpec::FIELDS,
+        defaults: LlamaCppSpec::defaults,
+        protocol: ["`POST /models/load`", "`POST /models/unload`", "`GET /models`", "OpenAI's interface"],
+        example: r#"The router of llama.cpp, `llama-server --models-dir DIR --no-models-autoload` without a model. Names are those that `GET /models` lists:
+```yaml
+backends:
+  - {kind: llamacpp, gpus: 0, url: "http://localhost:8080", calls: completions, models: {llm7b: llama-7b-q4}}
+```"#,
+    };
+
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+        let (http, load) = (link.http()?, link.limits.load);
+        Ok(link.managed(LlamaCpp { http, calls: self.calls, load }))
+    }
+}
+
+struct LlamaCpp {
+    http: Http,
+    calls: Calls,
     /// What an order may take.
-    pub load: Duration,
+    load: Duration,
 }
 
 impl LlamaCpp {

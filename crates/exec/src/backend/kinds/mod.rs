@@ -1,0 +1,124 @@
+//! The kinds of servers. To add one: write its adapter with its settings in a file of this folder, and its two lines here.
+
+mod command;
+mod emulated;
+pub mod gswarm;
+mod kserve;
+mod llamacpp;
+mod ollama;
+mod openai;
+mod sglang;
+mod vllm;
+
+pub use emulated::Emulated;
+pub use gswarm::Device;
+
+use super::Backend;
+use super::connect::Link;
+use super::read::Given;
+use super::spec::About;
+use gswarm_core::input::document::Faults;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The settings of one kind of server.
+pub trait Server {
+    /// The kind.
+    const ABOUT: About;
+
+    /// Reports what is wrong with the settings beyond what their description says.
+    fn check(&self, _given: &Given<'_>, _faults: &mut Faults) {}
+
+    /// The server, ready to be called; nothing is sent to it yet.
+    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String>;
+}
+
+/// All kinds, in the order in which messages and the documentation list them.
+macro_rules! registry {
+    ($($kind:ident($module:ident::$spec:ident),)*) => {
+        $(pub use $module::$spec;)*
+
+        /// The kinds of servers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum BackendKind {
+            $(#[doc = concat!("See [`", stringify!($spec), "`].")] $kind,)*
+        }
+
+        impl BackendKind {
+            /// Every kind.
+            pub const ALL: &'static [BackendKind] = &[$(BackendKind::$kind,)*];
+
+            /// What files and the documentation say of it.
+            #[must_use]
+            pub fn about(self) -> &'static About {
+                match self {
+                    $(BackendKind::$kind => &<$spec as Server>::ABOUT,)*
+                }
+            }
+        }
+
+        /// A server's kind with the settings that only this kind has.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind", rename_all = "lowercase")]
+        pub enum ServerSpec {
+            $(#[doc = concat!("See [`", stringify!($spec), "`].")] $kind($spec),)*
+        }
+
+        impl ServerSpec {
+            /// The defaults of a kind.
+            #[must_use]
+            pub fn of(kind: BackendKind) -> ServerSpec {
+                match kind {
+                    $(BackendKind::$kind => ServerSpec::$kind($spec::default()),)*
+                }
+            }
+
+            /// The settings of a kind from the values of its fields.
+            pub fn from_fields(kind: BackendKind, fields: Map<String, Value>) -> serde_json::Result<ServerSpec> {
+                let fields = Value::Object(fields);
+                match kind {
+                    $(BackendKind::$kind => serde_json::from_value(fields).map(ServerSpec::$kind),)*
+                }
+            }
+
+            /// The kind.
+            #[must_use]
+            pub fn kind(&self) -> BackendKind {
+                match self {
+                    $(ServerSpec::$kind(_) => BackendKind::$kind,)*
+                }
+            }
+
+            pub(super) fn check(&self, given: &Given<'_>, faults: &mut Faults) {
+                match self {
+                    $(ServerSpec::$kind(spec) => spec.check(given, faults),)*
+                }
+            }
+
+            pub(super) fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+                match self {
+                    $(ServerSpec::$kind(spec) => spec.connect(link),)*
+                }
+            }
+        }
+
+        $(impl From<$spec> for ServerSpec {
+            fn from(spec: $spec) -> ServerSpec {
+                ServerSpec::$kind(spec)
+            }
+        })*
+    };
+}
+
+registry! {
+    Emulated(emulated::EmulatedSpec),
+    Gswarm(gswarm::GswarmSpec),
+    OpenAi(openai::OpenAiSpec),
+    Vllm(vllm::VllmSpec),
+    Sglang(sglang::SglangSpec),
+    Ollama(ollama::OllamaSpec),
+    LlamaCpp(llamacpp::LlamaCppSpec),
+    KServe(kserve::KServeSpec),
+    Command(command::CommandSpec),
+}

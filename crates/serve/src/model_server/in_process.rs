@@ -1,0 +1,203 @@
+//! The models of a folder, run and called in this process: the model server without its HTTP.
+
+use super::devices::{Devices, Wanted};
+use super::registry::CameFrom;
+use super::routes::{CallRequest, answer, to_the_end};
+use super::{ModelServer, Options, router};
+use crate::fault::Fault;
+use crate::openai::{Check, parse};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Request, StatusCode, header};
+use futures_util::StreamExt;
+use gswarm_core::input::Scenario;
+use gswarm_core::{Gpus, Instance};
+use gswarm_exec::backend::{
+    Api, BackendError, Brought, Held, HttpLimits, Managed, Passed, Record, Served, State, Tier, Timeouts,
+    Wants, gswarm,
+};
+use gswarm_exec::call::Call;
+use gswarm_exec::fleet::{Fleet, Member};
+use gswarm_exec::work::{Forward, Relay};
+use gswarm_infer::{Error, Store};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a folder cannot serve the models of a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Unusable(#[from] Error),
+    /// Models that are not in it.
+    #[error("there is no model `{}`", .0.join("`, `"))]
+    Missing(Vec<String>),
+    /// Models that cannot be used, and why.
+    #[error("models that cannot be used: {}", .0.join("; "))]
+    Damaged(Vec<String>),
+}
+
+/// Models of a folder that this process runs.
+#[derive(Clone, Debug)]
+pub struct EmbeddedModels {
+    folder: PathBuf,
+    /// Their names in the folder, by those in the configuration.
+    names: BTreeMap<String, String>,
+}
+
+impl EmbeddedModels {
+    /// Finds every model of a configuration in a folder, under its key or under its `base_model`.
+    pub fn find(folder: &Path, scenario: &Scenario) -> Result<EmbeddedModels, FolderError> {
+        let store = Store::open(folder)?;
+        let mut names = BTreeMap::new();
+        let (mut missing, mut damaged) = (Vec::new(), Vec::new());
+        for model in &scenario.models {
+            let known = [Some(&model.id), model.base_model.as_ref()];
+            let found = known.into_iter().flatten().find_map(|name| Some((name, store.model(name).ok()?)));
+            let Some((name, there)) = found else {
+                missing.push(model.id.clone());
+                continue;
+            };
+            damaged.extend(there.config().err().map(|error| error.to_string()));
+            names.insert(model.id.clone(), name.clone());
+        }
+        match (missing.is_empty(), damaged.is_empty()) {
+            (false, _) => Err(FolderError::Missing(missing)),
+            (true, false) => Err(FolderError::Damaged(damaged)),
+            (true, true) => Ok(EmbeddedModels { folder: folder.to_owned(), names }),
+        }
+    }
+
+    /// One backend for all GPUs of a problem. `record` is told what loads take.
+    pub fn fleet(&self, instance: &Instance, record: &Record) -> Result<Fleet, Error> {
+        let gpus = instance.cluster.gpus;
+        let options = Options { max_instances: (gpus as usize).max(64), ..Options::new(&self.folder) };
+        let served = instance.models.iter().map(|model| Served {
+            name: self.names.get(&model.name).unwrap_or(&model.name).clone(),
+            memory_gb: model.memory_gb,
+        });
+        let limits = HttpLimits::from(&Timeouts::default());
+        let api = InProcess::new(ModelServer::in_process(options)?);
+        let backend = Managed::new(api, served.collect(), limits, Arc::clone(record));
+        let (name, gpus) = ("embedded".to_owned(), Gpus::new(0, gpus));
+        let backend = Arc::new(backend);
+        Ok(Fleet::new(vec![Member { name, backend, gpus, reach: gpus.count, models: None }]))
+    }
+}
+
+/// A model server that is asked without HTTP.
+struct InProcess {
+    server: ModelServer,
+    /// Requests in the form of the OpenAI API are answered by the routes themselves.
+    routes: Router,
+}
+
+impl InProcess {
+    fn new(server: ModelServer) -> InProcess {
+        // Whoever accepted a request has limited its size.
+        let routes = router(server.clone()).layer(DefaultBodyLimit::disable());
+        InProcess { server, routes }
+    }
+}
+
+fn error(fault: Fault) -> BackendError {
+    BackendError::of_status(fault.status.as_u16(), fault.message)
+}
+
+#[async_trait::async_trait]
+impl Api for InProcess {
+    fn places(&self) -> bool {
+        true
+    }
+
+    /// An instance that goes leaves its weights in host memory.
+    fn tier(&self) -> Tier {
+        Tier::Host
+    }
+
+    async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
+        let registry = self.server.registry();
+        let known = registry.known(name).await.map_err(error)?;
+        let instance = registry.serve(name, &known, Wanted::These(Devices::Cpu)).await.map_err(error)?;
+        let tier = match instance.came_from {
+            CameFrom::Disk => Tier::Disk,
+            CameFrom::Dram => Tier::Host,
+        };
+        Ok(Brought { handle: instance.id.clone(), tier: Some(tier) })
+    }
+
+    async fn release(&self, handle: &str) -> Result<(), BackendError> {
+        let (server, id) = (self.server.clone(), handle.to_owned());
+        match to_the_end(async move { server.registry().stop(&id).await }).await {
+            // One that is not there is gone, which is what was asked for.
+            Err(fault) if fault.status != StatusCode::NOT_FOUND => Err(error(fault)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+        Ok(match self.server.registry().instance(handle) {
+            // Those who use it still get their answers.
+            Ok(instance) if instance.gate().is_closed() => State::Moving,
+            Ok(_) => State::There,
+            Err(_) => State::Absent,
+        })
+    }
+
+    async fn held(&self) -> Result<Held, BackendError> {
+        Ok(self.server.registry().instances().iter().map(|instance| instance.id.clone()).collect())
+    }
+
+    async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
+        let instance = self.server.registry().instance(handle).map_err(error)?;
+        let body = gswarm::call_body(handle, call).to_string();
+        let request: CallRequest = parse(body.as_bytes()).map_err(error)?;
+        request.check().map_err(error)?;
+        let answer = answer(&self.server, &instance, &request.data).await.map_err(error)?;
+        // Through text, so that 32-bit floats have the digits that servers send.
+        let unreadable = |error: serde_json::Error| BackendError::Failed(error.to_string());
+        let text = serde_json::to_string(&answer).map_err(unreadable)?;
+        gswarm::answer_of(&serde_json::from_str(&text).map_err(unreadable)?, Wants::of(call))
+    }
+
+    async fn forward(
+        &self,
+        handle: &str,
+        forward: &Forward,
+        relay: &mut Relay,
+    ) -> Result<Passed, BackendError> {
+        let failed = |error: &dyn std::fmt::Display| BackendError::Failed(error.to_string());
+        let mut body = forward.body.clone();
+        body.insert("model".to_owned(), handle.into());
+        let request = Request::post(forward.path).header(header::CONTENT_TYPE, "application/json");
+        let request =
+            request.body(Body::from(Value::Object(body).to_string())).map_err(|error| failed(&error))?;
+        let Ok(response) = TowerToHyperService::new(self.routes.clone()).call(request).await;
+        let status = response.status();
+        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or("application/json").to_owned();
+        if !status.is_success() {
+            let text = to_bytes(response.into_body(), usize::MAX).await.map_err(|error| failed(&error))?;
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let error = BackendError::of_status(status.as_u16(), gswarm_exec::backend::reason(&text));
+            return match error {
+                BackendError::Refused(_) => {
+                    let (status, why) = (status.as_u16(), error.to_string());
+                    Ok(Passed::Refused { status, kind, text, why })
+                }
+                other => Err(other),
+            };
+        }
+        relay.head(status.as_u16(), &kind);
+        let mut pieces = response.into_body().into_data_stream();
+        while let Some(piece) = pieces.next().await {
+            relay.piece(piece.map_err(|error| failed(&error))?).await;
+        }
+        Ok(Passed::Answered)
+    }
+}
