@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +16,9 @@ import gswarm
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "gswarm"
+
+#: A guard against hanging, in seconds. Nothing is asserted about time.
+LIMIT = 120
 
 # Charts are drawn into memory.
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -63,7 +67,15 @@ def published(request: pytest.FixtureRequest) -> tuple[Path, Path]:
     return pair
 
 
+def until(holds: Callable[[], bool], what: str = "what was waited for") -> None:
+    """Waits until something holds."""
+    end = time.monotonic() + LIMIT
+    while not holds():
+        assert time.monotonic() < end, f"{what} never happened"
+        time.sleep(0.01)
+
+
 def command(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the package's `gswarm` command."""
     line = [sys.executable, "-m", "gswarm", *map(str, args)]
-    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False, timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False, timeout=LIMIT)

@@ -9,13 +9,13 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import until
 from worker_client import ROOT, TOKEN, Worker
 
 pytest.importorskip("torch")
@@ -46,13 +46,6 @@ def call(worker: Worker, id: str, **data: Any) -> dict[str, Any]:
     assert status == 200, answer
     assert answer["success"] is True, answer
     return dict(answer["data"])
-
-
-def until(condition: Any, seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_who_it_is_and_what_it_has(worker: Worker) -> None:

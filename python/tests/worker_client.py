@@ -34,7 +34,7 @@ class Worker:
         """Status and JSON of an answer."""
         import http.client
 
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             given = None if body is None else body if isinstance(body, (bytes, str)) else json.dumps(body)
             connection.request(method, path, given, {"Content-Type": "application/json", **(headers or {})})
@@ -63,7 +63,7 @@ class Worker:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            self.process.communicate(timeout=20)
+            self.process.communicate(timeout=120)
         finally:
             if self.process.poll() is None:
                 self.process.kill()

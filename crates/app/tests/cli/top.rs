@@ -7,7 +7,6 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 /// A terminal with a command in it.
 struct Terminal {
@@ -44,15 +43,12 @@ impl Terminal {
 
     /// The screen, once it is as wanted.
     fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let begun = Instant::now();
-        loop {
-            let text = self.text();
-            if wanted(&text) {
-                return text;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "never saw {what}:\n{text}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut text = String::new();
+        gswarm_testing::until(what, || {
+            text = self.text();
+            wanted(&text)
+        });
+        text
     }
 
     fn press(&mut self, keys: &str) {
