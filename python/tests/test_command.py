@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from conftest import command
+from conftest import LIMIT, command
 
 import gswarm
 
@@ -65,7 +64,7 @@ def test_ctrl_c_ends_the_commands_search_and_keeps_the_plan(tmp_path: Path) -> N
         "gswarm",
         "plan",
         "--budget",
-        "100s",
+        "1h",
         "--gpus",
         "16",
         "--out",
@@ -77,9 +76,7 @@ def test_ctrl_c_ends_the_commands_search_and_keeps_the_plan(tmp_path: Path) -> N
         assert started.stderr is not None
         # The first plan is told of: the search is on.
         assert "makespan" in started.stderr.readline()
-        begun = time.monotonic()
         started.send_signal(signal.SIGINT)
-        _, told = started.communicate(timeout=30)
+        _, told = started.communicate(timeout=LIMIT)
         assert started.returncode == 0, told
-        assert time.monotonic() - begun < 20
     assert gswarm.Plan.load(tmp_path / "plan.json").makespan > 0

@@ -28,7 +28,7 @@ def test_what_is_no_file_is_written_to_and_stays(result: gswarm.Result, tmp_path
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
     result.save(pipe)
-    reader.join(timeout=10)
+    reader.join(timeout=120)
     assert read == [result.log()]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

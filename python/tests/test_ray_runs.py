@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -242,7 +241,7 @@ def test_a_callable_that_fails_fails_its_request_with_its_own_words(cluster: Any
     models = tmp_path / "my_models.py"
     models.write_text(FAULTY)
     done = finished(
-        run.begin(cluster.address, "--models", str(models), "--max-attempts", "1", "--call-timeout", "5")
+        run.begin(cluster.address, "--models", str(models), "--max-attempts", "1", "--call-timeout", "20")
     )
     assert done.code == 4, done.errors
     failed = {one["request_id"]: one["why"] for one in json.loads(done.output)["failed"]}
@@ -251,7 +250,7 @@ def test_a_callable_that_fails_fails_its_request_with_its_own_words(cluster: Any
     assert "StopIteration" in failed.pop("r3")
     assert failed.pop("r4") == "out0: cannot pickle 'generator' object"
     assert failed.pop("r5") == "lock: cannot pickle '_thread.lock' object"
-    assert failed.pop("r6") == "no answer after 5.0 s; --call-timeout says how long a call may take"
+    assert failed.pop("r6") == "no answer after 20.0 s; --call-timeout says how long a call may take"
     assert failed == {}
     assert "serializ" not in done.errors
     assert [row["request_id"] for row in run.results() if row["status"] == "completed"] == ["r0", "r7"]
@@ -276,13 +275,12 @@ def test_servers_that_no_node_has_gpus_for_are_told_at_once(cluster: Any, tmp_pa
     run = Run(tmp_path, chain(small=1), 1)
     more = ["--speed", "20", "--gpus", "4", "--gpus-per-server", "4"]
     process = start([word for word in run.words(cluster.address, *more) if word != "--json"])
-    begun = time.monotonic()
     assert process.stderr is not None
     told = next(line for line in process.stderr if "no node of the Ray cluster has 4 GPUs" in line)
     assert "--gpus-per-server 2 makes servers that fit" in told
-    assert time.monotonic() - begun < 50, "before it has waited for them"
+    assert process.poll() is None, "it does not wait for them first, and give up"
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert not (run.out / "journal.db").exists()
 
 

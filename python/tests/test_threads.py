@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from conftest import LIMIT, until
 
 import gswarm
 from gswarm import progress
@@ -24,23 +28,17 @@ def large() -> gswarm.Problem:
 
 
 def test_other_threads_run_during_a_search(large: gswarm.Problem) -> None:
-    counted = 0
-    over = threading.Event()
+    def interrupt() -> None:
+        for _ in range(20):
+            time.sleep(0.001)
+        _thread.interrupt_main()
 
-    def count() -> None:
-        nonlocal counted
-        while not over.wait(0.005):
-            counted += 1
-
-    counter = threading.Thread(target=count)
-    counter.start()
-    before = counted
-    gswarm.plan(large, gpus=16, budget=1.0)
-    during = counted - before
-    over.set()
-    counter.join()
-    # 200 turns at best; where the lock was held there would be none.
-    assert during > 20
+    other = threading.Thread(target=interrupt)
+    # Where the search held the lock, the other thread would have no turn before it is over.
+    with pytest.raises(KeyboardInterrupt):
+        other.start()
+        gswarm.plan(large, gpus=16, budget=100)
+    other.join()
 
 
 def test_runs_at_the_same_time_do_not_disturb_each_other(problem: gswarm.Problem) -> None:
@@ -59,6 +57,7 @@ from gswarm.baseline import Baseline
 problem = gswarm.generate("complex", requests=int(sys.argv[2]))
 class Slow(Baseline):
     def decide(self, view):
+        print("deciding", flush=True)
         time.sleep(0.02)
         return super().decide(view)
 calls = {
@@ -69,8 +68,8 @@ calls = {
     "simulation": lambda: [gswarm.run(problem, "lru", gpus=64) for _ in range(1000)],
     "python": lambda: gswarm.run(problem, Slow(), gpus=16),
 }
-print("begun", flush=True)
 try:
+    print("begun", flush=True)
     found = calls[sys.argv[1]]()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -79,44 +78,53 @@ else:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def computed(process: int) -> float:
+    """The seconds that a process has had a processor: they tell how far it is, however busy the machine."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it needs /proc")
 @pytest.mark.parametrize("call", ["plan", "kept", "run", "compare", "simulation", "python"])
-def test_ctrl_c_ends_a_call_within_half_a_second(call: str) -> None:
+def test_ctrl_c_ends_a_call(call: str) -> None:
     size = "20000" if call == "simulation" else "400"
     line = [sys.executable, "-c", INTERRUPTED, call, size]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == "begun\n"
-        # Into the call itself.
-        time.sleep(1.0)
-        assert started.poll() is None
-        begun = time.monotonic()
-        started.send_signal(signal.SIGINT)
-        said = started.stdout.readline()
-        took = time.monotonic() - begun
-        if call == "kept":
-            assert said.startswith("Plan(")
+        # Into the call itself, which would take minutes.
+        if call == "python":
+            assert started.stdout.readline() == "deciding\n"
         else:
-            assert said == "interrupted\n"
-            # Half a second, and what a machine with others on it adds.
-            assert took < 1.5
-        assert started.wait(timeout=30) == 0
+            before = computed(started.pid)
+            until(lambda: computed(started.pid) - before > 0.5)
+        assert started.poll() is None
+        started.send_signal(signal.SIGINT)
+        said = next(line for line in started.stdout if line != "deciding\n")
+        assert said.startswith("Plan(") if call == "kept" else said == "interrupted\n"
+        assert started.wait(timeout=LIMIT) == 0
 
 
 def test_an_exception_of_the_callback_ends_the_call(large: gswarm.Problem) -> None:
+    told: list[str] = []
+
     def weary(doing: str, done: int, total: int) -> None:
+        told.append(doing)
         raise LookupError(doing)
 
-    begun = time.monotonic()
     with pytest.raises(LookupError):
-        gswarm.plan(large, gpus=16, budget=60, progress=weary)
-    assert time.monotonic() - begun < 20
+        gswarm.plan(large, gpus=16, budget=100, progress=weary)
+    assert len(told) == 1, "nothing is told after it"
 
 
 def test_progress_is_told_as_it_comes(large: gswarm.Problem) -> None:
-    told: list[tuple[str, int, int]] = []
-    gswarm.plan(large, gpus=16, budget=1.0, progress=lambda *at: told.append(at))
-    assert any(doing.startswith("planning") for doing, _, _ in told)
+    def enough(doing: str, done: int, total: int) -> None:
+        if doing.startswith("planning"):
+            raise LookupError(doing)
+
+    # While the search is on: it would take longer.
+    with pytest.raises(LookupError):
+        gswarm.plan(large, gpus=16, budget=100, progress=enough)
     counted: list[tuple[str, int, int]] = []
     gswarm.compare(large, ["baseline", "lru"], gpus=[16, 24, 32], progress=lambda *at: counted.append(at))
     assert all(doing == "comparing" and total == 6 for doing, _, total in counted)
@@ -133,7 +141,7 @@ def test_a_terminal_is_shown_a_line_that_goes_again(
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    gswarm.plan(large, gpus=16, budget=0.5)
+    gswarm.plan(large, gpus=16, budget=5)
     shown = terminal.getvalue()
     assert "gswarm: planning" in shown
     assert shown.endswith("\r")

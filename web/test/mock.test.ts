@@ -1,11 +1,11 @@
 // The page in a browser, against a server that does what no real one does on demand.
 
 import assert from "node:assert/strict";
-import test, { type TestContext, after, before } from "node:test";
+import { type TestContext, after, before } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { Mock } from "../mock/server";
 import type { Options } from "../mock/world";
-import { PAGES, accessible, browser, noBrowser, noSidewaysScrolling, tabTo, until, visit } from "./support";
+import { PAGES, accessible, browser, needing, noBrowser, noSidewaysScrolling, tabTo, until, visit } from "./support";
 
 let chrome: Browser;
 before(async () => {
@@ -20,7 +20,7 @@ async function mocked(t: TestContext, options: Partial<Options> = {}): Promise<{
   return { mock, address };
 }
 
-const inBrowser = (name: string, run: (t: TestContext) => Promise<void>): void => void test(name, { skip: noBrowser }, run);
+const inBrowser = (name: string, run: (t: TestContext) => Promise<void>): void => needing(noBrowser, name, run);
 
 for (const colorScheme of ["light", "dark"] as const) {
   inBrowser(`everything can be reached and read, ${colorScheme}`, async (t) => {

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import test, { type TestContext, after, before } from "node:test";
+import { type TestContext, after, before } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import type { HistoryPage, Overview, RequestRecord, WhatIf } from "../src/api/types";
 import { span } from "../src/parts/format";
 import { paintedAs } from "./painted";
-import { PAGES, type Served, accessible, browser, folder, noServer, noSidewaysScrolling, picture, served, tabTo, until, visit } from "./support";
+import { PAGES, type Served, accessible, browser, folder, needing, noServer, noSidewaysScrolling, picture, served, tabTo, until, visit } from "./support";
 
 let chrome: Browser;
 before(async () => {
@@ -46,7 +46,7 @@ async function started(t: TestContext, config = CONFIG, speed = 1): Promise<Serv
   return served(t, "serve", "--config", join(made, "config.yaml"), "--backends", join(made, "servers.yaml"), "--state", join(made, "state"), "--port", "0", "--drain-timeout", "1");
 }
 
-const real = (name: string, run: (t: TestContext) => Promise<void>): void => void test(name, { skip: noServer }, run);
+const real = (name: string, run: (t: TestContext) => Promise<void>): void => needing(noServer, name, run);
 
 async function stories(server: Served, many: number): Promise<void> {
   for (let at = 0; at < many; at++) await server.post("/v1/workflows/story/requests", { request_id: `story-${at}`, input_data: { wish: `tale ${at}` } });

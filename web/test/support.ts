@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import type { TestContext } from "node:test";
+import test, { type TestContext } from "node:test";
 import { type Browser, type BrowserContextOptions, type Page, chromium } from "playwright-core";
 
 export const PAGES = join(process.cwd(), "../crates/serve/assets/dashboard");
@@ -19,7 +19,17 @@ export const GSWARM = process.env.GSWARM_BIN ?? join(process.cwd(), "../target/d
 export const noBrowser: string | false = existsSync(BROWSER) ? false : `there is no browser at ${BROWSER}; GSWARM_BROWSER names one`;
 export const noServer: string | false = noBrowser || (existsSync(GSWARM) ? false : `there is no ${GSWARM}; GSWARM_BIN names one`);
 
-/** How long anything may take, in milliseconds: many times what it does, since machines that test are busy. */
+/** A test that needs what may be missing. Then it is skipped and added to the list of `cargo xtask test`; under CI, which has everything, it fails. */
+export function needing(missing: string | false, name: string, run: (t: TestContext) => Promise<void>): void {
+  if (missing && process.env.CI) {
+    void test(name, () => assert.fail(`CI is set, so this must not be skipped: ${missing}`));
+    return;
+  }
+  if (missing && process.env.GSWARM_SKIPPED_TESTS) appendFileSync(process.env.GSWARM_SKIPPED_TESTS, `web ${name}: ${missing}\n`);
+  void test(name, { skip: missing }, run);
+}
+
+/** A guard against hanging, in milliseconds: nothing is asserted about time. */
 const LIMIT = 90_000;
 
 const QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];

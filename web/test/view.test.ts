@@ -5,12 +5,12 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import test, { type TestContext, after, before } from "node:test";
+import { type TestContext, after, before } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import type { HistoryPage, Overview } from "../src/api/types";
 import { count } from "../src/parts/format";
 import { paintedAs } from "./painted";
-import { GSWARM, accessible, browser, folder, gswarm, noServer, noSidewaysScrolling, served, until, visit } from "./support";
+import { GSWARM, accessible, browser, folder, gswarm, needing, noServer, noSidewaysScrolling, served, until, visit } from "./support";
 
 let chrome: Browser;
 before(async () => {
@@ -80,7 +80,7 @@ async function same(page: Page, log: Log, answers: { get<T>(path: string): Promi
   assert.equal(await card("completed"), count(log.summary.completed_requests));
 }
 
-const real = (name: string, run: (t: TestContext) => Promise<void>): void => void test(name, { skip: noServer }, run);
+const real = (name: string, run: (t: TestContext) => Promise<void>): void => needing(noServer, name, run);
 
 real("a finished run is shown as its log tells it", async (t) => {
   const { made, run } = await inputs(t, 500);

@@ -42,16 +42,16 @@ pub fn install() -> Result<Verdict, String> {
 /// The page's checks. The command that they start is the one that the tests before have built.
 pub fn test() -> Result<Verdict, String> {
     if !has_npm() {
-        return Ok(Verdict::Skipped("there is no npm".to_owned()));
+        return crate::skips::step("there is no npm".to_owned());
     }
     npm(&["ci", "--no-audit", "--no-fund", "--loglevel=error"])?;
     npm(&["run", "--silent", "check"])?;
     npm(&["run", "--silent", "compare"])?;
     npm(&["run", "--silent", "test"])?;
-    Ok(match browser() {
-        Some(_) => Verdict::Passed(String::new()),
-        None => Verdict::Skipped("there is no browser: the page was built, and not opened".to_owned()),
-    })
+    match browser() {
+        Some(_) => Ok(Verdict::Passed(String::new())),
+        None => crate::skips::step("there is no browser: the page was built, and not opened".to_owned()),
+    }
 }
 
 fn npm(args: &[&str]) -> Result<(), String> {
@@ -61,7 +61,7 @@ fn npm(args: &[&str]) -> Result<(), String> {
     if let Some(browser) = browser() {
         command.env("GSWARM_BROWSER", browser);
     }
-    succeed(&mut command)
+    succeed(crate::skips::collect(&mut command))
 }
 
 fn browser() -> Option<&'static str> {

@@ -45,7 +45,7 @@ pub fn library() -> Result<(), String> {
 
 /// Every check of the package, with the [`library`] that cargo has built.
 pub fn test() -> Result<Verdict, String> {
-    let Some(place) = environment(ENVIRONMENT, &[])? else { return Ok(missing()) };
+    let Some(place) = environment(ENVIRONMENT, &[])? else { return crate::skips::step(NO_PYTHON.to_owned()) };
     let bin = place.join("bin");
     succeed(in_root(bin.join("ruff")).args(["check", "python"]))?;
     succeed(in_root(bin.join("ruff")).args(["format", "--check", "--quiet", "python"]))?;
@@ -58,7 +58,7 @@ pub fn test() -> Result<Verdict, String> {
     succeed(&mut mypy)?;
     let mut pytest = in_root(bin.join("python"));
     pytest.args(["-m", "pytest", "-q"]).env("PYTHONPATH", root().join("python"));
-    succeed(&mut pytest)?;
+    succeed(crate::skips::collect(&mut pytest))?;
     Ok(Verdict::Passed(String::new()))
 }
 
@@ -73,10 +73,11 @@ fn installed() -> Result<Verdict, String> {
 /// What cargo calls the library.
 const LIBRARY: &str = if cfg!(target_os = "macos") { "lib_gswarm.dylib" } else { "lib_gswarm.so" };
 
+const NO_PYTHON: &str = "there is no Python 3.10 with pip and venv";
+
 fn missing() -> Verdict {
-    let why = "there is no Python 3.10 with pip and venv".to_owned();
-    println!("{why}: the package is not tested");
-    Verdict::Skipped(why)
+    println!("{NO_PYTHON}: the package is not tested");
+    Verdict::Skipped(NO_PYTHON.to_owned())
 }
 
 fn target() -> PathBuf {

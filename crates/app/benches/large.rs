@@ -7,6 +7,7 @@ mod support;
 
 use gswarm_core::Instance;
 use gswarm_core::check::{check, check_log};
+use gswarm_core::explain::{Timeline, idle};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::{LogFile, Summary, write_json, write_jsonl};
 use gswarm_core::policy::{BuildContext, PolicyKind};
@@ -44,6 +45,10 @@ const CASES: &[Case] = &[
     ("check in memory", MILLION, |nodes| {
         let (instance, log) = a_run(nodes);
         measure(nodes, || assert!(check_log(&instance, &log, None).is_empty()));
+    }),
+    ("explain idle time", MILLION, |nodes| {
+        let (instance, log) = a_run(nodes);
+        measure(nodes, || idle(&Timeline::new(&instance, &log), 10));
     }),
     ("write event log", MILLION, |nodes| {
         let (instance, log) = a_run(nodes);

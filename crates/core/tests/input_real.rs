@@ -10,7 +10,7 @@ fn read(name: &str) -> Option<Reading> {
     let (Ok(config_bytes), Ok(request_bytes)) =
         (std::fs::read(folder.join(&config)), std::fs::read(folder.join(&requests)))
     else {
-        println!("skipped: the published files are not here");
+        gswarm_testing::skip("the published files are not beside the checkout");
         return None;
     };
     let config = Source { name: &config, bytes: &config_bytes };

@@ -47,13 +47,19 @@ impl Clock {
         Clock::Real { start: Instant::now(), already: Arc::default(), speed }
     }
 
+    /// How many seconds of the run go by in a second on the wall; 1 for a virtual clock, which knows no wall.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        match self {
+            Clock::Real { speed, .. } => *speed,
+            Clock::Virtual(_) => 1.0,
+        }
+    }
+
     /// What goes by of the run while this much goes by on the wall.
     #[must_use]
     pub fn of_wall(&self, wall: Span) -> Span {
-        match self {
-            Clock::Real { speed, .. } => wall.times(*speed),
-            Clock::Virtual(_) => wall,
-        }
+        wall.times(self.speed())
     }
 
     /// A run goes on that had lasted until `at`; for everybody who holds this clock.
@@ -118,6 +124,22 @@ impl Clock {
     pub async fn settle(&self) {
         if let Clock::Virtual(_) = self {
             at_rest().await;
+        }
+    }
+
+    /// Does something while the clock goes on: a virtual one moves whenever everything has come to rest.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let goes_on = async {
+            loop {
+                if !self.advance().await {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = goes_on => unreachable!("the clock never ends"),
         }
     }
 

@@ -412,13 +412,19 @@ mod tests {
         let path = folder.path().join("j");
         let journal = Journal::create(&path, Durability::Process, &[("config", b"models")]).unwrap();
         assert!(!reader::says_its_version(&path).unwrap(), "all of it is beside the file");
-        std::thread::scope(|threads| {
-            threads.spawn(move || {
-                std::thread::sleep(Duration::from_millis(100));
-                drop(journal);
-            });
-            assert!(Journal::open(&path, Durability::Process).is_ok());
-        });
+        let lock = std::fs::File::create(lock_of(&path)).unwrap();
+        let (journal, asked) = (std::cell::Cell::new(Some(journal)), std::cell::Cell::new(0));
+        let free = || {
+            asked.set(asked.get() + 1);
+            if asked.get() == 4 {
+                journal.take();
+            }
+            lock.try_lock().is_ok()
+        };
+        assert!(until(free).is_ok() && asked.get() == 4, "asked {} times", asked.get());
+        lock.unlock().unwrap();
+        assert!(matches!(until(|| false), Err(JournalError::InUse)), "not for ever");
+        assert!(Journal::open(&path, Durability::Process).is_ok());
     }
 
     #[test]

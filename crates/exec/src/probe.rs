@@ -171,16 +171,7 @@ mod tests {
             let (three, answers) = probe.ask(&[question.clone(), question.clone(), question]).await.unwrap();
             (load, alone, three, answers.len(), probe.unload().await.unwrap())
         };
-        let (load, alone, three, answers, unload) = tokio::select! {
-            measured = measured => measured,
-            () = async { loop { moves_once(&clock).await } } => unreachable!("the clock never ends"),
-        };
+        let (load, alone, three, answers, unload) = clock.run(measured).await;
         assert_eq!((load, alone, three, answers, unload), (30.0, 2.0, 3.0, 3, 0.0));
-    }
-
-    async fn moves_once(clock: &Clock) {
-        if !clock.advance().await {
-            tokio::task::yield_now().await;
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! `gswarm calibrate`: what servers take, measured through the adapters that runs use.
 
+#[cfg(test)]
+mod accuracy;
 mod conclude;
 mod design;
 mod measure;

@@ -5,6 +5,7 @@ use crate::output::{self, count, files};
 use crate::{args, job};
 use clap::{ArgAction, Args};
 use gswarm_core::input::{Scenario, Source, read_config};
+use gswarm_exec::clock::Clock;
 use gswarm_infer::EngineOptions;
 use gswarm_serve::guard::{self, Bound, Ended, Limits, Secret, Settings, StartError, TlsFiles};
 use gswarm_serve::model_server::hub::HubOptions;
@@ -200,7 +201,7 @@ fn options(args: &ModelServerArgs, request_time: Duration) -> Result<Options, Fa
     });
     Ok(Options {
         emulated: args.emulate.as_deref().map(|path| emulated(path, args.quiet)).transpose()?,
-        speed: args.speed,
+        clock: Clock::at_speed(args.speed),
         hub,
         engine: EngineOptions {
             max_batch: args.max_batch,

@@ -91,7 +91,9 @@ fn nodes_without_any_time_take_what_the_predictor_says() {
         }
         place.run(&format!("check b/{policy}_execution_log.json {bare} --predictor n.model --quiet")).code(0);
     }
-    place.run(&format!("plan {bare} --gpus 4 --predictor n.model --rounds 2 --quiet --out c")).code(0);
+    place
+        .run(&format!("plan {bare} --gpus 4 --predictor n.model --budget 1h --rounds 2 --quiet --out c"))
+        .code(0);
     place.run(&format!("check c/planned_execution_log.json {bare} --predictor n.model")).code(0);
 }
 
@@ -191,7 +193,8 @@ fn a_predictor_that_has_nothing_to_say_is_not_named_as_used() {
     assert_eq!(done.err.matches("not used").count(), 1, "{}", done.err);
     let log: Value = serde_json::from_str(&place.read("u/baseline_execution_log.json")).unwrap();
     assert_eq!(log["summary"].get("predictor"), None);
-    let plan = format!("plan {} --gpus 4 --predictor n.model --rounds 1 --json --out c", inputs("work"));
+    let plan =
+        format!("plan {} --gpus 4 --predictor n.model --budget 1h --rounds 1 --json --out c", inputs("work"));
     place.run(&plan).code(0).says("is not used");
 }
 

@@ -3,12 +3,10 @@
 use crate::calibrate::json;
 use crate::http::http_server;
 use crate::support::Place;
+use gswarm_testing::{LIMIT, ended};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Models that are named for what their server does.
 fn with_models(names: &[&str]) -> (Place, Receiver<()>) {
@@ -110,14 +108,7 @@ fn after_an_interruption_finished_models_are_kept() {
         stuck.recv_timeout(LIMIT).expect("the second model is called");
         let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(sent.unwrap().success());
-        let begun = Instant::now();
-        let status = loop {
-            match child.try_wait().unwrap() {
-                Some(status) => break status,
-                None => assert!(begun.elapsed() < LIMIT, "it goes on"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let status = ended(&mut child);
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert_eq!(status.code(), Some(130), "{said}");

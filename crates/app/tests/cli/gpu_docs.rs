@@ -31,7 +31,7 @@ fn the_runs_of_the_documentation_pass_the_check() {
             format!("--config {} --requests requests.json {flag} {}", config.display(), measured.display());
         let made = [generator.to_str().unwrap(), "300", seed, pictures];
         if !python(&made, &place.path("requests.json")) {
-            println!("skipped: there is no python3");
+            gswarm_testing::skip("there is no python3");
             return;
         }
         let logs = std::fs::read_dir(docs.join(name)).unwrap().map(|entry| entry.unwrap().path());

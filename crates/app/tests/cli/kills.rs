@@ -1,33 +1,36 @@
-//! A batch whose process is killed at random moments, again and again, ends as if it had not been.
+//! A batch whose process is killed again and again, anywhere in its journal, ends as if it had not been.
 
 use crate::support::{Place, inputs};
+use gswarm_testing::until;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 /// How many kills; `GSWARM_KILLS=300` tries more of them.
 fn kills() -> u64 {
     std::env::var("GSWARM_KILLS").ok().and_then(|number| number.parse().ok()).unwrap_or(12)
 }
 
-/// Kills a command after a while; whether it had ended by itself before.
-fn killed_after(place: &Place, line: &str, pause: Duration) -> bool {
-    let mut child = place
-        .command(line)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while begun.elapsed() < pause {
-        if child.try_wait().unwrap().is_some() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+/// The bytes of a journal, with what was written beside it.
+fn written(place: &Place, out: &str) -> u64 {
+    let size = |file: &str| std::fs::metadata(place.path(out).join(file)).map_or(0, |found| found.len());
+    size("journal.db") + size("journal.db-wal")
+}
+
+/// Kills a command once it has written so much to its journal; whether it had ended by itself before.
+fn killed_after(place: &Place, line: &str, out: &str, bytes: u64) -> bool {
+    let before = written(place, out);
+    let mut command = place.command(line);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut ended = false;
+    until("the journal grows, or the run is over", || {
+        ended = child.try_wait().unwrap().is_some();
+        // What is beside the journal moves into it: then it is shorter.
+        ended || written(place, out).abs_diff(before) >= bytes
+    });
     child.kill().unwrap();
     child.wait().unwrap();
-    false
+    ended
 }
 
 #[test]
@@ -38,7 +41,9 @@ fn a_run_that_is_killed_at_random_moments_loses_nothing_and_does_nothing_twice()
         "run --simulate true --backends servers.yaml --policy offline --gpus 4 --quiet {}",
         inputs("work")
     );
-    // Always the same moments, as far as a scheduler of processes allows.
+    // What a run writes in all; each is killed after a part of it, the same parts every time.
+    place.run(&format!("{line} --out whole")).code(0);
+    let all = written(&place, "whole");
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = move |below: u64| {
         state ^= state << 13;
@@ -50,16 +55,14 @@ fn a_run_that_is_killed_at_random_moments_loses_nothing_and_does_nothing_twice()
     while done < kills() {
         let out = format!("out{runs}");
         runs += 1;
-        let mut ended =
-            killed_after(&place, &format!("{line} --out {out}"), Duration::from_millis(random(900)));
+        let mut ended = killed_after(&place, &format!("{line} --out {out}"), &out, random(all / 2));
         while !ended && done < kills() {
             done += 1;
             // Killed before it had begun: nothing is there, and nothing is lost.
             if !place.path(&out).join("journal.db").exists() {
                 break;
             }
-            ended =
-                killed_after(&place, &format!("resume {out} --quiet"), Duration::from_millis(random(900)));
+            ended = killed_after(&place, &format!("resume {out} --quiet"), &out, random(all / 2));
         }
         finish(&place, &out, &line);
     }

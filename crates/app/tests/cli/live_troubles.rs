@@ -3,7 +3,6 @@
 use crate::http::http_server;
 use crate::support::{Place, inputs};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 const CONFIG: &str = "
 models:
@@ -146,11 +145,9 @@ fn an_estimate_keeps_out_of_the_folder_of_a_run_that_is_under_way() {
     // So slow that it is still there.
     place.write("servers.yaml", "backends: [{kind: emulated, speed: 0.001}]");
     let mut child = place.command(&live("out")).stderr(std::process::Stdio::null()).spawn().unwrap();
-    let since = Instant::now();
-    while !std::fs::metadata(place.path("out/journal.db-wal")).is_ok_and(|found| found.len() > 0) {
-        assert!(since.elapsed() < Duration::from_secs(60), "nothing is written");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    gswarm_testing::until("something is written", || {
+        std::fs::metadata(place.path("out/journal.db-wal")).is_ok_and(|found| found.len() > 0)
+    });
     let estimate = format!("run --policy baseline --gpus 2 --out out {}", inputs("work"));
     let told = place.run(&estimate);
     child.kill().unwrap();

@@ -1,12 +1,10 @@
 //! The model server as a process: its address, its answers, its end.
 
 use crate::support::{Place, root};
+use gswarm_testing::{LIMIT, ended};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A server that does not outlive its test.
 pub struct Running {
@@ -38,14 +36,7 @@ impl Running {
 
     /// Its exit code and all that it wrote to standard error.
     pub fn end(mut self) -> (i32, String) {
-        let start = Instant::now();
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None => assert!(start.elapsed() < LIMIT, "the server does not end"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let status = ended(&mut self.child);
         let mut told = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
         (status.code().unwrap_or(-1), told)
@@ -96,26 +87,21 @@ async fn a_call_that_is_being_answered_is_answered_before_the_end() {
         post(&server.url, "/standalone/serve", json!({"model_name": model, "device": "cuda:0"})).await;
     assert_eq!((status, &served["data"]["emulated"]), (200, &json!(true)), "{served}");
     let path = format!("/standalone/call/{}", served["data"]["instance_id"].as_str().unwrap());
-    let url = server.url.clone();
-    let call =
-        tokio::spawn(
-            async move { post(&url, &path, json!({"data": {"prompt": "x", "max_length": 5000}})).await },
-        );
-    let start = Instant::now();
-    loop {
-        let status: Value = client()
-            .get(format!("{}/standalone/status", server.url))
-            .send()
-            .await
-            .unwrap()
-            .json()
-            .await
-            .unwrap();
-        if status["serving_instances"][0]["running"] == 1 {
-            break;
+    // One that ended before it was seen to run is followed by another.
+    let call = loop {
+        let (url, path) = (server.url.clone(), path.clone());
+        let data = json!({"data": {"prompt": "x", "max_length": 5000}});
+        let call = tokio::spawn(async move { post(&url, &path, data).await });
+        let asked = format!("{}/standalone/status", server.url);
+        let mut runs = false;
+        while !runs && !call.is_finished() {
+            let status: Value = client().get(&asked).send().await.unwrap().json().await.unwrap();
+            runs = status["serving_instances"][0]["running"] == 1;
         }
-        assert!(start.elapsed() < LIMIT && !call.is_finished(), "the call was never seen to run");
-    }
+        if runs {
+            break call;
+        }
+    };
     server.signal("-TERM");
     let (status, said) = call.await.unwrap();
     assert_eq!((status, &said["data"]["emulated"]), (200, &json!(true)));
@@ -164,8 +150,7 @@ async fn a_token_is_never_told() {
 #[test]
 fn the_commands_of_the_page_work() {
     if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no curl here");
-        return;
+        return gswarm_testing::skip("there is no curl");
     }
     let page = std::fs::read_to_string(root().join("docs/model-server.md")).unwrap();
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());

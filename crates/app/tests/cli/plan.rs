@@ -8,8 +8,9 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_plan_is_followed_to_the_microsecond_and_passes_the_check() {
     let place = Place::with_work("complex", 20);
-    let planned =
-        place.run(&format!("plan --rounds 2 --gpus 16 --json --out one {}", inputs("work"))).code(0);
+    let planned = place
+        .run(&format!("plan --budget 1h --rounds 2 --gpus 16 --json --out one {}", inputs("work")))
+        .code(0);
     let planned = json(&planned.out);
     assert!(planned["gap_percent"].as_f64().unwrap() >= 0.0);
     let follow = format!("run --plan one/plan.json --gpus 16 --quiet --out two {}", inputs("work"));
@@ -30,7 +31,10 @@ fn the_same_seed_and_rounds_give_the_same_plan() {
     let place = Place::with_work("simple", 20);
     for folder in ["one", "two"] {
         place
-            .run(&format!("plan --rounds 2 --seed 4 --gpus 8 --quiet --out {folder} {}", inputs("work")))
+            .run(&format!(
+                "plan --budget 1h --rounds 2 --seed 4 --gpus 8 --quiet --out {folder} {}",
+                inputs("work")
+            ))
             .code(0);
     }
     assert_eq!(place.read("one/plan.json"), place.read("two/plan.json"));
@@ -39,7 +43,7 @@ fn the_same_seed_and_rounds_give_the_same_plan() {
 #[test]
 fn a_plan_for_something_else_is_refused() {
     let place = Place::with_work("simple", 5);
-    place.run(&format!("plan --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
+    place.run(&format!("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
     let run = |gpus: u32, file: &str| {
         place.run(&format!("run --plan {file} --gpus {gpus} --out two {}", inputs("work")))
     };
@@ -60,7 +64,7 @@ fn a_plan_for_something_else_is_refused() {
 #[test]
 fn a_wrong_entry_of_a_plan_is_the_only_fault_told() {
     let place = Place::with_work("simple", 5);
-    place.run(&format!("plan --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
+    place.run(&format!("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
     type Damage = fn(&mut Vec<Value>);
     let damages: [(&str, Damage); 5] = [
         ("has no node `x`", |entries| entries[0]["node_id"] = "x".into()),
@@ -82,7 +86,7 @@ fn a_wrong_entry_of_a_plan_is_the_only_fault_told() {
 #[test]
 fn a_bound_of_zero_has_no_gap_in_percent() {
     let place = Place::with_work("simple", 4);
-    let plan = format!("plan --objective switches --rounds 1 --gpus 4 {}", inputs("work"));
+    let plan = format!("plan --objective switches --budget 1h --rounds 1 --gpus 4 {}", inputs("work"));
     let done = place.run(&plan).code(0);
     assert!(!done.out.contains("inf") && !done.err.contains("inf"), "{}{}", done.out, done.err);
 }
@@ -119,7 +123,8 @@ cluster: {residency: memory, gpu_memory_gb: 80}
     place.write("c.yaml", config);
     place.write("r.yaml", &format!("requests:\n{}", (0..40).map(request).collect::<String>()));
     let inputs = "--gpus 4 --config c.yaml --requests r.yaml";
-    let planned = json(&place.run(&format!("plan --rounds 2 --json --out one {inputs}")).code(0).out);
+    let planned =
+        json(&place.run(&format!("plan --budget 1h --rounds 2 --json --out one {inputs}")).code(0).out);
     assert_eq!(json(&place.read("one/plan.json"))["schema"], 2);
     place.run(&format!("run --plan one/plan.json --quiet --out two {inputs}")).code(0);
     let log = place.read("two/planned_execution_log.json");
@@ -138,8 +143,10 @@ fn a_plan_can_be_made_for_other_ends() {
     let place = Place::with_work("simple", 12);
     let terms = ["latency", "p99", "switches", "makespan=1,latency=0.2"];
     for (at, objective) in terms.into_iter().enumerate() {
-        let line =
-            format!("plan --objective {objective} --rounds 1 --gpus 4 --json --out o{at} {}", inputs("work"));
+        let line = format!(
+            "plan --objective {objective} --budget 1h --rounds 1 --gpus 4 --json --out o{at} {}",
+            inputs("work")
+        );
         let planned = json(&place.run(&line).code(0).out);
         let found = &planned["objective"];
         assert_eq!(found["terms"], *objective);
@@ -153,8 +160,9 @@ fn a_plan_can_be_made_for_other_ends() {
 #[test]
 fn a_small_plan_is_proved() {
     let place = Place::with_work("simple", 4);
-    let planned =
-        place.run(&format!("plan --rounds 40 --gpus 4 --json --out one {}", inputs("work"))).code(0);
+    let planned = place
+        .run(&format!("plan --budget 1h --rounds 40 --gpus 4 --json --out one {}", inputs("work")))
+        .code(0);
     let planned = json(&planned.out);
     assert_eq!(planned["optimal"], true);
     let file = json(&place.read("one/plan.json"));
@@ -167,7 +175,7 @@ fn bounds_in_files_plans_and_logs_are_recomputed_by_the_check() {
     let inputs = inputs("work");
     place.run(&format!("bound --gpus 16 --out bound.json {inputs}")).code(0);
     place.run(&format!("check bound.json {inputs}")).code(0);
-    place.run(&format!("plan --rounds 1 --gpus 16 --quiet {inputs}")).code(0);
+    place.run(&format!("plan --budget 1h --rounds 1 --gpus 16 --quiet {inputs}")).code(0);
     for file in ["plan.json", "planned_execution_log.json"] {
         place.run(&format!("check {file} {inputs}")).code(0);
     }
@@ -200,7 +208,7 @@ fn bounds_in_files_plans_and_logs_are_recomputed_by_the_check() {
 fn a_plan_that_promises_too_much_is_found_out() {
     let place = Place::with_work("simple", 8);
     let inputs = inputs("work");
-    place.run(&format!("plan --rounds 1 --gpus 4 --quiet {inputs}")).code(0);
+    place.run(&format!("plan --budget 1h --rounds 1 --gpus 4 --quiet {inputs}")).code(0);
     place.run(&format!("check plan.json {inputs}")).code(0);
     let good = json(&place.read("plan.json"));
     type Lie = fn(&mut Value);

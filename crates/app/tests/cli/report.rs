@@ -25,7 +25,7 @@ fn browser() -> Option<PathBuf> {
         ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].map(PathBuf::from);
     let found = found.into_iter().find(|path| path.is_file());
     if found.is_none() {
-        eprintln!("skipped: there is no chromium here");
+        gswarm_testing::skip("there is no chromium");
     }
     found
 }

@@ -1,6 +1,7 @@
 //! Workloads of tasks: made, scheduled, compared and checked.
 
 use crate::support::Place;
+use gswarm_testing::until;
 
 #[test]
 fn a_workload_is_made_scheduled_and_checked() {
@@ -292,15 +293,21 @@ fn an_interrupted_pipeline_says_where_it_was() {
         .spawn()
         .unwrap();
     // The first phase is over in no time, and the last would take minutes.
-    let since = std::time::Instant::now();
-    while !place.path("run/pipeline_state.json").exists() {
-        assert!(since.elapsed().as_secs() < 60, "no phase was done");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("a phase is done", || place.path("run/pipeline_state.json").exists());
     let said = interrupt(child);
     assert!(said.contains("interrupted in the phase `") && said.contains("goes on from here"), "{said}");
 }
 
+/// The seconds that a process has had a processor: other than those of the wall, they tell how far it is on a busy machine.
+#[cfg(target_os = "linux")]
+fn computed(child: &std::process::Child) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    // After the name, in brackets: the 12th and the 13th are hundredths in user and in system mode.
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_measurement_or_training_says_that_nothing_was_written() {
     let place = Place::new();
@@ -316,9 +323,11 @@ fn an_interrupted_measurement_or_training_says_that_nothing_was_written() {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // Long enough for the work to have begun, and far from its end.
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        assert_eq!(child.try_wait().unwrap(), None);
+        // So much that the work has begun, and far from its end.
+        until("a second was computed", || {
+            assert_eq!(child.try_wait().unwrap(), None, "{line}: it has ended");
+            computed(&child) >= 1.0
+        });
         let said = interrupt(child);
         assert_eq!(said.matches("interrupted: nothing was written").count(), 1, "{line}: {said}");
         assert_eq!(place.names(), ["runs.csv"], "{line}");

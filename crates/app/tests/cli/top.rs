@@ -7,7 +7,6 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 /// A terminal with a command in it.
 struct Terminal {
@@ -42,17 +41,9 @@ impl Terminal {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// The screen, once it is as wanted.
-    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let begun = Instant::now();
-        loop {
-            let text = self.text();
-            if wanted(&text) {
-                return text;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "never saw {what}:\n{text}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    /// Waits until the screen is as wanted.
+    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) {
+        gswarm_testing::until(what, || wanted(&self.text()));
     }
 
     fn press(&mut self, keys: &str) {
@@ -87,10 +78,21 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
     assert_eq!((&counts["completed"], &counts["executions"]), (&json!(3), &json!(6)), "{said}");
 
     let mut terminal = Terminal::of(&format!("top {url} --every 0.2"), 40, 120);
-    let text = terminal.until("the counts", |text| text.contains("3 completed"));
+    // A screen is read while it is drawn: it is waited for all that has to be on it.
     let loads = format!("{} loads", counts["loads"]);
-    for expected in ["0 open", "6 executed", &loads, "1 GPUs", "2 Queue", "3 What happened", "last minute:"] {
-        assert!(text.contains(expected), "{expected}:\n{text}");
+    let expected = [
+        "3 completed",
+        "0 open",
+        "6 executed",
+        &loads,
+        "1 GPUs",
+        "2 Queue",
+        "3 What happened",
+        "last minute:",
+        "r2",
+    ];
+    for part in expected {
+        terminal.until(part, |text| text.contains(part));
     }
     for gpu in said["gpus"].as_array().unwrap() {
         let models: Vec<&str> =
@@ -102,9 +104,8 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
                 && line.contains(&models)
                 && line.contains("idle")
         };
-        assert!(text.lines().any(row), "{gpu}:\n{text}");
+        terminal.until(&format!("the row of {gpu}"), |text| text.lines().any(row));
     }
-    assert!(text.contains("r2"), "what happened names the requests:\n{text}");
 
     terminal.press("?");
     terminal.until("the keys", |text| text.contains("close this"));

@@ -1,13 +1,9 @@
-//! A million executions: `cargo test --release -p gswarm-core --test check scale -- --ignored --nocapture`.
+//! Many executions. `cargo bench --bench large` measures a million of them.
 
 use crate::support::*;
-use gswarm_core::check;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::log_file::{LogFile, write_json, write_jsonl};
-use gswarm_core::report;
-use std::time::Instant;
 
 /// Chains of two nodes, each on the GPU of its model pair, back to back.
 fn chains(requests: usize, gpus: u32) -> (Instance, ExecutionLog) {
@@ -36,38 +32,4 @@ fn chains(requests: usize, gpus: u32) -> (Instance, ExecutionLog) {
 fn a_thousand_requests_are_valid() {
     let (instance, log) = chains(1000, 16);
     assert_valid(&instance, &log);
-}
-
-#[test]
-#[ignore = "a measurement"]
-fn a_million_executions() {
-    let (instance, log) = chains(500_000, 64);
-    let time = |what: &str, start: Instant| println!("{what}: {:.2} s", start.elapsed().as_secs_f64());
-    let start = Instant::now();
-    let metrics = report::metrics(&instance, &log);
-    time("metrics", start);
-    let summary = report::summary(&instance, &metrics, report::RunInfo::default());
-    let start = Instant::now();
-    assert_eq!(check::check_log(&instance, &log, Some(&summary)).len(), 0);
-    time("check in memory", start);
-    let mut json = Vec::new();
-    let start = Instant::now();
-    write_json(&instance, &log, &summary, &mut json).unwrap();
-    time("write json", start);
-    let mut lines = Vec::with_capacity(json.len());
-    let start = Instant::now();
-    write_jsonl(&instance, &log, &summary, &mut lines).unwrap();
-    time("write jsonl", start);
-    for bytes in [json, lines] {
-        println!("{} MB", bytes.len() / 1_000_000);
-        let start = Instant::now();
-        let file = LogFile::read_bytes(&bytes);
-        time("read", start);
-        let start = Instant::now();
-        assert_eq!(check::check(&instance, &file).len(), 0);
-        time("check file", start);
-    }
-    let start = Instant::now();
-    report::write_events(&instance, &log, &mut std::io::sink()).unwrap();
-    time("events", start);
 }

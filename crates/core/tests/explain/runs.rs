@@ -10,7 +10,6 @@ use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::report;
 use gswarm_core::sim::{Faults, SimOptions, simulate};
 use gswarm_core::{GpuId, Time};
-use std::time::Instant;
 
 pub fn scenario(preset: Preset, count: u32, mode: Mode) -> Scenario {
     let (mut config, mut drawn) = (Vec::new(), Vec::new());
@@ -116,28 +115,4 @@ fn a_server_border_makes_gpus_too_narrow() {
     let story = explain::idle(&Timeline::new(&instance, &log), 4);
     let narrow = story.causes.iter().find(|one| one.cause == explain::Cause::TooNarrow).unwrap();
     assert_eq!(narrow.gpu_seconds, 180.0);
-}
-
-/// `cargo test --release -p gswarm-core --test explain large -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn a_large_run() {
-    let mut scenario = scenario(Preset::Simple, 340_000, Mode::Online);
-    scenario.cluster.gpus = Some(1024);
-    let (instance, log) = run(&scenario, PolicyKind::Baseline, Mode::Online, &SimOptions::default());
-    let time = |what: &str, start: Instant| println!("{what}: {:.2} s", start.elapsed().as_secs_f64());
-    println!("{} executions on {} GPUs", log.executions.len(), instance.cluster.gpus);
-    let start = Instant::now();
-    let timeline = Timeline::new(&instance, &log);
-    time("timeline", start);
-    let start = Instant::now();
-    let story = explain::idle(&timeline, 10);
-    time("idle", start);
-    println!("{:?}", story.causes);
-    let start = Instant::now();
-    assert!(explain::gpu(&timeline, GpuId(3), 10).gaps.len() <= 10);
-    time("gpu", start);
-    let start = Instant::now();
-    explain::node(&timeline, gswarm_core::TaskId(500_000)).unwrap();
-    time("node", start);
 }

@@ -1,4 +1,4 @@
-//! What must hold on the published files; skipped, with a word, where they are not there.
+//! What must hold on the published files; skipped where they are missing.
 
 use crate::support::{makespan, run_all};
 use gswarm_core::Instance;
@@ -15,7 +15,7 @@ pub fn published(name: &str, mode: Mode) -> Option<Scenario> {
     let read = |file: String| std::fs::read(folder.join(file)).ok();
     let (config, requests) = (read(format!("{name}_config.json")), read(format!("{name}_requests.yaml")));
     let (Some(config), Some(requests)) = (config, requests) else {
-        println!("skipped: the published files are not beside the checkout");
+        gswarm_testing::skip("the published files are not beside the checkout");
         return None;
     };
     let reading = read_scenario(

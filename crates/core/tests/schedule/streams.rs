@@ -1,4 +1,4 @@
-//! `adaptive` against the yardsticks on real streams; skipped, with a word, where the files are not there.
+//! `adaptive` against the yardsticks on real streams; skipped where the files are missing.
 
 #[path = "../../examples/streams/gentd26.rs"]
 mod gentd26;
@@ -53,7 +53,7 @@ fn each_objective_holds_its_own(
 
 fn trace(seed: u64, gpus: u32) -> Option<Instance> {
     let Some(scenario) = gentd26::scenario(seed) else {
-        println!("skipped: the trace is not beside the checkout ({})", gentd26::folder().display());
+        gswarm_testing::skip("the GenTD26 trace is not beside the checkout");
         return None;
     };
     let Scenario { cluster, .. } = &scenario;

@@ -91,12 +91,19 @@ mod tests {
     /// Two places, three calls of a second: the third begins when one of the others is gone.
     #[tokio::test(start_paused = true)]
     async fn more_than_the_curve_knows_wait_for_a_place() {
-        let company = Company::new(Clock::real(), vec![1_000_000, 2_000_000]);
-        let begun = tokio::time::Instant::now();
+        let clock = Clock::virtual_clock();
+        let company = Company::new(clock.clone(), vec![1_000_000, 2_000_000]);
         let work = Span(1_000_000);
-        let cut_off = tokio::time::timeout(std::time::Duration::from_millis(1), company.share(work));
-        let (_, _, _) = tokio::join!(cut_off, company.share(work), company.share(work));
-        assert!(begun.elapsed().as_secs_f64() > 1.0, "each has its work done");
+        let cut_off = async {
+            tokio::select! {
+                _ = company.share(work) => unreachable!("it is cut off"),
+                () = clock.sleep(Span(1_000)) => {}
+            }
+        };
+        let all = async { tokio::join!(cut_off, company.share(work), company.share(work)) };
+        clock.run(all).await;
+        // Two at a time take twice as long. The third has half a millisecond of work left when the second ends.
+        assert_eq!(clock.now(), Time(2_000_500), "each has its work done");
         assert_eq!(locked(&company.sharing).members().count(), 0);
     }
 }

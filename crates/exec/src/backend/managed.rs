@@ -12,6 +12,8 @@
 
 mod falls;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 use super::api::{Api, Brought, Record, Served, State, Tier, Timed};
 use super::attempt::Attempt;
@@ -24,8 +26,9 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, RwLock};
+use tokio::time::Instant;
 
 /// How often a state is asked for at first, and at last.
 const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));

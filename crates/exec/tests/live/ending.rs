@@ -69,11 +69,7 @@ async fn nothing_is_started_once_a_service_stops() {
     let limits = || Limits { drain: Span(3_600_000_000), ..Limits::default() };
     let running = begin(folder.path(), counting(), limits());
     running.submit("r", "picture").await.unwrap();
-    let since = std::time::Instant::now();
-    while begun.load(Ordering::SeqCst) == 0 {
-        assert!(since.elapsed().as_secs() < 20, "nothing begins");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    gswarm_testing::until("a node runs", || begun.load(Ordering::SeqCst) > 0);
     running.client.stop();
     // Commands are obeyed in their order.
     assert!(running.client.ask(|standing| standing.not_ready()).await.unwrap().is_some());

@@ -146,7 +146,7 @@ async fn workflows_and_calls_share_the_gpus_and_all_end() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), closed).await.expect("nothing stays open");
+    tokio::time::timeout(gswarm_testing::LIMIT, closed).await.expect("nothing stays open");
     running.stop().await;
 }
 

@@ -8,7 +8,7 @@ use gswarm_exec::backend::{
 };
 use gswarm_exec::work::{Direct, Forward, Work};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const EXPECTED: Span = Span(100_000);
 
@@ -25,18 +25,16 @@ async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
     ] {
         for (lies, goes) in [(0, true), (1, true), (1000, false)] {
             let (mocks, mut spec) = servers(kind, 0, &Manners { lies, ..Manners::default() });
-            spec.endpoint.timeouts.unload = if goes { 5.0 } else { 0.3 };
+            spec.endpoint.timeouts.unload = if goes { 60.0 } else { 0.3 };
             let (backend, told) = connected(&spec);
             backend.load(replica(0), EXPECTED).await.unwrap();
-            let since = Instant::now();
             let result = backend.unload(replica(0)).await;
             assert_eq!(result.is_ok(), goes, "{}: {result:?}", kind.name());
             assert_eq!(mocks[0].world.held().is_empty(), goes, "{}", kind.name());
             if goes {
-                assert!(since.elapsed() >= mocks[0].world.manners.unload);
+                // How long it takes, and that all of it is recorded, is tested under a paused clock.
                 let told = told.lock().unwrap();
                 assert_eq!(told.iter().map(|timed| timed.load).collect::<Vec<_>>(), [true, false]);
-                assert!(told[0].seconds >= 0.03 && told[1].seconds >= 0.06, "{told:?}");
                 assert_eq!(told[0].tier, if kind == BackendKind::Vllm { Tier::Host } else { Tier::Disk });
             } else {
                 let why = result.unwrap_err().to_string();
@@ -62,9 +60,17 @@ async fn a_server_is_swept_before_it_is_used() {
         let (first, _) = connected(&spec);
         first.load(replica(1), EXPECTED).await.unwrap();
         let (backend, _) = connected(&spec);
-        let given_up =
-            tokio::time::timeout(Duration::from_millis(150), backend.load(replica(0), EXPECTED)).await;
-        assert!(given_up.is_err(), "{}: it was given up half-way", kind.name());
+        // Given up half-way: the server has begun the load, and nobody waits for it.
+        let begun = async {
+            while mocks[0].world.loads.load(Ordering::SeqCst) < 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = begun => {}
+            result = backend.load(replica(0), EXPECTED) => panic!("{}: {result:?}", kind.name()),
+        }
         backend.load(replica(2), EXPECTED).await.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
         assert_eq!(mocks[0].world.held().len(), 1, "{}", kind.name());
         backend.call(replica(2), &call("embedding", "x")).await.unwrap();
@@ -74,42 +80,45 @@ async fn a_server_is_swept_before_it_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_hangs_or_has_lost_the_model_is_said_to_be_gone() {
-    for kind in [
+    let kinds = [
         BackendKind::Gswarm,
         BackendKind::Vllm,
         BackendKind::Ollama,
         BackendKind::LlamaCpp,
         BackendKind::KServe,
-    ] {
-        let name = kind.name();
-        let (mut mocks, spec) = servers(kind, 0, &Manners::default());
-        let (backend, _) = connected(&spec);
-        backend.load(replica(0), EXPECTED).await.unwrap();
-        mocks[0].world.held().clear();
-        let lost = backend.call(replica(0), &call("llm", "x")).await;
-        if kind.holds_one_model() {
-            assert!(matches!(lost, Err(BackendError::Failed(_))), "the others go on, {name}: {lost:?}");
-        } else {
-            assert!(matches!(lost, Err(BackendError::Gone(_))), "{name}: {lost:?}");
-        }
-        mocks[0].world.hangs.store(true, Ordering::SeqCst);
-        let since = Instant::now();
-        let hangs = backend.call(replica(0), &call("llm", "x")).await;
-        assert!(matches!(hangs, Err(BackendError::Gone(_))), "{name}: {hangs:?}");
-        assert!(since.elapsed() < Duration::from_secs(10), "{name}");
-        assert!(matches!(backend.reset().await, Err(BackendError::Gone(_))), "{name}");
-        mocks[0].world.hangs.store(false, Ordering::SeqCst);
-        backend.reset().await.unwrap_or_else(|error| panic!("{name}: {error}"));
-        mocks.iter_mut().for_each(Mock::die);
-        for result in [backend.load(replica(0), EXPECTED).await, backend.reset().await] {
-            assert!(matches!(result, Err(BackendError::Gone(_))), "{name}: {result:?}");
-        }
-        mocks.iter_mut().for_each(Mock::revive);
-        backend.reset().await.unwrap();
-        backend.load(replica(0), EXPECTED).await.unwrap();
-        let answer = backend.call(replica(0), &call("llm", "x")).await.unwrap();
-        assert_eq!(answer["text"], "writer-there<x>", "{name}");
+    ];
+    // All at once: each waits until a server that hangs is given up.
+    futures_util::future::join_all(kinds.map(is_said_to_be_gone)).await;
+}
+
+async fn is_said_to_be_gone(kind: BackendKind) {
+    let name = kind.name();
+    let (mut mocks, mut spec) = servers(kind, 0, &Manners::default());
+    spec.timeouts.answer = Some(5.0);
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    mocks[0].world.held().clear();
+    let lost = backend.call(replica(0), &call("llm", "x")).await;
+    if kind.holds_one_model() {
+        assert!(matches!(lost, Err(BackendError::Failed(_))), "the others go on, {name}: {lost:?}");
+    } else {
+        assert!(matches!(lost, Err(BackendError::Gone(_))), "{name}: {lost:?}");
     }
+    mocks[0].world.hangs.store(true, Ordering::SeqCst);
+    let hangs = backend.call(replica(0), &call("llm", "x")).await;
+    assert!(matches!(hangs, Err(BackendError::Gone(_))), "{name}: {hangs:?}");
+    assert!(matches!(backend.reset().await, Err(BackendError::Gone(_))), "{name}");
+    mocks[0].world.hangs.store(false, Ordering::SeqCst);
+    backend.reset().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    mocks.iter_mut().for_each(Mock::die);
+    for result in [backend.load(replica(0), EXPECTED).await, backend.reset().await] {
+        assert!(matches!(result, Err(BackendError::Gone(_))), "{name}: {result:?}");
+    }
+    mocks.iter_mut().for_each(Mock::revive);
+    backend.reset().await.unwrap();
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    let answer = backend.call(replica(0), &call("llm", "x")).await.unwrap();
+    assert_eq!(answer["text"], "writer-there<x>", "{name}");
 }
 
 /// A model that does not fit says so with the sizes, once; from then on nobody is asked.
@@ -309,7 +318,7 @@ async fn one_of_several_servers_is_waited_for_alone() {
     backend.call(replica(1), &call("llm", "x")).await.unwrap();
     assert!(!waiting.is_finished());
     one[0].revive();
-    let result = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap();
+    let result = tokio::time::timeout(gswarm_testing::LIMIT, waiting).await.unwrap().unwrap();
     assert!(matches!(result, Err(BackendError::Failed(_))), "{result:?}");
     backend.call(replica(0), &call("llm", "x")).await.unwrap();
 }
@@ -322,7 +331,9 @@ async fn a_sleeper_that_dies_leaves_its_neighbours_alone() {
         // SGLang has released its memory when it says so.
         let unload = Duration::from_millis(if kind == BackendKind::Sglang { 0 } else { 60 });
         let manners = Manners { awake: vec!["writer-there"], unload, ..Manners::default() };
-        let (mut mocks, spec) = servers(kind, 0, &manners);
+        let (mut mocks, mut spec) = servers(kind, 0, &manners);
+        // So long each time that it is waited for the one that died.
+        spec.timeouts.answer = Some(3.0);
         let (backend, _) = connected(&spec);
         backend.load(replica(0), EXPECTED).await.unwrap();
         mocks[0].die();

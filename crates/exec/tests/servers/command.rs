@@ -5,10 +5,10 @@ use axum::Json;
 use axum::routing::{get, post};
 use gswarm_core::Span;
 use gswarm_exec::backend::{BackendError, BackendSpec, BackendsFile, CommandSpec};
+use gswarm_testing::until;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 const EXPECTED: Span = Span(100_000);
 
@@ -57,7 +57,7 @@ fn spec(folder: &Path) -> CommandSpec {
 
 fn backend(spec: CommandSpec) -> BackendSpec {
     let mut spec = BackendSpec::with(spec);
-    (spec.endpoint.timeouts.load, spec.endpoint.timeouts.answer) = (20.0, 2.0);
+    (spec.endpoint.timeouts.load, spec.endpoint.timeouts.answer) = (120.0, 20.0);
     spec
 }
 
@@ -67,14 +67,6 @@ fn alive(folder: &Path) -> Vec<PathBuf> {
     let state = |id: &std::ffi::OsString| std::fs::read_to_string(Path::new("/proc").join(id).join("stat"));
     let runs = |id: &std::ffi::OsString| state(id).is_ok_and(|stat| !stat.contains(") Z"));
     ids.filter(runs).map(PathBuf::from).collect()
-}
-
-fn wait_for(what: &str, limit: Duration, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < limit, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,7 +86,7 @@ async fn a_batch_runs_on_processes_that_end_with_it() {
         let on = format!("@{}<", execution.gpus.first.0);
         assert!(text.is_none_or(|text| text.contains(&on)), "the process sees the GPUs that it was put on");
     }
-    wait_for("processes outlive the run", Duration::from_secs(5), || alive(folder.path()).is_empty());
+    until("no process outlives the run", || alive(folder.path()).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,8 +147,8 @@ fn nothing_is_left_when_the_process_that_started_it_is_killed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for("nothing was started", Duration::from_secs(20), || !alive(folder.path()).is_empty());
+    until("a process was started", || !alive(folder.path()).is_empty());
     holder.kill().unwrap();
     holder.wait().unwrap();
-    wait_for("an orphan is left", Duration::from_secs(10), || alive(folder.path()).is_empty());
+    until("no orphan is left", || alive(folder.path()).is_empty());
 }

@@ -1,9 +1,12 @@
 //! Whole runs over each kind of server, with failures all the way: every request is accounted for.
 
 use crate::mock::{Manners, Mock};
-use crate::support::{as_read, instance, passes_the_check, patience, run, scenario, servers};
+use crate::support::{as_read, hasty, instance, passes_the_check, patience, run, scenario, servers};
 use gswarm_exec::backend::{BackendKind, BackendsFile};
 use gswarm_exec::drive::Finished;
+use gswarm_testing::until;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn cluster(kind: BackendKind, manners: &Manners) -> (Vec<Mock>, BackendsFile) {
@@ -51,7 +54,8 @@ async fn runs(kind: BackendKind, mischief: u64) {
     let scenario = scenario(&requests);
     let instance = instance(&scenario, 2);
     let (mocks, file) = cluster(kind, &manners(kind, mischief));
-    let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
+    let patience = if mischief > 0 { hasty() } else { patience() };
+    let finished = run(&scenario, &instance, &file, patience).await.unwrap();
     everything_is_there(&instance, &finished, kind);
     mocks.iter().for_each(|mock| mock.world.has_behaved());
 }
@@ -66,19 +70,33 @@ async fn outlives_its_servers(kind: BackendKind) {
         let (mut mocks, file) =
             cluster(kind, &Manners { call: Duration::from_millis(20), ..manners(kind, 0) });
         let half = mocks.len() / 2;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
         let deaths = tokio::task::spawn_blocking(move || {
+            let mut died = 0;
             for round in 0..4 {
-                std::thread::sleep(Duration::from_millis(150));
                 let range = if round % 2 == 0 { 0..half } else { half..2 * half };
+                // Each dies with a call on it.
+                let world = Arc::clone(&mocks[range.start].world);
+                let stuck = world.gets_stuck();
+                let is_over = || over.load(Ordering::SeqCst);
+                until("a call is stuck", || world.calls.load(Ordering::SeqCst) >= stuck || is_over());
+                if is_over() {
+                    break;
+                }
+                died += 1;
                 mocks[range.clone()].iter_mut().for_each(Mock::die);
+                // It is away for a while, whether or not the run notices.
                 std::thread::sleep(Duration::from_millis(100));
                 mocks[range].iter_mut().for_each(Mock::revive);
             }
-            mocks
+            (mocks, died)
         });
         let finished = run(&scenario, &instance, &file, patience()).await.unwrap();
+        is_over.store(true, Ordering::SeqCst);
         everything_is_there(&instance, &finished, kind);
-        let mocks = deaths.await.unwrap();
+        let (mocks, died) = deaths.await.unwrap();
+        assert!(died >= 1, "{}: nothing died", kind.name());
         mocks.iter().for_each(|mock| mock.world.has_behaved());
     }
 }

@@ -1,5 +1,5 @@
-//! The adapters against servers that other people wrote. `cargo xtask servers` installs them; where they are not installed
-//! these tests say so and pass.
+//! The adapters against servers that other people wrote. `cargo xtask test` installs MLServer and Triton. llama.cpp's server
+//! takes long to build and is not part of CI: `cargo xtask servers --llamacpp` builds it.
 
 use crate::support::{instance, passes_the_check, patience, run, scenario};
 use gswarm_core::input::{Source, render};
@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 fn installed(what: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("servers").join(what);
     if !folder.exists() {
-        eprintln!("skipped: {what} is not installed; `cargo xtask servers` installs it");
+        let how = if what.starts_with("llamacpp") { " --llamacpp" } else { "" };
+        let why = format!("{what} is not installed; `cargo xtask servers{how}` installs it");
+        let skip = if how.is_empty() { gswarm_testing::skip } else { gswarm_testing::skip_on_ci_too };
+        skip(&why);
         return None;
     }
     Some(folder)

@@ -79,7 +79,8 @@ fn spec(kind: BackendKind, gpu: u32) -> BackendSpec {
     for (name, there) in MODELS {
         spec.models.insert(name.to_owned(), ModelAt { name: Some(there.to_owned()), url: None });
     }
-    spec.endpoint.timeouts = Timeouts { connect: 2.0, answer: 1.5, load: 5.0, unload: 5.0 };
+    // Generous: only tests of servers that hang or die wait for them, and say how long.
+    spec.endpoint.timeouts = Timeouts { connect: 30.0, answer: 20.0, load: 60.0, unload: 60.0 };
     spec
 }
 
@@ -115,7 +116,7 @@ pub fn as_read(spec: &BackendSpec) -> BackendSpec {
         let url = at.url.as_ref().map_or(String::new(), |url| format!(", url: '{url}'"));
         text.push_str(&format!("    {name}: {{as: {}{url}}}\n", at.name.as_ref().unwrap()));
     }
-    text.push_str("  timeouts: {connect: 2, answer: 1.5, load: 5, unload: 5}\n");
+    text.push_str("  timeouts: {connect: 30, answer: 20, load: 60, unload: 60}\n");
     let reading = read_backends(Source { name: "servers", bytes: text.as_bytes() });
     let file = reading.file.unwrap_or_else(|| panic!("{text}\n{}", render(&reading.diagnostics)));
     let read = file.backends.into_iter().next().unwrap();
@@ -148,18 +149,23 @@ pub fn call(kind: &str, prompt: &str) -> Call {
     }
 }
 
-/// Little of it, so that what hangs is soon given up.
+/// So much of it that only what hangs is given up.
 pub fn patience() -> Patience {
     let seconds = |seconds: f64| Span((seconds * 1e6) as u64);
     Patience {
         max_attempts: 12,
         call_factor: 10.0,
-        call_grace: seconds(3.0),
+        call_grace: seconds(60.0),
         call_limit: None,
-        load_grace: seconds(10.0),
+        load_grace: seconds(60.0),
         backoff: seconds(0.01),
-        without_backends: seconds(20.0),
+        without_backends: seconds(120.0),
     }
+}
+
+/// Calls that hang are soon given up, and tried again: so are those that only take long.
+pub fn hasty() -> Patience {
+    Patience { call_grace: Span(3_000_000), ..patience() }
 }
 
 /// Runs a batch on servers to its end.

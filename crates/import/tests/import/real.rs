@@ -34,9 +34,10 @@ fn comfyui() {
 #[test]
 fn a_template_with_a_subgraph_gives_its_sampler_with_steps_and_size() {
     let files = real("comfy", "json");
-    let Some((name, bytes)) = files.iter().find(|(name, _)| name == "image_z_image_turbo.json") else {
+    if files.is_empty() {
         return;
-    };
+    }
+    let (name, bytes) = files.iter().find(|(name, _)| name == "image_z_image_turbo.json").unwrap();
     let made = imported(Kind::Comfyui, name, bytes, &Options::default());
     let workflow = &made.scenario.workflows[0];
     let ids: Vec<&str> = workflow.nodes.iter().map(|node| node.id.as_str()).collect();
@@ -118,7 +119,10 @@ fn wfcommons() {
 #[test]
 fn a_chain_of_five_takes_the_sum_of_its_tasks() {
     let files = real("wfinstances", "json");
-    let Some((name, bytes)) = files.iter().find(|(name, _)| name.contains("chain-5")) else { return };
+    if files.is_empty() {
+        return;
+    }
+    let (name, bytes) = files.iter().find(|(name, _)| name.contains("chain-5")).unwrap();
     let made = imported(Kind::Wfcommons, name, bytes, &Options::default());
     let workflow = &made.scenario.workflows[0];
     assert_eq!((workflow.nodes.len(), workflow.edges.len()), (5, 4));

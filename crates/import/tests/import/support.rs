@@ -66,7 +66,7 @@ pub const BOTH: [PolicyKind; 2] = [PolicyKind::Baseline, PolicyKind::Planned];
 pub fn real(folder: &str, ending: &str) -> Vec<(String, Vec<u8>)> {
     let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
     let Ok(entries) = std::fs::read_dir(&root) else {
-        println!("skipped: {folder} is not beside the checkout");
+        gswarm_testing::skip(&format!("the {folder} files are not beside the checkout"));
         return Vec::new();
     };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

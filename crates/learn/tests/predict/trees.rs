@@ -28,8 +28,7 @@ fn groups_of_a_few_dozen_rows_are_learned_from() {
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gentd26/requests_to_2024-11-28.csv");
     if !file.exists() {
-        println!("skipped: the measured requests are not here");
-        return;
+        return gswarm_testing::skip("the GenTD26 trace is not beside the checkout");
     }
     let table = Table::read_file(&file).unwrap();
     let target = "exec_time_seconds";

@@ -15,6 +15,7 @@ mod routes;
 
 use crate::guard::Bound;
 use gswarm_core::input::Scenario;
+use gswarm_exec::clock::Clock;
 use gswarm_infer::{EngineOptions, Store};
 use hub::{Downloads, Hub};
 use registry::Registry;
@@ -32,8 +33,8 @@ pub struct Options {
     pub models: PathBuf,
     /// Models that only take their time, and the cluster that they stand on.
     pub emulated: Option<Scenario>,
-    /// How many seconds of emulated models go by in a second.
-    pub speed: f64,
+    /// The clock of emulated models: the wall's at any speed, or a virtual one.
+    pub clock: Clock,
     /// Where models are downloaded from.
     pub hub: Option<hub::HubOptions>,
     /// Bounds of each instance.
@@ -51,7 +52,7 @@ impl Options {
         Options {
             models: models.into(),
             emulated: None,
-            speed: 1.0,
+            clock: Clock::real(),
             hub: None,
             engine: EngineOptions::default(),
             max_instances: 64,
@@ -93,7 +94,7 @@ impl ModelServer {
             hub: options.hub.clone().map(Hub::new),
             downloads: Downloads::default(),
             patience: options.patience,
-            speed: options.speed,
+            speed: options.clock.speed(),
             url,
             port,
             registry: Registry::new(options, store),

@@ -106,7 +106,7 @@ impl Registry {
         });
         Registry {
             store,
-            clock: Clock::at_speed(options.speed),
+            clock: options.clock.clone(),
             emulated: emulated.collect(),
             locks: Mutex::default(),
             inner: Mutex::default(),

@@ -3,7 +3,6 @@
 use crate::support::{Server, until};
 use gswarm_exec::backend::MOST_TOKENS;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 async fn call(server: &Server, id: &str, data: Value) -> Value {
     let body = server.post(&format!("/standalone/call/{id}"), json!({"instance_id": id, "data": data})).await;
@@ -72,23 +71,27 @@ async fn a_call_does_not_hold_up_the_server() {
     let server = Server::with_models().await;
     let id = server.serve("tiny-llm", "cpu").await;
     let path = format!("/standalone/call/{id}");
-    let calls = (0..3).map(|_| server.post(&path, json!({"data": {"prompt": "Once", "max_length": 400}})));
-    let calls = futures_util::future::join_all(calls);
+    let one_after_the_other = || async {
+        loop {
+            server.post(&path, json!({"data": {"prompt": "Once", "max_length": 400}})).await.is(200);
+        }
+    };
+    let calls =
+        futures_util::future::join3(one_after_the_other(), one_after_the_other(), one_after_the_other());
     let meanwhile = async {
-        until("a call runs", || async {
-            let status = server.get("/standalone/status").await.is(200);
-            status["serving_instances"][0]["running"].as_u64().unwrap() > 0
-        })
-        .await;
-        let start = Instant::now();
         for _ in 0..5 {
+            until("somebody is answered while a call runs", || async {
+                let status = server.get("/standalone/status").await.is(200);
+                status["serving_instances"][0]["running"].as_u64().unwrap() > 0
+            })
+            .await;
             server.get("/health").await.is(200);
         }
-        start.elapsed()
     };
-    let (answers, took) = tokio::join!(calls, meanwhile);
-    assert!(answers.into_iter().all(|answer| answer.status == 200));
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    tokio::select! {
+        _ = calls => unreachable!("there is always another call"),
+        () = meanwhile => {}
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,13 +104,18 @@ async fn queues_are_bounded() {
     .await;
     let id = server.serve("tiny-llm", "cpu").await;
     let path = format!("/standalone/call/{id}");
-    let calls = (0..12).map(|_| server.post(&path, json!({"data": {"prompt": "Once", "max_length": 300}})));
-    let answers = futures_util::future::join_all(calls).await;
-    let count = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
-    assert_eq!(count(200) + count(429), 12, "{answers:?}");
-    assert!(count(429) > 0 && count(200) >= 1, "{} were answered", count(200));
-    let full = answers.iter().find(|answer| answer.status == 429).unwrap();
-    assert_eq!(full.body["error"]["code"], "queue_full");
+    // One runs and one waits at most. How many of twelve meet is a matter of luck: they come until it was too many.
+    let mut full = None;
+    while full.is_none() {
+        let ask = json!({"data": {"prompt": "Once", "max_length": 300}});
+        let calls = (0..12).map(|_| server.post(&path, ask.clone()));
+        let answers = futures_util::future::join_all(calls).await;
+        let count = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
+        assert_eq!(count(200) + count(429), 12, "{answers:?}");
+        assert!(count(200) >= 1, "nobody was answered");
+        full = answers.into_iter().find(|answer| answer.status == 429);
+    }
+    assert_eq!(full.unwrap().body["error"]["code"], "queue_full");
 }
 
 /// The published server's "seconds" are tokens, and do not depend on `max_length`.
@@ -121,14 +129,14 @@ async fn estimates_are_seconds_and_follow_the_length() {
         let server = &server;
         async move { server.post(&path, body).await.is(200)["data"].clone() }
     };
-    let (short, long) = (estimate(10).await, estimate(300).await);
+    let (short, longer, long) = (estimate(10).await, estimate(11).await, estimate(300).await);
     assert_eq!((&short["unit"], &short["model_type"]), (&json!("seconds"), &json!("llm")));
     let seconds = |data: &Value| data["estimated_execution_time"].as_f64().unwrap();
-    assert!(seconds(&long) > 5.0 * seconds(&short), "{short} {long}");
+    // Each token takes what was measured for a step, whatever that was here. `infer::rates` tests that these are seconds.
+    let step = seconds(&longer) - seconds(&short);
+    let tokens = (seconds(&long) - seconds(&short)) / step;
+    assert!(step > 0.0 && (tokens - 290.0).abs() < 0.1, "{short} {longer} {long}");
     assert_eq!(long["data_features"]["new_tokens"], 300);
-    let took = call(&server, &id, json!({"prompt": "Once upon a time", "max_length": 300})).await;
-    let ratio = seconds(&long) / took["execution_time"].as_f64().unwrap();
-    assert!((0.02..50.0).contains(&ratio), "estimated {long}, took {took}");
     let by_model =
         json!({"model_name": "tiny-llm", "device": "cpu", "data": {"prompt": "Once", "max_length": 10}});
     let found = server.post("/standalone/estimate", by_model).await.is(200);

@@ -112,15 +112,12 @@ async fn first_line(stream: &mut TcpStream) -> String {
 
 #[tokio::test]
 async fn those_who_are_slow_are_let_go() {
-    let (server, _) = server(|settings| {
-        settings.limits.head_time = Duration::from_millis(200);
-        settings.limits.body_time = Duration::from_millis(200);
-    })
-    .await;
-    let mut silent = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    let (hasty, _) = server(|settings| settings.limits.head_time = Duration::from_millis(200)).await;
+    let mut silent = TcpStream::connect(("127.0.0.1", hasty.port)).await.unwrap();
     silent.write_all(b"GET /health HTT").await.unwrap();
     let said = first_line(&mut silent).await;
     assert!(said.is_empty() || said.contains("408"), "{said}");
+    let (server, _) = server(|settings| settings.limits.body_time = Duration::from_millis(200)).await;
     let mut slow = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
     slow.write_all(b"POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc").await.unwrap();
     assert!(first_line(&mut slow).await.contains("408"));
@@ -255,7 +252,11 @@ async fn calls_that_do_not_end_are_cut_off() {
 #[tokio::test]
 async fn half_a_request_does_not_hold_up_the_end() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let (server, _) = server(|settings| settings.limits.requests = 2).await;
+    let (server, _) = server(|settings| {
+        settings.limits.requests = 2;
+        settings.limits.drain_time = Duration::from_secs(3600);
+    })
+    .await;
     let address = server.url.trim_start_matches("http://").to_owned();
     let mut half_head = tokio::net::TcpStream::connect(&address).await.unwrap();
     half_head.write_all(b"POST /size HTTP/1.1\r\nhost: local").await.unwrap();
@@ -267,9 +268,8 @@ async fn half_a_request_does_not_hold_up_the_end() {
         half_bodies.push(half_body);
     }
     until("both bodies are waited for", || async { server.get("/size").await.status == 503 }).await;
-    let since = std::time::Instant::now();
+    // An hour before they would be cut off.
     assert_eq!(server.end().await, Ended::Drained);
-    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     let mut answer = String::new();
     half_bodies[0].read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("stopping"), "{answer}");

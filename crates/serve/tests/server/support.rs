@@ -13,8 +13,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Anything that takes longer than this is taken to hang.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub use gswarm_testing::LIMIT;
 
 /// A server that ends with the test.
 pub struct Server {

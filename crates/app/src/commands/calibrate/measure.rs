@@ -2,11 +2,12 @@
 
 use super::conclude::conclude;
 use super::design::{Design, Point};
+use gswarm_core::Time;
 use gswarm_exec::backend::{self, BackendError};
 use gswarm_exec::probe::{Answer, Passage, Probe};
 use gswarm_learn::calibration::{Loads, ModelCalibration, Tier, summarise};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Loads after the first.
 const LOADS: usize = 3;
@@ -55,7 +56,7 @@ struct Session<'s> {
     probe: &'s Probe,
     design: &'s Design,
     limits: &'s Limits<'s>,
-    begun: Instant,
+    begun: Time,
     salt: u64,
     points: Vec<Measured>,
     flows: Vec<Flow>,
@@ -75,7 +76,7 @@ pub async fn model(
         probe,
         design,
         limits,
-        begun: Instant::now(),
+        begun: probe.clock.now(),
         salt: 1,
         points: Vec::new(),
         flows: Vec::new(),
@@ -130,13 +131,19 @@ impl Session<'_> {
         measured.load = Loads { tier, first: summarise(&[first]), again: summarise(&again) };
         measured.unload = summarise(&unloads);
         measured.first_call_extra = above(warm_call, later);
-        measured.seconds = self.begun.elapsed().as_secs_f64();
+        measured.seconds = self.used().as_secs_f64();
         Ok(measured)
+    }
+
+    /// Time on the wall since the measurement began.
+    fn used(&self) -> Duration {
+        let clock = &self.probe.clock;
+        Duration::from_secs_f64((clock.now() - self.begun).seconds() / clock.speed())
     }
 
     /// Time that is left.
     fn left(&self) -> Duration {
-        self.limits.budget.saturating_sub(self.begun.elapsed())
+        self.limits.budget.saturating_sub(self.used())
     }
 
     /// Does something unless somebody interrupts it.

@@ -24,28 +24,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
-fn scenario(config: &str, requests: &str) -> Scenario {
+pub(super) fn scenario(config: &str, requests: &str) -> Scenario {
     let read = read_profiled(
         Source { name: "config", bytes: config.as_bytes() },
         Source { name: "requests", bytes: requests.as_bytes() },
         Mode::Offline,
     );
     read.scenario.unwrap_or_else(|| panic!("{:?}", read.diagnostics))
-}
-
-/// Does something while a virtual clock goes on.
-async fn under<T>(clock: &Clock, work: impl Future<Output = T>) -> T {
-    let goes_on = async {
-        loop {
-            if !clock.advance().await {
-                tokio::task::yield_now().await;
-            }
-        }
-    };
-    tokio::select! {
-        done = work => done,
-        () = goes_on => unreachable!("the clock never ends"),
-    }
 }
 
 fn probe(clock: &Clock, backend: Arc<dyn Backend>, spec: &ModelSpec) -> Probe {
@@ -68,14 +53,14 @@ async fn measured(
     let design = Design::new(scenario, ModelId(0), batches);
     let limits = Limits { budget: Duration::from_secs(3600), repeats: 3, interrupted: &|| false };
     let tiers = Mutex::default();
-    let result = under(clock, measure::model(&probe, "here", &design, &limits, &tiers, &|_| {})).await;
+    let result = clock.run(measure::model(&probe, "here", &design, &limits, &tiers, &|_| {})).await;
     result.map_err(|stop| match stop {
         Stop::Failed(why) => why,
         Stop::Interrupted => "interrupted".to_owned(),
     })
 }
 
-fn near(found: f64, truth: f64, percent: f64) -> bool {
+pub(super) fn near(found: f64, truth: f64, percent: f64) -> bool {
     (found - truth).abs() <= truth.abs() * percent / 100.0
 }
 
@@ -330,7 +315,7 @@ async fn measured_and_predicted(prompts: (u32, u32), outputs: (u32, u32), batch:
     let load = instance.models[ModelId(0)].load_seconds;
     let predicted = log.executions.iter().map(|one| one.end).max().unwrap().0 as f64 / 1e6 - load;
     let probe = probe(&clock, backend, &scenario.models[0]);
-    let passed = under(&clock, probe.flow(&questions, batch as usize)).await.unwrap();
+    let passed = clock.run(probe.flow(&questions, batch as usize)).await.unwrap();
     (passed.iter().map(|one| one.ended).fold(0.0, f64::max), predicted)
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Api, BackendError, Managed, Replica, State, locked};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often it is asked whether a server is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -33,7 +34,7 @@ impl<A: Api + 'static> Managed<A> {
     ) -> Result<T, BackendError> {
         let Err(error) = result else { return result };
         if error.denies_the_model() {
-            self.api.denied(handle, asked);
+            self.api.denied(handle, asked.into_std());
         }
         match (self.still_has(handle).await, error) {
             (Ok(()), BackendError::Gone(why)) => Err(BackendError::Failed(why)),

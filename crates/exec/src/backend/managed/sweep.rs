@@ -4,7 +4,8 @@ use super::{Api, BackendError, Managed, POLL, State, locked};
 use crate::backend::attempt::Sweeping;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long after one of several did not answer all are asked again.
 const ASKS_AGAIN: Duration = Duration::from_secs(10);

@@ -157,6 +157,7 @@ async fn spoken(
     if world.manners.poison.is_some_and(|poison| prompt.contains(poison)) {
         return (400, json!({"error": {"message": "this prompt cannot be processed"}}));
     }
+    world.begins_a_call().await;
     // A server that cannot be told what to load has everything.
     if world.kind == BackendKind::OpenAi {
         tokio::time::sleep(world.manners.call).await;

@@ -9,12 +9,11 @@ pub use world::{Manners, World};
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
+use gswarm_testing::until;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
 /// A server that can be ended with all its connections, and started again at the same address.
@@ -23,12 +22,15 @@ pub struct Mock {
     /// The model of a server that holds only one; several such servers share a world, which then is a GPU.
     own: &'static str,
     address: SocketAddr,
+    /// Keeps the address of a server that died from others, who listen on any that is free.
+    reserved: Option<TcpSocket>,
     runtime: Option<Runtime>,
 }
 
 impl Mock {
     pub fn start(world: Arc<World>, own: &'static str) -> Mock {
-        let mut mock = Mock { world, own, address: ([127, 0, 0, 1], 0).into(), runtime: None };
+        let address = ([127, 0, 0, 1], 0).into();
+        let mut mock = Mock { world, own, address, reserved: None, runtime: None };
         mock.listen();
         mock
     }
@@ -41,6 +43,10 @@ impl Mock {
     pub fn die(&mut self) {
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
         self.world.loses(self.own);
+        until("the server has let go of its address", || {
+            self.reserved = bound(self.address).ok();
+            self.reserved.is_some()
+        });
     }
 
     /// Starts it again.
@@ -52,23 +58,24 @@ impl Mock {
     fn listen(&mut self) {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (tell, told) = mpsc::channel();
-        let (world, own, address) = (Arc::clone(&self.world), self.own, self.address);
-        runtime.spawn(async move {
-            let listener = loop {
-                // The connections of the one that died may linger for a moment.
-                match TcpListener::bind(address).await {
-                    Ok(listener) => break listener,
-                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-                }
-            };
-            tell.send(listener.local_addr().unwrap()).unwrap();
-            let app = axum::Router::new().fallback(answer).with_state((world, own));
-            axum::serve(listener, app).await.unwrap();
-        });
-        self.address = told.recv_timeout(Duration::from_secs(10)).expect("the mock listens");
+        let socket = self.reserved.take().unwrap_or_else(|| bound(self.address).unwrap());
+        let entered = runtime.enter();
+        let listener = socket.listen(1024).unwrap();
+        drop(entered);
+        self.address = listener.local_addr().unwrap();
+        let app = axum::Router::new().fallback(answer).with_state((Arc::clone(&self.world), self.own));
+        runtime.spawn(async move { axum::serve(listener, app).await.unwrap() });
         self.runtime = Some(runtime);
     }
+}
+
+/// A socket that has an address, and does not listen yet.
+fn bound(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    // Connections of the one that died may linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 impl Drop for Mock {

@@ -79,6 +79,10 @@ pub struct World {
     lies: AtomicU64,
     requests: AtomicU64,
     pub loads: AtomicU64,
+    /// Calls that were begun.
+    pub calls: AtomicU64,
+    /// This one gets no answer until its server dies; none where it is 0.
+    pub stuck: AtomicU64,
     numbers: AtomicU64,
 }
 
@@ -93,6 +97,8 @@ impl World {
             lies: manners.lies.into(),
             requests: 0.into(),
             loads: 0.into(),
+            calls: 0.into(),
+            stuck: 0.into(),
             numbers: 0.into(),
             manners,
         };
@@ -196,6 +202,21 @@ impl World {
         let _guard = Leaves(&count);
         tokio::time::sleep(self.manners.call).await;
         Some(())
+    }
+
+    /// Counts a call, and never returns for the one that is stuck.
+    pub async fn begins_a_call(&self) {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if number == self.stuck.load(Ordering::SeqCst) {
+            std::future::pending().await
+        }
+    }
+
+    /// The call after the next gets stuck; its number.
+    pub fn gets_stuck(&self) -> u64 {
+        let number = self.calls.load(Ordering::SeqCst) + 2;
+        self.stuck.store(number, Ordering::SeqCst);
+        number
     }
 
     pub fn number(&self) -> u64 {

@@ -1,0 +1,64 @@
+//! Shared by the tests of all crates: how they wait, and how they skip. CONTRIBUTING.md has the rules.
+
+use std::io::Write;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// A guard against hanging. Nothing is asserted about time: a test that reaches this has hung.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// How often a condition is looked at.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Names the file that `cargo xtask test` collects skipped tests in.
+const SKIPPED: &str = "GSWARM_SKIPPED_TESTS";
+
+/// Waits until something holds. `what` says what was waited for when it never does.
+#[track_caller]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < LIMIT, "this never happened: {what}");
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Waits for the end of a process.
+#[track_caller]
+pub fn ended(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    until("the process ends", || {
+        status = child.try_wait().expect("a process can be asked whether it has ended");
+        status.is_some()
+    });
+    status.expect("it has ended")
+}
+
+/// Counts this test as skipped, because something that it needs is missing. The caller returns. Fails under CI, which has
+/// everything that tests need.
+#[track_caller]
+pub fn skip(why: &str) {
+    let on_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    assert!(!on_ci, "CI is set, so this test must not be skipped: {why}");
+    skip_on_ci_too(why);
+}
+
+/// As [`skip`], for what is not part of CI by design, such as servers that take long to build.
+pub fn skip_on_ci_too(why: &str) {
+    let line = format!("{}: {why}", test());
+    println!("SKIPPED: {line}");
+    if let Some(path) = std::env::var_os(SKIPPED) {
+        let file = std::fs::File::options().append(true).create(true).open(path);
+        // One write a line, so that lines of tests that run at the same time stay whole.
+        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        written.expect("the list of skipped tests can be written");
+    }
+}
+
+/// The name of the test that runs: as nextest gives it, or that of its thread.
+fn test() -> String {
+    match (std::env::var("NEXTEST_BINARY_ID"), std::env::var("NEXTEST_TEST_NAME")) {
+        (Ok(binary), Ok(test)) => format!("{binary} {test}"),
+        _ => std::thread::current().name().unwrap_or("a test").to_owned(),
+    }
+}
