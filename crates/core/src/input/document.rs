@@ -30,7 +30,43 @@ impl<'a> Document<'a> {
     pub fn root(&self) -> Item<'_> {
         self.0.root()
     }
+
+    pub(super) fn tree(&self) -> &Tree<'a> {
+        &self.0
+    }
 }
+
+/// A document that is put together from values, and was never text: one value, with those inside it behind it.
+#[derive(Debug, Default)]
+pub struct Values(Tree<'static>);
+
+impl Values {
+    /// A scalar: [`Kind::Quoted`] for text, [`Kind::Plain`] for what JSON writes without quotes.
+    pub fn scalar(&mut self, kind: Kind, text: &str) {
+        self.0.own_scalar(kind, self.0.len(), text);
+    }
+
+    /// Begins a list or a mapping; its values follow, those of a mapping by turns with their keys.
+    pub fn open(&mut self, kind: Kind) -> Opened {
+        Opened(self.0.open(kind, self.0.len()))
+    }
+
+    /// Ends it after so many values, keys counted in.
+    pub fn close(&mut self, opened: Opened, values: usize) {
+        self.0.close(opened.0, values as u32);
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn finish(self) -> Document<'static> {
+        Document(self.0)
+    }
+}
+
+/// A list or a mapping that is not ended yet.
+#[must_use]
+#[derive(Debug)]
+pub struct Opened(usize);
 
 /// The bytes without a byte-order mark, which is what places count from.
 #[must_use]
