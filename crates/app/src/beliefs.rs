@@ -125,9 +125,19 @@ impl BeliefArgs {
         )
     }
 
-    /// What the flags make of a problem.
-    pub fn apply(&self, scenario: &Scenario, instance: &mut Instance, seed: u64) -> Result<Beliefs, Failure> {
-        let source = self.estimates.source(scenario)?;
+    /// The predictor, where one was named.
+    pub fn source(&self, scenario: &Scenario) -> Result<Option<Source>, Failure> {
+        self.estimates.source(scenario)
+    }
+
+    /// What the flags, and the predictor that they name, make of a problem.
+    pub fn apply(
+        &self,
+        source: Option<Source>,
+        scenario: &Scenario,
+        instance: &mut Instance,
+        seed: u64,
+    ) -> Result<Beliefs, Failure> {
         let wanted = Wanted {
             noise: self.noise,
             drift: self.drift.clone(),

@@ -1,7 +1,7 @@
 //! What every run goes through: files to a problem, a policy on it, the check of its own log, the files it leaves.
 
 use crate::args::InputArgs;
-use crate::beliefs::Beliefs;
+use crate::beliefs::{self, Beliefs};
 use crate::failure::{Code, Failure};
 use crate::measured;
 use crate::output::files;
@@ -10,7 +10,8 @@ use crate::output::{self, count};
 use gswarm_core::Instance;
 use gswarm_core::belief::Learner;
 use gswarm_core::check::report as render_violations;
-use gswarm_core::input::{ClusterSpec, Reading, Scenario, Source, read_predicted, read_scenario, render};
+use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::input::{ClusterSpec, Lacking, Reading, Scenario, Source, read_lacking, render};
 use gswarm_core::instance::{Infeasible, Mode};
 use gswarm_core::log_file::{shown, write_json, write_jsonl};
 use gswarm_core::plan::{self, file::Read};
@@ -19,6 +20,7 @@ use gswarm_core::report::write_events;
 pub use gswarm_core::run::Outcome;
 use gswarm_core::run::{NoProblem, Setting, assess, problem};
 use gswarm_core::sim::{SimOptions, simulate_learning};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Above this many executions, a log of no stated form is written line by line.
@@ -47,6 +49,8 @@ pub struct Inputs {
     pub config: (String, Vec<u8>),
     /// Those of the requests.
     pub requests: (String, Vec<u8>),
+    /// What they say with the costs of a calibration in the place of their own, where one was named.
+    pub measured: Option<Scenario>,
 }
 
 impl Inputs {
@@ -56,7 +60,7 @@ impl Inputs {
         let named = |path: &Path, bytes| (path.display().to_string(), bytes);
         match (files::read(config), files::read(requests)) {
             (Ok(one), Ok(other)) => measured::over(
-                Inputs { config: named(config, one), requests: named(requests, other) },
+                Inputs { config: named(config, one), requests: named(requests, other), measured: None },
                 measured,
             ),
             (Err(config), Err(requests)) => Err(config.and(requests)),
@@ -66,14 +70,34 @@ impl Inputs {
 
     /// What they say, or all that is wrong with them.
     pub fn scenario(&self, mode: Mode, quiet: bool) -> Result<Scenario, Failure> {
-        let [config, requests] = [&self.config, &self.requests].map(|(name, bytes)| Source { name, bytes });
-        accept(read_scenario(config, requests, mode), quiet)
+        self.lacking(mode, Lacking::Nothing, quiet)
     }
 
     /// The same where a predictor will say how long nodes take that they give no time for.
     pub fn predicted_scenario(&self, mode: Mode, quiet: bool) -> Result<Scenario, Failure> {
+        self.lacking(mode, Lacking::Times, quiet)
+    }
+
+    /// The same where something else supplies what is `lacking`.
+    pub fn lacking(&self, mode: Mode, lacking: Lacking, quiet: bool) -> Result<Scenario, Failure> {
         let [config, requests] = [&self.config, &self.requests].map(|(name, bytes)| Source { name, bytes });
-        accept(read_predicted(config, requests, mode), quiet)
+        let reading = match &self.measured {
+            None => read_lacking(config, requests, mode, lacking),
+            Some(scenario) => scenario.clone().validated([config.name, requests.name], mode, lacking),
+        };
+        accept(reading, quiet)
+    }
+
+    /// The texts of files that say the same: what a journal keeps.
+    pub fn texts(&self) -> Result<[Cow<'_, [u8]>; 2], Failure> {
+        let Some(scenario) = &self.measured else {
+            return Ok([Cow::Borrowed(&self.config.1), Cow::Borrowed(&self.requests.1)]);
+        };
+        let (mut config, mut requests) = (Vec::new(), Vec::new());
+        write_scenario_config(scenario, Format::Json, &mut config)
+            .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests))
+            .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
+        Ok([Cow::Owned(config), Cow::Owned(requests)])
     }
 }
 
@@ -102,7 +126,19 @@ pub fn build(
     mode: Mode,
     policy: PolicyKind,
 ) -> Result<Instance, Failure> {
-    problem(scenario, spec, mode, Some(policy)).map_err(|why| match why {
+    build_predicted(scenario, spec, mode, policy, None)
+}
+
+/// The same where a predictor may say how long nodes take.
+pub fn build_predicted(
+    scenario: &Scenario,
+    spec: &ClusterSpec,
+    mode: Mode,
+    policy: PolicyKind,
+    source: Option<&beliefs::Source>,
+) -> Result<Instance, Failure> {
+    let estimates = source.map_or(&[][..], beliefs::Source::estimates);
+    problem(scenario, spec, mode, Some(policy), estimates).map_err(|why| match why {
         NoProblem::NoGpus => {
             Failure::input(why.to_string()).hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
         }

@@ -143,8 +143,9 @@ pub fn begin(
     };
     let text =
         serde_json::to_vec(settings).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+    let [config, requests] = inputs.texts()?;
     let mut meta: Vec<(&str, &[u8])> =
-        vec![("settings", &text), ("config", &inputs.config.1), ("requests", &inputs.requests.1)];
+        vec![("settings", &text), ("config", &config), ("requests", &requests)];
     let Extras { plan, predictor, callables } = extras;
     let extras = [("plan", plan), ("predictor", predictor), ("callables", callables)];
     meta.extend(extras.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))));

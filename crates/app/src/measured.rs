@@ -1,12 +1,10 @@
-//! Measured costs over the two input files. What comes of it are input files again: a journal keeps them, and everything
-//! that reads inputs reads the same.
+//! Measured costs in the place of those that the two input files give.
 
 use crate::args::MeasuredArgs;
-use crate::failure::{Code, Failure};
-use crate::job::{self, Inputs};
+use crate::failure::Failure;
+use crate::job::Inputs;
 use crate::output::{self, files};
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
-use gswarm_core::input::{Scenario, Source, read_profiled};
+use gswarm_core::input::{Lacking, Scenario};
 use gswarm_core::instance::Mode;
 use gswarm_learn::calibration::{self, Calibration, Misfit, Options, StartsFrom};
 use std::path::Path;
@@ -35,19 +33,13 @@ pub fn over(inputs: Inputs, args: &MeasuredArgs) -> Result<Inputs, Failure> {
     let calibration = read(file)?;
     let mut scenario = scenario(&inputs)?;
     apply(&calibration, &mut scenario, args.options(), file)?;
-    let mut written =
-        Inputs { config: (inputs.config.0, Vec::new()), requests: (inputs.requests.0, Vec::new()) };
-    write_scenario_config(&scenario, Format::Json, &mut written.config.1)
-        .and_then(|()| write_scenario_requests(&scenario, Format::Json, &mut written.requests.1))
-        .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
-    Ok(written)
+    Ok(Inputs { measured: Some(scenario), ..inputs })
 }
 
 /// What both files say, where a calibration will say what things cost.
 pub fn scenario(inputs: &Inputs) -> Result<Scenario, Failure> {
-    let [config, requests] = [&inputs.config, &inputs.requests].map(|(name, bytes)| Source { name, bytes });
     // Whether requests arrive at their times is not known yet, and changes nothing here.
-    job::accept(read_profiled(config, requests, Mode::Offline), false)
+    inputs.lacking(Mode::Offline, Lacking::Costs, false)
 }
 
 /// Takes the costs over, or names every model that lacks them.

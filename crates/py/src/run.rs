@@ -4,8 +4,8 @@ use crate::apart::{Shared, apart};
 use crate::fault::{Fault, usage};
 use crate::outcome::Outcome;
 use crate::policy::PythonPolicy;
-use crate::problem::{ClusterOptions, Inputs, Text, mode_named};
-use gswarm_core::belief::Learner;
+use crate::problem::{ClusterOptions, Given, Inputs, mode_named};
+use gswarm_core::belief::{Estimate, Learner};
 use gswarm_core::engine::Rejected;
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::Mode;
@@ -57,6 +57,11 @@ pub struct RunOptions {
 /// What a predictor's file says of a scenario.
 pub fn source(given: Option<(String, Vec<u8>)>, scenario: &Scenario) -> Result<Option<Source>, Fault> {
     given.map(|(name, bytes)| Source::read(name, bytes, scenario).map_err(Fault::Input)).transpose()
+}
+
+/// What it says of each task; nothing where there is none.
+pub fn estimates(source: Option<&Source>) -> &[Estimate] {
+    source.map_or(&[], Source::estimates)
 }
 
 impl RunOptions {
@@ -160,7 +165,7 @@ struct Prepared {
 }
 
 fn prepare(
-    text: &Text,
+    given: &Given,
     policy: Option<PolicyKind>,
     cluster: &ClusterOptions,
     options: &RunOptions,
@@ -172,10 +177,10 @@ fn prepare(
         return Err(usage(format!("policy `{}` has no {} mode", kind.name(), mode.name())));
     }
     let (wanted, params) = (options.wanted()?, options.params()?);
-    let scenario = text.scenario(mode, options.times_all())?;
+    let scenario = given.scenario(mode, options.times_all())?;
     let spec: ClusterSpec = cluster.over(&scenario.cluster)?;
-    let mut instance = problem(&scenario, &spec, mode, policy)?;
     let source = source(options.predictor.clone(), &scenario)?;
+    let mut instance = problem(&scenario, &spec, mode, policy, estimates(source.as_ref()))?;
     let beliefs = wanted.apply(source, &scenario, &mut instance, options.seed).map_err(usage)?;
     let sim = SimOptions { truth: beliefs.truth.clone(), ..options.sim(instance.cluster.gpus, shared)? };
     Ok(Prepared { scenario, instance: Arc::new(instance), beliefs, sim, params })
@@ -220,10 +225,10 @@ pub fn run(
     let kind: PolicyKind = policy.parse().map_err(|error: gswarm_core::policy::UnknownPolicy| {
         Fault::Usage(error.to_string(), "gswarm.policies() says what each is for")
     })?;
-    let text = inputs.text();
+    let given = inputs.given();
     apart(py, progress.as_ref(), false, move |shared| {
         shared.say("preparing", 0, 0);
-        let prepared = prepare(&text, Some(kind), &cluster, &options, shared)?;
+        let prepared = prepare(&given, Some(kind), &cluster, &options, shared)?;
         let (instance, mut planned) = (Arc::clone(&prepared.instance), None);
         let mut chooser: Box<dyn Policy + '_> = match &options.plan {
             Some(bytes) => {
@@ -293,8 +298,8 @@ pub fn run_python(
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
     let shared = Shared::default();
-    let text = inputs.text();
-    let prepared = py.detach(|| prepare(&text, None, &cluster, &options, &shared))?;
+    let given = inputs.given();
+    let prepared = py.detach(|| prepare(&given, None, &cluster, &options, &shared))?;
     let mut chooser = PythonPolicy::new(policy, Arc::clone(&prepared.instance), Arc::clone(&shared.stop))?;
     chooser.begin(py, policy)?;
     let mut raised = None;
@@ -375,15 +380,15 @@ pub fn plan_for<'py>(
     options: PlanOptions,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Vec<u8>> {
-    let text = inputs.text();
+    let given = inputs.given();
     let objective = plan::Objective::parse(&options.objective).map_err(usage)?;
     apart(py, progress.as_ref(), options.keep, move |shared| {
-        let scenario = text.scenario(Mode::Offline, options.predictor.is_some())?;
+        let scenario = given.scenario(Mode::Offline, options.predictor.is_some())?;
         let spec = cluster.over(&scenario.cluster)?;
-        let mut instance = problem(&scenario, &spec, Mode::Offline, Some(PolicyKind::Planned))?;
-        if let Some(source) = source(options.predictor, &scenario)? {
-            source.tell(&scenario, &mut instance, false);
-        }
+        let source = source(options.predictor, &scenario)?;
+        let planned = Some(PolicyKind::Planned);
+        let mut instance = problem(&scenario, &spec, Mode::Offline, planned, estimates(source.as_ref()))?;
+        source.iter().for_each(|source| source.tell(&scenario, &mut instance, false));
         let (begun, budget) = (Instant::now(), Duration::from_secs_f64(options.budget));
         let stop = || shared.stopped() || begun.elapsed() >= budget;
         let rounds = options.rounds.unwrap_or(u64::MAX);

@@ -3,9 +3,8 @@
 use crate::apart::{Shared, apart};
 use crate::fault::{Fault, usage};
 use crate::outcome::{PlainViolation, plain_violation};
-use crate::problem::{ClusterOptions, Inputs, Text, mode_named};
+use crate::problem::{ClusterOptions, Given, Inputs, mode_named};
 use crate::run::source;
-use gswarm_core::Instance;
 use gswarm_core::bound::all_bounds;
 use gswarm_core::compare::{Key, Row, fill_in_speedups};
 use gswarm_core::generate::{
@@ -55,11 +54,11 @@ pub fn bounds(
     cluster: ClusterOptions,
     mode: &str,
 ) -> PyResult<Vec<(f64, &'static str, String)>> {
-    let (text, mode) = (inputs.text(), mode_named(mode)?);
+    let (given, mode) = (inputs.given(), mode_named(mode)?);
     apart(py, None, false, move |_| {
-        let scenario = text.scenario(mode, false)?;
+        let scenario = given.scenario(mode, false)?;
         let spec = cluster.over(&scenario.cluster)?;
-        let instance = problem(&scenario, &spec, mode, None)?;
+        let instance = problem(&scenario, &spec, mode, None, &[])?;
         let mut found = all_bounds(&instance);
         found.sort_by_key(|bound| std::cmp::Reverse(bound.value));
         let one = |bound: &gswarm_core::bound::Bound| {
@@ -79,24 +78,19 @@ pub fn check(
     mode: Option<String>,
     predictor: Option<(String, Vec<u8>)>,
 ) -> PyResult<Vec<PlainViolation>> {
-    let text = inputs.text();
+    let given = inputs.given();
     let mode = mode.as_deref().map(mode_named).transpose()?;
     apart(py, None, false, move |_| {
         let evidence = Evidence::read(&log);
         let mode = evidence.log.mode().or(mode).unwrap_or(Mode::Offline);
-        let scenario = text.scenario(mode, predictor.is_some())?;
+        let scenario = given.scenario(mode, predictor.is_some())?;
         if predictor.is_some() && evidence.log.claims.predictor.is_none() {
             return Err(usage("the log does not say that a predictor gave its estimates"));
         }
         let spec = cluster.over(&scenario.cluster)?;
         let source = source(predictor, &scenario)?;
-        let found = match &source {
-            None => evidence.violations(&scenario, &spec, mode, None),
-            Some(source) => {
-                let believe = |instance: &mut Instance, all| source.tell(&scenario, instance, all);
-                evidence.violations(&scenario, &spec, mode, Some(&believe))
-            }
-        };
+        let estimates = source.as_ref().map(|source| source.estimates());
+        let found = evidence.violations(&scenario, &spec, mode, estimates);
         Ok(found.iter().map(plain_violation).collect())
     })
 }
@@ -121,7 +115,7 @@ pub fn compare(
     options: CompareOptions,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Vec<String>> {
-    let text = inputs.text();
+    let given = inputs.given();
     let kinds: Result<Vec<PolicyKind>, _> = options.policies.iter().map(|name| name.parse()).collect();
     let kinds = kinds.map_err(|error: gswarm_core::policy::UnknownPolicy| usage(error.to_string()))?;
     let modes: Vec<Mode> = options.modes.iter().map(|name| mode_named(name)).collect::<Result<_, _>>()?;
@@ -142,7 +136,7 @@ pub fn compare(
         let rows: Result<Vec<Row>, Fault> = runs
             .par_iter()
             .map(|&run| {
-                let row = compared(&text, &cluster, run, options.rounds, shared)?;
+                let row = compared(&given, &cluster, run, options.rounds, shared)?;
                 shared.say("comparing", done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
                 Ok(row)
             })
@@ -155,7 +149,7 @@ pub fn compare(
 }
 
 fn compared(
-    text: &Text,
+    given: &Given,
     cluster: &ClusterOptions,
     (mode, gpus, kind, seed): (Mode, u32, PolicyKind, u64),
     rounds: u64,
@@ -164,18 +158,18 @@ fn compared(
     if shared.stopped() {
         return Err(Fault::Stopped);
     }
-    let scenario = text.scenario(mode, false)?;
+    let scenario = given.scenario(mode, false)?;
     let spec = ClusterSpec { gpus: Some(gpus), ..cluster.over(&scenario.cluster)? };
     let (mode_name, policy) = (mode.name().to_owned(), kind.name().to_owned());
     let key = Key {
-        input: text.name().to_owned(),
+        input: given.name().to_owned(),
         mode: mode_name,
         batching: true,
         gpus,
         policy: policy.clone(),
         seed,
     };
-    let instance = match problem(&scenario, &spec, mode, Some(kind)) {
+    let instance = match problem(&scenario, &spec, mode, Some(kind), &[]) {
         Err(why @ NoProblem::Infeasible(_)) => return Ok(Row::infeasible(&key, "", why.to_string())),
         other => other?,
     };
@@ -214,7 +208,7 @@ pub fn size_of(
     options: SizeOptions,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let text = inputs.text();
+    let given = inputs.given();
     let targets: Result<Vec<Target>, String> = options.targets.iter().map(|one| one.parse()).collect();
     let targets = targets.map_err(usage)?;
     if targets.is_empty() {
@@ -234,10 +228,10 @@ pub fn size_of(
     let max_gpus = u32::try_from(options.max_gpus).ok().filter(|gpus| (1..=MAX_GPUS).contains(gpus));
     let max_gpus = max_gpus.ok_or_else(|| usage(format!("max_gpus: give a number from 1 to {MAX_GPUS}")))?;
     apart(py, progress.as_ref(), false, move |shared| {
-        let scenario = text.scenario(mode, false)?;
+        let scenario = given.scenario(mode, false)?;
         let spec = ClusterSpec { gpus: Some(max_gpus), ..cluster.over(&scenario.cluster)? };
         // As in a run: what moving models would take is held against what a run can count.
-        if let Err(why @ NoProblem::TooSlow { .. }) = problem(&scenario, &spec, mode, Some(policy)) {
+        if let Err(why @ NoProblem::TooSlow { .. }) = problem(&scenario, &spec, mode, Some(policy), &[]) {
             return Err(why.into());
         }
         let cluster = Cluster::from_spec(&spec).ok_or(NoProblem::NoGpus)?;

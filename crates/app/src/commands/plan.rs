@@ -71,8 +71,9 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let load = if args.predictor.given() { job::load_predicted } else { job::load };
     let scenario = load(&args.input, Mode::Offline, args.quiet, shown)?;
     let spec = args.cluster.over(&scenario.cluster);
-    let mut instance = job::build(&scenario, &spec, Mode::Offline, PolicyKind::Planned)?;
     let mut source = args.predictor.source(&scenario)?.map(Arc::new);
+    let mut instance =
+        job::build_predicted(&scenario, &spec, Mode::Offline, PolicyKind::Planned, source.as_deref())?;
     if all_timed(&scenario)
         && let Some(unused) = source.take()
         && !args.quiet

@@ -239,8 +239,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         cluster = place.joined.cluster(cluster, &scenario)?;
     }
     let preparing = Phase::new("preparing", shown);
-    let mut instance = job::build(&scenario, &cluster, args.mode, args.policy())?;
-    let beliefs = args.beliefs.apply(&scenario, &mut instance, args.seed)?;
+    let source = args.beliefs.source(&scenario)?;
+    let mut instance = job::build_predicted(&scenario, &cluster, args.mode, args.policy(), source.as_ref())?;
+    let beliefs = args.beliefs.apply(source, &scenario, &mut instance, args.seed)?;
     drop(preparing);
     if let Some(name) = beliefs.unused.as_ref().filter(|_| !args.quiet) {
         output::note(&format!("{} (--truth requests tries one out)", not_asked(name)));

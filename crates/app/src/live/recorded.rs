@@ -44,6 +44,7 @@ pub fn recorded(
     let inputs = Inputs {
         config: (settings.config_name.clone(), part("config")?),
         requests: (settings.requests_name.clone(), part("requests")?),
+        measured: None,
     };
     let (policy, mode) = (policy_of(&settings).map_err(unfit)?, mode(&settings));
     let scenario = if settings.predictor.is_some() {
@@ -52,13 +53,14 @@ pub fn recorded(
         inputs.scenario(mode, true)
     };
     let scenario = scenario.map_err(unfit)?;
-    let mut instance = job::build(&scenario, &settings.cluster, mode, policy).map_err(unfit)?;
-    let mut beliefs = Beliefs { learn: settings.learn, ..Beliefs::default() };
-    if let Some(name) = settings.predictor.clone() {
-        let source = Source::read(name, part("predictor")?, &scenario).map_err(faulty).map_err(unfit)?;
-        source.tell(&scenario, &mut instance, false);
-        beliefs.source = Some(Arc::new(source));
-    }
+    let source = match settings.predictor.clone() {
+        None => None,
+        Some(name) => Some(Source::read(name, part("predictor")?, &scenario).map_err(faulty).map_err(unfit)?),
+    };
+    let mut instance =
+        job::build_predicted(&scenario, &settings.cluster, mode, policy, source.as_ref()).map_err(unfit)?;
+    source.iter().for_each(|source| source.tell(&scenario, &mut instance, false));
+    let beliefs = Beliefs { learn: settings.learn, source: source.map(Arc::new), ..Beliefs::default() };
     if let Some(plan) = meta("plan")? {
         job::plan_of(&instance, "the plan", &plan).map_err(unfit)?;
     }

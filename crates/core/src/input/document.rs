@@ -1,12 +1,13 @@
 //! Any JSON or YAML file, for those who read formats of others: values that know their place in the text, and faults that
 //! are all reported at once, like those of gswarm's own files.
 
-use super::text::{self, Form};
+use super::text::{self, Form, MAX_BYTES};
 use super::tree::Tree;
 
 pub use super::cycle::{Cycle, cycles};
 pub use super::faults::{Faults, Path, Shown};
 pub use super::fields::{Limits, keep, not_negative, positive, quantity, text, wrong_type};
+pub use super::json::MAX_DEPTH;
 pub use super::timestamp::calendar;
 pub use super::tree::{Item, Kind, Scalar};
 
@@ -56,10 +57,10 @@ impl Values {
         self.0.close(opened.0, values as u32);
     }
 
-    /// The document.
+    /// The document; `None` where it has more text than a file may have.
     #[must_use]
-    pub fn finish(self) -> Document<'static> {
-        Document(self.0)
+    pub fn finish(self) -> Option<Document<'static>> {
+        (self.0.own_text() <= MAX_BYTES).then_some(Document(self.0))
     }
 }
 

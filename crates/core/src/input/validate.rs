@@ -1,6 +1,7 @@
 //! The rules of a valid scenario, applied to one in memory.
 
-use super::code::Code;
+use super::Reading;
+use super::code::{Code, Severity};
 use super::diagnostic::Diagnostic;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Limits, positive};
@@ -56,6 +57,21 @@ impl Scenario {
     /// The same for a run in this mode, where something else supplies what is `lacking`.
     #[must_use]
     pub fn validate_for(&self, mode: Mode, lacking: Lacking) -> Vec<Diagnostic> {
+        self.validate_as(["configuration", "requests"], mode, lacking)
+    }
+
+    /// The scenario as if it had been read from files of these names: with everything that is wrong with it, and gone where that
+    /// is an error.
+    #[must_use]
+    pub fn validated(self, names: [&str; 2], mode: Mode, lacking: Lacking) -> Reading {
+        let diagnostics = self.validate_as(names, mode, lacking);
+        let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error).count();
+        Reading { scenario: (errors == 0).then_some(self), diagnostics, errors }
+    }
+
+    /// The same under these names for the configuration and the requests, in place of files.
+    #[must_use]
+    pub fn validate_as(&self, names: [&str; 2], mode: Mode, lacking: Lacking) -> Vec<Diagnostic> {
         let [mut config, mut requests] = [Faults::default(), Faults::default()];
         check_models(&self.models, &mut config);
         let mut untimed = check_workflows(self, &mut config);
@@ -70,8 +86,8 @@ impl Scenario {
             rules::measured_costs(&self.cluster, &self.models, 0, &mut config);
         }
         let mut found = Vec::new();
-        config.unlocated("configuration", &mut found);
-        requests.unlocated("requests", &mut found);
+        config.unlocated(names[0], &mut found);
+        requests.unlocated(names[1], &mut found);
         found
     }
 }

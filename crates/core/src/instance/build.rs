@@ -1,6 +1,6 @@
 //! From valid input to a problem on some GPUs, or why it cannot be run there.
 
-use super::{Instance, Mode, Model, Request, Rows, Start, Task, Workflow};
+use super::{Instance, Mode, Model, Request, Rows, Task, Workflow};
 use crate::belief::Estimate;
 use crate::cluster::{Cluster, Residency};
 use crate::cost::{self, Leaving};
@@ -69,6 +69,19 @@ impl Instance {
         Instance::build_estimated(scenario, cluster, mode, &[])
     }
 
+    /// The models of a valid scenario on `cluster`, without its requests: for whoever asks nothing of how long these take.
+    ///
+    /// # Errors
+    /// Every model that the requests use and the cluster cannot hold.
+    pub fn of_models(scenario: &Scenario, cluster: Cluster) -> Result<Instance, Vec<Infeasible>> {
+        let models = scenario.models.iter().map(|spec| model(spec, &cluster)).collect();
+        let faults = infeasible(scenario, &cluster, &models);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Instance::empty(models, scenario.workflows.iter().map(workflow).collect(), cluster, Mode::Offline))
+    }
+
     /// The same with estimates, by the number of the task, for nodes to which neither their request nor their model gives a time.
     ///
     /// # Errors
@@ -105,16 +118,9 @@ impl Instance {
             return Err(faults);
         }
         let start = scenario.requests.iter().filter_map(|r| r.timestamp).min().unwrap_or(0);
-        let mut instance = Instance {
-            models,
-            workflows,
-            requests: IdVec::with_capacity(scenario.requests.len()),
-            cluster,
-            mode,
-            start: Start::default(),
-            tasks: IdVec::with_capacity(total as usize),
-            intervals: IdVec::new(),
-        };
+        let mut instance = Instance::empty(models, workflows, cluster, mode);
+        instance.requests.reserve(scenario.requests.len());
+        instance.tasks.reserve(total as usize);
         for (id, spec) in scenario.requests.iter().enumerate() {
             let arrival = match mode {
                 Mode::Offline => Time::ZERO,

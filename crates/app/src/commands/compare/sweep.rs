@@ -49,7 +49,8 @@ impl<'a> Sweep<'a> {
                 measured: args.measured.clone(),
             };
             let read = Inputs::read(&input).and_then(|inputs| {
-                for part in [name.as_bytes(), &inputs.config.1, &inputs.requests.1] {
+                let [config, requests] = inputs.texts()?;
+                for part in [name.as_bytes(), &config, &requests] {
                     hash.update((part.len() as u64).to_le_bytes());
                     hash.update(part);
                 }
