@@ -53,11 +53,19 @@ class Inputs:
         mode: str,
         predicted: bool,
     ) -> Inputs: ...
+    @staticmethod
+    def of_values(
+        config: tuple[str, object],
+        requests: tuple[str, object],
+        plain: Callable[[object], object],
+        mode: str,
+        predicted: bool,
+    ) -> Inputs: ...
     @property
     def warnings(self) -> list[_Finding]: ...
     @property
     def sources(self) -> list[tuple[str, bytes]]: ...
-    def contents(self, mode: str, predicted: bool) -> tuple[list[str], list[str], int]: ...
+    def contents(self) -> tuple[list[str], list[str], int]: ...
 
 @final
 class Outcome:
@@ -275,7 +283,7 @@ def train(
     options: Mapping[str, object],
     progress: _Callback,
 ) -> tuple[Trained, str]: ...
-def read_log(inputs: Inputs, log: bytes) -> Outcome: ...
+def read_log(inputs: Inputs, log: bytes, predictor: tuple[str, bytes] | None) -> Outcome: ...
 
 @final
 class Operation:

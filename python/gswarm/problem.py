@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -46,19 +45,9 @@ class Problem:
         predicted: bool = False,
         name: str = "<config>",
     ) -> None:
-        texts = (_text(config), _text(_with_requests(requests)))
-        self._make((name, texts[0]), ("<requests>", texts[1]), False, mode, predicted)
-
-    def _make(
-        self,
-        config: tuple[str, bytes],
-        requests: tuple[str, bytes],
-        located: bool,
-        mode: Mode,
-        predicted: bool,
-    ) -> None:
-        self._inputs = _gswarm.Inputs(config, requests, located, mode, predicted)
-        self._how: tuple[bool, Mode, bool] = (located, mode, predicted)
+        given = (name, config), ("<requests>", _with_requests(requests))
+        self._inputs = _gswarm.Inputs.of_values(*given, _plain, mode, predicted)
+        self._how: tuple[bool, Mode, bool] = (False, mode, predicted)
 
     @classmethod
     def _of(
@@ -70,7 +59,8 @@ class Problem:
         predicted: bool,
     ) -> Problem:
         problem = cls.__new__(cls)
-        problem._make(config, requests, located, mode, predicted)
+        problem._inputs = _gswarm.Inputs(config, requests, located, mode, predicted)
+        problem._how = (located, mode, predicted)
         return problem
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -85,26 +75,22 @@ class Problem:
     @property
     def models(self) -> list[str]:
         """The models of the configuration."""
-        return self._contents()[0]
+        return self._inputs.contents()[0]
 
     @property
     def workflows(self) -> list[str]:
         """The workflows of the configuration."""
-        return self._contents()[1]
+        return self._inputs.contents()[1]
 
     @property
     def request_count(self) -> int:
         """How many requests there are."""
-        return self._contents()[2]
+        return self._inputs.contents()[2]
 
     @property
     def warnings(self) -> list[Diagnostic]:
         """Findings that are no errors, such as fields that nothing reads."""
         return [Diagnostic(*found) for found in self._inputs.warnings]
-
-    def _contents(self) -> tuple[list[str], list[str], int]:
-        _, mode, predicted = self._how
-        return self._inputs.contents(mode, predicted)
 
     def save(self, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
         """Writes both inputs into a folder, as the command reads them, and says where."""
@@ -119,7 +105,7 @@ class Problem:
         return paths[0], paths[1]
 
     def __repr__(self) -> str:
-        models, workflows, requests = self._contents()
+        models, workflows, requests = self._inputs.contents()
         return f"Problem({len(models)} models, {len(workflows)} workflows, {requests:,} requests)"
 
 
@@ -181,13 +167,8 @@ def _is_missing(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _text(value: object) -> bytes:
-    """The JSON of what was given. Numbers that JSON has not are found by the reader, and named there."""
-    return json.dumps(value, default=_plain).encode()
-
-
 def _plain(value: object) -> object:
-    """What JSON has no form for: dataclasses, moments, what numpy has, objects with attributes."""
+    """What is none of Python's own lists, mappings, texts and numbers: dataclasses, moments, what numpy has, objects with attributes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {name: field for name, field in fields.items() if field is not None}

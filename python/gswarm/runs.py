@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from .errors import UsageError
 from .learn import Predictor
 from .plans import Plan, content_of
 from .policy import Policy, name_of
-from .problem import Mode, Problem, _text
+from .problem import Mode, Problem, _plain
 from .progress import Progress, shown
 from .result import Result, Violation
 
@@ -312,7 +313,7 @@ def generate(
     """
     options = {
         "preset": None if config is not None else preset,
-        "config": None if config is None else ("<config>", _text(config)),
+        "config": None if config is None else ("<config>", json.dumps(config, default=_plain).encode()),
         "requests": requests,
         "duration": seconds(duration, "duration"),
         "arrivals": arrivals,

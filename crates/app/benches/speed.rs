@@ -168,13 +168,7 @@ fn chains(count: usize, length: usize) -> Scenario {
         load_time_seconds: 1.0,
         ..ModelSpec::default()
     };
-    let node = |number: usize| NodeSpec {
-        id: format!("n{number}"),
-        model: ModelId(0),
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        config_options: Vec::new(),
-    };
+    let node = |number: usize| NodeSpec::new(format!("n{number}"), ModelId(0));
     let workflow = WorkflowSpec {
         id: "w".into(),
         name: "w".into(),

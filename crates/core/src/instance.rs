@@ -207,6 +207,25 @@ struct Task {
 }
 
 impl Instance {
+    /// A problem without requests, which begins with empty GPUs.
+    fn empty(
+        models: IdVec<ModelId, Model>,
+        workflows: IdVec<WorkflowId, Workflow>,
+        cluster: Cluster,
+        mode: Mode,
+    ) -> Instance {
+        Instance {
+            models,
+            workflows,
+            requests: IdVec::new(),
+            cluster,
+            mode,
+            start: Start::default(),
+            tasks: IdVec::new(),
+            intervals: IdVec::new(),
+        }
+    }
+
     /// The part of the problem that some requests make on some GPUs, numbered from 0: a problem of its own, which begins with
     /// empty GPUs.
     #[must_use]
@@ -215,16 +234,9 @@ impl Instance {
             .models
             .iter()
             .map(|model| Model { starts: model.starts.within(cell, model.gpus), ..model.clone() });
-        let mut part = Instance {
-            models: models.collect(),
-            workflows: self.workflows.clone(),
-            requests: IdVec::with_capacity(requests.len()),
-            cluster: Cluster { gpus: cell.count, ..self.cluster.clone() },
-            mode: self.mode,
-            start: Start::default(),
-            tasks: IdVec::new(),
-            intervals: IdVec::new(),
-        };
+        let cluster = Cluster { gpus: cell.count, ..self.cluster.clone() };
+        let mut part = Instance::empty(models.collect(), self.workflows.clone(), cluster, self.mode);
+        part.requests.reserve(requests.len());
         for (id, &request) in requests.iter().enumerate() {
             let first_task = TaskId::from(part.tasks.len());
             part.requests.push(Request { first_task, ..self.requests[request].clone() });

@@ -1,6 +1,7 @@
 //! One run from end to end, whoever asks for it: the problem that a policy is to solve, and what its log comes to, measured, held
 //! against a bound and checked.
 
+use crate::belief::Estimate;
 use crate::bound::best_bound;
 use crate::check::{Violation, check_run};
 use crate::id::Gpus;
@@ -36,7 +37,8 @@ fn listed(faults: &[Infeasible]) -> String {
     faults.iter().map(|fault| format!("\n  - {fault}")).collect()
 }
 
-/// The problem that `policy` is to solve; the cluster is `spec`, with the usual values for what that leaves open.
+/// The problem that `policy` is to solve; the cluster is `spec`, with the usual values for what that leaves open. `estimates` are
+/// what a predictor says of all tasks, for those that have no time otherwise; there are none without a predictor.
 ///
 /// # Errors
 /// Why there is none.
@@ -45,6 +47,7 @@ pub fn problem(
     spec: &ClusterSpec,
     mode: Mode,
     policy: Option<PolicyKind>,
+    estimates: &[Estimate],
 ) -> Result<Instance, NoProblem> {
     let mut cluster = Cluster::from_spec(spec).ok_or(NoProblem::NoGpus)?;
     // The configuration's own rate was held against its models when it was read; a flag's is not.
@@ -55,7 +58,7 @@ pub fn problem(
     if let Some(policy) = policy {
         cluster.residency = policy.residency(cluster.residency);
     }
-    Instance::build(scenario, cluster, mode).map_err(NoProblem::Infeasible)
+    Instance::build_estimated(scenario, cluster, mode, estimates).map_err(NoProblem::Infeasible)
 }
 
 /// What came of a run.

@@ -1,6 +1,7 @@
 //! A file that somebody gives for a run, a plan or bounds, against its inputs: which of them it is, on which cluster it can
 //! have come about, and what the check says of it.
 
+use crate::belief::Estimate;
 use crate::check::{Place, Violation, ViolationCode, check, check_bounds, check_log, check_predicted};
 use crate::input::{ClusterSpec, MAX_GB, Scenario, too_slow};
 use crate::instance::{Cluster, Instance, Mode};
@@ -19,9 +20,6 @@ pub struct Evidence {
     bounds: Option<(BoundFile, Vec<u8>)>,
 }
 
-/// Tells an instance what a predictor says: of all nodes, or of those whose requests give no time.
-pub type Believe<'a> = &'a dyn Fn(&mut Instance, bool);
-
 impl Evidence {
     /// Never fails: what cannot be read is found by the check.
     #[must_use]
@@ -35,18 +33,20 @@ impl Evidence {
     }
 
     /// What it breaks, all of it. Where no run can have been made on the cluster that its summary speaks of, that is a
-    /// violation, and the rest is checked on the cluster of `spec`. `believe` is asked where a predictor gave the estimates.
+    /// violation, and the rest is checked on the cluster of `spec`. `estimates` are what a
+    /// predictor says of all tasks, where the run went by one.
     #[must_use]
     pub fn violations(
         &self,
         scenario: &Scenario,
         spec: &ClusterSpec,
         mode: Mode,
-        believe: Option<Believe<'_>>,
+        estimates: Option<&[Estimate]>,
     ) -> Vec<Violation> {
+        let build = |cluster| build_estimated(scenario, cluster, mode, estimates.unwrap_or_default());
         let (claimed, _) = self.log.cluster(spec);
-        let reason = match build(scenario, claimed.clone(), mode) {
-            Ok(instance) => return self.of(&instance, believe),
+        let reason = match build(claimed.clone()) {
+            Ok(instance) => return self.of(&instance, scenario, estimates),
             Err(reason) => reason,
         };
         let message = format!("the run cannot have been made on this cluster: {reason}");
@@ -54,22 +54,23 @@ impl Evidence {
         let usual =
             Cluster::from_spec(&ClusterSpec { gpus: spec.gpus.or(Some(claimed.gpus)), ..spec.clone() });
         let own = usual.map(|usual| Cluster { residency: claimed.residency, ..usual });
-        let mut found = match own.and_then(|own| build(scenario, own, mode).ok()) {
-            Some(instance) => self.of(&instance, believe),
+        let mut found = match own.and_then(|own| build(own).ok()) {
+            Some(instance) => self.of(&instance, scenario, estimates),
             None => self.log.faults.clone(),
         };
         found.push(unusable);
         found
     }
 
-    fn of(&self, instance: &Instance, believe: Option<Believe<'_>>) -> Vec<Violation> {
-        match (&self.bounds, believe) {
+    fn of(&self, instance: &Instance, scenario: &Scenario, estimates: Option<&[Estimate]>) -> Vec<Violation> {
+        match (&self.bounds, estimates) {
             (Some((file, bytes)), _) => of_bounds(instance, file, bytes),
             (None, None) => check(instance, &self.log),
-            (None, Some(believe)) => {
+            (None, Some(estimates)) => {
                 let truth = self.log.claims.truth.as_ref();
+                let all = truth.is_some_and(|spec| spec.times == TrueTimes::Requests);
                 let mut believed = instance.clone();
-                believe(&mut believed, truth.is_some_and(|spec| spec.times == TrueTimes::Requests));
+                believed.believe_predicted(scenario, estimates, all);
                 check_predicted(instance, &believed, &self.log)
             }
         }
@@ -131,6 +132,15 @@ fn of_promise(instance: &Instance, read: &plan::file::Read, bytes: &[u8]) -> Vec
 /// # Errors
 /// Why there is no such cluster, or why it cannot be run there.
 pub fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, String> {
+    build_estimated(scenario, cluster, mode, &[])
+}
+
+fn build_estimated(
+    scenario: &Scenario,
+    cluster: Cluster,
+    mode: Mode,
+    estimates: &[Estimate],
+) -> Result<Instance, String> {
     let rate = cluster.switch.pcie_gb_per_s;
     let sizes = [("gpu_memory_gb", cluster.gpu_memory_gb), ("pcie_gb_per_s", rate)];
     for (field, value) in sizes {
@@ -148,7 +158,7 @@ pub fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instan
     if cluster.gpus == 0 {
         return Err("it has no GPUs".to_string());
     }
-    Instance::build(scenario, cluster, mode).map_err(|faults| {
+    Instance::build_estimated(scenario, cluster, mode, estimates).map_err(|faults| {
         let reasons: Vec<String> = faults.iter().map(ToString::to_string).collect();
         reasons.join("; ")
     })

@@ -5,7 +5,7 @@ use crate::backend::{
 };
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Member};
-use gswarm_core::{Gpus, Instance};
+use gswarm_core::{Gpus, Instance, ModelId};
 
 /// A cluster that exists only in time.
 #[must_use]
@@ -57,14 +57,14 @@ pub fn fleet(
     }
     let fleet = Fleet::new(members);
     if faults.is_empty() {
-        faults.extend(unserved(instance, &fleet));
+        let used = |model| instance.task_ids().any(|task| instance.model_of(task) == model);
+        faults.extend(unserved(instance, &fleet, used));
     }
     if faults.is_empty() { Ok(fleet) } else { Err(faults) }
 }
 
 /// Models that are used, and windows of theirs, that no server serves.
-fn unserved(instance: &Instance, fleet: &Fleet) -> Vec<String> {
-    let used = |model| instance.task_ids().any(|task| instance.model_of(task) == model);
+pub fn unserved(instance: &Instance, fleet: &Fleet, used: impl Fn(ModelId) -> bool) -> Vec<String> {
     let models = instance.models.iter_enumerated().filter(|&(model, _)| used(model));
     let missing = models.filter_map(|(id, model)| {
         let mut windows = model.windows().map(|gpus| Replica { model: id, gpus });

@@ -49,11 +49,8 @@ impl Draft {
             unique = format!("{wanted}_{number}");
         }
         let spec = |node: &DraftNode| NodeSpec {
-            id: node.id.clone(),
-            model: node.model,
-            inputs: Vec::new(),
-            outputs: Vec::new(),
             config_options: node.config.keys().cloned().collect(),
+            ..NodeSpec::new(node.id.clone(), node.model)
         };
         let number = WorkflowId::from(self.scenario.workflows.len());
         self.scenario.workflows.push(WorkflowSpec {
@@ -109,17 +106,7 @@ impl Draft {
 
 /// A request with times and nothing else.
 pub fn plain_request(id: String, at: i64, workflow: WorkflowId, times: Vec<Option<Span>>) -> RequestSpec {
-    RequestSpec {
-        id,
-        timestamp: Some(at),
-        workflow,
-        times,
-        priority: 0,
-        deadline: None,
-        input_data: Map::new(),
-        node_configs: Map::new(),
-        metadata: Value::Null,
-    }
+    RequestSpec { timestamp: Some(at), times, ..RequestSpec::new(id, workflow) }
 }
 
 /// To the microsecond, and at least one.

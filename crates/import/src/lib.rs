@@ -16,9 +16,8 @@ mod wfcommons;
 pub use options::{Moment, Options, Target, sizes};
 
 use draft::Draft;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
 use gswarm_core::input::document::{Faults, without_mark};
-use gswarm_core::input::{Code, Diagnostic, Scenario, Severity, Source, read_scenario};
+use gswarm_core::input::{Code, Diagnostic, Lacking, Scenario, Severity, Source};
 use gswarm_core::instance::Mode;
 
 macro_rules! kinds {
@@ -116,27 +115,13 @@ pub fn import(kind: Kind, files: &[Source<'_>], options: &Options) -> Result<Imp
     if found.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(found);
     }
-    readable(&draft.scenario)?;
-    Ok(Imported { scenario: draft.scenario, assumptions: draft.notes.finish() })
+    // Numbers that only become too large on the way are found here.
+    let names = ["the configuration made of it", "the requests made of it"];
+    let made = draft.scenario.validated(names, Mode::Online, Lacking::Nothing);
+    let scenario = made.scenario.ok_or(made.diagnostics)?;
+    Ok(Imported { scenario, assumptions: draft.notes.finish() })
 }
 
 fn each<'a>(files: &mut [File<'a>], mut read: impl FnMut(&mut File<'a>)) {
     files.iter_mut().for_each(&mut read);
-}
-
-/// What is written can be read: numbers that only become too large on the way are found here.
-fn readable(scenario: &Scenario) -> Result<(), Vec<Diagnostic>> {
-    let (mut config, mut requests) = (Vec::new(), Vec::new());
-    let written = write_scenario_config(scenario, Format::Json, &mut config)
-        .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests));
-    if let Err(error) = written {
-        return Err(vec![Diagnostic::of_file("config.json", Code::Inexpressible, error.to_string())]);
-    }
-    let config = Source { name: "the configuration made of it", bytes: &config };
-    let requests = Source { name: "the requests made of it", bytes: &requests };
-    let reading = read_scenario(config, requests, Mode::Online);
-    match reading.scenario {
-        Some(_) => Ok(()),
-        None => Err(reading.diagnostics),
-    }
 }

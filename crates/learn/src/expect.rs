@@ -3,7 +3,7 @@
 use crate::beliefs::{Corrections, Predicted};
 use crate::model::Predictor;
 use gswarm_core::Instance;
-use gswarm_core::belief::{Learner, Recent};
+use gswarm_core::belief::{Estimate, Learner, Recent};
 use gswarm_core::input::{Diagnostic, Scenario};
 use gswarm_core::truth::{Drift, Noise, TrueTimes, Truth, TruthSpec};
 use std::sync::Arc;
@@ -30,29 +30,22 @@ impl Source {
         Ok(Source { name, bytes, predictor, predicted: Arc::new(predicted) })
     }
 
+    /// What it says of each task.
+    #[must_use]
+    pub fn estimates(&self) -> &[Estimate] {
+        self.predicted.estimates()
+    }
+
     /// Has `instance` believe it, of nodes whose requests give no time; or of all.
     pub fn tell(&self, scenario: &Scenario, instance: &mut Instance, all: bool) {
-        let estimates = self.predicted.estimates();
-        let given: Vec<bool> = timed(scenario).collect();
-        instance.believe(|task| {
-            let asked = all || !given[usize::from(task)];
-            estimates.get(usize::from(task)).copied().filter(|_| asked)
-        });
+        instance.believe_predicted(scenario, self.estimates(), all);
     }
-}
-
-/// Of each node of each request, whether the request gives it a time.
-fn timed(scenario: &Scenario) -> impl Iterator<Item = bool> + '_ {
-    scenario.requests.iter().flat_map(|request| {
-        let nodes = scenario.workflows[usize::from(request.workflow)].nodes.len();
-        (0..nodes).map(|node| request.times.get(node).copied().flatten().is_some())
-    })
 }
 
 /// Whether the requests leave nothing for a predictor to say.
 #[must_use]
 pub fn all_timed(scenario: &Scenario) -> bool {
-    timed(scenario).all(|given| given)
+    scenario.given_times().all(|time| time.is_some())
 }
 
 /// What a run is to expect, and to meet.

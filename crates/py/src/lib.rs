@@ -2,6 +2,7 @@
 //! `gswarm`, in `python/gswarm`, which says what all of this means.
 
 mod apart;
+mod document;
 mod fault;
 mod learn;
 mod measured;

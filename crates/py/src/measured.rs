@@ -4,6 +4,7 @@ use crate::apart::apart;
 use crate::fault::{Fault, usage};
 use crate::outcome::Outcome;
 use crate::problem::Inputs;
+use crate::run::{estimates, source};
 use gswarm_core::Instance;
 use gswarm_core::check::read_back;
 use gswarm_core::instance::Mode;
@@ -14,17 +15,24 @@ use gswarm_core::truth::Truth;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// The run that a log is of: measured times, as live runs have them.
+/// The run that a log is of: measured times, as live runs have them. `predictor` is what gave its estimates, where one did.
 #[pyfunction]
-pub fn read_log(py: Python<'_>, inputs: &Inputs, log: Vec<u8>) -> PyResult<Outcome> {
-    let text = inputs.text();
+pub fn read_log(
+    py: Python<'_>,
+    inputs: &Inputs,
+    log: Vec<u8>,
+    predictor: Option<(String, Vec<u8>)>,
+) -> PyResult<Outcome> {
+    let given = inputs.given();
     apart(py, None, false, move |_| {
         let file = LogFile::read_bytes(&log);
         let mode = file.mode().unwrap_or(Mode::Offline);
-        let scenario = text.scenario(mode, file.claims.predictor.is_some())?;
+        let scenario = given.scenario(mode, predictor.is_some())?;
         let (cluster, _) = file.cluster(&scenario.cluster);
-        let instance = Instance::build(&scenario, cluster, mode)
+        let source = source(predictor, &scenario)?;
+        let mut instance = Instance::build_estimated(&scenario, cluster, mode, estimates(source.as_ref()))
             .map_err(|faults| Fault::Infeasible(faults.iter().map(ToString::to_string).collect()))?;
+        source.iter().for_each(|source| source.tell(&scenario, &mut instance, false));
         let (log, faults) = read_back(&instance, &file);
         if let Some(first) = faults.first() {
             return Err(usage(format!("the log is of another problem: {first}")));

@@ -4,7 +4,7 @@ use crate::apart::{Shared, apart};
 use crate::fault::{Fault, usage};
 use crate::outcome::Outcome;
 use crate::policy::PythonPolicy;
-use crate::problem::{Inputs, Text};
+use crate::problem::{Given, Inputs};
 use gswarm_core::engine::{Rejected, View};
 use gswarm_core::input::{Diagnostic, Source};
 use gswarm_core::plan::{self, Objective, Planned};
@@ -64,8 +64,8 @@ fn misused(faults: &[Diagnostic]) -> Fault {
 }
 
 /// The problem, and what the call gave beside it.
-pub fn materials(text: &Text, spec: &RunSpec, contents: Contents) -> Result<Materials, Fault> {
-    let scenario = text.scenario_of(spec)?;
+pub fn materials(given: &Given, spec: &RunSpec, contents: Contents) -> Result<Materials, Fault> {
+    let scenario = given.scenario_of(spec)?;
     let Contents { plan, predictor, calibration } = contents;
     Ok(Materials {
         problem: Problem::Scenario(scenario),
@@ -116,7 +116,7 @@ impl Told<'_> {
     }
 }
 
-fn prepared(text: &Text, spec: RunSpec, contents: Contents, shared: &Shared) -> Result<Prepared, Fault> {
+fn prepared(given: &Given, spec: RunSpec, contents: Contents, shared: &Shared) -> Result<Prepared, Fault> {
     let materials = materials(text, &spec, contents)?;
     let mut prepared = prepare(spec, materials, &mut Told::to(shared))?;
     prepared.stop = Arc::clone(&shared.stop);
@@ -137,9 +137,9 @@ pub fn run(
     contents: Contents,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
-    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
+    let (given, spec) = (inputs.given(), specification(spec, Some(&contents))?);
     apart(py, progress.as_ref(), false, move |shared| {
-        let prepared = prepared(&text, spec, contents, shared)?;
+        let prepared = prepared(&given, spec, contents, shared)?;
         let simulated = prepared.simulate(&mut Told::to(shared))?;
         Ok(outcome(prepared, simulated.outcome, simulated.planned))
     })
@@ -157,8 +157,8 @@ pub fn run_python(
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
     let shared = Shared::default();
-    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
-    let prepared = py.detach(|| prepared(&text, spec, contents, &shared))?;
+    let (given, spec) = (inputs.given(), specification(spec, Some(&contents))?);
+    let prepared = py.detach(|| prepared(&given, spec, contents, &shared))?;
     let mut chooser = PythonPolicy::new(policy, Arc::clone(&prepared.instance), Arc::clone(&shared.stop))?;
     chooser.begin(py, policy)?;
     let mut raised = None;
@@ -213,9 +213,9 @@ pub fn run_live(
     contents: Contents,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Ended> {
-    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
+    let (given, spec) = (inputs.given(), specification(spec, Some(&contents))?);
     apart(py, progress.as_ref(), true, move |shared| {
-        let materials = materials(&text, &spec, contents)?;
+        let materials = materials(&given, &spec, contents)?;
         Ok(ended(live::run(spec, materials, &Embedded, &mut Told::to(shared))?))
     })
 }
@@ -294,7 +294,7 @@ pub fn plan_for<'py>(
     search: SearchOptions,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Vec<u8>> {
-    let (text, spec) = (inputs.text(), specification(spec, Some(&contents))?);
+    let (given, spec) = (inputs.given(), specification(spec, Some(&contents))?);
     let options = PlanOptions {
         budget: Duration::from_secs_f64(search.budget),
         rounds: search.rounds.unwrap_or(u64::MAX),
@@ -302,7 +302,7 @@ pub fn plan_for<'py>(
         objective: Objective::parse(&search.objective).map_err(usage)?,
     };
     apart(py, progress.as_ref(), search.keep, move |shared| {
-        let prepared = prepared(&text, spec, contents, shared)?;
+        let prepared = prepared(&given, spec, contents, shared)?;
         let found = prepared.plan(&options, &mut Told::to(shared)).planned;
         let mut bytes = Vec::new();
         plan::file::write(&prepared.instance, &found, &mut bytes)

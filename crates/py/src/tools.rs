@@ -5,7 +5,6 @@ use crate::fault::{Fault, usage};
 use crate::outcome::{PlainViolation, plain_violation};
 use crate::problem::{Inputs, mode_named};
 use crate::run::specification;
-use gswarm_core::Instance;
 use gswarm_core::bound::all_bounds;
 use gswarm_core::compare::{Row, fill_in_speedups};
 use gswarm_core::generate::{
@@ -45,9 +44,9 @@ pub fn seconds(text: &str) -> PyResult<f64> {
 /// Every bound, the best first: seconds, argument and why.
 #[pyfunction]
 pub fn bounds(py: Python<'_>, inputs: &Inputs, spec: &str) -> PyResult<Vec<(f64, &'static str, String)>> {
-    let (text, spec) = (inputs.text(), specification(spec, None)?);
+    let (given, spec) = (inputs.given(), specification(spec, None)?);
     apart(py, None, false, move |_| {
-        let scenario = text.scenario_of(&spec)?;
+        let scenario = given.scenario_of(&spec)?;
         let instance = build(&scenario, &spec.cluster.over(&scenario.cluster), spec.mode, None)?;
         let mut found = all_bounds(&instance);
         found.sort_by_key(|bound| std::cmp::Reverse(bound.value));
@@ -67,23 +66,19 @@ pub fn check(
     spec: &str,
     predictor: Option<Named>,
 ) -> PyResult<Vec<PlainViolation>> {
-    let (text, spec) = (inputs.text(), specification(spec, None)?);
+    let (given, spec) = (inputs.given(), specification(spec, None)?);
     apart(py, None, false, move |_| {
         let evidence = Evidence::read(&log);
         let mode = evidence.log.mode().unwrap_or(spec.mode);
-        let scenario = text.scenario(mode, predictor.is_some())?;
+        let scenario = given.scenario(mode, predictor.is_some())?;
         if predictor.is_some() && evidence.log.claims.predictor.is_none() {
             return Err(usage("the log does not say that a predictor gave its estimates"));
         }
         let cluster = spec.cluster.over(&scenario.cluster);
         let source = predictor.map(|(name, bytes)| gswarm_run::predictor(&name, &bytes, &scenario));
-        let found = match source.transpose()? {
-            None => evidence.violations(&scenario, &cluster, mode, None),
-            Some(source) => {
-                let believe = |instance: &mut Instance, all| source.tell(&scenario, instance, all);
-                evidence.violations(&scenario, &cluster, mode, Some(&believe))
-            }
-        };
+        let source = source.transpose()?;
+        let estimates = source.as_ref().map(|source| source.estimates());
+        let found = evidence.violations(&scenario, &cluster, mode, estimates);
         Ok(found.iter().map(plain_violation).collect())
     })
 }
@@ -110,7 +105,7 @@ pub fn compare(
     calibration: Option<Named>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Vec<String>> {
-    let (text, spec) = (inputs.text(), specification(spec, None)?);
+    let (given, spec) = (inputs.given(), specification(spec, None)?);
     let kinds: Result<Vec<PolicyKind>, _> = options.policies.iter().map(|name| name.parse()).collect();
     let kinds = kinds.map_err(|error: gswarm_core::policy::UnknownPolicy| usage(error.to_string()))?;
     let modes: Vec<Mode> = options.modes.iter().map(|name| mode_named(name)).collect::<Result<_, _>>()?;
@@ -129,9 +124,9 @@ pub fn compare(
     apart(py, progress.as_ref(), false, move |shared| {
         let inputs = axes.modes.iter().map(|&mode| {
             let spec = RunSpec { mode, ..spec.clone() };
-            let problem = Problem::Scenario(text.scenario_of(&spec)?);
+            let problem = Problem::Scenario(given.scenario_of(&spec)?);
             let materials = Materials { calibration: calibration.clone(), ..Materials::of(problem) };
-            Ok((Axes { modes: vec![mode], ..axes.clone() }, Input { name: text.name().to_owned(), spec, materials }))
+            Ok((Axes { modes: vec![mode], ..axes.clone() }, Input { name: given.name().to_owned(), spec, materials }))
         });
         let mut rows = Vec::new();
         for one in inputs.collect::<Result<Vec<_>, Fault>>()? {
@@ -179,11 +174,11 @@ pub fn size_of(
         return Err(usage("no target is given, as in makespan=\"2h\"").into());
     }
     let mode = mode.as_deref().map(mode_named).transpose()?.unwrap_or_else(|| mode_of(&targets));
-    let (text, spec) = (inputs.text(), RunSpec { mode, ..specification(spec, None)? });
+    let (given, spec) = (inputs.given(), RunSpec { mode, ..specification(spec, None)? });
     let max_gpus = u32::try_from(max_gpus).ok().filter(|gpus| (1..=MAX_GPUS).contains(gpus));
     let max_gpus = max_gpus.ok_or_else(|| usage(format!("max_gpus: give a number from 1 to {MAX_GPUS}")))?;
     apart(py, progress.as_ref(), false, move |shared| {
-        let problem = Problem::Scenario(text.scenario_of(&spec)?);
+        let problem = Problem::Scenario(given.scenario_of(&spec)?);
         let materials = Materials { calibration, ..Materials::of(problem) };
         let asked = ask(spec, &materials, targets, max_gpus, &mut Silent)?;
         let sizing = asked.answer(&mut |telling| {

@@ -5,8 +5,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::observe::Observer;
 use crate::spec::RunSpec;
-use gswarm_core::input::{Reading, Scenario, Source, read_predicted, read_profiled, read_scenario, render};
-use gswarm_core::instance::Mode;
+use gswarm_core::input::{Lacking, Reading, Scenario, Source, read_lacking, render};
 use gswarm_learn::calibration::{self, Calibration, Misfit, Options, StartsFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,14 +58,12 @@ impl Materials {
             Problem::Text { config, requests } => {
                 let [config, requests] =
                     [config, requests].map(|(name, bytes)| Source { name, bytes });
-                let read: fn(Source<'_>, Source<'_>, Mode) -> Reading = if self.calibration.is_some() {
-                    read_profiled
-                } else if spec.predicts_all() {
-                    read_predicted
-                } else {
-                    read_scenario
+                let lacking = match &self.calibration {
+                    Some(_) => Lacking::Costs,
+                    None if spec.predicts_all() => Lacking::Times,
+                    None => Lacking::Nothing,
                 };
-                Arc::new(accept(read(config, requests, spec.mode), observer)?)
+                Arc::new(accept(read_lacking(config, requests, spec.mode, lacking), observer)?)
             }
         };
         if let Some((name, bytes)) = &self.calibration {

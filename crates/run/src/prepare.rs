@@ -67,8 +67,9 @@ pub(crate) fn prepare_on(
     let cluster = complete(spec.cluster.over(&scenario.cluster), &scenario)?;
     observer.stage(Stage::Preparing);
     let policy = spec.policy().kind();
-    let mut instance = build(&scenario, &cluster, spec.mode, Some(policy))?;
-    let beliefs = beliefs(&spec, &materials, &scenario, &mut instance)?;
+    let source = materials.predictor.as_ref().map(|(name, bytes)| predictor(name, bytes, &scenario)).transpose()?;
+    let mut instance = build_predicted(&scenario, &cluster, spec.mode, Some(policy), source.as_ref())?;
+    let beliefs = beliefs(&spec, source, &scenario, &mut instance)?;
     let plan = match &materials.plan {
         Some((name, bytes)) => Some(read_plan(&instance, name, bytes)?),
         None => None,
@@ -98,7 +99,19 @@ pub fn build(
     mode: Mode,
     policy: Option<PolicyKind>,
 ) -> Result<Instance, Failure> {
-    problem(scenario, cluster, mode, policy).map_err(|why| match why {
+    build_predicted(scenario, cluster, mode, policy, None)
+}
+
+/// The same where a predictor may say how long nodes take.
+fn build_predicted(
+    scenario: &Scenario,
+    cluster: &ClusterSpec,
+    mode: Mode,
+    policy: Option<PolicyKind>,
+    source: Option<&Source>,
+) -> Result<Instance, Failure> {
+    let estimates = source.map_or(&[][..], Source::estimates);
+    problem(scenario, cluster, mode, policy, estimates).map_err(|why| match why {
         NoProblem::NoGpus => {
             Failure::input(why.to_string()).hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
         }
@@ -118,11 +131,10 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 
 fn beliefs(
     spec: &RunSpec,
-    materials: &Materials,
+    source: Option<Source>,
     scenario: &Scenario,
     instance: &mut Instance,
 ) -> Result<Beliefs, Failure> {
-    let source = materials.predictor.as_ref().map(|(name, bytes)| predictor(name, bytes, scenario)).transpose()?;
     let times = &spec.times;
     let expected = Expectations {
         noise: times.noise,

@@ -197,7 +197,7 @@ def _kept(folder: Path) -> dict[str, bytes]:
     if not place.exists():
         raise InputError(f"there is no journal of a run in {folder}")
     with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as db:
-        wanted = "('settings', 'config', 'requests')"
+        wanted = "('settings', 'config', 'requests', 'predictor')"
         rows = db.execute(f"SELECT key, value FROM meta WHERE key IN {wanted}").fetchall()
     return {str(name): bytes(value) for name, value in rows}
 
@@ -207,11 +207,13 @@ def _result(folder: Path, name: str | None = None) -> LiveResult:
     kept = _kept(folder)
     settings = json.loads(kept["settings"])
     sources = [(str(settings[f"{name}_name"]), kept[name]) for name in ("config", "requests")]
-    problem = Problem._of(sources[0], sources[1], True, settings["mode"], settings["predictor"] is not None)
+    predictor = None if settings["predictor"] is None else (settings["predictor"], kept["predictor"])
+    problem = Problem._of(sources[0], sources[1], True, settings["mode"], predictor is not None)
     logs = [folder / f"{settings['policy']}_execution_log.{ending}" for ending in ("json", "jsonl")]
     # Of an earlier run there may be one in the other form.
     log = max((file for file in logs if file.exists()), key=lambda file: file.stat().st_mtime)
-    return LiveResult(_gswarm.read_log(problem._inputs, log.read_bytes()), name or problem.name, folder)
+    outcome = _gswarm.read_log(problem._inputs, log.read_bytes(), predictor)
+    return LiveResult(outcome, name or problem.name, folder)
 
 
 def _carry_out(words: list[str]) -> None:

@@ -40,17 +40,7 @@ pub fn complex_instance(nodes: usize, gpus: u32) -> Instance {
 
 /// Everything but the name left out.
 pub fn blank_request(id: String) -> RequestSpec {
-    RequestSpec {
-        id,
-        timestamp: None,
-        workflow: WorkflowId(0),
-        times: Vec::new(),
-        priority: 0,
-        deadline: None,
-        input_data: Default::default(),
-        node_configs: Default::default(),
-        metadata: Default::default(),
-    }
+    RequestSpec::new(id, WorkflowId(0))
 }
 
 /// The scenario as a batch on `gpus` GPUs; the scenario itself does not stay in memory.

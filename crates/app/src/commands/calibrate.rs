@@ -27,7 +27,7 @@ use gswarm_exec::probe::Probe;
 use gswarm_learn::calibration::{CALIBRATION, Calibration, Options, SCHEMA, StartsFrom};
 use gswarm_run::{apply_calibration, live, read_calibration};
 use measure::{Limits, Stop};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -259,9 +259,9 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
         Failure::input("the number of GPUs is not given")
             .hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
     })?;
-    let instance =
-        Instance::build(scenario, cluster, Mode::Offline).map_err(|faults| job::infeasible(&faults))?;
-    let wanted = wanted(args, &instance)?;
+    let instance = Instance::of_models(scenario, cluster).map_err(|faults| job::infeasible(&faults))?;
+    let used = used(scenario);
+    let wanted = wanted(args, &instance, &used)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -278,6 +278,10 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
     let measured = runtime.block_on(async {
         let fleet =
             config::fleet(&backends, &instance, &clock, &record).map_err(|faults| live::faulty(&faults))?;
+        let unserved = config::unserved(&instance, &fleet, |model| used.contains(&model));
+        if !unserved.is_empty() {
+            return Err(live::faulty(&unserved));
+        }
         let bench = Bench { args, scenario, instance: &instance, backends: &backends, fleet, clock, tiers };
         Ok(bench.models(&wanted).await)
     });
@@ -287,7 +291,7 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
 }
 
 /// The models to measure: those that are named, else those that requests use, else all.
-fn wanted(args: &CalibrateArgs, instance: &Instance) -> Result<Vec<ModelId>, Failure> {
+fn wanted(args: &CalibrateArgs, instance: &Instance, used: &[ModelId]) -> Result<Vec<ModelId>, Failure> {
     let known = |name: &String| instance.models.iter_enumerated().find(|(_, model)| model.name == *name);
     let unknown: Vec<&str> =
         args.models.iter().filter(|name| known(name).is_none()).map(String::as_str).collect();
@@ -299,10 +303,15 @@ fn wanted(args: &CalibrateArgs, instance: &Instance) -> Result<Vec<ModelId>, Fai
     if !args.models.is_empty() {
         return Ok(args.models.iter().filter_map(known).map(|(id, _)| id).collect());
     }
-    let mut used: Vec<ModelId> = instance.task_ids().map(|task| instance.model_of(task)).collect();
-    used.sort_unstable();
-    used.dedup();
-    Ok(if used.is_empty() { instance.models.keys().collect() } else { used })
+    Ok(if used.is_empty() { instance.models.keys().collect() } else { used.to_vec() })
+}
+
+/// The models that requests use, in their order.
+fn used(scenario: &Scenario) -> Vec<ModelId> {
+    let workflows = scenario.requests.iter().map(|request| &scenario.workflows[request.workflow.index()]);
+    let models: BTreeSet<ModelId> =
+        workflows.flat_map(|workflow| &workflow.nodes).map(|node| node.model).collect();
+    models.into_iter().collect()
 }
 
 impl Bench<'_> {

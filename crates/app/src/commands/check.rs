@@ -1,12 +1,11 @@
 //! `gswarm check`: an execution log against its inputs.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::beliefs::PredictorArgs;
+use crate::beliefs::{PredictorArgs, Source};
 use crate::failure::{Code, Failure};
 use crate::job;
 use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
 use clap::Args;
-use gswarm_core::Instance;
 use gswarm_core::check::{ViolationCode, report as render, to_json};
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Mode;
@@ -89,13 +88,8 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     }
     let phase = Phase::new("checking", shown);
     let spec = args.cluster.over(&scenario.cluster);
-    let violations = match &source {
-        None => evidence.violations(&scenario, &spec, mode, None),
-        Some(source) => {
-            let believe = |instance: &mut Instance, all| source.tell(&scenario, instance, all);
-            evidence.violations(&scenario, &spec, mode, Some(&believe))
-        }
-    };
+    let estimates = source.as_ref().map(Source::estimates);
+    let violations = evidence.violations(&scenario, &spec, mode, estimates);
     drop(phase);
     let report = render(&violations);
     if let Some((mut batch, name)) = target {

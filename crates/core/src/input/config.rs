@@ -2,27 +2,16 @@
 
 use super::code::Code;
 use super::faults::{Faults, Path, Shown};
-use super::fields::{Slot, fields, not_negative, positive, quantity, wrong_type};
+use super::fields::{Slot, fields, positive, quantity, wrong_type};
+use super::rules::{self, Untimed};
 use super::scenario::{BatchingSpec, ClusterSpec, ModelSpec, Scenario, WorkflowSpec};
 use super::tree::{Item, Kind};
 use super::workflow;
 use crate::cost::SwitchRule;
 use crate::id::{ModelId, WorkflowId};
 use crate::instance::Residency;
-use crate::time::MAX_SECONDS;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde_json::Value;
-
-/// Largest size of a model or a GPU, in GB.
-pub const MAX_GB: f64 = 1e9;
-/// Largest number of tokens, or of tokens per second.
-const MAX_TOKENS: f64 = 1e12;
-/// Largest cluster.
-pub const MAX_GPUS: u32 = 1 << 20;
-/// Largest batch.
-const MAX_BATCH: u32 = 1 << 16;
-/// Largest slowdown of a batch.
-const MAX_SLOWDOWN: f64 = 4000.0;
 
 /// The configuration, as far as it could be made out, and what the checks of requests need of it.
 #[derive(Default)]
@@ -37,8 +26,8 @@ pub(super) struct Config<'t> {
     pub workflow_ids: FxHashMap<&'t str, WorkflowId>,
     /// Per workflow, its nodes by name.
     pub nodes: Vec<FxHashMap<&'t str, u32>>,
-    /// Per workflow, the nodes whose model gives no execution time, and where they name it.
-    pub untimed: Vec<Vec<(u32, u32)>>,
+    /// Per workflow, the nodes whose model gives no execution time.
+    pub untimed: Vec<Vec<Untimed>>,
     /// Where the rule of switching is.
     pub rule_at: u32,
     /// Whether names are missing because `workflows` could not be read: then unknown ones are not reported.
@@ -57,7 +46,7 @@ impl<'s> Config<'s> {
                 .map(|(at, workflow)| (workflow.id.as_str(), WorkflowId::from(at)))
                 .collect(),
             nodes: scenario.workflows.iter().map(names).collect(),
-            untimed: vec![Vec::new(); scenario.workflows.len()],
+            untimed: scenario.workflows.iter().map(|_| Vec::new()).collect(),
             workflows: scenario.workflows.clone(),
             ..Config::default()
         }
@@ -94,7 +83,7 @@ pub(super) fn read<'t>(root: Item<'t>, faults: &mut Faults) -> Config<'t> {
             config.timed.get(spec.nodes[node].model.index()) == Some(&false) && place > 0
         };
         let places = places.into_iter().enumerate().filter(untimed);
-        config.untimed.push(places.map(|(node, place)| (node as u32, place)).collect());
+        config.untimed.push(places.map(|(node, place)| Untimed::new(node as u32, place)).collect());
         config.workflows.push(spec);
         config.nodes.push(nodes);
     }
@@ -113,24 +102,10 @@ fn named<'t>(
     let Some(map) = slot.required_hinted(hint, faults).and_then(|_| slot.map(faults)) else {
         return Vec::new();
     };
-    if map.count() == 0 {
-        let message = format_args!("there is no {kind} in `{}`", slot.path.name());
-        faults.add(Code::Nothing, map.at(), &slot.path, message);
-    }
-    let mut seen = FxHashSet::default();
-    let mut entries = Vec::new();
-    for (key, item) in map.entries() {
-        let (id, at) = (key.text(), key.at());
-        if id.is_empty() {
-            faults.add(Code::BadId, at, &slot.path, format_args!("the id of a {kind} is empty"));
-        } else if !seen.insert(id) {
-            let message = format_args!("{kind} `{}` is given twice", Shown(id));
-            faults.add(Code::Duplicate, at, &slot.path.key(id, at), message);
-        } else {
-            entries.push((id, at, item));
-        }
-    }
-    entries
+    let keys: Vec<(&str, u32)> = map.entries().map(|(key, _)| (key.text(), key.at())).collect();
+    let kept = rules::ids(kind, keys.iter().copied(), map.at(), &slot.path, faults);
+    let entries = keys.into_iter().zip(map.entries()).map(|((id, at), (_, item))| (id, at, item));
+    entries.zip(kept).filter_map(|(entry, is_kept)| is_kept.then_some(entry)).collect()
 }
 
 /// A model, and whether it gives an execution time (or a fault in place of it).
@@ -176,32 +151,24 @@ fn model(id: &str, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> (Mod
     for required in [&memory, &gpus, &load] {
         required.required(faults);
     }
-    let seconds =
-        |zero| if zero { not_negative(MAX_SECONDS, " seconds") } else { positive(MAX_SECONDS, " seconds") };
     if let Some(name) = name.string(faults) {
         spec.name = name;
     }
-    spec.memory_gb = memory.number(positive(MAX_GB, " GB"), faults).unwrap_or(1.0);
-    spec.gpus_required = gpus.count(u32::MAX, faults).unwrap_or(1);
-    spec.load_time_seconds = load.number(seconds(false), faults).unwrap_or(1.0);
-    spec.unload_time_seconds = unload.number(seconds(true), faults);
-    spec.tokens_per_second = rate.number(positive(MAX_TOKENS, ""), faults);
-    spec.token_mean = tokens.number(positive(MAX_TOKENS, ""), faults);
-    spec.token_std = tokens_std.number(not_negative(MAX_TOKENS, ""), faults);
-    spec.inference_time_mean = mean.number(seconds(false), faults);
-    spec.inference_time_std = mean_std.number(seconds(true), faults);
+    spec.memory_gb = memory.amount(faults).unwrap_or(1.0);
+    spec.gpus_required = gpus.whole_amount(faults).unwrap_or(1);
+    spec.load_time_seconds = load.amount(faults).unwrap_or(1.0);
+    spec.unload_time_seconds = unload.amount(faults);
+    spec.tokens_per_second = rate.amount(faults);
+    spec.token_mean = tokens.amount(faults);
+    spec.token_std = tokens_std.amount(faults);
+    spec.inference_time_mean = mean.amount(faults);
+    spec.inference_time_std = mean_std.amount(faults);
     spec.kind = kind.string(faults);
     spec.base_model = base.string(faults);
     spec.config = config.kept_map(faults);
     spec.batching = read_batching(&batching, faults);
-    spec.memory_gb_per_slot = slot.number(positive(MAX_GB, " GB"), faults);
-    if let (Some(count), Some(per_second)) = (spec.token_mean, spec.tokens_per_second)
-        && count / per_second > MAX_SECONDS
-    {
-        let message = format_args!("`token_mean / tokens_per_second` is above {MAX_SECONDS} seconds");
-        let hint = Some("give a higher `tokens_per_second` or a lower `token_mean`".to_owned());
-        faults.add_hinted(Code::TooLarge, rate.path.at, &rate.path, message, hint);
-    }
+    spec.memory_gb_per_slot = slot.amount(faults);
+    rules::tokens_in_time(&spec, &rate.path, faults);
     let timed = mean.item.is_some() || (tokens.item.is_some() && rate.item.is_some());
     (spec, timed)
 }
@@ -210,39 +177,19 @@ fn read_batching(slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<BatchingSpe
     let [max_batch, slowdown] = fields(slot.item?, &slot.path, ["max_batch", "slowdown"], faults)?;
     max_batch.required(faults);
     slowdown.required(faults);
-    let max_batch = max_batch.count(MAX_BATCH, faults).unwrap_or(1);
+    let max_batch = max_batch.whole_amount(faults).unwrap_or(1);
     let mut points: Vec<(u32, f64)> = Vec::new();
     let items = slowdown.list(faults).map(|list| list.items().enumerate());
     for (place, item) in items.into_iter().flatten() {
         let path = slowdown.path.index(place, item.at());
-        let Some((batch, slow)) = point(item, &path, faults) else { continue };
-        let (last_batch, last_slow) = points.last().copied().unwrap_or((0, 1.0));
-        let mut refuse =
-            |message: std::fmt::Arguments<'_>| faults.add(Code::Batching, item.at(), &path, message);
-        if batch <= last_batch {
-            refuse(format_args!("batch size {batch} does not rise above the one before, {last_batch}"));
-        } else if batch == 1 && slow != 1.0 {
-            refuse(format_args!("the slowdown at batch size 1 is {}; it is 1.0 by definition", brief(slow)));
-        } else if slow < last_slow {
-            refuse(format_args!("the slowdown falls from {} to {}", brief(last_slow), brief(slow)));
-        } else if slow > MAX_SLOWDOWN {
-            refuse(format_args!("a slowdown of {} is above the limit of {MAX_SLOWDOWN}", brief(slow)));
-        }
-        points.push((batch, slow));
+        let Some(point) = point(item, &path, faults) else { continue };
+        rules::batch_point(points.last().copied(), point, &path, faults);
+        points.push(point);
     }
     if slowdown.item.is_some_and(|item| item.kind() == Kind::Seq && item.count() == 0) {
-        faults.add(
-            Code::Batching,
-            slowdown.path.at,
-            &slowdown.path,
-            format_args!("`slowdown` has no points"),
-        );
+        rules::no_points(&slowdown.path, faults);
     }
-    // A batch of one is the measure of all slowdowns, so its point may be left out.
-    if points.first().is_some_and(|&(batch, _)| batch > 1) {
-        points.insert(0, (1, 1.0));
-    }
-    Some(BatchingSpec { max_batch, slowdown: points })
+    Some(BatchingSpec::new(max_batch, points))
 }
 
 fn point(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Option<(u32, f64)> {
@@ -277,11 +224,11 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
         ("measured", SwitchRule::Measured),
     ];
     let spec = ClusterSpec {
-        gpus: gpus.count(MAX_GPUS, faults),
-        gpus_per_server: per_server.count(MAX_GPUS, faults),
-        gpu_memory_gb: memory.number(positive(MAX_GB, " GB"), faults),
-        pcie_gb_per_s: pcie.number(positive(MAX_GB, " GB/s"), faults),
-        switch_overhead_seconds: overhead.number(not_negative(MAX_SECONDS, " seconds"), faults),
+        gpus: gpus.whole_amount(faults),
+        gpus_per_server: per_server.whole_amount(faults),
+        gpu_memory_gb: memory.amount(faults),
+        pcie_gb_per_s: pcie.amount(faults),
+        switch_overhead_seconds: overhead.amount(faults),
         switch_cost: choice(&cost, &costs, faults),
         residency: choice(
             &residency,
@@ -289,24 +236,8 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
             faults,
         ),
     };
-    if let Some(reason) = spec.pcie_gb_per_s.and_then(|rate| too_slow(models, rate)) {
-        let hint = Some("give a higher rate, in GB a second".to_owned());
-        faults.add_hinted(Code::TooLarge, pcie.path.at, &pcie.path, format_args!("{reason}"), hint);
-    }
+    rules::rate_of_switches(&spec, models, &pcie.path, faults);
     (spec, cost.path.at)
-}
-
-/// Why models cannot be moved at this many GB a second: their switches would outlast any run.
-#[must_use]
-pub fn too_slow(models: &[ModelSpec], pcie_gb_per_s: f64) -> Option<String> {
-    let largest = models.iter().map(|model| model.memory_gb).fold(0.0, f64::max);
-    (2.0 * largest / pcie_gb_per_s > MAX_SECONDS)
-        .then(|| format!("at this rate a model switch takes more than {MAX_SECONDS} seconds"))
-}
-
-/// A number for a message: those with a row of zeros are written with an exponent.
-fn brief(value: f64) -> String {
-    if (1e-6..1e12).contains(&value) { value.to_string() } else { format!("{value:e}") }
 }
 
 /// One of a few words.

@@ -1,7 +1,7 @@
 //! Any JSON or YAML file, for those who read formats of others: values that know their place in the text, and faults that
 //! are all reported at once, like those of gswarm's own files.
 
-use super::text::{self, Form};
+use super::text::{self, Form, MAX_BYTES};
 use super::tree::Tree;
 
 pub use super::config::choice;
@@ -11,6 +11,7 @@ pub use super::fields::{
     Limits, Slot, duplicate_key, fields_among, fields_or, keep, not_negative, positive, quantity, text,
     wrong_type,
 };
+pub use super::json::MAX_DEPTH;
 pub use super::timestamp::calendar;
 pub use super::tree::{Item, Kind, Scalar};
 
@@ -34,7 +35,43 @@ impl<'a> Document<'a> {
     pub fn root(&self) -> Item<'_> {
         self.0.root()
     }
+
+    pub(super) fn tree(&self) -> &Tree<'a> {
+        &self.0
+    }
 }
+
+/// A document that is put together from values, and was never text: one value, with those inside it behind it.
+#[derive(Debug, Default)]
+pub struct Values(Tree<'static>);
+
+impl Values {
+    /// A scalar: [`Kind::Quoted`] for text, [`Kind::Plain`] for what JSON writes without quotes.
+    pub fn scalar(&mut self, kind: Kind, text: &str) {
+        self.0.own_scalar(kind, self.0.len(), text);
+    }
+
+    /// Begins a list or a mapping; its values follow, those of a mapping by turns with their keys.
+    pub fn open(&mut self, kind: Kind) -> Opened {
+        Opened(self.0.open(kind, self.0.len()))
+    }
+
+    /// Ends it after so many values, keys counted in.
+    pub fn close(&mut self, opened: Opened, values: usize) {
+        self.0.close(opened.0, values as u32);
+    }
+
+    /// The document; `None` where it has more text than a file may have.
+    #[must_use]
+    pub fn finish(self) -> Option<Document<'static>> {
+        (self.0.own_text() <= MAX_BYTES).then_some(Document(self.0))
+    }
+}
+
+/// A list or a mapping that is not ended yet.
+#[must_use]
+#[derive(Debug)]
+pub struct Opened(usize);
 
 /// The bytes without a byte-order mark, which is what places count from.
 #[must_use]

@@ -92,6 +92,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+#[derive(Clone, Debug)]
 struct Fault {
     code: Code,
     at: u32,
@@ -101,7 +102,7 @@ struct Fault {
 }
 
 /// The faults of one file.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Faults {
     kept: Vec<Fault>,
     errors: usize,
@@ -164,7 +165,7 @@ impl Faults {
     pub fn locate(mut self, file: &str, bytes: &[u8], out: &mut Vec<Diagnostic>) {
         self.kept.sort_by_key(|fault| fault.at);
         let (mut line, mut column, mut seen) = (1, 1, 0);
-        for fault in self.kept {
+        let places = self.kept.iter().map(|fault| {
             let at = (fault.at as usize).clamp(seen, bytes.len().max(seen));
             for &byte in &bytes[seen..at] {
                 if byte == b'\n' {
@@ -175,13 +176,20 @@ impl Faults {
                 }
             }
             seen = at;
-            out.push(Diagnostic {
-                line: Some(line),
-                column: Some(column),
-                path: fault.path,
-                hint: fault.hint,
-                ..Diagnostic::of_file(file, fault.code, fault.message)
-            });
+            (line, column)
+        });
+        let places: Vec<(u32, u32)> = places.collect();
+        let first = out.len();
+        self.unlocated(file, out);
+        for (found, (line, column)) in out[first..].iter_mut().zip(places) {
+            (found.line, found.column) = (Some(line), Some(column));
+        }
+    }
+
+    /// The faults of what is no text, in the order in which they were found, at the end of `out`.
+    pub fn unlocated(self, file: &str, out: &mut Vec<Diagnostic>) {
+        for Fault { code, path, message, hint, .. } in self.kept {
+            out.push(Diagnostic { path, hint, ..Diagnostic::of_file(file, code, message) });
         }
         let left_out = [(self.errors, "error"), (self.warnings, "warning")].map(|(found, noun)| {
             let more = found.saturating_sub(MAX_KEPT);

@@ -2,6 +2,7 @@
 
 use super::code::Code;
 use super::faults::{Faults, Path, Shown};
+use super::rules;
 use super::tree::{Item, Kind, Scalar, number};
 use serde_json::{Map, Number, Value};
 
@@ -160,12 +161,7 @@ impl<'t, 'p> Slot<'t, 'p> {
     /// An id, which cannot be empty or absent.
     pub fn id(&self, faults: &mut Faults) -> Option<&'t str> {
         let item = self.required(faults)?;
-        let id = text(item, &self.path, faults)?;
-        if id.is_empty() {
-            faults.add(Code::BadId, item.at(), &self.path, format_args!("`{}` is empty", self.path.name()));
-            return None;
-        }
-        Some(id)
+        rules::id(text(item, &self.path, faults)?, item.at(), &self.path, faults)
     }
 
     /// The same, owned.
@@ -204,6 +200,17 @@ impl<'t, 'p> Slot<'t, 'p> {
     /// A number within `limits`.
     pub fn number(&self, limits: Limits, faults: &mut Faults) -> Option<f64> {
         quantity(self.item?, &self.path, limits, faults)
+    }
+
+    /// A number within the limits of this field.
+    pub fn amount(&self, faults: &mut Faults) -> Option<f64> {
+        self.number(rules::limits(self.path.name()), faults)
+    }
+
+    /// A whole number within the limits of this field.
+    pub fn whole_amount(&self, faults: &mut Faults) -> Option<u32> {
+        let value = self.amount(faults)?;
+        whole(value, self.item?, &self.path, faults).map(|value| value as u32)
     }
 
     /// A number of things, from 1 to `max`.
@@ -258,34 +265,53 @@ pub(super) fn finite(item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> Op
         wrong_type(item, path, "a number", faults);
         return None;
     };
+    finite_number(value, item.text(), item.at(), path, faults)
+}
+
+/// The same of a number that is written as `text`.
+fn finite_number(value: f64, text: &str, at: u32, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
     if value.is_finite() {
         return Some(value);
     }
-    let written_out = item.text().bytes().any(|byte| byte.is_ascii_digit());
+    let written_out = text.bytes().any(|byte| byte.is_ascii_digit());
     let (code, reason) = if written_out {
         (Code::TooLarge, "is larger than any number can be")
     } else {
         (Code::NotFinite, "is no finite number")
     };
-    faults.add(code, item.at(), path, format_args!("`{}` {reason}", Shown(item.text())));
+    faults.add(code, at, path, format_args!("`{}` {reason}", Shown(text)));
     None
 }
 
 /// A number within `limits`.
 pub fn quantity(item: Item<'_>, path: &Path<'_>, limits: Limits, faults: &mut Faults) -> Option<f64> {
-    let value = finite(item, path, faults)?;
-    let (shown, at) = (Shown(item.text()), item.at());
-    if value < 0.0 && limits.zero {
-        faults.add(Code::Negative, at, path, format_args!("{shown} is below zero"));
-    } else if value <= 0.0 && !limits.zero {
-        faults.add(Code::NotPositive, at, path, format_args!("{shown} is not above zero"));
-    } else if value > limits.max {
-        let message = format_args!("{shown} is above the limit of {}{}", limits.max, limits.unit);
-        faults.add_hinted(Code::TooLarge, at, path, message, Some(in_unit(value, limits)));
-    } else {
-        return Some(value);
+    limits.check(finite(item, path, faults)?, item.text(), item.at(), path, faults)
+}
+
+impl Limits {
+    /// The number, which is written as `text`, where it is finite and within the limits; otherwise that is reported.
+    pub(super) fn check(
+        self,
+        value: f64,
+        text: &str,
+        at: u32,
+        path: &Path<'_>,
+        faults: &mut Faults,
+    ) -> Option<f64> {
+        let value = finite_number(value, text, at, path, faults)?;
+        let shown = Shown(text);
+        if value < 0.0 && self.zero {
+            faults.add(Code::Negative, at, path, format_args!("{shown} is below zero"));
+        } else if value <= 0.0 && !self.zero {
+            faults.add(Code::NotPositive, at, path, format_args!("{shown} is not above zero"));
+        } else if value > self.max {
+            let message = format_args!("{shown} is above the limit of {}{}", self.max, self.unit);
+            faults.add_hinted(Code::TooLarge, at, path, message, Some(in_unit(value, self)));
+        } else {
+            return Some(value);
+        }
+        None
     }
-    None
 }
 
 /// What to do about a number above its limit: most are right, and in another unit.

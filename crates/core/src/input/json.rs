@@ -6,7 +6,7 @@ use super::tree::{Kind, Tree};
 use jiter::{Jiter, JiterError, JiterErrorType, JiterResult, JsonErrorType, Peek};
 
 /// How deep mappings and lists may be nested.
-pub(super) const MAX_DEPTH: usize = 128;
+pub const MAX_DEPTH: usize = 128;
 
 /// Reads the first value of a JSON text; where more follows it, the place where that starts.
 pub(super) fn one(tree: &mut Tree<'_>) -> Result<Option<usize>, TextFault> {

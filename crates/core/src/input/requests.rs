@@ -3,14 +3,15 @@
 use super::code::Code;
 use super::config::Config;
 use super::faults::{Faults, Path, Shown};
-use super::fields::{Slot, duplicate_key, fields, finite, keep, positive, quantity};
+use super::fields::{Slot, duplicate_key, fields, finite, keep, quantity};
+use super::rules::{self, Untimed};
 use super::scenario::RequestSpec;
 use super::timestamp::{self, Clock};
 use super::tree::{Item, Kind, Scalar, number};
 use crate::cost::execution_span;
 use crate::id::WorkflowId;
 use crate::instance::Mode;
-use crate::time::{MAX_SECONDS, Span};
+use crate::time::Span;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
@@ -19,21 +20,24 @@ use serde_json::{Map, Value};
 pub(super) struct Requests {
     pub requests: Vec<RequestSpec>,
     pub metadata: Value,
-    /// Per workflow and node without an execution time from its model: requests that give none either, and the first
-    /// of them. In the order of [`Config::untimed`].
-    pub untimed: Vec<Vec<(u32, usize)>>,
 }
 
-pub(super) fn read(root: Item<'_>, config: Option<&Config<'_>>, mode: Mode, faults: &mut Faults) -> Requests {
+/// Reads them; requests that give no time to nodes of `untimed`, which is by workflow, are counted there.
+pub(super) fn read(
+    root: Item<'_>,
+    config: Option<&Config<'_>>,
+    untimed: &mut [Vec<Untimed>],
+    mode: Mode,
+    faults: &mut Faults,
+) -> Requests {
     let path = Path::root();
     let mut found = Requests::default();
     let listed = path.key("requests", root.at());
     let (list, path) = match root.kind() {
         Kind::Seq => (Some(root), listed),
         Kind::Map if is_request(root) => {
-            let mut reader = Reader::new(config, mode, faults);
+            let mut reader = Reader::new(config, untimed, mode, faults);
             found.requests.extend(reader.request(root, &listed.index(0, root.at())));
-            found.untimed = reader.untimed;
             return found;
         }
         _ => {
@@ -52,13 +56,12 @@ pub(super) fn read(root: Item<'_>, config: Option<&Config<'_>>, mode: Mode, faul
     if list.count() == 0 && !lines_at_fault {
         faults.add(Code::Nothing, path.at, &path, format_args!("there are no requests"));
     }
-    let mut reader = Reader::new(config, mode, faults);
+    let mut reader = Reader::new(config, untimed, mode, faults);
     found.requests.reserve(list.count());
     reader.ids.reserve(list.count());
     for (place, item) in list.items().enumerate() {
         found.requests.extend(reader.request(item, &path.index(place, item.at())));
     }
-    found.untimed = reader.untimed;
     found
 }
 
@@ -70,22 +73,32 @@ fn is_request(root: Item<'_>) -> bool {
 
 struct Reader<'c, 't, 'f> {
     config: Option<&'c Config<'c>>,
+    untimed: &'f mut [Vec<Untimed>],
     mode: Mode,
     faults: &'f mut Faults,
     ids: FxHashMap<&'t str, usize>,
     clock: Option<Clock>,
     mixed: bool,
     count: usize,
-    untimed: Vec<Vec<(u32, usize)>>,
 }
 
 impl<'c, 't, 'f> Reader<'c, 't, 'f> {
-    fn new(config: Option<&'c Config<'c>>, mode: Mode, faults: &'f mut Faults) -> Reader<'c, 't, 'f> {
-        let untimed = config.map_or(Vec::new(), |config| {
-            config.untimed.iter().map(|nodes| vec![(0, 0); nodes.len()]).collect()
-        });
-        let ids = FxHashMap::default();
-        Reader { config, mode, faults, ids, clock: None, mixed: false, count: 0, untimed }
+    fn new(
+        config: Option<&'c Config<'c>>,
+        untimed: &'f mut [Vec<Untimed>],
+        mode: Mode,
+        faults: &'f mut Faults,
+    ) -> Reader<'c, 't, 'f> {
+        Reader {
+            config,
+            untimed,
+            mode,
+            faults,
+            ids: FxHashMap::default(),
+            clock: None,
+            mixed: false,
+            count: 0,
+        }
     }
 
     fn request(&mut self, item: Item<'t>, path: &Path<'_>) -> Option<RequestSpec> {
@@ -109,8 +122,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
             && let Some(first) = self.ids.insert(name, place)
         {
             self.ids.insert(name, first);
-            let message = format_args!("request id `{}` is that of requests[{first}] already", Shown(name));
-            self.faults.add(Code::Duplicate, item.at(), &id.path, message);
+            rules::taken("request", "requests", name, first, item.at(), &id.path, self.faults);
         }
         let timestamp = self.timestamp(&stamp);
         let workflow = self.workflow(&workflow);
@@ -122,7 +134,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
             workflow: workflow.unwrap_or(WorkflowId(0)),
             times,
             priority: priority.integer(self.faults).unwrap_or(0),
-            deadline: deadline.number(positive(MAX_SECONDS, " seconds"), self.faults).map(Span::from_seconds),
+            deadline: deadline.amount(self.faults).map(Span::from_seconds),
             input_data: input.kept_map(self.faults),
             node_configs,
             metadata: metadata.kept(self.faults),
@@ -134,10 +146,8 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
         let config = self.config?;
         let found = config.workflow_ids.get(name).copied();
         if found.is_none() && !config.incomplete {
-            let hint = self.faults.nearest(name, config.workflows.iter().map(|known| known.id.as_str()));
             let at = slot.item.map_or(slot.path.at, Item::at);
-            let message = format_args!("unknown workflow `{}`", Shown(name));
-            self.faults.add_hinted(Code::UnknownWorkflow, at, &slot.path, message, hint);
+            rules::unknown_workflow(name, &config.workflows, at, &slot.path, self.faults);
         }
         found
     }
@@ -145,8 +155,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
     fn timestamp(&mut self, slot: &Slot<'t, '_>) -> Option<i64> {
         let Some(item) = slot.item else {
             if self.mode == Mode::Online {
-                let message = format_args!("online mode needs the `timestamp` of every request");
-                self.faults.add(Code::NoTimestamp, slot.path.at, &slot.path, message);
+                rules::no_timestamp(&slot.path, self.faults);
             }
             return None;
         };
@@ -170,15 +179,8 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
 
     fn seconds(&mut self, item: Item<'t>, path: &Path<'_>) -> Option<i64> {
         let seconds = finite(item, path, self.faults)?;
-        let message = format_args!("{} is no number of seconds from 0 to the year 9999", Shown(item.text()));
-        if seconds < 0.0 {
-            self.faults.add(Code::Negative, item.at(), path, message);
-            return None;
-        }
-        if seconds > timestamp::MAX_STAMP {
-            let hint = (seconds / 1000.0 <= timestamp::MAX_STAMP)
-                .then(|| "it looks like milliseconds; give seconds".to_owned());
-            self.faults.add_hinted(Code::TooLarge, item.at(), path, message, hint);
+        if !(0.0..=timestamp::MAX_STAMP).contains(&seconds) {
+            rules::beyond_the_calendar(item.text(), seconds, item.at(), path, self.faults);
             return None;
         }
         Some((seconds * 1e6).round() as i64)
@@ -208,20 +210,18 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
         let nodes = self.config.zip(workflow).map(|(config, workflow)| &config.nodes[workflow.index()]);
         let count = self.config.zip(workflow).map_or(0, |(c, w)| c.workflows[w.index()].nodes.len());
         let mut times = vec![None; count];
+        // A time that is at fault was reported; its node is not reported again for lack of one.
+        let mut is_given = vec![false; count];
         let mut unknown: Vec<&str> = Vec::new();
+        let limits = rules::limits(slot.path.name());
         for (key, value) in slot.map(self.faults).into_iter().flat_map(Item::entries) {
             let path = slot.path.key(key.text(), key.at());
-            let limits = positive(MAX_SECONDS, " seconds");
-            let time = if value.is_null() {
-                None
-            } else {
-                quantity(value, &path, limits, self.faults).map(execution_span)
-            };
+            let time = if value.is_null() { None } else { quantity(value, &path, limits, self.faults) };
             let Some(nodes) = nodes else { continue };
             match nodes.get(key.text()) {
-                // A time that is at fault was reported; the node is not reported again for lack of one.
-                Some(&node) if times[node as usize].is_none() => {
-                    times[node as usize] = time.or((!value.is_null()).then_some(Span(1)));
+                Some(&node) if !is_given[node as usize] => {
+                    times[node as usize] = time.map(execution_span);
+                    is_given[node as usize] = !value.is_null();
                 }
                 Some(_) => duplicate_key(key, &slot.path, self.faults),
                 None if unknown.contains(&key.text()) => duplicate_key(key, &slot.path, self.faults),
@@ -233,13 +233,9 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
                 }
             }
         }
-        if let (Some(config), Some(workflow)) = (self.config, workflow) {
-            let missing = &mut self.untimed[workflow.index()];
-            for (&(node, _), missing) in config.untimed[workflow.index()].iter().zip(missing) {
-                if times[node as usize].is_none() {
-                    *missing = if missing.0 == 0 { (1, place) } else { (missing.0 + 1, missing.1) };
-                }
-            }
+        if let (Some(_), Some(workflow)) = (self.config, workflow) {
+            let nodes = self.untimed[workflow.index()].iter_mut();
+            nodes.filter(|node| !is_given[node.node as usize]).for_each(|node| node.count(place));
         }
         times
     }
@@ -264,9 +260,6 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
 
     fn unknown_node(&mut self, key: Item<'t>, path: &Path<'_>, workflow: Option<WorkflowId>) {
         let Some((config, workflow)) = self.config.zip(workflow) else { return };
-        let workflow = &config.workflows[workflow.index()];
-        let hint = self.faults.nearest(key.text(), workflow.nodes.iter().map(|node| node.id.as_str()));
-        let message = format_args!("workflow `{}` has no node `{}`", Shown(&workflow.id), Shown(key.text()));
-        self.faults.add_hinted(Code::UnknownNode, key.at(), path, message, hint);
+        rules::no_such_node(key.text(), &config.workflows[workflow.index()], key.at(), path, self.faults);
     }
 }

@@ -1,4 +1,7 @@
-//! What the input files say, once they are valid: names are resolved, numbers are in range, graphs have no cycle.
+//! A configuration and its requests: what the input files say, with names resolved.
+//!
+//! What reading gives and what [`ScenarioBuilder`](super::ScenarioBuilder) builds is valid: numbers are in range, graphs have no
+//! cycle. [`Scenario::validate`] says the same of a scenario that was made or changed by hand.
 
 use crate::id::{ModelId, WorkflowId};
 use crate::time::Span;
@@ -19,6 +22,16 @@ pub struct Scenario {
     pub config_metadata: Value,
     /// The request file's `metadata`, kept as it is.
     pub requests_metadata: Value,
+}
+
+impl Scenario {
+    /// What requests say of the execution times of their nodes: of all nodes, request by request.
+    pub fn given_times(&self) -> impl Iterator<Item = Option<Span>> + '_ {
+        self.requests.iter().flat_map(|request| {
+            let nodes = self.workflows[request.workflow.index()].nodes.len();
+            (0..nodes).map(|node| request.times.get(node).copied().flatten())
+        })
+    }
 }
 
 /// One model of the configuration.
@@ -67,6 +80,17 @@ pub struct BatchingSpec {
     pub slowdown: Vec<(u32, f64)>,
 }
 
+impl BatchingSpec {
+    /// A curve through these points. A batch of one is the measure of all slowdowns, so its point may be left out.
+    #[must_use]
+    pub fn new(max_batch: u32, mut slowdown: Vec<(u32, f64)>) -> BatchingSpec {
+        if slowdown.first().is_some_and(|&(batch, _)| batch > 1) {
+            slowdown.insert(0, (1, 1.0));
+        }
+        BatchingSpec { max_batch, slowdown }
+    }
+}
+
 /// One workflow of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowSpec {
@@ -93,6 +117,14 @@ pub struct NodeSpec {
     pub outputs: Vec<String>,
     /// The options of the model that a request may set for it.
     pub config_options: Vec<String>,
+}
+
+impl NodeSpec {
+    /// A node that calls this model, and of which nothing else is said.
+    #[must_use]
+    pub fn new(id: impl Into<String>, model: ModelId) -> NodeSpec {
+        NodeSpec { id: id.into(), model, inputs: Vec::new(), outputs: Vec::new(), config_options: Vec::new() }
+    }
 }
 
 /// What the configuration says of the cluster.
@@ -157,4 +189,22 @@ pub struct RequestSpec {
     pub node_configs: Map<String, Value>,
     /// Kept as it is.
     pub metadata: Value,
+}
+
+impl RequestSpec {
+    /// A request that runs this workflow, and says nothing else.
+    #[must_use]
+    pub fn new(id: impl Into<String>, workflow: WorkflowId) -> RequestSpec {
+        RequestSpec {
+            id: id.into(),
+            timestamp: None,
+            workflow,
+            times: Vec::new(),
+            priority: 0,
+            deadline: None,
+            input_data: Map::new(),
+            node_configs: Map::new(),
+            metadata: Value::Null,
+        }
+    }
 }

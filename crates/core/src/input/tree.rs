@@ -48,6 +48,11 @@ impl<'a> Tree<'a> {
         Tree { source, nodes: Vec::with_capacity(expected), own: String::new() }
     }
 
+    /// How many bytes its scalars have that are no slices of the source.
+    pub fn own_text(&self) -> usize {
+        self.own.len()
+    }
+
     pub fn len(&self) -> usize {
         self.nodes.len()
     }

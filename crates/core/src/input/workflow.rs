@@ -1,13 +1,13 @@
 //! One workflow of the configuration: its nodes, and its edges resolved to them.
 
 use super::code::Code;
-use super::cycle;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Slot, fields};
+use super::rules::{self, PlacedEdge};
 use super::scenario::{ModelSpec, NodeSpec, WorkflowSpec};
 use super::tree::Item;
 use crate::id::ModelId;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// The models that nodes may name.
 pub(super) enum Models<'m, 't> {
@@ -38,7 +38,7 @@ pub(super) fn read<'t>(
     }
     let list = nodes.required(faults).and_then(|_| nodes.list(faults));
     if list.is_some_and(|list| list.count() == 0) {
-        faults.add(Code::Nothing, nodes.path.at, &nodes.path, format_args!("the workflow has no nodes"));
+        rules::no_nodes(&nodes.path, faults);
     }
     let count = list.map_or(0, Item::count);
     by_name.reserve(count);
@@ -53,9 +53,8 @@ pub(super) fn read<'t>(
         }
         if let Some((id, at)) = id {
             let number = spec.nodes.len() as u32;
-            if let Some(first) = by_name.get(id) {
-                let message = format_args!("node id `{}` is that of nodes[{first}] already", Shown(id));
-                faults.add(Code::Duplicate, at, &path.key("id", at), message);
+            if let Some(&first) = by_name.get(id) {
+                rules::taken("node", "nodes", id, first as usize, at, &path.key("id", at), faults);
             } else {
                 by_name.insert(id, number);
             }
@@ -77,13 +76,7 @@ fn node<'t>(
     models: &Models<'_, 't>,
     faults: &mut Faults,
 ) -> (NodeSpec, Option<(&'t str, u32)>, u32) {
-    let mut spec = NodeSpec {
-        id: String::new(),
-        model: NO_MODEL,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        config_options: Vec::new(),
-    };
+    let mut spec = NodeSpec::new("", NO_MODEL);
     let names = ["id", "model", "inputs", "outputs", "config_options", "description"];
     let Some([id, model, inputs, outputs, options, _]) = fields(item, path, names, faults) else {
         return (spec, None, 0);
@@ -95,11 +88,7 @@ fn node<'t>(
     if let (Some(name), Models::Known(known, specs)) = (model_name, models) {
         match known.get(name) {
             Some(&found) => spec.model = found,
-            None => {
-                let hint = faults.nearest(name, specs.iter().map(|spec| spec.id.as_str()));
-                let message = format_args!("unknown model `{}`", Shown(name));
-                faults.add_hinted(Code::UnknownModel, model_at, &model.path, message, hint);
-            }
+            None => rules::unknown_model(name, specs, model_at, &model.path, faults),
         }
     }
     spec.inputs = inputs.texts(faults);
@@ -119,47 +108,14 @@ impl<'n> Edges<'n, '_> {
     fn read(mut self, slot: &Slot<'_, '_>, faults: &mut Faults) -> Vec<(u32, u32)> {
         let Some(list) = slot.list(faults) else { return Vec::new() };
         let mut edges = Vec::with_capacity(list.count());
-        let mut places = Vec::with_capacity(list.count());
-        let mut seen = FxHashSet::with_capacity_and_hasher(list.count(), FxBuildHasher);
         for (place, item) in list.items().enumerate() {
             let path = slot.path.index(place, item.at());
             let Some([from, to]) = fields(item, &path, ["from", "to"], faults) else { continue };
-            let ends = (self.endpoint(&from, faults), self.endpoint(&to, faults));
-            let (Some(from), Some(to)) = ends else { continue };
-            if from == to {
-                let node = Shown(&self.nodes[from as usize].id);
-                let message = format_args!("node `{node}` has an edge to itself");
-                faults.add(Code::SelfEdge, item.at(), &path, message);
-            } else if !seen.insert((from, to)) {
-                let (from, to) = (&self.nodes[from as usize].id, &self.nodes[to as usize].id);
-                let message =
-                    format_args!("edge {} -> {} is given twice; one is kept", Shown(from), Shown(to));
-                faults.add(Code::DoubleEdge, item.at(), &path, message);
-            } else {
-                edges.push((from, to));
-                places.push((place, item.at()));
+            if let (Some(from), Some(to)) = (self.endpoint(&from, faults), self.endpoint(&to, faults)) {
+                edges.push(PlacedEdge { ends: (from, to), place, at: item.at() });
             }
         }
-        for cycle in cycle::cycles(self.nodes.len(), &edges) {
-            let (place, at) = places[cycle.edge];
-            let message = format!("cycle: {}", self.described(&cycle.nodes));
-            faults.add(Code::Cycle, at, &slot.path.index(place, at), format_args!("{message}"));
-        }
-        edges
-    }
-
-    /// `a -> b -> a`, with the middle left out where it is long.
-    fn described(&self, cycle: &[u32]) -> String {
-        let name = |&node: &u32| Shown(&self.nodes[node as usize].id).to_string();
-        let closed: Vec<&u32> = cycle.iter().chain(cycle.first()).collect();
-        let all = closed.iter().map(|&node| name(node));
-        if cycle.len() <= 8 {
-            return all.collect::<Vec<_>>().join(" -> ");
-        }
-        let head: Vec<String> = closed[..4].iter().map(|&node| name(node)).collect();
-        let tail: Vec<String> = closed[closed.len() - 3..].iter().map(|&node| name(node)).collect();
-        let left_out = cycle.len() - 6;
-        format!("{} -> ... ({left_out} more) ... -> {}", head.join(" -> "), tail.join(" -> "))
+        rules::edges(self.nodes, edges, &slot.path, faults)
     }
 
     fn endpoint(&mut self, slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<u32> {
@@ -184,9 +140,7 @@ impl<'n> Edges<'n, '_> {
                 None
             }
             None => {
-                let hint = faults.nearest(name, nodes.iter().map(|node| node.id.as_str()));
-                let message = format_args!("unknown node `{}`", Shown(name));
-                faults.add_hinted(Code::UnknownNode, at, &slot.path, message, hint);
+                rules::unknown_node(name, nodes, at, &slot.path, faults);
                 None
             }
         }

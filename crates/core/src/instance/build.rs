@@ -1,6 +1,7 @@
 //! From valid input to a problem on some GPUs, or why it cannot be run there.
 
-use super::{Instance, Mode, Model, Request, Rows, Start, Task, Workflow};
+use super::{Instance, Mode, Model, Request, Rows, Task, Workflow};
+use crate::belief::Estimate;
 use crate::cluster::{Cluster, Residency};
 use crate::cost::{self, Leaving};
 use crate::id::{IdVec, ModelId, RequestId, TaskId, WorkflowId};
@@ -35,6 +36,14 @@ pub enum Infeasible {
     /// Longer than the clock can count.
     #[error("all nodes one after the other take {0:.3e} s, and a run can count {max:.3e} s at most", max = LONGEST_RUN.seconds())]
     TooLong(f64),
+    /// Nobody says how long a node takes.
+    #[error("node `{node}` of request `{request}` has no execution time")]
+    NoTime {
+        /// The request.
+        request: String,
+        /// The node.
+        node: String,
+    },
     /// More nodes than there are numbers for.
     #[error("{0} nodes are more than the {max} that one run can hold", max = u32::MAX)]
     TooManyNodes(u64),
@@ -51,8 +60,38 @@ fn server_note(per_server: Option<u32>) -> String {
 }
 
 impl Instance {
-    /// Turns valid input into a problem on `cluster`, or says why it cannot be run there.
+    /// Turns a valid scenario into a problem on `cluster`.
+    ///
+    /// # Errors
+    /// Every reason why it cannot be run there; and the first node that has no execution time, which a scenario may lack where
+    /// [`Instance::build_estimated`] is given one.
     pub fn build(scenario: &Scenario, cluster: Cluster, mode: Mode) -> Result<Instance, Vec<Infeasible>> {
+        Instance::build_estimated(scenario, cluster, mode, &[])
+    }
+
+    /// The models of a valid scenario on `cluster`, without its requests: for whoever asks nothing of how long these take.
+    ///
+    /// # Errors
+    /// Every model that the requests use and the cluster cannot hold.
+    pub fn of_models(scenario: &Scenario, cluster: Cluster) -> Result<Instance, Vec<Infeasible>> {
+        let models = scenario.models.iter().map(|spec| model(spec, &cluster)).collect();
+        let faults = infeasible(scenario, &cluster, &models);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Instance::empty(models, scenario.workflows.iter().map(workflow).collect(), cluster, Mode::Offline))
+    }
+
+    /// The same with estimates, by the number of the task, for nodes to which neither their request nor their model gives a time.
+    ///
+    /// # Errors
+    /// Those of [`Instance::build`].
+    pub fn build_estimated(
+        scenario: &Scenario,
+        cluster: Cluster,
+        mode: Mode,
+        estimates: &[Estimate],
+    ) -> Result<Instance, Vec<Infeasible>> {
         let models: IdVec<ModelId, Model> =
             scenario.models.iter().map(|spec| model(spec, &cluster)).collect();
         let workflows: IdVec<WorkflowId, Workflow> = scenario.workflows.iter().map(workflow).collect();
@@ -60,10 +99,18 @@ impl Instance {
         let mut faults = infeasible(scenario, &cluster, &models);
         if total > u64::from(u32::MAX) {
             faults.push(Infeasible::TooManyNodes(total));
+            return Err(faults);
         }
         let defaults: IdVec<ModelId, Option<Span>> =
             scenario.models.iter().map(cost::default_execution).collect();
-        let serial = serial_seconds(scenario, &cluster, &models, &defaults);
+        let executions = match executions(scenario, total as usize, &defaults, estimates) {
+            Ok(executions) => executions,
+            Err(fault) => {
+                faults.push(fault);
+                return Err(faults);
+            }
+        };
+        let serial = serial_seconds(scenario, &cluster, &models, &executions);
         if serial > LONGEST_RUN.seconds() {
             faults.push(Infeasible::TooLong(serial));
         }
@@ -71,16 +118,9 @@ impl Instance {
             return Err(faults);
         }
         let start = scenario.requests.iter().filter_map(|r| r.timestamp).min().unwrap_or(0);
-        let mut instance = Instance {
-            models,
-            workflows,
-            requests: IdVec::with_capacity(scenario.requests.len()),
-            cluster,
-            mode,
-            start: Start::default(),
-            tasks: IdVec::with_capacity(total as usize),
-            intervals: IdVec::new(),
-        };
+        let mut instance = Instance::empty(models, workflows, cluster, mode);
+        instance.requests.reserve(scenario.requests.len());
+        instance.tasks.reserve(total as usize);
         for (id, spec) in scenario.requests.iter().enumerate() {
             let arrival = match mode {
                 Mode::Offline => Time::ZERO,
@@ -95,10 +135,8 @@ impl Instance {
                 deadline: spec.deadline,
             });
             for (node, &model) in instance.workflows[spec.workflow].models.iter().enumerate() {
-                let given = spec.times.get(node).copied().flatten();
                 instance.tasks.push(Task {
-                    // The input's checks saw to it that one of the two is there, unless a predictor is yet to speak.
-                    execution: given.or(defaults[model]).unwrap_or(Span(1)),
+                    execution: executions[instance.tasks.len()],
                     request: RequestId::from(id),
                     model,
                     workflow: spec.workflow,
@@ -110,12 +148,35 @@ impl Instance {
     }
 }
 
+/// How long each node of each request takes: as the request says, else its model, else the estimate.
+fn executions(
+    scenario: &Scenario,
+    count: usize,
+    defaults: &IdVec<ModelId, Option<Span>>,
+    estimates: &[Estimate],
+) -> Result<Vec<Span>, Infeasible> {
+    let mut executions = Vec::with_capacity(count);
+    for request in &scenario.requests {
+        for (place, node) in scenario.workflows[usize::from(request.workflow)].nodes.iter().enumerate() {
+            let given = request.times.get(place).copied().flatten().or(defaults[node.model]);
+            let estimated = || estimates.get(executions.len()).map(|estimate| estimate.mean.max(Span(1)));
+            executions.push(
+                given.or_else(estimated).ok_or_else(|| Infeasible::NoTime {
+                    request: request.id.clone(),
+                    node: node.id.clone(),
+                })?,
+            );
+        }
+    }
+    Ok(executions)
+}
+
 /// How long everything takes one after the other, each node with the dearest load of its model and the slowest batch.
 fn serial_seconds(
     scenario: &Scenario,
     cluster: &Cluster,
     models: &IdVec<ModelId, Model>,
-    defaults: &IdVec<ModelId, Option<Span>>,
+    executions: &[Span],
 ) -> f64 {
     let dearest_to_leave = models.iter().map(Model::leaving).fold(Leaving::default(), |one, other| Leaving {
         gb: one.gb.max(other.gb),
@@ -129,16 +190,13 @@ fn serial_seconds(
     let loads: IdVec<ModelId, f64> = models.iter().map(dearest).collect();
     let slowest =
         |model: ModelId| f64::from(models[model].slowdown.last().copied().unwrap_or(1_000_000)) / 1e6;
-    let of_request = |request: &crate::input::RequestSpec| -> f64 {
-        let nodes = scenario.workflows[usize::from(request.workflow)].nodes.iter().enumerate();
-        let time = |at: usize, model: ModelId| request.times.get(at).copied().flatten().or(defaults[model]);
-        nodes
-            .map(|(at, node)| {
-                time(at, node.model).unwrap_or(Span(1)).seconds() * slowest(node.model) + loads[node.model]
-            })
-            .sum()
+    let requests = scenario.requests.iter().map(|request| &scenario.workflows[usize::from(request.workflow)]);
+    let mut executions = executions.iter();
+    let mut of_request = |workflow: &WorkflowSpec| -> f64 {
+        let nodes = workflow.nodes.iter().zip(&mut executions);
+        nodes.map(|(node, time)| time.seconds() * slowest(node.model) + loads[node.model]).sum()
     };
-    scenario.requests.iter().map(of_request).sum()
+    requests.map(&mut of_request).sum()
 }
 
 fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {

@@ -3,6 +3,7 @@
 use super::Instance;
 use crate::belief::{Estimate, Uncertain, spread_of};
 use crate::id::{IdVec, TaskId};
+use crate::input::Scenario;
 use crate::time::Span;
 
 impl Instance {
@@ -16,6 +17,16 @@ impl Instance {
             }
         }
         self.intervals = intervals;
+    }
+
+    /// Takes on what a predictor says of all tasks of `scenario`, in their order: of those to which their requests give no time,
+    /// or of all.
+    pub fn believe_predicted(&mut self, scenario: &Scenario, estimates: &[Estimate], all: bool) {
+        let is_given: Vec<bool> = scenario.given_times().map(|time| time.is_some()).collect();
+        self.believe(|task| {
+            let is_asked = all || !is_given[task.index()];
+            estimates.get(task.index()).copied().filter(|_| is_asked)
+        });
     }
 
     /// The interval in which nine of ten such tasks end, where a predictor gave one.

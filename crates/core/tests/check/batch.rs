@@ -14,18 +14,25 @@ use gswarm_core::report;
 /// From 30 to 35 the first two do 4 s each. Then three run: the second needs 3 x 1.5 = 4.5 s more and ends at 39.5, where
 /// the first has done 7 and the third 3; both need 3 x 1.25 = 3.75 s more and end at 43.25.
 pub fn joined() -> (Instance, ExecutionLog) {
-    let batching = batched(model("m", 14.0, 1, 30.0), &[(1, 1.0), (2, 1.25), (3, 1.5)]);
-    let scenario = Scenario {
-        models: vec![batching],
-        workflows: vec![workflow("one", &[("x", 0)], &[])],
-        requests: vec![
-            request("r1", 0, 0.0, &[10.0]),
-            request("r2", 0, 0.0, &[7.0]),
-            request("r3", 0, 35.0, &[6.0]),
-            request("r4", 0, 35.0, &[1.0]),
-        ],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("m", 1, 14.0, 30.0)
+        .batching(&[(1, 1.0), (2, 1.25), (3, 1.5)])
+        .workflow("one")
+        .node("x", "m")
+        .request("r1", "one")
+        .arrival(0.0)
+        .times(&[10.0])
+        .request("r2", "one")
+        .arrival(0.0)
+        .times(&[7.0])
+        .request("r3", "one")
+        .arrival(35.0)
+        .times(&[6.0])
+        .request("r4", "one")
+        .arrival(35.0)
+        .times(&[1.0])
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(1, None), Mode::Online).unwrap();
     let mut executions = vec![
         ran(0, (0, 1), 0.0, 30.0, 30.0, 43.25),

@@ -4,7 +4,7 @@ use crate::support::*;
 use gswarm_core::Span;
 use gswarm_core::bound::{Bound, all_bounds, best_bound};
 use gswarm_core::check::{self, ViolationCode as Code};
-use gswarm_core::input::Scenario;
+use gswarm_core::input::{Scenario, ScenarioBuilder};
 use gswarm_core::instance::{Instance, Mode, Residency};
 use gswarm_core::log_file::{BoundFile, LogFile, write_json};
 use gswarm_core::report::{self, RunInfo};
@@ -73,16 +73,17 @@ fn an_argument_that_nobody_knows_is_a_fault_of_the_record() {
 /// A model that nobody uses, and that is cheap to bring in, is no way to prove more than there is.
 #[test]
 fn bounds_hold_where_some_models_are_not_used() {
-    let scenario = Scenario {
-        models: vec![
-            model("wide", 140.0, 2, 2.0),
-            model("narrow", 70.0, 1, 2.0),
-            model("unused", 10.0, 2, 2.0),
-        ],
-        workflows: vec![workflow("w", &[("n1", 1), ("n2", 0)], &[])],
-        requests: vec![request("r", 0, 0.0, &[0.1, 3.0])],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("wide", 2, 140.0, 2.0)
+        .model("narrow", 1, 70.0, 2.0)
+        .model("unused", 2, 10.0, 2.0)
+        .workflow("w")
+        .node("n1", "narrow")
+        .node("n2", "wide")
+        .request("r", "w")
+        .times(&[0.1, 3.0])
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(2, None), Mode::Offline).unwrap();
     let file = file(&instance, &all_bounds(&instance));
     assert_eq!(codes(&instance, &file), [], "{file:#}");
@@ -101,27 +102,35 @@ fn codes(instance: &Instance, file: &Value) -> Vec<Code> {
 
 /// Every problem: by server size, mode, residency and batching.
 fn problems() -> Vec<Instance> {
-    let chain = |times: &[f64; 3], at: f64, id: &str| request(id, 0, at, times);
     let scenario = |batch: bool| {
-        let mut narrow = model("narrow", 14.0, 1, 30.0);
-        if batch {
-            narrow = batched(narrow, &[(1, 1.0), (4, 1.3), (7, 1.9)]);
-        }
-        Scenario {
-            models: vec![narrow, model("wide", 130.0, 3, 80.0), model("small", 1.0, 1, 4.0)],
-            workflows: vec![
-                workflow("chain", &[("x", 0), ("y", 1), ("z", 2)], &[(0, 1), (1, 2)]),
-                workflow("tree", &[("a", 2), ("b", 1), ("c", 0)], &[(0, 1), (0, 2)]),
-            ],
-            requests: vec![
-                chain(&[7.0, 19.0, 3.0], 0.0, "r1"),
-                chain(&[9.0, 11.5, 2.0], 4.0, "r2"),
-                request("r3", 1, 6.0, &[1.25, 30.0, 2.0]),
-                request("r4", 1, 50.0, &[2.5, 8.0, 60.0]),
-                chain(&[70.0, 5.0, 3.0], 9.0, "r5"),
-            ],
-            ..Scenario::default()
-        }
+        let narrow = Scenario::builder().model("narrow", 1, 14.0, 30.0);
+        let narrow = if batch { narrow.batching(&[(1, 1.0), (4, 1.3), (7, 1.9)]) } else { narrow };
+        let workflows = narrow
+            .model("wide", 3, 130.0, 80.0)
+            .model("small", 1, 1.0, 4.0)
+            .workflow("chain")
+            .node("x", "narrow")
+            .node("y", "wide")
+            .node("z", "small")
+            .edge("x", "y")
+            .edge("y", "z")
+            .workflow("tree")
+            .node("a", "small")
+            .node("b", "wide")
+            .node("c", "narrow")
+            .edge("a", "b")
+            .edge("a", "c");
+        let requests = [
+            ("r1", "chain", 0.0, [7.0, 19.0, 3.0]),
+            ("r2", "chain", 4.0, [9.0, 11.5, 2.0]),
+            ("r3", "tree", 6.0, [1.25, 30.0, 2.0]),
+            ("r4", "tree", 50.0, [2.5, 8.0, 60.0]),
+            ("r5", "chain", 9.0, [70.0, 5.0, 3.0]),
+        ];
+        let add = |builder: ScenarioBuilder, (id, workflow, at, times): (&str, &str, f64, [f64; 3])| {
+            builder.request(id, workflow).arrival(at).times(&times)
+        };
+        requests.into_iter().fold(workflows, add).build().unwrap()
     };
     let mut all = Vec::new();
     for (gpus, per) in [(3, None), (4, None), (7, None), (8, Some(4)), (9, Some(2)), (5, Some(4))] {
@@ -153,18 +162,24 @@ fn rounding_of_loads_and_switches_is_no_violation() {
     // Sizes that are no multiple of anything: a load and a switch round on their own, their sum rounds once; 60 replicas.
     for step in 0..40 {
         let odd = f64::from(step) * 0.000_003_7;
-        let scenario = Scenario {
-            models: vec![
-                model("narrow", 14.0 + odd, 1, 30.0 + odd / 7.0),
-                model("wide", 130.0 + odd * 3.0, 3, 80.0),
-                model("small", 1.0 + odd * 1.3, 1, 4.0 + odd / 3.0),
-            ],
-            workflows: vec![workflow("chain", &[("x", 0), ("y", 1), ("z", 2)], &[(0, 1), (1, 2)])],
-            requests: (0..150)
-                .map(|id| request(&format!("r{id}"), 0, 0.0, &[7.0 + odd, 1.0 + f64::from(id), 3.0]))
-                .collect(),
-            ..Scenario::default()
-        };
+        let scenario = (0..150)
+            .fold(
+                Scenario::builder()
+                    .model("narrow", 1, 14.0 + odd, 30.0 + odd / 7.0)
+                    .model("wide", 3, 130.0 + odd * 3.0, 80.0)
+                    .model("small", 1, 1.0 + odd * 1.3, 4.0 + odd / 3.0)
+                    .workflow("chain")
+                    .node("x", "narrow")
+                    .node("y", "wide")
+                    .node("z", "small")
+                    .edge("x", "y")
+                    .edge("y", "z"),
+                |builder, id| {
+                    builder.request(&format!("r{id}"), "chain").times(&[7.0 + odd, 1.0 + f64::from(id), 3.0])
+                },
+            )
+            .build()
+            .unwrap();
         let instance = Instance::build(&scenario, cluster(60, None), Mode::Offline).unwrap();
         let file = file(&instance, &all_bounds(&instance));
         assert_eq!(codes(&instance, &file), [], "{step}: {file:#}");
@@ -275,13 +290,17 @@ fn what_is_said_of_the_whole_file_has_to_be_one_of_its_bounds() {
 
 /// So many requests of 10 s of one model that takes 30 s to load, on one GPU.
 fn one_model(requests: u32, slowdown: Option<&[(u32, f64)]>) -> Instance {
-    let alone = model("a", 14.0, 1, 30.0);
-    let scenario = Scenario {
-        models: vec![slowdown.map_or(alone.clone(), |points| batched(alone, points))],
-        workflows: vec![workflow("one", &[("x", 0)], &[])],
-        requests: (0..requests).map(|id| request(&format!("r{id}"), 0, 0.0, &[10.0])).collect(),
-        ..Scenario::default()
+    let alone = Scenario::builder().model("a", 1, 14.0, 30.0);
+    let model = match slowdown {
+        Some(points) => alone.batching(points),
+        None => alone,
     };
+    let scenario = (0..requests)
+        .fold(model.workflow("one").node("x", "a"), |builder, id| {
+            builder.request(&format!("r{id}"), "one").times(&[10.0])
+        })
+        .build()
+        .unwrap();
     Instance::build(&scenario, cluster(1, None), Mode::Offline).unwrap()
 }
 

@@ -16,19 +16,23 @@ fn again(mut one: Execution, attempt: u32, status: Status) -> Execution {
 /// r1 fails once and then completes; r2 fails for good, so its second node never runs; r3 loses GPU 2 while executing on
 /// [2, 3], then GPU 4 while loading on [4, 5], and completes on [0, 1].
 fn failing() -> (Instance, ExecutionLog) {
-    let scenario = Scenario {
-        models: vec![model("a", 14.0, 1, 30.0), model("wide", 28.0, 2, 40.0)],
-        workflows: vec![
-            workflow("chain", &[("x", 0), ("y", 0)], &[(0, 1)]),
-            workflow("solo", &[("w", 1)], &[]),
-        ],
-        requests: vec![
-            request("r1", 0, 0.0, &[8.0, 2.0]),
-            request("r2", 0, 0.0, &[8.0, 2.0]),
-            request("r3", 1, 0.0, &[5.0]),
-        ],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("a", 1, 14.0, 30.0)
+        .model("wide", 2, 28.0, 40.0)
+        .workflow("chain")
+        .node("x", "a")
+        .node("y", "a")
+        .edge("x", "y")
+        .workflow("solo")
+        .node("w", "wide")
+        .request("r1", "chain")
+        .times(&[8.0, 2.0])
+        .request("r2", "chain")
+        .times(&[8.0, 2.0])
+        .request("r3", "solo")
+        .times(&[5.0])
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(6, None), Mode::Offline).unwrap();
     let executions = vec![
         again(ran(0, (0, 1), 0.0, 30.0, 30.0, 33.0), 1, Status::Failed),

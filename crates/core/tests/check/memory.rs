@@ -10,16 +10,24 @@ use serde_json::json;
 
 /// One GPU of 30 GB. a (14 GB) and b (10 GB) fit together; c (12 GB) needs b's place.
 fn two_fit() -> (Instance, ExecutionLog) {
-    let scenario = Scenario {
-        models: vec![model("a", 14.0, 1, 30.0), model("b", 10.0, 1, 20.0), model("c", 12.0, 1, 25.0)],
-        workflows: vec![workflow("one", &[("x", 0)], &[]), workflow("two", &[("y", 1), ("z", 2)], &[(0, 1)])],
-        requests: vec![
-            request("r1", 0, 0.0, &[40.0]),
-            request("r2", 1, 0.0, &[5.0, 6.0]),
-            request("r3", 0, 0.0, &[2.0]),
-        ],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("a", 1, 14.0, 30.0)
+        .model("b", 1, 10.0, 20.0)
+        .model("c", 1, 12.0, 25.0)
+        .workflow("one")
+        .node("x", "a")
+        .workflow("two")
+        .node("y", "b")
+        .node("z", "c")
+        .edge("y", "z")
+        .request("r1", "one")
+        .times(&[40.0])
+        .request("r2", "two")
+        .times(&[5.0, 6.0])
+        .request("r3", "one")
+        .times(&[2.0])
+        .build()
+        .unwrap();
     let mut on = cluster(1, None);
     (on.residency, on.gpu_memory_gb) = (Residency::Memory, 30.0);
     let instance = Instance::build(&scenario, on, Mode::Offline).unwrap();

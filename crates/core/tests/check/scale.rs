@@ -7,12 +7,19 @@ use gswarm_core::log::ExecutionLog;
 
 /// Chains of two nodes, each on the GPU of its model pair, back to back.
 fn chains(requests: usize, gpus: u32) -> (Instance, ExecutionLog) {
-    let scenario = Scenario {
-        models: vec![model("a", 14.0, 1, 30.0), model("b", 10.0, 1, 20.0)],
-        workflows: vec![workflow("chain", &[("x", 0), ("y", 1)], &[(0, 1)])],
-        requests: (0..requests).map(|id| request(&format!("req_{id:06}"), 0, 0.0, &[1.5, 2.25])).collect(),
-        ..Scenario::default()
-    };
+    let scenario = (0..requests)
+        .fold(
+            Scenario::builder()
+                .model("a", 1, 14.0, 30.0)
+                .model("b", 1, 10.0, 20.0)
+                .workflow("chain")
+                .node("x", "a")
+                .node("y", "b")
+                .edge("x", "y"),
+            |builder, id| builder.request(&format!("req_{id:06}"), "chain").times(&[1.5, 2.25]),
+        )
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(gpus, Some(8)), Mode::Offline).unwrap();
     let mut free = vec![0.0f64; gpus as usize];
     let mut executions = Vec::with_capacity(2 * requests);

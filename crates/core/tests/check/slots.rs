@@ -9,19 +9,25 @@ use gswarm_core::{Gpus, ModelId};
 
 /// One GPU of 30 GB: a takes 14 GB and 3 GB an execution, so that five run at once; beside b, of 10 GB, two do.
 fn slots(residency: Residency) -> (Scenario, Instance) {
-    let mut a = batched(model("a", 14.0, 1, 30.0), &[(1, 1.0), (8, 1.0)]);
-    a.memory_gb_per_slot = Some(3.0);
-    let scenario = Scenario {
-        models: vec![a, model("b", 10.0, 1, 20.0)],
-        workflows: vec![workflow("one", &[("x", 0)], &[]), workflow("two", &[("y", 1)], &[])],
-        requests: vec![
-            request("r1", 0, 0.0, &[40.0]),
-            request("r2", 0, 0.0, &[40.0]),
-            request("r3", 0, 0.0, &[10.0]),
-            request("r4", 1, 0.0, &[5.0]),
-        ],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("a", 1, 14.0, 30.0)
+        .batching(&[(1, 1.0), (8, 1.0)])
+        .slot_memory(3.0)
+        .model("b", 1, 10.0, 20.0)
+        .workflow("one")
+        .node("x", "a")
+        .workflow("two")
+        .node("y", "b")
+        .request("r1", "one")
+        .times(&[40.0])
+        .request("r2", "one")
+        .times(&[40.0])
+        .request("r3", "one")
+        .times(&[10.0])
+        .request("r4", "two")
+        .times(&[5.0])
+        .build()
+        .unwrap();
     let mut on = cluster(1, None);
     (on.residency, on.gpu_memory_gb) = (residency, 30.0);
     let instance = Instance::build(&scenario, on, Mode::Offline).unwrap();

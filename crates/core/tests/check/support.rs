@@ -1,72 +1,17 @@
 //! Instances and logs built by hand.
 
 use gswarm_core::check::{self, Violation, ViolationCode};
-use gswarm_core::cost::{SwitchCost, SwitchRule};
-use gswarm_core::input::{BatchingSpec, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
-use gswarm_core::instance::{Cluster, Instance, Mode, Residency};
+use gswarm_core::input::{ClusterSpec, Scenario};
+use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::log::{Execution, ExecutionLog, Status};
 use gswarm_core::log_file::{LogFile, Summary, write_json};
 use gswarm_core::report::{self, RunInfo};
-use gswarm_core::{Gpus, ModelId, Span, TaskId, Time, WorkflowId};
-use serde_json::{Map, Value};
+use gswarm_core::{Gpus, Span, TaskId, Time};
+use serde_json::Value;
 
 pub fn cluster(gpus: u32, per_server: Option<u32>) -> Cluster {
-    Cluster {
-        gpus,
-        gpus_per_server: per_server,
-        gpu_memory_gb: 80.0,
-        gpu_memory_given: false,
-        switch: SwitchCost { rule: SwitchRule::Transfer, pcie_gb_per_s: 16.0, overhead_seconds: 2.0 },
-        residency: Residency::Single,
-    }
-}
-
-pub fn model(id: &str, memory_gb: f64, gpus: u32, load: f64) -> ModelSpec {
-    ModelSpec {
-        id: id.into(),
-        name: id.into(),
-        memory_gb,
-        gpus_required: gpus,
-        load_time_seconds: load,
-        inference_time_mean: Some(1.0),
-        ..ModelSpec::default()
-    }
-}
-
-pub fn batched(mut spec: ModelSpec, slowdown: &[(u32, f64)]) -> ModelSpec {
-    let max_batch = slowdown.last().unwrap().0;
-    spec.batching = Some(BatchingSpec { max_batch, slowdown: slowdown.to_vec() });
-    spec
-}
-
-pub fn workflow(id: &str, nodes: &[(&str, u32)], edges: &[(u32, u32)]) -> WorkflowSpec {
-    let node = |&(id, model): &(&str, u32)| NodeSpec {
-        id: id.into(),
-        model: ModelId(model),
-        inputs: vec![],
-        outputs: vec![],
-        config_options: vec![],
-    };
-    WorkflowSpec {
-        id: id.into(),
-        name: id.into(),
-        nodes: nodes.iter().map(node).collect(),
-        edges: edges.to_vec(),
-    }
-}
-
-pub fn request(id: &str, workflow: u32, arrival: f64, times: &[f64]) -> RequestSpec {
-    RequestSpec {
-        id: id.into(),
-        timestamp: Some((arrival * 1e6) as i64),
-        workflow: WorkflowId(workflow),
-        times: times.iter().map(|&seconds| Some(Span::from_seconds(seconds))).collect(),
-        priority: 0,
-        deadline: None,
-        input_data: Map::new(),
-        node_configs: Map::new(),
-        metadata: Value::Null,
-    }
+    let spec = ClusterSpec { gpus: Some(gpus), gpus_per_server: per_server, ..ClusterSpec::default() };
+    Cluster::from_spec(&spec).unwrap()
 }
 
 /// Seconds.
@@ -93,19 +38,29 @@ pub fn ran(task: u32, gpus: (u32, u32), ready: f64, switch: f64, start: f64, end
 
 /// Three requests on four GPUs in two servers, one model a GPU. Two run write -> paint and write -> join, one only join.
 pub fn simple() -> (Instance, ExecutionLog) {
-    let scenario = Scenario {
-        models: vec![model("a", 14.0, 1, 30.0), model("b", 10.0, 1, 20.0), model("wide", 28.0, 2, 40.0)],
-        workflows: vec![
-            workflow("tree", &[("write", 0), ("paint", 1), ("join", 2)], &[(0, 1), (0, 2)]),
-            workflow("solo", &[("join", 2)], &[]),
-        ],
-        requests: vec![
-            request("r1", 0, 100.0, &[8.0, 3.0, 4.0]),
-            request("r2", 0, 105.0, &[8.0, 3.0, 4.0]),
-            request("r3", 1, 105.0, &[4.0]),
-        ],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("a", 1, 14.0, 30.0)
+        .model("b", 1, 10.0, 20.0)
+        .model("wide", 2, 28.0, 40.0)
+        .workflow("tree")
+        .node("write", "a")
+        .node("paint", "b")
+        .node("join", "wide")
+        .edge("write", "paint")
+        .edge("write", "join")
+        .workflow("solo")
+        .node("join", "wide")
+        .request("r1", "tree")
+        .arrival(100.0)
+        .times(&[8.0, 3.0, 4.0])
+        .request("r2", "tree")
+        .arrival(105.0)
+        .times(&[8.0, 3.0, 4.0])
+        .request("r3", "solo")
+        .arrival(105.0)
+        .times(&[4.0])
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(4, Some(2)), Mode::Online).unwrap();
     let executions = vec![
         ran(0, (0, 1), 0.0, 30.0, 30.0, 38.0),

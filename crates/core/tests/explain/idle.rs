@@ -54,12 +54,18 @@ fn every_idle_second_of_a_log_by_hand_has_its_reason() {
 
 #[test]
 fn a_pause_between_arrivals_is_told_from_a_wait_for_inputs() {
-    let scenario = Scenario {
-        models: vec![model("a", 14.0, 1, 30.0)],
-        workflows: vec![workflow("one", &[("x", 0)], &[])],
-        requests: vec![request("r1", 0, 0.0, &[10.0]), request("r2", 0, 100.0, &[10.0])],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("a", 1, 14.0, 30.0)
+        .workflow("one")
+        .node("x", "a")
+        .request("r1", "one")
+        .arrival(0.0)
+        .times(&[10.0])
+        .request("r2", "one")
+        .arrival(100.0)
+        .times(&[10.0])
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(1, None), Mode::Online).unwrap();
     let executions = vec![ran(0, (0, 1), 0.0, 30.0, 30.0, 40.0), ran(1, (0, 1), 100.0, 0.0, 102.0, 112.0)];
     let log = ExecutionLog { executions, ..ExecutionLog::default() };

@@ -12,16 +12,21 @@ fn span(seconds: f64) -> Span {
 /// Three one-node requests of two models on two GPUs. Model a (14 GB, 30 s to load), model b (10 GB, 20 s): a switch takes
 /// 24 / 16 + 2 = 3.5 s.
 pub fn three(executions: Vec<gswarm_core::log::Execution>) -> (Instance, ExecutionLog) {
-    let scenario = Scenario {
-        models: vec![model("a", 14.0, 1, 30.0), model("b", 10.0, 1, 20.0)],
-        workflows: vec![workflow("of_a", &[("x", 0)], &[]), workflow("of_b", &[("y", 1)], &[])],
-        requests: vec![
-            request("r1", 0, 0.0, &[10.0]),
-            request("r2", 1, 0.0, &[5.0]),
-            request("r3", 0, 0.0, &[10.0]),
-        ],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("a", 1, 14.0, 30.0)
+        .model("b", 1, 10.0, 20.0)
+        .workflow("of_a")
+        .node("x", "a")
+        .workflow("of_b")
+        .node("y", "b")
+        .request("r1", "of_a")
+        .times(&[10.0])
+        .request("r2", "of_b")
+        .times(&[5.0])
+        .request("r3", "of_a")
+        .times(&[10.0])
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(2, None), Mode::Offline).unwrap();
     let log = ExecutionLog { executions, ..ExecutionLog::default() };
     assert_valid(&instance, &log);

@@ -93,16 +93,21 @@ fn the_parts_add_up_with_failures_and_lost_gpus() {
 #[test]
 fn a_server_border_makes_gpus_too_narrow() {
     // One model on 2 GPUs of servers of 2; GPUs 1 and 2 are neighbours and no window.
-    let scenario = Scenario {
-        models: vec![model("wide", 28.0, 2, 40.0), model("a", 14.0, 1, 40.0)],
-        workflows: vec![workflow("w", &[("x", 0)], &[]), workflow("n", &[("y", 1)], &[])],
-        requests: vec![
-            request("n1", 1, 0.0, &[50.0]),
-            request("n2", 1, 0.0, &[50.0]),
-            request("w1", 0, 0.0, &[1.0]),
-        ],
-        ..Scenario::default()
-    };
+    let scenario = Scenario::builder()
+        .model("wide", 2, 28.0, 40.0)
+        .model("a", 1, 14.0, 40.0)
+        .workflow("w")
+        .node("x", "wide")
+        .workflow("n")
+        .node("y", "a")
+        .request("n1", "n")
+        .times(&[50.0])
+        .request("n2", "n")
+        .times(&[50.0])
+        .request("w1", "w")
+        .times(&[1.0])
+        .build()
+        .unwrap();
     let instance = Instance::build(&scenario, cluster(4, Some(2)), Mode::Offline).unwrap();
     let executions = vec![
         ran(0, (0, 1), 0.0, 40.0, 40.0, 90.0),

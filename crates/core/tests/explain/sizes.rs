@@ -7,12 +7,15 @@ use gswarm_core::size::{Measure, Question, SizeError, Sizing, Target, Verdict, s
 
 /// Twelve requests of 10 s, one node each; the model takes a second to load.
 fn scenario(every: f64, gpus: u32) -> Scenario {
-    Scenario {
-        models: vec![model("a", 14.0, gpus, 1.0)],
-        workflows: vec![workflow("one", &[("x", 0)], &[])],
-        requests: (0..12).map(|id| request(&format!("r{id}"), 0, f64::from(id) * every, &[10.0])).collect(),
-        ..Scenario::default()
-    }
+    (0..12)
+        .fold(
+            Scenario::builder().model("a", gpus, 14.0, 1.0).workflow("one").node("x", "a"),
+            |builder, id| {
+                builder.request(&format!("r{id}"), "one").arrival(f64::from(id) * every).times(&[10.0])
+            },
+        )
+        .build()
+        .unwrap()
 }
 
 fn ask(

@@ -48,7 +48,7 @@ fn one_among_many() -> Problem {
 fn a_deadline_that_presses_goes_before_what_waits_at_the_next_node() {
     let mut problem = one_among_many();
     let without = problem.build();
-    problem.scenario.requests[40].deadline = Some(Span::from_seconds(50.0));
+    problem.builder.scenario.requests[40].deadline = Some(Span::from_seconds(50.0));
     let with = problem.build();
     assert!(end(&without, &run(&without), 40) > 62.0);
     assert!(end(&with, &run(&with), 40) <= 62.0);
@@ -59,7 +59,7 @@ fn a_deadline_that_presses_goes_before_what_waits_at_the_next_node() {
 fn a_deadline_that_is_far_away_costs_nobody_anything() {
     let mut problem = one_among_many();
     let without = run(&problem.build());
-    problem.scenario.requests[40].deadline = Some(Span::from_seconds(100_000.0));
+    problem.builder.scenario.requests[40].deadline = Some(Span::from_seconds(100_000.0));
     let with = run(&problem.build());
     assert_eq!(with.executions, without.executions);
 }
@@ -69,8 +69,8 @@ fn a_deadline_that_cannot_be_kept_does_not_cost_others_theirs() {
     let mut problem = Problem::on(1).model("a", 1, 8.0, 5.0).workflow(&[0], &[]);
     problem.mode = Mode::Online;
     problem = problem.request(0, 0.0, &[20.0]).request(0, 1.0, &[30.0]).request(0, 2.0, &[10.0]);
-    problem.scenario.requests[1].deadline = Some(Span::from_seconds(25.0));
-    problem.scenario.requests[2].deadline = Some(Span::from_seconds(40.0));
+    problem.builder.scenario.requests[1].deadline = Some(Span::from_seconds(25.0));
+    problem.builder.scenario.requests[2].deadline = Some(Span::from_seconds(40.0));
     let instance = problem.build();
     assert!(end(&instance, &run(&instance), 2) <= 42.0);
 }
@@ -78,7 +78,7 @@ fn a_deadline_that_cannot_be_kept_does_not_cost_others_theirs() {
 #[test]
 fn priority_comes_first_whatever_is_loaded() {
     let mut problem = one_among_many();
-    problem.scenario.requests[40].priority = 1;
+    problem.builder.scenario.requests[40].priority = 1;
     let instance = problem.build();
     // One task of `a` (5 s load, 10 s) is under way; then `b` comes over: 3 s, 10 s.
     assert_eq!(end(&instance, &run(&instance), 40), 28.0);
@@ -178,11 +178,11 @@ proptest! {
     ) {
         problem.mode = Mode::Online;
         // The first arrival is time 0: it must not move.
-        let first = problem.scenario.requests.iter().filter_map(|request| request.timestamp).min().unwrap_or(0);
+        let first = problem.builder.scenario.requests.iter().filter_map(|request| request.timestamp).min().unwrap_or(0);
         let params = AdaptiveParams { objective: Objective::ALL[objective], ..AdaptiveParams::default() };
         let cut = Time((cut * 1e6) as u64);
         let before = problem.build();
-        for request in &mut problem.scenario.requests {
+        for request in &mut problem.builder.scenario.requests {
             if request.timestamp.unwrap_or(0) - first > cut.0 as i64 {
                 request.times.iter_mut().flatten().for_each(|time| time.0 *= factor);
                 request.priority += 1;

@@ -62,7 +62,7 @@ prop_compose! {
             let kinds: Vec<u32> = part.iter().map(|node| node.0 % models.len() as u32).collect();
             let pairs = (0..part.len() as u32).flat_map(|to| (0..to).map(move |from| (from, to)));
             let kept: Vec<(u32, u32)> = pairs.enumerate().filter(|(at, _)| edges >> (at + first) & 1 == 1).map(|(_, pair)| pair).collect();
-            let workflow = problem.scenario.workflows.len() as u32;
+            let workflow = problem.builder.scenario.workflows.len() as u32;
             let times: Vec<f64> = part.iter().map(|node| node.1).collect();
             problem = problem.workflow(&kinds, &kept).request(workflow, 0.0, &times);
             first = last + 1;
@@ -221,7 +221,7 @@ fn cut_from_a_full_schedule(nodes: usize, gpus: u32, wide: usize, seed: u64) -> 
         let models: Vec<u32> = chain.iter().map(|task| task.2).collect();
         let edges: Vec<(u32, u32)> = (1..chain.len() as u32).map(|to| (to - 1, to)).collect();
         let times: Vec<f64> = chain.iter().map(|task| (task.1 - task.0) as f64).collect();
-        let workflow = problem.scenario.workflows.len() as u32;
+        let workflow = problem.builder.scenario.workflows.len() as u32;
         problem = problem.workflow(&models, &edges).request(workflow, 0.0, &times);
     }
     (problem, end as f64)

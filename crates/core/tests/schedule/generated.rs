@@ -9,7 +9,7 @@ use gswarm_core::policy::PolicyKind;
 fn too_few_gpus_are_refused_with_the_model_and_its_need() {
     let problem = Problem::on(3).model("m", 1, 8.0, 1.0).model("wide", 4, 8.0, 1.0);
     let problem = problem.workflow(&[0, 1], &[(0, 1)]).request(0, 0.0, &[1.0, 1.0]);
-    let faults = Instance::build(&problem.scenario, problem.cluster.clone(), problem.mode).unwrap_err();
+    let faults = Instance::build(&problem.scenario(), problem.cluster.clone(), problem.mode).unwrap_err();
     let expected = Infeasible::TooFewGpus { model: "wide".into(), needs: 4, gpus: 3, per_server: None };
     assert_eq!(faults, [expected]);
     assert_eq!(faults[0].to_string(), "model `wide` needs 4 consecutive GPUs, and there are 3");

@@ -67,7 +67,7 @@ pub(crate) fn problem() -> impl Strategy<Value = Problem> {
                 let workflow = workflow % workflows.len() as u32;
                 let nodes = workflows[workflow as usize].0.len();
                 problem = problem.request(workflow, arrival, &times[..nodes]);
-                problem.scenario.requests.last_mut().unwrap().priority = priority;
+                problem.builder.scenario.requests.last_mut().unwrap().priority = priority;
             }
             problem
         },

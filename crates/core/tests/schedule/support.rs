@@ -2,21 +2,20 @@
 
 use gswarm_core::bound::lower_bound;
 use gswarm_core::check::check_log;
-use gswarm_core::cost::{SwitchCost, SwitchRule};
-use gswarm_core::input::{BatchingSpec, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
-use gswarm_core::instance::{Cluster, Instance, Mode, Residency};
+use gswarm_core::input::{Lacking, Scenario, ScenarioBuilder};
+use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimError, SimOptions, simulate};
-use gswarm_core::{ModelId, Span, Time, WorkflowId};
+use gswarm_core::{Span, Time};
 
 /// The seed of every run.
 pub const SEED: u64 = 7;
 
-/// A problem under construction.
+/// A scenario under construction, and where and how it is run. Models, workflows and requests go by number here.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    pub scenario: Scenario,
+    pub builder: ScenarioBuilder,
     pub cluster: Cluster,
     pub mode: Mode,
 }
@@ -24,95 +23,67 @@ pub struct Problem {
 impl Problem {
     /// `gpus` GPUs, one model each, switching at 16 GB/s plus 2 s.
     pub fn on(gpus: u32) -> Problem {
-        Problem {
-            scenario: Scenario::default(),
-            cluster: Cluster {
-                gpus,
-                gpus_per_server: None,
-                gpu_memory_gb: 80.0,
-                gpu_memory_given: false,
-                switch: SwitchCost { rule: SwitchRule::Transfer, pcie_gb_per_s: 16.0, overhead_seconds: 2.0 },
-                residency: Residency::Single,
-            },
-            mode: Mode::Offline,
-        }
+        let builder = Scenario::builder().gpus(gpus);
+        let cluster = Cluster::from_spec(&builder.scenario.cluster).expect("GPUs");
+        Problem { builder, cluster, mode: Mode::Offline }
     }
 
-    pub fn model(mut self, id: &str, gpus: u32, memory_gb: f64, load: f64) -> Problem {
-        self.scenario.models.push(ModelSpec {
-            id: id.into(),
-            name: id.into(),
-            memory_gb,
-            gpus_required: gpus,
-            load_time_seconds: load,
-            inference_time_mean: Some(1.0),
-            ..ModelSpec::default()
-        });
+    fn add(mut self, add: impl FnOnce(ScenarioBuilder) -> ScenarioBuilder) -> Problem {
+        self.builder = add(self.builder);
         self
     }
 
-    /// Lets the model added last batch.
-    pub fn batching(mut self, slowdown: &[(u32, f64)]) -> Problem {
-        let spec = self.scenario.models.last_mut().expect("a model");
-        spec.batching =
-            Some(BatchingSpec { max_batch: slowdown.last().unwrap().0, slowdown: slowdown.to_vec() });
-        self
+    pub fn model(self, id: &str, gpus: u32, memory_gb: f64, load: f64) -> Problem {
+        self.add(|builder| builder.model(id, gpus, memory_gb, load).run_time(1.0))
     }
 
-    /// Lets each execution of the model added last take memory beside its weights.
-    pub fn slot(mut self, gb: f64) -> Problem {
-        self.scenario.models.last_mut().expect("a model").memory_gb_per_slot = Some(gb);
-        self
+    pub fn batching(self, slowdown: &[(u32, f64)]) -> Problem {
+        self.add(|builder| builder.batching(slowdown))
     }
 
-    /// Has the model added last take its time to leave.
-    pub fn unload(mut self, seconds: f64) -> Problem {
-        self.scenario.models.last_mut().expect("a model").unload_time_seconds = Some(seconds);
-        self
+    pub fn slot(self, gb: f64) -> Problem {
+        self.add(|builder| builder.slot_memory(gb))
+    }
+
+    pub fn unload(self, seconds: f64) -> Problem {
+        self.add(|builder| builder.unload_time(seconds))
     }
 
     /// A workflow whose nodes are named n0, n1, ... with these models.
-    pub fn workflow(mut self, models: &[u32], edges: &[(u32, u32)]) -> Problem {
-        let id = format!("w{}", self.scenario.workflows.len());
-        let node = |(place, &model): (usize, &u32)| NodeSpec {
-            id: format!("n{place}"),
-            model: ModelId(model),
-            inputs: vec![],
-            outputs: vec![],
-            config_options: vec![],
-        };
-        self.scenario.workflows.push(WorkflowSpec {
-            name: id.clone(),
-            id,
-            nodes: models.iter().enumerate().map(node).collect(),
-            edges: edges.to_vec(),
-        });
-        self
+    pub fn workflow(self, models: &[u32], edges: &[(u32, u32)]) -> Problem {
+        self.add(|mut builder| {
+            let names: Vec<String> = builder.scenario.models.iter().map(|model| model.id.clone()).collect();
+            let id = format!("w{}", builder.scenario.workflows.len());
+            builder = builder.workflow(&id);
+            for (place, &model) in models.iter().enumerate() {
+                builder = builder.node(&format!("n{place}"), &names[model as usize]);
+            }
+            edges
+                .iter()
+                .fold(builder, |builder, (from, to)| builder.edge(&format!("n{from}"), &format!("n{to}")))
+        })
     }
 
-    pub fn request(mut self, workflow: u32, arrival: f64, times: &[f64]) -> Problem {
-        self.scenario.requests.push(RequestSpec {
-            id: format!("r{}", self.scenario.requests.len()),
-            timestamp: Some((arrival * 1e6) as i64),
-            workflow: WorkflowId(workflow),
-            times: times.iter().map(|&seconds| Some(Span::from_seconds(seconds))).collect(),
-            priority: 0,
-            deadline: None,
-            input_data: Default::default(),
-            node_configs: Default::default(),
-            metadata: Default::default(),
-        });
-        self
+    pub fn request(self, workflow: u32, arrival: f64, times: &[f64]) -> Problem {
+        self.add(|builder| {
+            let id = format!("r{}", builder.scenario.requests.len());
+            builder.request(&id, &format!("w{workflow}")).arrival(arrival).times(times)
+        })
+    }
+
+    /// What was added, which is valid.
+    pub fn scenario(&self) -> Scenario {
+        self.builder.clone().build_for(self.mode, Lacking::Nothing).expect("a valid scenario")
     }
 
     pub fn build(&self) -> Instance {
-        Instance::build(&self.scenario, self.cluster.clone(), self.mode).expect("feasible")
+        Instance::build(&self.scenario(), self.cluster.clone(), self.mode).expect("feasible")
     }
 
     pub fn build_for(&self, kind: PolicyKind) -> Instance {
         let mut cluster = self.cluster.clone();
         cluster.residency = kind.residency(cluster.residency);
-        Instance::build(&self.scenario, cluster, self.mode).expect("feasible")
+        Instance::build(&self.scenario(), cluster, self.mode).expect("feasible")
     }
 }
 

@@ -25,15 +25,10 @@ pub(super) fn as_request(name: &str, workflow: WorkflowId, forward: &Forward) ->
     let messages = forward.body.get("messages").and_then(Value::as_array).into_iter().flatten();
     messages.filter_map(|message| message.get("content")).for_each(|content| gather(content, &mut texts));
     RequestSpec {
-        id: name.to_owned(),
-        timestamp: None,
-        workflow,
         times: vec![None],
-        priority: 0,
-        deadline: None,
         input_data: Map::from_iter([("prompt".to_owned(), json!(texts))]),
         node_configs: Map::from_iter([(NODE.to_owned(), Value::Object(options))]),
-        metadata: Value::Null,
+        ..RequestSpec::new(name, workflow)
     }
 }
 

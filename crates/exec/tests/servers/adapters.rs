@@ -94,7 +94,7 @@ async fn a_server_that_is_gone_hangs_or_has_lost_the_model_is_said_to_be_gone() 
 async fn is_said_to_be_gone(kind: BackendKind) {
     let name = kind.name();
     let (mut mocks, mut spec) = servers(kind, 0, &Manners::default());
-    spec.timeouts.answer = Some(5.0);
+    spec.endpoint.timeouts.answer = 5.0;
     let (backend, _) = connected(&spec);
     backend.load(replica(0), EXPECTED).await.unwrap();
     mocks[0].world.held().clear();
@@ -333,7 +333,7 @@ async fn a_sleeper_that_dies_leaves_its_neighbours_alone() {
         let manners = Manners { awake: vec!["writer-there"], unload, ..Manners::default() };
         let (mut mocks, mut spec) = servers(kind, 0, &manners);
         // So long each time that it is waited for the one that died.
-        spec.timeouts.answer = Some(3.0);
+        spec.endpoint.timeouts.answer = 3.0;
         let (backend, _) = connected(&spec);
         backend.load(replica(0), EXPECTED).await.unwrap();
         mocks[0].die();

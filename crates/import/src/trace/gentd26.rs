@@ -151,11 +151,8 @@ pub fn scenario(
 
 fn add_model(made: &mut Scenario, name: &str, load: f64) {
     let node = NodeSpec {
-        id: "paint".into(),
-        model: ModelId::from(made.models.len()),
-        inputs: vec![],
-        outputs: vec![],
         config_options: vec!["steps".into(), "images".into()],
+        ..NodeSpec::new("paint", ModelId::from(made.models.len()))
     };
     made.models.push(ModelSpec {
         id: name.into(),

@@ -131,11 +131,8 @@ fn one_node_each<'o>(
         };
         draft.scenario.models.push(made);
         let node = NodeSpec {
-            id: "generate".to_owned(),
-            model: ModelId::from(number),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
             config_options: vec!["prompt_tokens".to_owned(), "max_tokens".to_owned()],
+            ..NodeSpec::new("generate", ModelId::from(number))
         };
         draft.scenario.workflows.push(WorkflowSpec {
             id: name.clone(),
