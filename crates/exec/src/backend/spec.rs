@@ -49,7 +49,7 @@ pub const COMMON: &[Field] = &[
     field(
         "models",
         Shape::Models,
-        "The models that it serves, each with its name there (`llm7b: \"org/llama-7b\"`) or as `{as: NAME, url: ADDRESS}`. Defaults to all models, under their own names. Only `openai`, `vllm` and `sglang` servers can have an address for each model.",
+        "The models that it serves, each with its name there (`llm7b: \"org/llama-7b\"`) or as `{as: NAME, url: ADDRESS}`. Defaults to all models, under their own names. `url` is for kinds with an address for each model: see the examples.",
     ),
     field("description", Shape::Text, "Ignored."),
 ];

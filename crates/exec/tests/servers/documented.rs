@@ -62,7 +62,11 @@ fn holds(shape: Shape) -> String {
     match shape {
         Shape::Number(limits) | Shape::Whole(limits) => {
             let whole = if matches!(shape, Shape::Whole(_)) { "a whole number" } else { "a number" };
-            let least = if limits.zero { "from 0" } else { "above 0" };
+            let least = match shape {
+                _ if limits.zero => "from 0",
+                Shape::Whole(_) => "from 1",
+                _ => "above 0",
+            };
             format!("{whole} {least} to {}", limits.max)
         }
         Shape::Text | Shape::Name => "text".to_owned(),
