@@ -42,13 +42,13 @@ impl Fault {
 impl From<NoProblem> for Fault {
     fn from(why: NoProblem) -> Fault {
         match why {
-            NoProblem::NoGpus => {
-                Fault::Usage(
-                    why.to_string(),
-                    "give gpus=N, or `cluster: {gpus: N}` in the configuration".to_owned(),
-                )
+            NoProblem::NoGpus => Fault::Usage(
+                why.to_string(),
+                "give gpus=N, or `cluster: {gpus: N}` in the configuration".to_owned(),
+            ),
+            NoProblem::TooSlow { .. } => {
+                Fault::Usage(why.to_string(), "give a higher pcie_gb_per_s".to_owned())
             }
-            NoProblem::TooSlow { .. } => Fault::Usage(why.to_string(), "give a higher pcie_gb_per_s".to_owned()),
             NoProblem::Infeasible(faults) => {
                 Fault::Infeasible(faults.iter().map(ToString::to_string).collect())
             }

@@ -4,7 +4,6 @@ use crate::apart::apart;
 use crate::fault::{Fault, usage};
 use crate::outcome::Outcome;
 use crate::problem::Inputs;
-use crate::run::{estimates, source};
 use gswarm_core::Instance;
 use gswarm_core::check::read_back;
 use gswarm_core::instance::Mode;
@@ -29,8 +28,10 @@ pub fn read_log(
         let mode = file.mode().unwrap_or(Mode::Offline);
         let scenario = given.scenario(mode, predictor.is_some())?;
         let (cluster, _) = file.cluster(&scenario.cluster);
-        let source = source(predictor, &scenario)?;
-        let mut instance = Instance::build_estimated(&scenario, cluster, mode, estimates(source.as_ref()))
+        let source =
+            predictor.map(|(name, bytes)| gswarm_run::predictor(&name, &bytes, &scenario)).transpose()?;
+        let estimates = source.as_ref().map_or(&[][..], |source| source.estimates());
+        let mut instance = Instance::build_estimated(&scenario, cluster, mode, estimates)
             .map_err(|faults| Fault::Infeasible(faults.iter().map(ToString::to_string).collect()))?;
         source.iter().for_each(|source| source.tell(&scenario, &mut instance, false));
         let (log, faults) = read_back(&instance, &file);

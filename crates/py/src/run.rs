@@ -12,7 +12,9 @@ use gswarm_core::run::Outcome as Ran;
 use gswarm_core::sim::SimError;
 use gswarm_core::{Instance, ModelId};
 use gswarm_run::live::{self, Resume};
-use gswarm_run::{Failure, Materials, Named, Observer, PlanOptions, Prepared, Problem, RunSpec, Stage, prepare};
+use gswarm_run::{
+    Failure, Materials, Named, Observer, PlanOptions, Prepared, Problem, RunSpec, Stage, prepare,
+};
 use gswarm_serve::embedded::Embedded;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -117,7 +119,7 @@ impl Told<'_> {
 }
 
 fn prepared(given: &Given, spec: RunSpec, contents: Contents, shared: &Shared) -> Result<Prepared, Fault> {
-    let materials = materials(text, &spec, contents)?;
+    let materials = materials(given, &spec, contents)?;
     let mut prepared = prepare(spec, materials, &mut Told::to(shared))?;
     prepared.stop = Arc::clone(&shared.stop);
     Ok(prepared)
@@ -311,7 +313,6 @@ pub fn plan_for<'py>(
     })
 }
 
-
 impl From<Failure> for Fault {
     fn from(failure: Failure) -> Fault {
         use gswarm_run::Code;
@@ -320,7 +321,9 @@ impl From<Failure> for Fault {
             Code::Infeasible => Fault::Infeasible(failure.reasons.clone()),
             Code::Interrupted => Fault::Stopped,
             Code::Internal => Fault::Internal(failure.message().to_owned()),
-            _ if failure.diagnostics.iter().any(|one| !one.file.is_empty()) => Fault::Input(failure.diagnostics),
+            _ if failure.diagnostics.iter().any(|one| !one.file.is_empty()) => {
+                Fault::Input(failure.diagnostics)
+            }
             _ => Fault::Usage(failure.message().to_owned(), hint),
         }
     }

@@ -126,7 +126,10 @@ pub fn compare(
             let spec = RunSpec { mode, ..spec.clone() };
             let problem = Problem::Scenario(given.scenario_of(&spec)?);
             let materials = Materials { calibration: calibration.clone(), ..Materials::of(problem) };
-            Ok((Axes { modes: vec![mode], ..axes.clone() }, Input { name: given.name().to_owned(), spec, materials }))
+            Ok((
+                Axes { modes: vec![mode], ..axes.clone() },
+                Input { name: given.name().to_owned(), spec, materials },
+            ))
         });
         let mut rows = Vec::new();
         for one in inputs.collect::<Result<Vec<_>, Fault>>()? {

@@ -56,8 +56,7 @@ impl Materials {
         let mut scenario = match &self.problem {
             Problem::Scenario(scenario) => Arc::clone(scenario),
             Problem::Text { config, requests } => {
-                let [config, requests] =
-                    [config, requests].map(|(name, bytes)| Source { name, bytes });
+                let [config, requests] = [config, requests].map(|(name, bytes)| Source { name, bytes });
                 let lacking = match &self.calibration {
                     Some(_) => Lacking::Costs,
                     None if spec.predicts_all() => Lacking::Times,
@@ -105,13 +104,20 @@ impl RunSpec {
         let config = read(&self.config, None);
         let requests = read(&self.requests, None);
         let calibration = self.calibration.as_ref();
-        let calibration = calibration.map(|one| read(&one.file, Some("check the path; `gswarm calibrate` writes such files")));
-        let predictor =
-            self.times.predictor.as_ref().map(|path| read(path, Some("check the path; `gswarm train --out FILE` writes predictors")));
-        let plan = self.plan.as_ref().map(|path| read(path, Some("check the path; `gswarm plan` writes plans")));
+        let calibration = calibration
+            .map(|one| read(&one.file, Some("check the path; `gswarm calibrate` writes such files")));
+        let predictor = self
+            .times
+            .predictor
+            .as_ref()
+            .map(|path| read(path, Some("check the path; `gswarm train --out FILE` writes predictors")));
+        let plan =
+            self.plan.as_ref().map(|path| read(path, Some("check the path; `gswarm plan` writes plans")));
         match failure {
             Some(failure) => Err(failure),
-            None => Ok(Materials { problem: Problem::Text { config, requests }, calibration, predictor, plan }),
+            None => {
+                Ok(Materials { problem: Problem::Text { config, requests }, calibration, predictor, plan })
+            }
         }
     }
 }

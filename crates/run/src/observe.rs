@@ -52,7 +52,7 @@ pub trait Observer: Send {
     /// The search found a plan that is better at another objective than the makespan.
     fn better_aim(&mut self, _objective: &Objective, _found: &Aimed) {}
 
-        /// Something worth knowing that is no failure: a warning about the inputs, a setting without effect.
+    /// Something worth knowing that is no failure: a warning about the inputs, a setting without effect.
     fn note(&mut self, _text: &str) {}
 
     /// How a live run stands. `false` ends the run; what was done stays in its journal.

@@ -25,7 +25,12 @@ impl LogFormat {
 ///
 /// # Errors
 /// Why a file cannot be written.
-pub fn save(batch: &mut Batch, instance: &Instance, outcome: &Outcome, format: LogFormat) -> Result<(), Failure> {
+pub fn save(
+    batch: &mut Batch,
+    instance: &Instance,
+    outcome: &Outcome,
+    format: LogFormat,
+) -> Result<(), Failure> {
     let name = &outcome.summary.policy;
     batch.add(&format!("{name}_scheduler.log"), |out| write_events(instance, &outcome.log, out))?;
     // The other form of the log would speak of an earlier run.

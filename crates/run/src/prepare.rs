@@ -47,7 +47,11 @@ pub struct Prepared {
 ///
 /// # Errors
 /// All that is wrong with the specification; or all that is wrong with the inputs; or why they do not fit together.
-pub fn prepare(spec: RunSpec, materials: Materials, observer: &mut dyn Observer) -> Result<Prepared, Failure> {
+pub fn prepare(
+    spec: RunSpec,
+    materials: Materials,
+    observer: &mut dyn Observer,
+) -> Result<Prepared, Failure> {
     prepare_on(spec, materials, observer, |cluster, _| Ok(cluster))
 }
 
@@ -67,7 +71,8 @@ pub(crate) fn prepare_on(
     let cluster = complete(spec.cluster.over(&scenario.cluster), &scenario)?;
     observer.stage(Stage::Preparing);
     let policy = spec.policy().kind();
-    let source = materials.predictor.as_ref().map(|(name, bytes)| predictor(name, bytes, &scenario)).transpose()?;
+    let source =
+        materials.predictor.as_ref().map(|(name, bytes)| predictor(name, bytes, &scenario)).transpose()?;
     let mut instance = build_predicted(&scenario, &cluster, spec.mode, Some(policy), source.as_ref())?;
     let beliefs = beliefs(&spec, source, &scenario, &mut instance)?;
     let plan = match &materials.plan {
@@ -243,7 +248,9 @@ impl Prepared {
             return None;
         }
         if times.noise.is_none_or(|noise| noise.sigma() == 0.0) {
-            return Some("means_only does nothing: it keeps from policies how far off noise makes the estimates");
+            return Some(
+                "means_only does nothing: it keeps from policies how far off noise makes the estimates",
+            );
         }
         let instance = &self.instance;
         let predicted = instance.task_ids().all(|task| instance.interval(task).is_some());
@@ -252,7 +259,8 @@ impl Prepared {
 
     fn sim_options(&self) -> SimOptions {
         let faults = &self.spec.faults;
-        let lose = faults.lose_gpus.iter().map(|lost| (Time::ZERO + Span::from_seconds(lost.at), GpuId(lost.gpu)));
+        let lose =
+            faults.lose_gpus.iter().map(|lost| (Time::ZERO + Span::from_seconds(lost.at), GpuId(lost.gpu)));
         SimOptions {
             max_attempts: faults.max_attempts,
             faults: Faults {
@@ -282,12 +290,19 @@ impl Prepared {
     ///
     /// # Errors
     /// A fault of the policy, or that the run was stopped.
-    pub fn simulate_with(&self, policy: &mut dyn Policy, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    pub fn simulate_with(
+        &self,
+        policy: &mut dyn Policy,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         observer.stage(Stage::Running);
-        let log = self.log_of(policy, &mut |done, total| observer.progress(done, total)).map_err(|error| match error {
-            SimError::Stopped { .. } => Failure::new(Code::Interrupted, "interrupted"),
-            other => self.fault_of_policy(&other.to_string()),
-        })?;
+        let log =
+            self.log_of(policy, &mut |done, total| observer.progress(done, total)).map_err(|error| {
+                match error {
+                    SimError::Stopped { .. } => Failure::new(Code::Interrupted, "interrupted"),
+                    other => self.fault_of_policy(&other.to_string()),
+                }
+            })?;
         observer.stage(Stage::Checking);
         self.assess(self.spec.policy().kind().name(), log)
     }
@@ -303,7 +318,9 @@ impl Prepared {
     ) -> Result<ExecutionLog, SimError> {
         let mut learner = self.beliefs.learner(&self.instance);
         let learner = learner.as_mut().map(|learner| learner.as_mut() as &mut dyn Learner);
-        simulate_learning(&self.instance, policy, learner, &self.sim_options(), &mut |at| progress(at.done, at.total))
+        simulate_learning(&self.instance, policy, learner, &self.sim_options(), &mut |at| {
+            progress(at.done, at.total)
+        })
     }
 
     /// Measures, bounds and checks a log of this run.
@@ -332,7 +349,11 @@ impl Prepared {
     /// The policy, ready to run, and the plan that it follows where it searched for one. `live` follows plans strictly where
     /// nobody has learned how long things take: estimates may be off by any factor, and a model that is fetched to save a
     /// second of them may take longer to come.
-    pub(crate) fn policy(&self, live: bool, observer: &mut dyn Observer) -> (Box<dyn Policy + '_>, Option<Planned>) {
+    pub(crate) fn policy(
+        &self,
+        live: bool,
+        observer: &mut dyn Observer,
+    ) -> (Box<dyn Policy + '_>, Option<Planned>) {
         let instance = self.instance.as_ref();
         let strict_plan = live && !self.beliefs.learn && self.beliefs.source.is_none();
         if let Some(plan) = &self.plan {
@@ -341,7 +362,8 @@ impl Prepared {
         let spec = self.spec.policy();
         let begun = Instant::now();
         let budget = spec.budget().map(|budget| Duration::from_secs_f64(budget.seconds()));
-        let stopped = || self.stop.load(Ordering::Relaxed) || budget.is_some_and(|budget| begun.elapsed() >= budget);
+        let stopped =
+            || self.stop.load(Ordering::Relaxed) || budget.is_some_and(|budget| begun.elapsed() >= budget);
         let context = BuildContext { seed: self.spec.seed, strict_plan, stop: &stopped };
         if let PolicySpec::Planned(params) = &spec
             && !strict_plan

@@ -1,6 +1,8 @@
 //! A JSON or YAML file held against the JSON Schema of the type that it is read into: every fault at once, with its line.
 
-use gswarm_core::input::document::{Document, Faults, Item, Kind, Path, Scalar, Shown, keep, without_mark, wrong_type};
+use gswarm_core::input::document::{
+    Document, Faults, Item, Kind, Path, Scalar, Shown, keep, without_mark, wrong_type,
+};
 use gswarm_core::input::{Code, Diagnostic, Severity, Source};
 use serde_json::{Map, Value};
 
@@ -135,7 +137,8 @@ impl<'s> Walk<'s, '_> {
         let choices: Vec<&str> = choices(schema);
         if !choices.is_empty() && !choices.contains(&item.text()) {
             let hint = self.faults.nearest(item.text(), choices.iter().copied());
-            let message = format_args!("`{}` is unknown; use one of {}", Shown(item.text()), choices.join(", "));
+            let message =
+                format_args!("`{}` is unknown; use one of {}", Shown(item.text()), choices.join(", "));
             self.faults.add_hinted(Code::UnknownChoice, item.at(), path, message, hint);
         }
     }
@@ -164,7 +167,9 @@ impl<'s> Walk<'s, '_> {
 fn branches(schema: &Value) -> Option<&Vec<Value>> {
     let of = |name: &str| schema.get(name).and_then(Value::as_array);
     // An enumeration whose values have descriptions is a union of constants.
-    of("oneOf").or(of("anyOf")).filter(|branches| !branches.iter().all(|branch| branch.get("const").is_some()))
+    of("oneOf")
+        .or(of("anyOf"))
+        .filter(|branches| !branches.iter().all(|branch| branch.get("const").is_some()))
 }
 
 fn branches_fit(schema: &Value, kind: &str) -> bool {
@@ -198,7 +203,8 @@ fn choices(schema: &Value) -> Vec<&str> {
 
 fn expected(schema: &Value, branches: &[Value]) -> String {
     let all = [("object", "a mapping"), ("array", "a list"), ("boolean", "`true` or `false`")];
-    let all = all.into_iter().chain([("number", "a number"), ("integer", "a whole number"), ("string", "text")]);
+    let all =
+        all.into_iter().chain([("number", "a number"), ("integer", "a whole number"), ("string", "text")]);
     let fits = |kind: &str| allows(schema, kind) || branches.iter().any(|branch| allows(branch, kind));
     let words: Vec<&str> = all.filter(|(kind, _)| fits(kind)).map(|(_, words)| words).collect();
     words.join(" or ")

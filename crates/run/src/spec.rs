@@ -229,9 +229,8 @@ impl RunSpec {
     /// All faults at once. Warnings beside a valid specification come with it.
     pub fn read(source: Source<'_>, folder: &Path) -> Result<(RunSpec, Vec<Diagnostic>), Vec<Diagnostic>> {
         let (value, diagnostics) = crate::shape::read(source, &RunSpec::schema())?;
-        let mut spec: RunSpec = serde_json::from_value(value).map_err(|error| {
-            vec![Diagnostic::of_file(source.name, Code::WrongType, error.to_string())]
-        })?;
+        let mut spec: RunSpec = serde_json::from_value(value)
+            .map_err(|error| vec![Diagnostic::of_file(source.name, Code::WrongType, error.to_string())])?;
         spec.paths_mut().into_iter().for_each(|path| {
             if path.is_relative() && !path.as_os_str().is_empty() {
                 *path = folder.join(&*path);

@@ -76,7 +76,12 @@ impl Sweep {
     ///
     /// # Errors
     /// All that is wrong with all inputs.
-    pub fn new(inputs: Vec<Input>, axes: Axes, rules: &str, observer: &mut dyn Observer) -> Result<Sweep, Failure> {
+    pub fn new(
+        inputs: Vec<Input>,
+        axes: Axes,
+        rules: &str,
+        observer: &mut dyn Observer,
+    ) -> Result<Sweep, Failure> {
         let (mut variants, mut failure) = (Vec::new(), None::<Failure>);
         let mut hash = Sha256::new();
         let mut add = |part: &[u8]| {
@@ -96,7 +101,9 @@ impl Sweep {
             }
             // What is wrong is the same in all variants, and is told once.
             let mut told = false;
-            for (&mode, &batching) in axes.modes.iter().flat_map(|mode| axes.batching.iter().map(move |on| (mode, on))) {
+            for (&mode, &batching) in
+                axes.modes.iter().flat_map(|mode| axes.batching.iter().map(move |on| (mode, on)))
+            {
                 let spec = RunSpec { mode, batching, ..spec.clone() };
                 let read = if told {
                     materials.scenario(&spec, &mut Silent)

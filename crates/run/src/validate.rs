@@ -17,16 +17,23 @@ impl RunSpec {
 
     fn numbers(&self, faults: &mut Faults) {
         let cluster = &self.cluster;
-        for (path, value) in [("cluster.gpus", cluster.gpus), ("cluster.gpus_per_server", cluster.gpus_per_server)] {
+        for (path, value) in
+            [("cluster.gpus", cluster.gpus), ("cluster.gpus_per_server", cluster.gpus_per_server)]
+        {
             if let Some(value) = value.filter(|value| !(1..=MAX_GPUS).contains(value)) {
                 faults.add(Code::NotPositive, path, format!("{value}: give a number from 1 to {MAX_GPUS}"));
             }
         }
-        for (path, value) in
-            [("cluster.gpu_memory_gb", cluster.gpu_memory_gb), ("cluster.pcie_gb_per_s", cluster.pcie_gb_per_s)]
-        {
+        for (path, value) in [
+            ("cluster.gpu_memory_gb", cluster.gpu_memory_gb),
+            ("cluster.pcie_gb_per_s", cluster.pcie_gb_per_s),
+        ] {
             if let Some(value) = value.filter(|value| !(*value > 0.0 && *value <= MAX_GB)) {
-                faults.add(Code::NotPositive, path, format!("{value}: give a number above zero, up to {MAX_GB}"));
+                faults.add(
+                    Code::NotPositive,
+                    path,
+                    format!("{value}: give a number above zero, up to {MAX_GB}"),
+                );
             }
         }
         let seconds = |value: &f64| !(0.0..=MAX_SECONDS).contains(value);
@@ -35,7 +42,11 @@ impl RunSpec {
             faults.add(Code::Negative, "cluster.switch_overhead_seconds", message);
         }
         if !(0.0..=1.0).contains(&self.faults.fail_rate) {
-            faults.add(Code::TooLarge, "faults.fail_rate", format!("{}: give a share from 0 to 1", self.faults.fail_rate));
+            faults.add(
+                Code::TooLarge,
+                "faults.fail_rate",
+                format!("{}: give a share from 0 to 1", self.faults.fail_rate),
+            );
         }
         if !(1..=100).contains(&self.faults.max_attempts) {
             let message = format!("{}: give a number from 1 to 100", self.faults.max_attempts);
@@ -56,7 +67,12 @@ impl RunSpec {
             let message = format!("policy `{}` has no {} mode", kind.name(), self.mode.name());
             let able = gswarm_core::policy::PolicyKind::ALL.iter().filter(|kind| kind.supports(self.mode));
             let able: Vec<&str> = able.map(|kind| kind.name()).collect();
-            faults.hinted(Code::NotApplicable, "policy", message, format!("policies that have it: {}", able.join(", ")));
+            faults.hinted(
+                Code::NotApplicable,
+                "policy",
+                message,
+                format!("policies that have it: {}", able.join(", ")),
+            );
         }
         if self.plan.is_some() && self.policy.is_some() {
             let message = "a run follows either a plan or a policy".to_owned();
@@ -66,7 +82,8 @@ impl RunSpec {
             faults.add(Code::TooLarge, format!("policy.{}", fault.name()), fault.to_string());
         }
         if self.times.truth.is_some() && self.times.predictor.is_none() {
-            let message = "`truth` needs a predictor: without one, estimates are what the requests say".to_owned();
+            let message =
+                "`truth` needs a predictor: without one, estimates are what the requests say".to_owned();
             faults.add(Code::NotApplicable, "times.truth", message);
         }
     }
@@ -82,14 +99,21 @@ impl RunSpec {
         let Some(live) = &self.live else { return };
         for (path, _) in simulated.iter().filter(|(_, given)| *given) {
             let message = "this is for simulated runs, and this run is live".to_owned();
-            faults.hinted(Code::NotApplicable, *path, message, "remove it: live runs measure real times and failures".to_owned());
+            faults.hinted(
+                Code::NotApplicable,
+                *path,
+                message,
+                "remove it: live runs measure real times and failures".to_owned(),
+            );
         }
         if let Some(ray) = &live.ray
             && ray.speed.is_some()
             && (live.backends.is_some() || live.models.is_some())
         {
-            let message = "`speed` is for emulated models, and `models` or `backends` says what runs".to_owned();
-            let hint = "remove it; in a backends file a server of kind `emulated` has its own `speed`".to_owned();
+            let message =
+                "`speed` is for emulated models, and `models` or `backends` says what runs".to_owned();
+            let hint =
+                "remove it; in a backends file a server of kind `emulated` has its own `speed`".to_owned();
             faults.hinted(Code::NotApplicable, "live.ray.speed", message, hint);
         }
     }

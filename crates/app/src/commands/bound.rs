@@ -46,7 +46,7 @@ pub struct BoundArgs {
 pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let scenario = job::load(&args.input, args.mode, args.json, !args.json)?;
     let spec = args.cluster.over(&scenario.cluster);
-    let instance = job::build(&scenario, &spec, args.mode, PolicyKind::Baseline)?;
+    let instance = job::build(&scenario, &spec, args.mode, Some(PolicyKind::Baseline))?;
     let mut bounds = all_bounds(&instance);
     bounds.sort_by_key(|bound| std::cmp::Reverse(bound.value));
     let whole = as_json(&instance, &bounds);

@@ -115,8 +115,8 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
                 .hint("add --write-config or --write-requests, or leave --from away"));
         }
         let name = file.display().to_string();
-            let bytes = files::read_or(file, "check the path; `gswarm calibrate` writes such files")?;
-            return write(args, &read_calibration(&name, &bytes)?, scenario, file);
+        let bytes = files::read_or(file, "check the path; `gswarm calibrate` writes such files")?;
+        return write(args, &read_calibration(&name, &bytes)?, scenario, file);
     }
     let batch = target(args)?;
     let (calibration, interrupted) = measured_on(args, &scenario)?;
@@ -167,7 +167,8 @@ fn read(args: &CalibrateArgs) -> Result<Scenario, Failure> {
                 [Err(config), Err(requests)] => return Err(config.and(requests)),
                 [Err(failure), _] | [_, Err(failure)] => return Err(failure),
             };
-            let [config_name, requests_name] = [&args.config, requests].map(|path| path.display().to_string());
+            let [config_name, requests_name] =
+                [&args.config, requests].map(|path| path.display().to_string());
             let config = Source { name: &config_name, bytes: &config };
             let requests = Source { name: &requests_name, bytes: &requests_text };
             // Whether requests arrive at their times changes nothing here.

@@ -1,7 +1,7 @@
 //! `gswarm check`: an execution log against its inputs.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::beliefs::{PredictorArgs, Source};
+use crate::beliefs::PredictorArgs;
 use crate::failure::{Code, Failure};
 use crate::job;
 use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
@@ -11,6 +11,7 @@ use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::{LogFile, shown as in_one_line};
 use gswarm_core::verify::Evidence;
+use gswarm_learn::expect::Source;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;

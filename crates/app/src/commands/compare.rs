@@ -98,8 +98,11 @@ impl CompareArgs {
         let (mut inputs, mut failure) = (Vec::new(), None::<Failure>);
         let files = self.config.iter().zip(&self.requests);
         for ((config, requests), name) in files.zip(names(&self.config)) {
-            let input =
-                InputArgs { config: config.clone(), requests: requests.clone(), measured: self.measured.clone() };
+            let input = InputArgs {
+                config: config.clone(),
+                requests: requests.clone(),
+                measured: self.measured.clone(),
+            };
             let spec = RunSpec { cluster: self.machines.spec(), ..input.spec(Mode::Offline) };
             match spec.load() {
                 Ok(materials) => inputs.push(Input { name, spec, materials }),

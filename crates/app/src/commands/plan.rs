@@ -10,9 +10,7 @@ use gswarm_core::instance::Mode;
 use gswarm_core::plan::{self, Aimed, Objective, Planned, Proof, Values};
 use gswarm_core::policy::{PolicyKind, PolicySpec, carry_out};
 use gswarm_core::time::duration;
-use gswarm_run::{
-    LogFormat, Observer, PlanOptions, PlanSearch, RunSpec, Stage, TimesSpec, prepare,
-};
+use gswarm_run::{LogFormat, Observer, PlanOptions, PlanSearch, RunSpec, Stage, TimesSpec, prepare};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -40,10 +40,3 @@ pub fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
     }
     Ok(())
 }
-
-/// The names of the policies that have `mode`, for messages.
-pub fn names(mode: Mode) -> String {
-    let names: Vec<&str> =
-        PolicyKind::ALL.iter().filter(|kind| kind.supports(mode)).map(|kind| kind.name()).collect();
-    names.join(", ")
-}

@@ -49,7 +49,8 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         output::tell_warnings();
     }
     let _ = interrupt::interrupted_once();
-    let ended = live::resume(&args.folder, &changes, &Embedded, &mut Terminal::new("resumed", args.quiet, false))?;
+    let ended =
+        live::resume(&args.folder, &changes, &Embedded, &mut Terminal::new("resumed", args.quiet, false))?;
     if !args.quiet {
         output::line(render_text(&ended.outcome.metrics, Some(&ended.outcome.summary)).trim_end())?;
         let names: Vec<String> = ended.written.iter().map(|path| path.display().to_string()).collect();

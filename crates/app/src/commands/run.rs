@@ -99,7 +99,11 @@ pub struct RunArgs {
 
 /// `json`, `jsonl` or `auto`.
 fn format_parser() -> impl clap::builder::TypedValueParser<Value = LogFormat> {
-    crate::args::choice(vec![("json", LogFormat::Json), ("jsonl", LogFormat::Jsonl), ("auto", LogFormat::Auto)])
+    crate::args::choice(vec![
+        ("json", LogFormat::Json),
+        ("jsonl", LogFormat::Jsonl),
+        ("auto", LogFormat::Auto),
+    ])
 }
 
 /// A policy's name.
@@ -137,7 +141,8 @@ impl RunArgs {
             return Ok(spec);
         }
         let named = spec.policy.take();
-        let kind = self.chosen.or(named.as_ref().map(PolicySpec::kind)).unwrap_or(PolicyKind::usual(spec.mode));
+        let kind =
+            self.chosen.or(named.as_ref().map(PolicySpec::kind)).unwrap_or(PolicyKind::usual(spec.mode));
         let base = named.filter(|named| named.kind() == kind).map(|named| named.params());
         spec.policy = Some(self.params.over(kind, base.unwrap_or_default())?);
         if self.chosen.is_some() {
@@ -192,7 +197,14 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         let _ = interrupt::interrupted_once();
         let ended = live::run(spec, materials, &Embedded, &mut terminal)?;
         drop(terminal);
-        print(args, &ended.prepared.spec, &ended.prepared.instance, &ended.outcome, &ended.written, &ended.failed)?;
+        print(
+            args,
+            &ended.prepared.spec,
+            &ended.prepared.instance,
+            &ended.outcome,
+            &ended.written,
+            &ended.failed,
+        )?;
         return ended.all_completed();
     }
     let prepared = prepare(spec, materials, &mut terminal)?.without_inputs();

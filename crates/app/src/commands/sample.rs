@@ -81,12 +81,8 @@ fn run_all(
         PolicyKind::ALL.iter().copied().filter(|kind| kind.supports(mode)).collect();
     let mut results = Vec::new();
     for (place, &policy) in chosen.iter().enumerate() {
-        let spec = RunSpec {
-            mode,
-            policy: Some(PolicySpec::default_of(policy)),
-            seed: SEED,
-            ..RunSpec::default()
-        };
+        let spec =
+            RunSpec { mode, policy: Some(PolicySpec::default_of(policy)), seed: SEED, ..RunSpec::default() };
         let materials = Materials::of(Problem::Scenario(Arc::clone(scenario)));
         let prepared = prepare(spec, materials, &mut Silent)?;
         progress.say(&format!("{} [{:>2}/{}] {}", mode.name(), place + 1, chosen.len(), policy.name()));

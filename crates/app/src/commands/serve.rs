@@ -4,8 +4,8 @@ use crate::args::{ClusterArgs, not_negative};
 use crate::beliefs::PredictorArgs;
 use crate::commands::model_server::{ListenArgs, bind, runtime};
 use crate::failure::{Code, Failure};
-use crate::output::{self, count, files};
 use crate::job;
+use crate::output::{self, count, files};
 use crate::policy_flags::{PolicyFlags, Scope};
 use clap::Args;
 use gswarm_core::belief::{Learner, Recent};
@@ -106,7 +106,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let scenario = job::accept(read_config(Source { name: &name, bytes: &bytes }), args.quiet)?;
     let cluster = args.cluster.over(&scenario.cluster);
     let scenario = Arc::new(with_direct_workflows(scenario));
-    let instance = job::build(&scenario, &cluster, Mode::Online, PolicyKind::Adaptive)?;
+    let instance = job::build(&scenario, &cluster, Mode::Online, Some(PolicyKind::Adaptive))?;
     let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
     if backends.is_none() {
         Embedded.check(&args.models, &scenario)?;
@@ -122,9 +122,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
                 let fleet = config::fleet(backends, &instance, &clock, &record);
                 (clock, fleet.map_err(|faults| live::faulty(&faults))?)
             }
-            None => {
-                (Clock::real(), Embedded.serve(&args.models, &scenario, &instance, &record)?)
-            }
+            None => (Clock::real(), Embedded.serve(&args.models, &scenario, &instance, &record)?),
         };
         let bound = bind(settings).await?;
         let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;

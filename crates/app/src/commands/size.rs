@@ -10,7 +10,7 @@ use gswarm_core::Span;
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::size::{Point, Question, Sizing, Target, Telling, Verdict};
+use gswarm_core::size::{Measure, Point, Question, Sizing, Target, Telling, Verdict};
 use gswarm_run::RunSpec;
 use gswarm_run::size::{ask, mode_of};
 use std::str::FromStr;

@@ -3,15 +3,15 @@
 use crate::commands::model_server::{ListenArgs, bind, runtime};
 use crate::commands::report::inputs::{Given, Known, Loaded, load, logs};
 use crate::failure::Failure;
-use crate::output::{self, files};
+use crate::output;
 use clap::Args;
 use gswarm_core::policy::PolicyKind;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::journal::JournalReader;
-use gswarm_serve::dash::{About, Viewed, view as routes, workflows};
 use gswarm_run::Prepared;
 use gswarm_run::live::{self, Begun, JOURNAL};
+use gswarm_serve::dash::{About, Viewed, view as routes, workflows};
 use gswarm_serve::guard;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -259,8 +259,7 @@ pub(super) fn measured_costs(cluster: &ClusterSpec, models: &[ModelSpec], at: u3
         "`switch_cost: measured` needs measurements, and model `{}` has no `unload_time_seconds`",
         Shown(&model.id)
     );
-    let hint =
-        "`gswarm calibrate` measures, and --calibration reads what it wrote; or use `transfer` or `load_time`";
+    let hint = "`gswarm calibrate` measures, and --calibration reads what it wrote; or use `transfer` or `load_time`";
     faults.add_hinted(Code::NoProfile, at, &path, message, Some(hint.to_owned()));
 }
 

@@ -34,7 +34,9 @@ impl ParamInfo {
     #[must_use]
     pub fn schema(&self) -> Value {
         let mut schema = match self.kind {
-            ParamKind::Number { min, max: Some(max) } => json!({"type": "number", "minimum": min, "maximum": max}),
+            ParamKind::Number { min, max: Some(max) } => {
+                json!({"type": "number", "minimum": min, "maximum": max})
+            }
             ParamKind::Number { min, max: None } => json!({"type": "number", "minimum": min}),
             ParamKind::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
             ParamKind::Seconds => json!({"type": "number", "minimum": 0, "maximum": MAX_SECONDS}),

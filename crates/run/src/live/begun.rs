@@ -1,7 +1,9 @@
 //! What a journal says that its run began with, and how the run goes on.
 
 use super::ray::{Callables, Joined};
-use super::{EmbeddedModels, Ended, JOURNAL, Place, carry_out, journal_failure, read_backends, read_backends_elsewhere};
+use super::{
+    EmbeddedModels, Ended, JOURNAL, Place, carry_out, journal_failure, read_backends, read_backends_elsewhere,
+};
 use crate::failure::{Code, Failure};
 use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Silent};
@@ -24,10 +26,7 @@ pub struct Begun {
 ///
 /// # Errors
 /// How the journal is damaged.
-pub fn begun(
-    path: &Path,
-    meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure>,
-) -> Result<Begun, Failure> {
+pub fn begun(path: &Path, meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure>) -> Result<Begun, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let damaged = |why: String| journal_failure(folder, &JournalError::Damaged(why));
     let part = |name: &str| meta(name)?.ok_or_else(|| damaged(format!("`{name}` is missing")));
@@ -36,9 +35,8 @@ pub fn begun(
     // The folder may have been moved.
     spec.output.folder = folder.to_owned();
     let shown = |path: &PathBuf| path.display().to_string();
-    let beside = |name: &str, path: Option<&PathBuf>| {
-        path.map(|path| Ok((shown(path), part(name)?))).transpose()
-    };
+    let beside =
+        |name: &str, path: Option<&PathBuf>| path.map(|path| Ok((shown(path), part(name)?))).transpose();
     let materials = Materials {
         problem: Problem::Text {
             config: (shown(&spec.config), part("config")?),

@@ -19,6 +19,7 @@ use crate::output::{self, count};
 use crate::prepare::{Prepared, prepare_on};
 use crate::spec::{LiveSpec, RunSpec};
 use failed::failed;
+use gswarm_core::Span;
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
 use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
@@ -27,7 +28,6 @@ use gswarm_core::instance::Instance;
 use gswarm_core::log_file::Timing;
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::run::Outcome;
-use gswarm_core::Span;
 use gswarm_exec::backend::{BackendsFile, BackendsReading, Record, read_backends_here};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
@@ -161,9 +161,8 @@ fn on_ray(joined: Joined, live: &LiveSpec, observer: &mut dyn Observer) -> Resul
         (None, None) => {
             let speed = live.ray.as_ref().and_then(|ray| ray.speed).unwrap_or(1.0);
             let times = if speed == 1.0 { String::new() } else { format!(", {speed} times as fast as told") };
-            observer.note(&format!(
-                "note: models are emulated{times}: neither models nor backends are given"
-            ));
+            observer
+                .note(&format!("note: models are emulated{times}: neither models nor backends are given"));
             config::emulated(speed)
         }
     };
@@ -218,7 +217,8 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
         Place::Ray { backends, callables, .. } => (Some(backends), callables.as_ref()),
         Place::Embedded(_) => (None, None),
     };
-    let backends = backends.map(serde_json::to_vec).transpose().map_err(|error| internal(error.to_string()))?;
+    let backends =
+        backends.map(serde_json::to_vec).transpose().map_err(|error| internal(error.to_string()))?;
     let mut meta: Vec<(&str, &[u8])> = vec![("spec", &spec), ("config", &config), ("requests", &requests)];
     let files = [("calibration", calibration), ("predictor", predictor), ("plan", plan)];
     meta.extend(files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.1.as_slice()))));
@@ -318,9 +318,7 @@ fn execute(
                     config::fleet(backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
                 (clock, fleet)
             }
-            Place::Embedded(models) => {
-                (Clock::real(), embedded.serve(models, scenario, instance, &record)?)
-            }
+            Place::Embedded(models) => (Clock::real(), embedded.serve(models, scenario, instance, &record)?),
             Place::Ray { joined, backends, .. } => {
                 let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
                 // What Ray needs to carry a call, or to start a process, is no shorter where models are emulated fast.

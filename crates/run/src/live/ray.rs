@@ -3,8 +3,8 @@
 
 use crate::failure::{Code, Failure};
 use crate::files;
-use crate::output::count;
 use crate::observe::Observer;
+use crate::output::count;
 use crate::spec::RaySpec;
 use base64::Engine as _;
 use gswarm_core::Instance;
@@ -161,16 +161,21 @@ impl Joined {
     }
 
     /// The run has come to its end: what its last nodes wrote is fetched where it is large, and the rest is let go.
-    pub fn finish(&self, instance: &Instance, finished: &Finished, folder: &Path, observer: &mut dyn Observer) {
+    pub fn finish(
+        &self,
+        instance: &Instance,
+        finished: &Finished,
+        folder: &Path,
+        observer: &mut dyn Observer,
+    ) {
         let last = instance.task_ids().filter(|&task| instance.successors(task).next().is_none());
         let last: Vec<_> = last.filter_map(|task| finished.outputs.get(&task)).collect();
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         self.runtime.block_on(async {
             let order = json!({"op": "finish", "outputs": last, "folder": folder});
             if let Err(error) = self.bridge.ask(order).await {
-                observer.note(&format!(
-                    "warning: large outputs of the last nodes could not be saved: {error}"
-                ));
+                observer
+                    .note(&format!("warning: large outputs of the last nodes could not be saved: {error}"));
             }
             self.bridge.end().await;
         });
