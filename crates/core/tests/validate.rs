@@ -8,7 +8,6 @@ use gswarm_core::input::{
 };
 use gswarm_core::instance::{Cluster, Infeasible, Instance, Mode};
 use gswarm_core::{ModelId, Span, WorkflowId};
-use rstest::rstest;
 use serde_json::json;
 
 fn good() -> Scenario {
@@ -46,64 +45,95 @@ fn places(found: &[Diagnostic]) -> Vec<(Code, &str)> {
     places
 }
 
-#[rstest]
-#[case(|s| s.models[0].memory_gb = -1.0, Code::NotPositive, "models.llm.memory_gb")]
-#[case(|s| s.models[1].gpus_required = 0, Code::NotPositive, "models.painter.gpus_required")]
-#[case(|s| s.models[0].load_time_seconds = 1e12, Code::TooLarge, "models.llm.load_time_seconds")]
-#[case(|s| s.models[0].unload_time_seconds = Some(-0.5), Code::Negative, "models.llm.unload_time_seconds")]
-#[case(|s| s.models[1].tokens_per_second = Some(1e-9), Code::TooLarge, "models.painter.tokens_per_second")]
-#[case(|s| s.models[0].batching = Some(BatchingSpec::new(4, vec![])), Code::Batching, "models.llm.batching.slowdown")]
-#[case(|s| s.models[0].batching = Some(BatchingSpec::new(4, vec![(2, 1.5), (4, 1.2)])), Code::Batching, "models.llm.batching.slowdown[2]")]
-#[case(|s| s.models[0].batching = Some(BatchingSpec::new(1 << 20, vec![(2, 1.5)])), Code::TooLarge, "models.llm.batching.max_batch")]
-#[case(|s| s.models[1].id = "llm".into(), Code::Duplicate, "models.llm")]
-#[case(|s| s.workflows[0].nodes[2].id = "write".into(), Code::Duplicate, "workflows.poster.nodes[2].id")]
-#[case(|s| s.workflows[0].nodes[0].id.clear(), Code::BadId, "workflows.poster.nodes[0].id")]
-#[case(|s| s.workflows[0].edges.push((2, 0)), Code::Cycle, "workflows.poster.edges[2]")]
-#[case(|s| s.workflows[0].edges.push((1, 1)), Code::SelfEdge, "workflows.poster.edges[2]")]
-#[case(|s| s.cluster.gpus = Some(0), Code::NotPositive, "cluster.gpus")]
-#[case(|s| s.cluster.pcie_gb_per_s = Some(1e-9), Code::TooLarge, "cluster.pcie_gb_per_s")]
-#[case(|s| s.cluster.switch_overhead_seconds = Some(-1.0), Code::Negative, "cluster.switch_overhead_seconds")]
-#[case(|s| s.requests[1].id = "r1".into(), Code::Duplicate, "requests[1].request_id")]
-#[case(|s| s.requests[1].timestamp = None, Code::NoTimestamp, "requests[1].timestamp")]
-#[case(|s| s.requests[1].node_configs.extend([("wrte".into(), json!({}))]), Code::UnknownNode, "requests[1].node_configs.wrte")]
-#[case(|s| s.models[0].inference_time_mean = None, Code::NoTime, "workflows.poster.nodes[0].model")]
-fn what_is_wrong_in_memory_is_wrong_in_files(
-    #[case] damage: fn(&mut Scenario),
-    #[case] code: Code,
-    #[case] path: &str,
-) {
-    let mut scenario = good();
-    assert_eq!(scenario.validate_for(Mode::Online, Lacking::Nothing), []);
-    damage(&mut scenario);
-    let found = scenario.validate_for(Mode::Online, Lacking::Nothing);
-    assert!(places(&found).contains(&(code, path)), "{found:?}");
-    let (mut config, mut requests) = (Vec::new(), Vec::new());
-    write_scenario_config(&scenario, Format::Json, &mut config).unwrap();
-    write_scenario_requests(&scenario, Format::Json, &mut requests).unwrap();
-    let [config, requests] = [&config, &requests].map(|bytes| Source { name: "file", bytes });
-    let read = read_scenario(config, requests, Mode::Online);
-    assert!(read.scenario.is_none());
-    assert!(places(&read.diagnostics).contains(&(code, path)), "{:?}", read.diagnostics);
+/// What is done to a scenario, and what is found then.
+type Row = (fn(&mut Scenario), Code, &'static str);
+
+#[test]
+fn what_is_wrong_in_memory_is_wrong_in_files() {
+    let rows: [Row; 20] = [
+        (|s| s.models[0].memory_gb = -1.0, Code::NotPositive, "models.llm.memory_gb"),
+        (|s| s.models[1].gpus_required = 0, Code::NotPositive, "models.painter.gpus_required"),
+        (|s| s.models[0].load_time_seconds = 1e12, Code::TooLarge, "models.llm.load_time_seconds"),
+        (|s| s.models[0].unload_time_seconds = Some(-0.5), Code::Negative, "models.llm.unload_time_seconds"),
+        (|s| s.models[1].tokens_per_second = Some(1e-9), Code::TooLarge, "models.painter.tokens_per_second"),
+        (
+            |s| s.models[0].batching = Some(BatchingSpec::new(4, vec![])),
+            Code::Batching,
+            "models.llm.batching.slowdown",
+        ),
+        (
+            |s| s.models[0].batching = Some(BatchingSpec::new(4, vec![(2, 1.5), (4, 1.2)])),
+            Code::Batching,
+            "models.llm.batching.slowdown[2]",
+        ),
+        (
+            |s| s.models[0].batching = Some(BatchingSpec::new(1 << 20, vec![(2, 1.5)])),
+            Code::TooLarge,
+            "models.llm.batching.max_batch",
+        ),
+        (|s| s.models[1].id = "llm".into(), Code::Duplicate, "models.llm"),
+        (|s| s.workflows[0].nodes[2].id = "write".into(), Code::Duplicate, "workflows.poster.nodes[2].id"),
+        (|s| s.workflows[0].nodes[0].id.clear(), Code::BadId, "workflows.poster.nodes[0].id"),
+        (|s| s.workflows[0].edges.push((2, 0)), Code::Cycle, "workflows.poster.edges[2]"),
+        (|s| s.workflows[0].edges.push((1, 1)), Code::SelfEdge, "workflows.poster.edges[2]"),
+        (|s| s.cluster.gpus = Some(0), Code::NotPositive, "cluster.gpus"),
+        (|s| s.cluster.pcie_gb_per_s = Some(1e-9), Code::TooLarge, "cluster.pcie_gb_per_s"),
+        (
+            |s| s.cluster.switch_overhead_seconds = Some(-1.0),
+            Code::Negative,
+            "cluster.switch_overhead_seconds",
+        ),
+        (|s| s.requests[1].id = "r1".into(), Code::Duplicate, "requests[1].request_id"),
+        (|s| s.requests[1].timestamp = None, Code::NoTimestamp, "requests[1].timestamp"),
+        (
+            |s| s.requests[1].node_configs.extend([("wrte".into(), json!({}))]),
+            Code::UnknownNode,
+            "requests[1].node_configs.wrte",
+        ),
+        (|s| s.models[0].inference_time_mean = None, Code::NoTime, "workflows.poster.nodes[0].model"),
+    ];
+    for (damage, code, path) in rows {
+        let mut scenario = good();
+        assert_eq!(scenario.validate_for(Mode::Online, Lacking::Nothing), []);
+        damage(&mut scenario);
+        let found = scenario.validate_for(Mode::Online, Lacking::Nothing);
+        assert!(places(&found).contains(&(code, path)), "{found:?}");
+        let (mut config, mut requests) = (Vec::new(), Vec::new());
+        write_scenario_config(&scenario, Format::Json, &mut config).unwrap();
+        write_scenario_requests(&scenario, Format::Json, &mut requests).unwrap();
+        let [config, requests] = [&config, &requests].map(|bytes| Source { name: "file", bytes });
+        let read = read_scenario(config, requests, Mode::Online);
+        assert!(read.scenario.is_none());
+        assert!(places(&read.diagnostics).contains(&(code, path)), "{:?}", read.diagnostics);
+    }
 }
 
 /// What no file can say.
-#[rstest]
-#[case(|s| s.models[0].memory_gb = f64::NAN, Code::NotFinite, "models.llm.memory_gb")]
-#[case(|s| s.workflows[0].nodes[0].model = ModelId(7), Code::UnknownModel, "workflows.poster.nodes[0].model")]
-#[case(|s| s.workflows[0].edges.push((0, 9)), Code::UnknownNode, "workflows.poster.edges[2].to")]
-#[case(|s| s.requests[0].workflow = WorkflowId(3), Code::UnknownWorkflow, "requests[0].workflow_id")]
-#[case(|s| s.requests[0].times = vec![Some(Span(0))], Code::NotPositive, "requests[0].node_execution_times.write")]
-#[case(|s| s.requests[0].times = vec![None; 5], Code::UnknownNode, "requests[0].node_execution_times[3]")]
-#[case(|s| s.requests[0].timestamp = Some(i64::MAX), Code::TooLarge, "requests[0].timestamp")]
-fn numbers_that_lead_nowhere_are_found(
-    #[case] damage: fn(&mut Scenario),
-    #[case] code: Code,
-    #[case] path: &str,
-) {
-    let mut scenario = good();
-    damage(&mut scenario);
-    let found = scenario.validate();
-    assert!(places(&found).contains(&(code, path)), "{found:?}");
+#[test]
+fn numbers_that_lead_nowhere_are_found() {
+    let rows: [Row; 7] = [
+        (|s| s.models[0].memory_gb = f64::NAN, Code::NotFinite, "models.llm.memory_gb"),
+        (
+            |s| s.workflows[0].nodes[0].model = ModelId(7),
+            Code::UnknownModel,
+            "workflows.poster.nodes[0].model",
+        ),
+        (|s| s.workflows[0].edges.push((0, 9)), Code::UnknownNode, "workflows.poster.edges[2].to"),
+        (|s| s.requests[0].workflow = WorkflowId(3), Code::UnknownWorkflow, "requests[0].workflow_id"),
+        (
+            |s| s.requests[0].times = vec![Some(Span(0))],
+            Code::NotPositive,
+            "requests[0].node_execution_times.write",
+        ),
+        (|s| s.requests[0].times = vec![None; 5], Code::UnknownNode, "requests[0].node_execution_times[3]"),
+        (|s| s.requests[0].timestamp = Some(i64::MAX), Code::TooLarge, "requests[0].timestamp"),
+    ];
+    for (damage, code, path) in rows {
+        let mut scenario = good();
+        damage(&mut scenario);
+        let found = scenario.validate();
+        assert!(places(&found).contains(&(code, path)), "{found:?}");
+    }
 }
 
 #[test]
