@@ -29,8 +29,8 @@ try:
     from .plans import Plan
     from .policy import Decision, Load, Model, Policy, Start, Task, View, Wake
     from .problem import Problem, load
-    from .result import Result, Violation
-    from .runs import Bound, bound, bounds, check, generate, plan, run
+    from .result import FailedNode, LiveResult, Result, Violation
+    from .runs import Bound, Live, bound, bounds, check, generate, plan, resume, run, run_spec
 except ModuleNotFoundError as missing:
     # In a source tree the library may not be built: `gswarm.worker` needs none of it.
     if missing.name != f"{__name__}._gswarm":
@@ -54,10 +54,13 @@ __all__ = [
     "Comparison",
     "Decision",
     "Diagnostic",
+    "FailedNode",
     "GswarmError",
     "InfeasibleError",
     "InputError",
     "InternalError",
+    "Live",
+    "LiveResult",
     "Load",
     "Metrics",
     "Model",
@@ -88,7 +91,9 @@ __all__ = [
     "model",
     "plan",
     "policies",
+    "resume",
     "run",
+    "run_spec",
     "size",
     "train",
 ]

@@ -1,6 +1,7 @@
 """The Rust library; what it means is said in the modules of the package that use it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
 
 _Finding: TypeAlias = tuple[str, str, str, str, int | None, int | None, str, str | None]
@@ -31,7 +32,10 @@ __all__ = [
     "plan_for",
     "policies",
     "read_log",
+    "read_spec",
+    "resume",
     "run",
+    "run_live",
     "run_python",
     "seconds",
     "size_of",
@@ -242,37 +246,49 @@ class Wake:
     @property
     def at(self) -> float: ...
 
-def run(
-    inputs: Inputs,
-    policy: str,
-    cluster: Mapping[str, object],
-    options: Mapping[str, object],
-    progress: _Callback,
-) -> Outcome: ...
+def run(inputs: Inputs, spec: str, contents: Mapping[str, object], progress: _Callback) -> Outcome: ...
 def run_python(
     inputs: Inputs,
     policy: object,
     name: str,
-    cluster: Mapping[str, object],
-    options: Mapping[str, object],
+    spec: str,
+    contents: Mapping[str, object],
     progress: _Callback,
 ) -> Outcome: ...
+def run_live(
+    inputs: Inputs, spec: str, contents: Mapping[str, object], progress: _Callback
+) -> tuple[Outcome, Path, list[tuple[str, str, int, str]]]: ...
+def resume(
+    folder: Path, backends: Path | None, address: str | None, progress: _Callback
+) -> tuple[Outcome, Path, list[tuple[str, str, int, str]]]: ...
+def read_spec(file: Path) -> str: ...
 def plan_for(
-    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
-) -> bytes: ...
-def bounds(inputs: Inputs, cluster: Mapping[str, object], mode: str) -> list[tuple[float, str, str]]: ...
-def check(
     inputs: Inputs,
-    log: bytes,
-    cluster: Mapping[str, object],
-    mode: str | None,
-    predictor: tuple[str, bytes] | None,
+    spec: str,
+    contents: Mapping[str, object],
+    search: Mapping[str, object],
+    progress: _Callback,
+) -> bytes: ...
+def bounds(inputs: Inputs, spec: str) -> list[tuple[float, str, str]]: ...
+def check(
+    inputs: Inputs, log: bytes, spec: str, predictor: tuple[str, bytes] | None
 ) -> list[_Violation]: ...
 def compare(
-    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
+    inputs: Inputs,
+    spec: str,
+    options: Mapping[str, object],
+    calibration: tuple[str, bytes] | None,
+    progress: _Callback,
 ) -> list[str]: ...
 def size_of(
-    inputs: Inputs, cluster: Mapping[str, object], options: Mapping[str, object], progress: _Callback
+    inputs: Inputs,
+    spec: str,
+    targets: list[str],
+    mode: str | None,
+    max_gpus: int,
+    calibration: tuple[str, bytes] | None,
+    rounds: int,
+    progress: _Callback,
 ) -> str: ...
 def generate(options: Mapping[str, object]) -> tuple[bytes, bytes]: ...
 def policies() -> str: ...

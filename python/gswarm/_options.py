@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _gswarm
@@ -102,27 +104,21 @@ def inputs_of(problem: Problem) -> _gswarm.Inputs:
     return found
 
 
-def cluster_options(
-    gpus: int | None,
-    gpus_per_server: int | None,
-    residency: Residency | None,
-    switch_cost: SwitchCost | None,
-    gpu_memory_gb: float | None,
-    pcie_gb_per_s: float | None,
-    switch_overhead_seconds: float | None,
-) -> dict[str, object]:
-    """What is said of the cluster; it wins over the configuration."""
-    return checked(
-        {
-            "gpus": gpus,
-            "gpus_per_server": gpus_per_server,
-            "residency": residency,
-            "switch_cost": switch_cost,
-            "gpu_memory_gb": gpu_memory_gb,
-            "pcie_gb_per_s": pcie_gb_per_s,
-            "switch_overhead_seconds": switch_overhead_seconds,
-        }
-    )
+def specification(cluster: Mapping[str, Any], **fields: Any) -> str:
+    """A run specification as JSON: the cluster, and the fields that differ from their defaults."""
+    named = {name: value for name, value in checked(cluster).items() if value is not None}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps({"cluster": named, **given}, default=_number)
+
+
+def _number(value: Any) -> Any:
+    """Numbers of numpy, and whatever else counts as one."""
+    return operator.index(value) if hasattr(value, "__index__") else float(value)
+
+
+def file_content(path: str | os.PathLike[str] | None) -> tuple[str, bytes] | None:
+    """A file's name and content, where one is named."""
+    return None if path is None else (os.fspath(path), Path(path).read_bytes())
 
 
 def seconds(time: float | str, name: str = "a time") -> float:

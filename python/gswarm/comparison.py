@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _gswarm
-from ._options import Residency, SwitchCost, checked, cluster_options, inputs_of, policy_table, seconds
+from ._options import (
+    Residency,
+    SwitchCost,
+    checked,
+    file_content,
+    inputs_of,
+    policy_table,
+    seconds,
+    specification,
+)
 from .errors import InfeasibleError, UsageError
 from .policy import Policy, name_of
 from .problem import Mode, Problem
@@ -123,6 +133,7 @@ def compare(
     gpus: int | Sequence[int],
     mode: Mode | Sequence[Mode] = "offline",
     seeds: int | Sequence[int] = (0,),
+    batching: bool | Sequence[bool] = True,
     rounds: int = 2,
     gpus_per_server: int | None = None,
     residency: Residency | None = None,
@@ -130,6 +141,8 @@ def compare(
     gpu_memory_gb: float | None = None,
     pcie_gb_per_s: float | None = None,
     switch_overhead_seconds: float | None = None,
+    calibration: str | os.PathLike[str] | None = None,
+    first_loads: bool = False,
     progress: Progress = None,
 ) -> Comparison:
     """Runs policies on one or more numbers of GPUs, in one or both modes; every log is checked.
@@ -144,24 +157,28 @@ def compare(
     seeds = list(dict.fromkeys(_several("seed", seeds, "seeds")))
     checked({"rounds": rounds})
     _are_runs(wanted, modes)
-    cluster = cluster_options(
-        None,
-        gpus_per_server,
-        residency,
-        switch_cost,
-        gpu_memory_gb,
-        pcie_gb_per_s,
-        switch_overhead_seconds,
+    spec = specification(
+        {
+            "gpus_per_server": gpus_per_server,
+            "residency": residency,
+            "switch_cost": switch_cost,
+            "gpu_memory_gb": gpu_memory_gb,
+            "pcie_gb_per_s": pcie_gb_per_s,
+            "switch_overhead_seconds": switch_overhead_seconds,
+        },
+        calibration=None if calibration is None else {"first_loads": first_loads},
     )
     options = {
         "policies": [name for name in wanted if isinstance(name, str)],
         "gpus": numbers,
         "modes": modes,
+        "batching": list(dict.fromkeys([batching] if isinstance(batching, bool) else batching)),
         "seeds": seeds,
         "rounds": rounds,
     }
     with shown(progress) as callback:
-        rows = [json.loads(row) for row in _gswarm.compare(inputs, cluster, options, callback)]
+        found = _gswarm.compare(inputs, spec, options, file_content(calibration), callback)
+    rows = [json.loads(row) for row in found]
     for policy in (one for one in wanted if isinstance(one, Policy)):
         for when in modes:
             for number in numbers:
@@ -180,6 +197,8 @@ def compare(
                             gpu_memory_gb=gpu_memory_gb,
                             pcie_gb_per_s=pcie_gb_per_s,
                             switch_overhead_seconds=switch_overhead_seconds,
+                            calibration=calibration,
+                            first_loads=first_loads,
                             progress=progress,
                         )
                         row = json.loads(result._outcome.row(problem.name, time.perf_counter() - begun))
@@ -323,6 +342,8 @@ def size(
     gpu_memory_gb: float | None = None,
     pcie_gb_per_s: float | None = None,
     switch_overhead_seconds: float | None = None,
+    calibration: str | os.PathLike[str] | None = None,
+    first_loads: bool = False,
     progress: Progress = None,
 ) -> Sizing:
     """The fewest GPUs that keep a makespan, or a mean or P99 of request latency, each given in seconds or as
@@ -334,28 +355,26 @@ def size(
     inputs = inputs_of(problem)
     targets = {"makespan": makespan, "mean": mean, "p99": p99}
     limits = {name: seconds(limit, name) for name, limit in targets.items() if limit is not None}
-    options = checked(
+    checked({"policy": policy, "mode": mode, "max_gpus": max_gpus, "rounds": rounds, "seed": seed}, ("mode",))
+    spec = specification(
         {
-            "targets": [f"{name}={limit}" for name, limit in limits.items()],
-            "policy": policy,
-            "mode": mode,
-            "max_gpus": max_gpus,
-            "rounds": rounds,
-            "seed": seed,
+            "gpus_per_server": gpus_per_server,
+            "residency": residency,
+            "switch_cost": switch_cost,
+            "gpu_memory_gb": gpu_memory_gb,
+            "pcie_gb_per_s": pcie_gb_per_s,
+            "switch_overhead_seconds": switch_overhead_seconds,
         },
-        missing=("mode",),
+        mode=mode,
+        seed=seed,
+        policy=None if policy is None else {"name": policy, **({"rounds": rounds} if policy == "planned" else {})},
+        calibration=None if calibration is None else {"first_loads": first_loads},
     )
-    cluster = cluster_options(
-        None,
-        gpus_per_server,
-        residency,
-        switch_cost,
-        gpu_memory_gb,
-        pcie_gb_per_s,
-        switch_overhead_seconds,
-    )
+    wanted = [f"{name}={limit}" for name, limit in limits.items()]
     with shown(progress) as callback:
-        found = json.loads(_gswarm.size_of(inputs, cluster, options, callback))
+        found = json.loads(
+            _gswarm.size_of(inputs, spec, wanted, mode, max_gpus, file_content(calibration), rounds, callback)
+        )
     points = [Point(**point) for point in found["points"]]
     names = ("gpus", "verdict", "policy", "mode", "fewest_that_hold_the_models", "fewest_not_ruled_out")
     return Sizing(

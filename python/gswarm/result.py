@@ -177,3 +177,38 @@ class Result:
             f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in self._figures()
         )
         return f"<table>{cells}</table>"
+
+
+class LiveResult(Result):
+    """A live run that came to its end; its times are measured."""
+
+    def __init__(
+        self,
+        outcome: _gswarm.Outcome,
+        name: str,
+        folder: Path,
+        results: Path,
+        failed: list[tuple[str, str, int, str]],
+    ) -> None:
+        super().__init__(outcome, name)
+        self.folder = folder
+        """Where its journal and its logs are."""
+        self.failed = [FailedNode(*one) for one in failed]
+        """The nodes that were given up."""
+        self._results = results
+
+    @cached_property
+    def requests(self) -> list[dict[str, Any]]:
+        """What came of each request: `request_id`, `status`, `outputs` by node and, where any, `failures`."""
+        return [json.loads(line) for line in self._results.read_text().splitlines()]
+
+
+@dataclass(frozen=True)
+class FailedNode:
+    """A node of a live run that was given up."""
+
+    request: str
+    node: str
+    attempts: int
+    why: str
+    """What the last attempt failed of."""

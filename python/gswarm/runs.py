@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from . import _gswarm
-from ._options import Residency, SwitchCost, checked, cluster_options, inputs_of, seconds
+from ._options import Residency, SwitchCost, checked, file_content, inputs_of, seconds, specification
 from .errors import UsageError
 from .learn import Predictor
 from .plans import Plan, content_of
 from .policy import Policy, name_of
-from .problem import Mode, Problem, _plain
+from .problem import Mode, Problem, _plain, load
 from .progress import Progress, shown
-from .result import Result, Violation
+from .result import LiveResult, Result, Violation
 
 
 def run(
@@ -52,16 +53,21 @@ def run(
     gpu_memory_gb: float | None = None,
     pcie_gb_per_s: float | None = None,
     switch_overhead_seconds: float | None = None,
+    calibration: str | os.PathLike[str] | None = None,
+    first_loads: bool = False,
+    batching: bool = True,
+    live: Live | None = None,
     progress: Progress = None,
 ) -> Result:
-    """Runs a problem by simulation under one policy: a name, or an object of a class of your own
-    (`gswarm.Policy`).
+    """Runs a problem under one policy: a name, or an object of a class of your own (`gswarm.Policy`).
 
     The arguments are the flags of `gswarm run`, and the same arguments give the same log. `planned` also
     takes the time that it may search for (`budget`, as in `"5s"`) or rounds of search; with `plan` what was
-    planned earlier is followed. `lose_gpus` maps GPUs to the second at which they are lost. The policy is
-    `planned` for a batch and `adaptive` for a stream where none is named. Other threads run meanwhile, and
-    Ctrl-C ends it.
+    planned earlier is followed. `lose_gpus` maps GPUs to the second at which they are lost. `calibration` is
+    a file of `gswarm calibrate`. The policy is `planned` for a batch and `adaptive` for a stream where none
+    is named. Other threads run meanwhile, and Ctrl-C ends it.
+
+    The run is simulated unless `live` says where to run it (`gswarm.Live`).
     """
     parameters = {
         "objective": objective,
@@ -83,38 +89,113 @@ def run(
     if chosen is None:
         chosen = "planned" if plan is not None else _gswarm.usual(mode)
     _refuse_unused(chosen, plan, given)
-    options: dict[str, Any] = {
-        "params": given,
-        "mode": mode,
-        "seed": seed,
+    checked({"seed": seed, "noise": noise, "truth": truth, "learn": learn, "means_only": means_only})
+    checked({"fail_rate": fail_rate, "max_attempts": max_attempts})
+    losses = [{"gpu": gpu, "at": at} for gpu, at in _pairs("lose_gpus", lose_gpus)]
+    spec = specification(
+        {
+            "gpus": gpus,
+            "gpus_per_server": gpus_per_server,
+            "residency": residency,
+            "switch_cost": switch_cost,
+            "gpu_memory_gb": gpu_memory_gb,
+            "pcie_gb_per_s": pcie_gb_per_s,
+            "switch_overhead_seconds": switch_overhead_seconds,
+        },
+        mode=mode,
+        seed=seed,
+        batching=batching,
+        policy={"name": chosen, **given} if isinstance(chosen, str) and plan is None else None,
+        calibration=None if calibration is None else {"first_loads": first_loads},
+        times={
+            "noise": noise,
+            "drift": _texts("drift", drift),
+            "truth": truth,
+            "learn": learn,
+            "means_only": means_only,
+        },
+        faults={"fail_rate": fail_rate, "max_attempts": max_attempts, "lose_gpus": losses},
+        live=None if live is None else _live(live),
+        output=None if live is None else {"folder": os.fspath(live.folder)},
+    )
+    contents = {
         "plan": None if plan is None else content_of(plan),
         "predictor": _source_of(predictor),
-        "noise": noise,
-        "drift": _texts("drift", drift),
-        "truth": truth,
-        "learn": learn,
-        "means_only": means_only,
-        "fail_rate": fail_rate,
-        "max_attempts": max_attempts,
-        "lose_gpus": _pairs("lose_gpus", lose_gpus),
+        "calibration": file_content(calibration),
     }
-    checked(options)
-    cluster = cluster_options(
-        gpus,
-        gpus_per_server,
-        residency,
-        switch_cost,
-        gpu_memory_gb,
-        pcie_gb_per_s,
-        switch_overhead_seconds,
-    )
     with shown(progress) as callback:
+        if live is not None:
+            if not isinstance(chosen, str):
+                raise UsageError("a live run takes a policy of gswarm's own, by its name")
+            outcome, results, failed = _gswarm.run_live(inputs, spec, contents, callback)
+            return LiveResult(outcome, problem.name, Path(live.folder), Path(results), failed)
         if isinstance(chosen, str):
-            outcome = _gswarm.run(inputs, chosen, cluster, options, callback)
+            outcome = _gswarm.run(inputs, spec, contents, callback)
         else:
             name = name_of(chosen) if isinstance(chosen, Policy) else ""
-            outcome = _gswarm.run_python(inputs, chosen, name, cluster, options, callback)
+            outcome = _gswarm.run_python(inputs, chosen, name, spec, contents, callback)
     return Result(outcome, problem.name)
+
+
+def resume(
+    folder: str | os.PathLike[str],
+    *,
+    backends: str | os.PathLike[str] | None = None,
+    address: str | None = None,
+    progress: Progress = None,
+) -> LiveResult:
+    """Goes on with a live run that was interrupted. Its journal holds all that it needs; `backends` names
+    other servers, `address` where its Ray cluster is now.
+    """
+    place = Path(folder)
+    with shown(progress) as callback:
+        outcome, results, failed = _gswarm.resume(
+            place, None if backends is None else Path(backends), address, callback
+        )
+    return LiveResult(outcome, place.name, place, Path(results), failed)
+
+
+def run_spec(file: str | os.PathLike[str], *, progress: Progress = None) -> Result:
+    """Runs the specification in a file, as `gswarm run --spec` does: simulated, or live where it says so."""
+    spec = json.loads(_gswarm.read_spec(Path(file)))
+    problem = load(spec["config"], spec["requests"], mode=spec["mode"])
+    contents = {
+        "plan": None if spec["plan"] is None else Path(spec["plan"]).read_bytes(),
+        "predictor": file_content(spec["times"]["predictor"]),
+        "calibration": file_content((spec["calibration"] or {}).get("file")),
+    }
+    inputs, text = inputs_of(problem), json.dumps(spec)
+    with shown(progress) as callback:
+        if spec["live"] is None:
+            return Result(_gswarm.run(inputs, text, contents, callback), problem.name)
+        outcome, results, failed = _gswarm.run_live(inputs, text, contents, callback)
+        return LiveResult(outcome, problem.name, Path(spec["output"]["folder"]), Path(results), failed)
+
+
+@dataclass(frozen=True)
+class Live:
+    """Where a live run happens: on the servers that the file `backends` lists, on a folder of models that
+    gswarm serves itself (`models`), or on the Ray cluster at `address`. Its journal and its logs are written
+    into `folder`, which must have no journal yet.
+    """
+
+    folder: str | os.PathLike[str]
+    backends: str | os.PathLike[str] | None = None
+    models: str | os.PathLike[str] | None = None
+    address: str | None = None
+
+
+def _live(live: Live) -> dict[str, Any]:
+    if not isinstance(live, Live):
+        raise TypeError(f"live is a {type(live).__name__}; give a gswarm.Live")
+    spec: dict[str, Any] = {}
+    if live.backends is not None:
+        spec["backends"] = os.path.abspath(live.backends)
+    if live.models is not None:
+        spec["models"] = os.path.abspath(live.models)
+    if live.address is not None:
+        spec["ray"] = {"address": live.address, "python": sys.executable}
+    return spec
 
 
 def _source_of(predictor: Predictor | None) -> tuple[str, bytes] | None:
@@ -172,6 +253,9 @@ def plan(
     gpu_memory_gb: float | None = None,
     pcie_gb_per_s: float | None = None,
     switch_overhead_seconds: float | None = None,
+    calibration: str | os.PathLike[str] | None = None,
+    first_loads: bool = False,
+    batching: bool = True,
     progress: Progress = None,
 ) -> Plan:
     """Searches for the shortest schedule of a batch, as `gswarm plan` does, until the time or the rounds are
@@ -182,28 +266,34 @@ def plan(
     `KeyboardInterrupt`. The same seed and rounds give the same plan.
     """
     inputs = inputs_of(problem)
-    options = checked(
+    checked({"seed": seed})
+    search = checked(
         {
-            "seed": seed,
             "budget": seconds(budget, "budget"),
             "rounds": rounds,
             "gap": gap,
             "objective": objective,
-            "predictor": _source_of(predictor),
             "keep": keep,
         }
     )
-    cluster = cluster_options(
-        gpus,
-        gpus_per_server,
-        residency,
-        switch_cost,
-        gpu_memory_gb,
-        pcie_gb_per_s,
-        switch_overhead_seconds,
+    spec = specification(
+        {
+            "gpus": gpus,
+            "gpus_per_server": gpus_per_server,
+            "residency": residency,
+            "switch_cost": switch_cost,
+            "gpu_memory_gb": gpu_memory_gb,
+            "pcie_gb_per_s": pcie_gb_per_s,
+            "switch_overhead_seconds": switch_overhead_seconds,
+        },
+        seed=seed,
+        policy="planned",
+        batching=batching,
+        calibration=None if calibration is None else {"first_loads": first_loads},
     )
+    contents = {"plan": None, "predictor": _source_of(predictor), "calibration": file_content(calibration)}
     with shown(progress) as callback:
-        return Plan(_gswarm.plan_for(inputs, cluster, options, callback))
+        return Plan(_gswarm.plan_for(inputs, spec, contents, search, callback))
 
 
 @dataclass(frozen=True)
@@ -230,17 +320,20 @@ def bounds(
     switch_overhead_seconds: float | None = None,
 ) -> list[Bound]:
     """How short any schedule can be at best, by every argument that there is, the strongest first."""
-    cluster = cluster_options(
-        gpus,
-        gpus_per_server,
-        residency,
-        switch_cost,
-        gpu_memory_gb,
-        pcie_gb_per_s,
-        switch_overhead_seconds,
-    )
     checked({"mode": mode})
-    return [Bound(*found) for found in _gswarm.bounds(inputs_of(problem), cluster, mode)]
+    spec = specification(
+        {
+            "gpus": gpus,
+            "gpus_per_server": gpus_per_server,
+            "residency": residency,
+            "switch_cost": switch_cost,
+            "gpu_memory_gb": gpu_memory_gb,
+            "pcie_gb_per_s": pcie_gb_per_s,
+            "switch_overhead_seconds": switch_overhead_seconds,
+        },
+        mode=mode,
+    )
+    return [Bound(*found) for found in _gswarm.bounds(inputs_of(problem), spec)]
 
 
 def bound(
@@ -292,9 +385,8 @@ def check(
         content = log if isinstance(log, bytes) else Path(log).read_bytes()
     else:
         raise TypeError(f"log is a {type(log).__name__}; give a result, a plan, a path or bytes")
-    cluster = cluster_options(gpus, None, None, None, None, None, None)
-    source = _source_of(predictor)
-    return [Violation(*found) for found in _gswarm.check(inputs, content, cluster, mode, source)]
+    spec = specification({"gpus": gpus}, mode=mode)
+    return [Violation(*found) for found in _gswarm.check(inputs, content, spec, _source_of(predictor))]
 
 
 def generate(

@@ -8,6 +8,7 @@ use crate::problem::{Given, Inputs};
 use gswarm_core::engine::{Rejected, View};
 use gswarm_core::input::{Diagnostic, Source};
 use gswarm_core::plan::{self, Objective, Planned};
+use gswarm_core::policy::{ParamValues, PolicyKind, PolicySpec, UnknownPolicy};
 use gswarm_core::run::Outcome as Ran;
 use gswarm_core::sim::SimError;
 use gswarm_core::{Instance, ModelId};
@@ -36,6 +37,7 @@ pub struct Contents {
 
 /// A specification from the arguments of a call, as JSON. All that is wrong with it is said at once.
 pub fn specification(text: &str, contents: Option<&Contents>) -> Result<RunSpec, Fault> {
+    policy_of(text)?;
     let source = Source { name: ARGUMENTS, bytes: text.as_bytes() };
     let (mut spec, _) = RunSpec::read(source, Path::new("")).map_err(|faults| misused(&faults))?;
     // What is there needs no path; that it is there is part of the specification.
@@ -49,6 +51,21 @@ pub fn specification(text: &str, contents: Option<&Contents>) -> Result<RunSpec,
     }
     let faults = spec.validate();
     if faults.is_empty() { Ok(spec) } else { Err(misused(&faults)) }
+}
+
+/// Refuses an unknown policy, and parameters that the policy does not take, in words that name those that do.
+fn policy_of(text: &str) -> Result<(), Fault> {
+    let spec: serde_json::Value = serde_json::from_str(text).map_err(|error| usage(error.to_string()))?;
+    let Some(fields) = spec["policy"].as_object() else { return Ok(()) };
+    let mut values: ParamValues = fields.clone().into_iter().collect();
+    let name = values.remove("name").unwrap_or_default();
+    let kind: PolicyKind = name.as_str().unwrap_or_default().parse().map_err(|error: UnknownPolicy| {
+        Fault::Usage(error.to_string(), "gswarm.policies() says what each is for".to_owned())
+    })?;
+    PolicySpec::from_values(kind, &values).map(drop).map_err(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        usage(faults.join("; "))
+    })
 }
 
 /// Faults of arguments: each is called by its keyword.

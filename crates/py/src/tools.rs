@@ -169,6 +169,7 @@ pub fn size_of(
     mode: Option<String>,
     max_gpus: i64,
     calibration: Option<Named>,
+    rounds: u64,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let targets: Result<Vec<Target>, String> = targets.iter().map(|one| one.parse()).collect();
@@ -177,7 +178,9 @@ pub fn size_of(
         return Err(usage("no target is given, as in makespan=\"2h\"").into());
     }
     let mode = mode.as_deref().map(mode_named).transpose()?.unwrap_or_else(|| mode_of(&targets));
-    let (given, spec) = (inputs.given(), RunSpec { mode, ..specification(spec, None)? });
+    let given = inputs.given();
+    let mut spec = RunSpec { mode, ..specification(spec, None)? };
+    spec.policy = Some(spec.policy().with_rounds(rounds));
     let max_gpus = u32::try_from(max_gpus).ok().filter(|gpus| (1..=MAX_GPUS).contains(gpus));
     let max_gpus = max_gpus.ok_or_else(|| usage(format!("max_gpus: give a number from 1 to {MAX_GPUS}")))?;
     apart(py, progress.as_ref(), false, move |shared| {

@@ -43,8 +43,15 @@ impl<'s> Walk<'s, '_> {
             return;
         }
         if let Some(branches) = branches(schema) {
-            let branch = self.branch(item, branches);
-            match branch {
+            if let Some(wrong) = self.misnamed(item, branches) {
+                let (name, known) = wrong;
+                let hint = self.faults.nearest(name.text(), known.iter().copied());
+                let message = format_args!("`{}` is unknown; use one of {}", Shown(name.text()), known.join(", "));
+                let below = path.key("name", name.at());
+                self.faults.add_hinted(Code::UnknownChoice, name.at(), &below, message, hint);
+                return;
+            }
+            match self.branch(item, branches) {
                 Some(branch) => self.item(item, path, branch),
                 None => wrong_type(item, path, &expected(schema, branches), self.faults),
             }
@@ -90,6 +97,16 @@ impl<'s> Walk<'s, '_> {
             known.is_some() && known == name
         };
         Some(branches.iter().find(named).unwrap_or(first))
+    }
+
+    /// The `name` of a mapping that is none of those that tell the branches of a union apart, and these.
+    fn misnamed<'t>(&self, item: Item<'t>, branches: &'s [Value]) -> Option<(Item<'t>, Vec<&'s str>)> {
+        let name = item.get("name").filter(|_| item.kind() == Kind::Map)?;
+        let known: Vec<&str> = branches
+            .iter()
+            .filter_map(|branch| self.resolved(branch).pointer("/properties/name/const")?.as_str())
+            .collect();
+        (!known.is_empty() && !known.contains(&name.text())).then_some((name, known))
     }
 
     fn fields(&mut self, item: Item<'_>, path: &Path<'_>, schema: &'s Value) {

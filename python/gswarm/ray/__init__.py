@@ -3,6 +3,6 @@
 `gswarm.ray.run(problem, policy="planned", address="auto")`; `docs/ray.md` says more.
 """
 
-from gswarm.ray.api import LiveResult, forget, resume, run
+from gswarm.ray.api import RayResult, forget, resume, run
 
-__all__ = ["LiveResult", "forget", "resume", "run"]
+__all__ = ["RayResult", "forget", "resume", "run"]

@@ -31,8 +31,8 @@ FAILED_REQUESTS = 4
 INTERRUPTED = 130
 
 
-class LiveResult(Result):
-    """A run on a cluster that came to its end; its times are measured."""
+class RayResult(Result):
+    """A run on a Ray cluster that came to its end; its times are measured."""
 
     def __init__(self, outcome: _gswarm.Outcome, name: str, folder: Path) -> None:
         super().__init__(outcome, name)
@@ -75,7 +75,7 @@ def run(
     max_attempts: int = 3,
     call_timeout: float | None = None,
     out: str | os.PathLike[str] | None = None,
-) -> LiveResult:
+) -> RayResult:
     """Runs a problem on the Ray cluster at `address`, under a policy or a plan.
 
     `models` are callables by the name of their model (see `gswarm.model`), or a file of them. `backends` is a
@@ -125,7 +125,7 @@ def run(
     return _result(folder, problem.name)
 
 
-def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> LiveResult:
+def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> RayResult:
     """Goes on with a run that was interrupted, on the cluster that is at `address` by now."""
     place = Path(folder)
     words = ["resume", str(place), *(["--address", address] if address is not None else [])]
@@ -143,12 +143,12 @@ def forget(folder: str | os.PathLike[str], *, address: str | None = None) -> int
 
     from gswarm.ray.shelves import clear
 
-    settings = json.loads(_kept(Path(folder))["settings"])["ray"]
-    if settings is None:
+    cluster = (json.loads(_kept(Path(folder))["spec"])["live"] or {}).get("ray")
+    if cluster is None:
         raise InputError(f"the run in {folder} was not on a Ray cluster")
-    ray.init(address=address or settings["address"], log_to_driver=False)
+    ray.init(address=address or cluster["address"], log_to_driver=False)
     try:
-        return clear(settings["namespace"])
+        return clear(cluster["namespace"])
     finally:
         ray.shutdown()
 
@@ -197,23 +197,25 @@ def _kept(folder: Path) -> dict[str, bytes]:
     if not place.exists():
         raise InputError(f"there is no journal of a run in {folder}")
     with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as db:
-        wanted = "('settings', 'config', 'requests', 'predictor')"
+        wanted = "('spec', 'config', 'requests', 'predictor')"
         rows = db.execute(f"SELECT key, value FROM meta WHERE key IN {wanted}").fetchall()
     return {str(name): bytes(value) for name, value in rows}
 
 
-def _result(folder: Path, name: str | None = None) -> LiveResult:
+def _result(folder: Path, name: str | None = None) -> RayResult:
     """What came of the run in a folder, whoever made it."""
     kept = _kept(folder)
-    settings = json.loads(kept["settings"])
-    sources = [(str(settings[f"{name}_name"]), kept[name]) for name in ("config", "requests")]
-    predictor = None if settings["predictor"] is None else (settings["predictor"], kept["predictor"])
-    problem = Problem._of(sources[0], sources[1], True, settings["mode"], predictor is not None)
-    logs = [folder / f"{settings['policy']}_execution_log.{ending}" for ending in ("json", "jsonl")]
+    spec = json.loads(kept["spec"])
+    sources = [(str(spec[name]), kept[name]) for name in ("config", "requests")]
+    predictor = None if "predictor" not in kept else (spec["times"]["predictor"], kept["predictor"])
+    problem = Problem._of(sources[0], sources[1], True, spec["mode"], predictor is not None)
+    # A plan is followed under this name.
+    policy = "planned" if spec["policy"] is None else spec["policy"]["name"]
+    logs = [folder / f"{policy}_execution_log.{ending}" for ending in ("json", "jsonl")]
     # Of an earlier run there may be one in the other form.
     log = max((file for file in logs if file.exists()), key=lambda file: file.stat().st_mtime)
     outcome = _gswarm.read_log(problem._inputs, log.read_bytes(), predictor)
-    return LiveResult(outcome, name or problem.name, folder)
+    return RayResult(outcome, name or problem.name, folder)
 
 
 def _carry_out(words: list[str]) -> None:
