@@ -1,7 +1,7 @@
 //! What happened lately, counted in short stretches of time: so many of them are kept, and no more.
 
+use crate::wire::{ActivitySeries, LatencySummary};
 use gswarm_core::{Span, Time};
-use serde_json::{Value, json};
 use std::collections::VecDeque;
 
 /// Stretches that are kept.
@@ -81,25 +81,25 @@ impl Minutes {
 
     /// All that is kept, oldest first, with stretches in which nothing happened up to `now`.
     #[must_use]
-    pub fn json(mut self, now: Time) -> Value {
+    pub fn series(mut self, now: Time) -> ActivitySeries {
         self.at(now);
-        let from = self.first as f64 * self.each.seconds();
-        let list = |value: &dyn Fn(&Stretch) -> Value| -> Value { self.kept.iter().map(value).collect() };
-        json!({
-            "bucket_seconds": self.each.seconds(),
-            "from": from,
-            "completed": list(&|one| one.completed.into()),
-            "executions": list(&|one| one.executions.into()),
-            "loads": list(&|one| one.loads.into()),
-            "p50": list(&|one| quantile(&one.latencies, 0.5).into()),
-            "p99": list(&|one| quantile(&one.latencies, 0.99).into()),
-            "waiting": list(&|one| one.waiting.into()),
-        })
+        let counts = |count: fn(&Stretch) -> u64| self.kept.iter().map(count).collect();
+        let quantiles = |part| self.kept.iter().map(|one| quantile(&one.latencies, part)).collect();
+        ActivitySeries {
+            bucket_seconds: self.each.seconds(),
+            from: self.first as f64 * self.each.seconds(),
+            completed: counts(|one| one.completed.into()),
+            executions: counts(|one| one.executions.into()),
+            loads: counts(|one| one.loads.into()),
+            p50: quantiles(0.5),
+            p99: quantiles(0.99),
+            waiting: counts(|one| one.waiting as u64),
+        }
     }
 
     /// The latency of requests that ended within a while before `now`, or of all that is kept.
     #[must_use]
-    pub fn latency(&self, now: Time, within: Option<Span>) -> Value {
+    pub fn latency(&self, now: Time, within: Option<Span>) -> LatencySummary {
         let late = within.map_or(0, |within| now.0.saturating_sub(within.0) / self.each.0);
         let stretches = (self.first..).zip(&self.kept).filter(|&(number, _)| number >= late);
         // Each that is kept stands for as many as ended there.
@@ -118,7 +118,7 @@ impl Minutes {
             });
             reached.map(|&(took, _)| f64::from(took))
         };
-        json!({"window_seconds": within.map(Span::seconds), "p50": quantile(0.5), "p99": quantile(0.99)})
+        LatencySummary { window_seconds: within.map(Span::seconds), p50: quantile(0.5), p99: quantile(0.99) }
     }
 
     /// Whether nothing that happened has been dropped.
@@ -170,15 +170,11 @@ mod tests {
         for at in 0..3600 {
             minutes.executed(seconds(at));
         }
-        let shown = minutes.clone().json(seconds(3600));
-        assert_eq!(shown["from"], 3605.0 - 900.0);
-        let executions = shown["executions"].as_array().unwrap();
-        assert_eq!(executions.len(), 180);
-        assert!(executions[..179].iter().all(|count| *count == 5) && executions[179] == 0, "{executions:?}");
+        let shown = minutes.clone().series(seconds(3600));
+        assert_eq!(shown.from, 3605.0 - 900.0);
+        assert_eq!(shown.executions, [vec![5; 179], vec![0]].concat());
         // After a long silence nothing of before is left.
-        let silent = minutes.clone().json(seconds(1_000_000));
-        assert!(silent["executions"].as_array().unwrap().iter().all(|count| *count == 0));
-        assert_eq!(silent["executions"].as_array().unwrap().len(), 180);
+        assert_eq!(minutes.series(seconds(1_000_000)).executions, [0; 180]);
     }
 
     #[test]
@@ -187,13 +183,13 @@ mod tests {
         minutes.ended(seconds(10), true, Span(500_000_000));
         (1..=99).for_each(|took| minutes.ended(seconds(100 + took % 50), true, Span(took * 1_000_000)));
         let late = minutes.latency(seconds(150), Some(Span(60_000_000)));
-        assert_eq!(late, json!({"window_seconds": 60.0, "p50": 50.0, "p99": 99.0}));
+        assert_eq!((late.window_seconds, late.p50, late.p99), (Some(60.0), Some(50.0), Some(99.0)));
         let all = minutes.latency(seconds(150), None);
-        assert_eq!((&all["p99"], &all["window_seconds"]), (&json!(99.0), &Value::Null));
-        assert_eq!(minutes.latency(seconds(900), Some(Span(60_000_000)))["p50"], Value::Null);
+        assert_eq!((all.p99, all.window_seconds), (Some(99.0), None));
+        assert_eq!(minutes.latency(seconds(900), Some(Span(60_000_000))).p50, None);
         // Of a stretch with more than are kept, each counts for several.
         (0..5120).for_each(|_| minutes.ended(seconds(160), true, Span(7_000_000)));
-        assert_eq!(minutes.latency(seconds(160), Some(Span(60_000_000)))["p50"], 7.0);
+        assert_eq!(minutes.latency(seconds(160), Some(Span(60_000_000))).p50, Some(7.0));
     }
 
     #[test]
@@ -202,12 +198,13 @@ mod tests {
         (1..=100).for_each(|took| minutes.ended(seconds(1), true, Span(took * 1_000_000)));
         minutes.ended(seconds(6), false, Span(7_000_000));
         minutes.waiting(seconds(6), 4);
-        let shown = minutes.clone().json(seconds(12));
-        assert_eq!((&shown["p50"], &shown["p99"]), (&json!([50.0, 7.0, null]), &json!([99.0, 7.0, null])));
-        assert_eq!((&shown["completed"], &shown["waiting"]), (&json!([100, 0, 0]), &json!([0, 4, 4])));
+        let shown = minutes.clone().series(seconds(12));
+        assert_eq!(shown.p50, [Some(50.0), Some(7.0), None]);
+        assert_eq!(shown.p99, [Some(99.0), Some(7.0), None]);
+        assert_eq!((shown.completed, shown.waiting), (vec![100, 0, 0], vec![0, 4, 4]));
         // Far more than are kept: the middle of those that are is near the middle of all.
         (0..100_000u64).for_each(|took| minutes.ended(seconds(14), true, Span(took * 1_000)));
-        let p50 = minutes.clone().json(seconds(14))["p50"][2].as_f64().unwrap();
+        let p50 = minutes.series(seconds(14)).p50[2].unwrap();
         assert!((40.0..60.0).contains(&p50), "{p50}");
     }
 }
