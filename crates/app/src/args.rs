@@ -3,7 +3,7 @@
 use crate::commands::{
     bound, calibrate, check, check_tasks, compare, completions, diff, explain, fidelity, generate, import,
     model_server, models, pipeline, plan, policies, profile, report, resume, run, sample, schedule_tasks,
-    serve, size, top, trace, train, view,
+    schema, serve, size, top, trace, train, view,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -102,6 +102,8 @@ pub enum Command {
     View(Box<view::ViewArgs>),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
+    /// Print the JSON Schema of a kind of file, or the OpenAPI document of the server
+    Schema(schema::SchemaArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }

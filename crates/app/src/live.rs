@@ -31,7 +31,7 @@ pub mod ray;
 mod recorded;
 mod watch;
 
-pub use failed::Failed;
+pub use failed::FailedNode;
 use failed::{all_completed, failed};
 pub use lacking::warn_of_lacking_inputs;
 use ray::{Joined, RaySettings};
@@ -299,7 +299,7 @@ fn ended_early(error: LiveError) -> Failure {
 }
 
 /// Runs, and writes the logs and what came of each request beside the journal.
-pub fn run_and_save<'a>(live: &LiveJob<'a>, journal: Journal, resumes: bool) -> Result<Saved<'a>, Failure> {
+pub fn run_and_save(live: &LiveJob<'_>, journal: Journal, resumes: bool) -> Result<Saved, Failure> {
     let folder = live.folder;
     let (outcome, finished) = execute(live, journal, resumes).map_err(|failure| failure.in_folder(folder))?;
     let mut batch = files::Batch::new(folder)?;
@@ -312,18 +312,18 @@ pub fn run_and_save<'a>(live: &LiveJob<'a>, journal: Journal, resumes: bool) -> 
 }
 
 /// What a run left.
-pub struct Saved<'i> {
+pub struct Saved {
     /// What came of it.
     pub outcome: Outcome,
     /// The files.
     pub written: Vec<PathBuf>,
     /// The nodes that were given up.
-    pub failed: Vec<Failed<'i>>,
+    pub failed: Vec<FailedNode>,
     /// The file of results.
     pub results: PathBuf,
 }
 
-impl Saved<'_> {
+impl Saved {
     /// A failure where requests failed, which says which and why.
     pub fn all_completed(&self, instance: &Instance) -> Result<(), Failure> {
         all_completed(instance, self.outcome.metrics.failed_requests, &self.failed, &self.results)

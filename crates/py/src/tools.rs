@@ -260,7 +260,8 @@ pub fn size_of(
             SizeError::Infeasible(_, faults) => Fault::from(NoProblem::Infeasible(faults)),
             other => Fault::Internal(other.to_string()),
         })?;
-        Ok(sizing.to_json(&question).to_string())
+        let report = serde_json::to_value(sizing.report(&question));
+        report.map(|report| report.to_string()).map_err(|error| Fault::Internal(error.to_string()))
     })
 }
 

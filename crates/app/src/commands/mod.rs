@@ -23,6 +23,7 @@ pub mod resume;
 pub mod run;
 pub mod sample;
 pub mod schedule_tasks;
+pub mod schema;
 pub mod serve;
 pub mod size;
 pub mod top;
@@ -67,6 +68,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::View(args)) => view::view(&args),
         Some(Command::Policies(args)) => policies::policies(&args),
+        Some(Command::Schema(args)) => schema::schema(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
     }
 }

@@ -3,21 +3,21 @@
 use crate::args::{ClusterArgs, InputArgs, not_negative};
 use crate::beliefs::{BeliefArgs, Beliefs, not_asked};
 use crate::commands::policies;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::job::{self, Inputs, Job, LogFormat, Outcome};
 use crate::live::ray::RayArgs;
-use crate::live::{self, Failed};
+use crate::live::{self, FailedNode};
 use crate::output::{self, files::Batch, progress::Phase, unfinished};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::policy::{Objective, PolicyKind, PolicyParams, follow};
-use gswarm_core::report::{render_text, write_events};
+use gswarm_core::report::{Metrics, render_text, write_events};
 use gswarm_core::sim::{Faults, SimOptions};
 use gswarm_core::size::usual_policy;
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{GpuId, Instance, Span, Time};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 mod live_run;
@@ -349,13 +349,13 @@ fn print(
     instance: &Instance,
     outcome: &Outcome,
     written: &[PathBuf],
-    failed: &[Failed<'_>],
+    failed: &[FailedNode],
 ) -> Result<(), Failure> {
     if args.quiet {
         return Ok(());
     }
     if args.json {
-        return output::line(&as_json(args, instance, outcome, written, failed)?.to_string());
+        return output::json(&report(args, instance, outcome, written, failed));
     }
     if args.verbose {
         output::stream(|mut out| write_events(instance, &outcome.log, &mut out))?;
@@ -366,43 +366,49 @@ fn print(
     output::line(&format!("\nLogs: {}", names.join(", ")))
 }
 
-/// The metrics, with what they are the metrics of.
-fn as_json(
+/// What `gswarm run --json` prints: the metrics, with what they are the metrics of.
+#[derive(Serialize, Deserialize)]
+pub struct RunReport {
+    #[serde(flatten)]
+    metrics: Metrics,
+    policy: String,
+    mode: String,
+    gpu_count: u32,
+    seed: u64,
+    predictor: Option<String>,
+    learn: bool,
+    lower_bound: Option<f64>,
+    gap_percent: Option<f64>,
+    /// Nodes without a result, as `request/node`.
+    not_done: Vec<String>,
+    /// The files that were written.
+    files: Vec<PathBuf>,
+    /// Nodes that were given up; only a live run knows why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<Vec<FailedNode>>,
+}
+
+fn report(
     args: &RunArgs,
     instance: &Instance,
     outcome: &Outcome,
     written: &[PathBuf],
-    failed: &[Failed<'_>],
-) -> Result<Value, Failure> {
-    let metrics = serde_json::to_value(&outcome.metrics);
-    let mut all = match metrics {
-        Ok(Value::Object(all)) => all,
-        other => {
-            return Err(Failure::new(
-                Code::Internal,
-                format!("internal error: metrics are no object: {other:?}"),
-            ));
-        }
-    };
-    let context = [
-        ("policy", json!(args.policy().name())),
-        ("mode", json!(args.mode.name())),
-        ("gpu_count", json!(instance.cluster.gpus)),
-        ("seed", json!(args.seed)),
-        ("predictor", json!(outcome.summary.predictor)),
-        ("learn", json!(outcome.summary.learn)),
-        ("lower_bound", json!(outcome.summary.lower_bound.map(Span::seconds))),
-        ("gap_percent", json!(outcome.summary.gap_percent())),
-        ("not_done", json!(unfinished::names(instance, &outcome.log))),
-        ("files", json!(written)),
-    ];
-    // Only a live run knows why.
-    let failed: Vec<Value> = failed.iter().map(Failed::as_json).collect();
-    let failed = args.is_live().then_some(("failed", Value::Array(failed)));
-    for (key, value) in context.into_iter().chain(failed) {
-        all.entry(key).or_insert(value);
+    failed: &[FailedNode],
+) -> RunReport {
+    RunReport {
+        metrics: outcome.metrics.clone(),
+        policy: args.policy().name().to_owned(),
+        mode: args.mode.name().to_owned(),
+        gpu_count: instance.cluster.gpus,
+        seed: args.seed,
+        predictor: outcome.summary.predictor.clone(),
+        learn: outcome.summary.learn,
+        lower_bound: outcome.summary.lower_bound.map(Span::seconds),
+        gap_percent: outcome.summary.gap_percent(),
+        not_done: unfinished::names(instance, &outcome.log),
+        files: written.to_vec(),
+        failed: args.is_live().then(|| failed.to_vec()),
     }
-    Ok(Value::Object(all))
 }
 
 pub fn policy_parser() -> impl TypedValueParser<Value = PolicyKind> {

@@ -5,6 +5,9 @@ use super::faults::{Faults, Path, Shown};
 use super::tree::{Item, Kind, Scalar, number};
 use serde_json::{Map, Number, Value};
 
+/// Names the schema of a file, for editors; it says nothing to a reader.
+const SCHEMA_KEY: &str = "$schema";
+
 /// A field of a mapping, there or not.
 #[derive(Clone, Copy)]
 pub(super) struct Slot<'t, 'p> {
@@ -63,6 +66,9 @@ pub(super) fn fields_or<'t, 'p, const N: usize>(
     let mut seen = [false; N];
     for (key, value) in map.entries() {
         let name = key.text();
+        if name == SCHEMA_KEY {
+            continue;
+        }
         let Some(place) = names.iter().position(|&known| known == name) else {
             let hint = faults.nearest(name, names);
             let path = path.key(name, key.at());

@@ -9,7 +9,7 @@ pub use minutes::{Minutes, USUAL};
 use record::{Bar, Happening, Node, What};
 pub use record::{Whose, in_words, numbers};
 
-use crate::wire::{Counts, History, OngoingBar, RequestState};
+use crate::wire::{Counts, HistoryPage, OngoingBar, RequestState};
 use gswarm_core::engine::{Decision, Event, TaskState, View};
 use gswarm_core::log::{Execution, Status};
 use gswarm_core::{Gpus, Instance, ModelId, RequestId, Span, TaskId, Time, WorkflowId};
@@ -249,7 +249,7 @@ pub struct Part {
 impl Part {
     /// With names in place of numbers, and what is under way beside it. `instance` need not have any requests.
     #[must_use]
-    pub fn history(&self, instance: &Instance, ongoing: Vec<OngoingBar>) -> History {
+    pub fn history(&self, instance: &Instance, ongoing: Vec<OngoingBar>) -> HistoryPage {
         let (mut bars, mut happenings) = (Vec::new(), Vec::new());
         for (number, record) in (self.from..).zip(&self.records) {
             match record {
@@ -257,7 +257,7 @@ impl Part {
                 Record::Happening(happening) => happenings.push(happening.wire(instance, number)),
             }
         }
-        History { first: self.first, last: self.last, more: self.more, bars, ongoing, happenings }
+        HistoryPage { first: self.first, last: self.last, more: self.more, bars, ongoing, happenings }
     }
 }
 

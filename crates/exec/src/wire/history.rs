@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 /// A page of what happened, and what is under way now. Bars and happenings share one sequence of numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct History {
+pub struct HistoryPage {
     /// The number of the oldest that is kept.
     pub first: u64,
     /// The number of the latest.

@@ -11,7 +11,7 @@ mod request;
 mod what_if;
 
 pub use event::{ServiceEvent, TimedEvent};
-pub use history::{Bar, BarKind, Happening, HappeningKind, History, OngoingBar};
+pub use history::{Bar, BarKind, Happening, HappeningKind, HistoryPage, OngoingBar};
 pub use overview::{
     Abilities, ActivitySeries, BackendStatus, ClusterStatus, Counts, GpuState, GpuStatus, LatencySummary,
     ModelStatus, Overview, OverviewSource, RunState, WorkflowNode, WorkflowOutline,

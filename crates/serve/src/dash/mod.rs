@@ -23,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_exec::chronicle::MOST_AT_ONCE;
-use gswarm_exec::wire::{History, Overview, WhatIf, WhatIfRequest};
+use gswarm_exec::wire::{HistoryPage, Overview, WhatIf, WhatIfRequest};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -45,7 +45,7 @@ pub trait Source: Send + Sync + 'static {
     fn overview(&self) -> Answer<'_, Overview>;
 
     /// What happened after the thing of this number, `limit` things at most, and what goes on.
-    fn history(&self, after: u64, limit: usize) -> Answer<'_, History>;
+    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage>;
 
     /// What is left, as it is and on so many GPUs, with the policy that it is run under.
     fn onward(&self, gpus: Option<u32>) -> Ahead<'_>;
@@ -85,7 +85,7 @@ struct Which {
 
 /// What happened: stretches on GPUs and happenings, numbered in one row, the oldest first; and what goes on.
 #[utoipa::path(get, path = "/v1/history", params(Which),
-    responses((status = 200, body = History), (status = 400), (status = 503)))]
+    responses((status = 200, body = HistoryPage), (status = 400), (status = 503)))]
 async fn history(State(source): State<SharedSource>, Params(which): Params<Which>) -> Response {
     let limit = which.limit.unwrap_or(MOST_AT_ONCE).clamp(1, MOST_AT_ONCE);
     told(source.history(which.after.unwrap_or(0), limit).await)

@@ -4,7 +4,7 @@ use super::{About, Ahead, Answer, Present, Source, WhatIfState, workflows};
 use crate::fault::Fault;
 use gswarm_core::policy::{PolicyKind, PolicyParams};
 use gswarm_exec::service::Client;
-use gswarm_exec::wire::{History, Overview, OverviewSource, RunState};
+use gswarm_exec::wire::{HistoryPage, Overview, OverviewSource, RunState};
 
 /// A running service.
 pub struct Served {
@@ -52,7 +52,7 @@ impl Source for Served {
         })
     }
 
-    fn history(&self, after: u64, limit: usize) -> Answer<'_, History> {
+    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage> {
         Box::pin(async move {
             let asked = self
                 .client

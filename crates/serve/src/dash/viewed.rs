@@ -9,7 +9,7 @@ use gswarm_exec::journal::{JournalError, JournalReader, is_written};
 use gswarm_exec::scene::{Rank, Scene};
 use gswarm_exec::watched::Watched;
 use gswarm_exec::wire::{
-    ClusterStatus, History, Overview, Queue, QueuedRequest, RequestKind, RequestList, RequestRecord,
+    ClusterStatus, HistoryPage, Overview, Queue, QueuedRequest, RequestKind, RequestList, RequestRecord,
     RequestState, RequestStatus, RunState,
 };
 use serde_json::{Map, Value};
@@ -314,7 +314,7 @@ impl Source for Viewed {
         })
     }
 
-    fn history(&self, after: u64, limit: usize) -> Answer<'_, History> {
+    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage> {
         Box::pin(async move {
             let look =
                 move |look: &Look<'_>| (look.watched.chronicle().after(after, limit), look.scene().ongoing());

@@ -13,7 +13,7 @@ use gswarm_learn::tasks::{
     Settings as PolicySettings, Task, Workload, bound, compare, feature_table, generate, load, predict, read,
     write_csv, write_results,
 };
-use gswarm_learn::train::{Options as TrainOptions, Report, train as learn};
+use gswarm_learn::train::{Options as TrainOptions, TrainingReport, train as learn};
 use gswarm_learn::{Column, Predictor, Settings as ModelSettings, Table, Values};
 use gswarm_show::pipeline::MEASURED;
 use std::io::Write;
@@ -214,7 +214,7 @@ fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String
         serde_json::to_writer_pretty(&mut *out, &reports)?;
         out.write_all(b"\n")
     })?;
-    let r2 = |report: &Report| report.test.r2.map_or("-".to_owned(), |r2| format!("{r2:.3}"));
+    let r2 = |report: &TrainingReport| report.test.r2.map_or("-".to_owned(), |r2| format!("{r2:.3}"));
     let r2: Vec<String> = reports.iter().map(r2).collect();
     Ok(format!("{} on {} tasks; test R2 {} (CPU, GPU)", kind.name(), history.tasks.len(), r2.join(", ")))
 }

@@ -3,7 +3,7 @@
 use crate::commands::model_server::token;
 use crate::failure::Failure;
 use gswarm_exec::backend::{Http, HttpLimits};
-use gswarm_exec::wire::{Happening, History, Overview};
+use gswarm_exec::wire::{Happening, HistoryPage, Overview};
 use gswarm_serve::dash::{Source, Viewed};
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -57,10 +57,10 @@ impl Asked for Server {
         let overview = self.get("/v1/overview")?;
         if self.known == 0 {
             // Of a long past, the end is of interest.
-            let there: History = self.get("/v1/history?limit=1")?;
+            let there: HistoryPage = self.get("/v1/history?limit=1")?;
             self.known = there.last.saturating_sub(MOST as u64);
         }
-        let history: History = self.get(&format!("/v1/history?after={}", self.known))?;
+        let history: HistoryPage = self.get(&format!("/v1/history?after={}", self.known))?;
         // A service that was started again counts from the beginning.
         self.known = history.last;
         Ok(Told { overview, happenings: history.happenings })
@@ -90,7 +90,7 @@ impl Asked for Folder {
             self.known = history(0, 1)?.last.saturating_sub(MOST as u64);
         }
         let overview = self.runtime.block_on(self.viewed.overview()).map_err(|fault| fault.message)?;
-        let History { last, happenings, .. } = history(self.known, MOST)?;
+        let HistoryPage { last, happenings, .. } = history(self.known, MOST)?;
         self.known = last;
         Ok(Told { overview, happenings })
     }
