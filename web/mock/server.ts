@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
-import type { Outcome } from "../src/api/types";
+import type { WhatIfOutcome } from "../src/api/types";
 import { MODELS, type Options, World } from "./world";
 
 /** As the real server sends it. */
@@ -117,7 +117,7 @@ export class Mock {
   }
 
   private whatIf(gpus: number, policy: string): unknown {
-    const outcome = (gpus: number, policy: string, pace: number): Outcome => {
+    const outcome = (gpus: number, policy: string, pace: number): WhatIfOutcome => {
       const ends = (160 / gpus) * pace;
       const bars = Array.from({ length: gpus * 12 }, (_, at) => {
         const start = (Math.floor(at / gpus) * ends) / 12;

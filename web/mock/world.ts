@@ -1,7 +1,7 @@
 // A world that looks like a busy cluster, made from a seed: for looking at the page and for tests of what no real server does
 // on demand (ten thousand that wait, a server that is lost). It schedules nothing; the real server is tested against too.
 
-import type { Bar, Gpu, Happening, HappeningKind, ModelState, Ongoing, Overview, QueuedRequest, RequestRecord, RunState } from "../src/api/types";
+import type { Bar, GpuStatus, Happening, HappeningKind, ModelStatus, OngoingBar, Overview, QueuedRequest, RequestRecord, RunState } from "../src/api/types";
 
 export interface Options {
   gpus: number;
@@ -116,7 +116,7 @@ export class World {
     this.happen("completed", now, `${record.request_id} is completed`, { request: record.request_id });
   }
 
-  ongoing(): Ongoing[] {
+  ongoing(): OngoingBar[] {
     const now = this.now();
     if (this.state === "finished") return [];
     return this.going.flatMap((bar, gpu) => {
@@ -126,7 +126,7 @@ export class World {
     });
   }
 
-  gpus(): Gpu[] {
+  gpus(): GpuStatus[] {
     const now = this.now();
     return this.going.map((bar, gpu) => {
       const model = MODELS[this.held[gpu] as number] as string;
@@ -160,7 +160,7 @@ export class World {
     return Math.max(this.options.waiting, mine);
   }
 
-  models(): ModelState[] {
+  models(): ModelStatus[] {
     const gpus = this.gpus();
     return MODELS.map((name, at) => ({
       name, waiting: at < 4 ? Math.floor(this.options.waiting / (at + 2)) : 0, longest_wait: at < 4 ? 4.2 / (at + 1) : 0,

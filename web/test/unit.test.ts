@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Bar, Happening, HistoryPage, Outcome } from "../src/api/types";
+import type { Bar, Happening, HistoryPage, WhatIfOutcome } from "../src/api/types";
 import { chosen } from "../src/panels/Happenings";
 import { compared, verdict } from "../src/panels/compare";
 import { latencyOf, perMinute } from "../src/panels/Cards";
@@ -128,7 +128,7 @@ test("servers are set apart", () => {
   assert.ok(layoutOf(Array.from({ length: 64 }, (_, gpu) => ({ gpu, server: 0 })), 600).height < 700);
 });
 
-const outcome = (more: Partial<Outcome>): Outcome => ({ policy: "adaptive", gpus: 4, requests: 10, ends_in: 100, mean: 50, p50: 50, p99: 99, loads: 8, utilisation: 0.5, bars: [], ...more });
+const outcome = (more: Partial<WhatIfOutcome>): WhatIfOutcome => ({ policy: "adaptive", gpus: 4, requests: 10, ends_in: 100, mean: 50, p50: 50, p99: 99, loads: 8, utilisation: 0.5, bars: [], ...more });
 
 test("differences are told in words", () => {
   const then = outcome({ gpus: 6, ends_in: 75, p99: 99.1, loads: 9 });

@@ -39,6 +39,16 @@ pub fn install() -> Result<Verdict, String> {
     }
 }
 
+/// `cargo xtask dashboard --types`: writes the page's types anew from the server's OpenAPI document. A test of `gswarm-serve`, which every
+/// run of the tests has, fails where they are stale.
+pub fn dashboard(args: &[String]) -> Result<(), String> {
+    if args != ["--types"] {
+        return Err("write `cargo xtask dashboard --types`".to_owned());
+    }
+    let test = ["test", "--package", "gswarm-serve", "--test", "server", "--", "dashboard_types"];
+    succeed(Command::new("cargo").args(test).current_dir(root()).env("GSWARM_WRITE_TYPES", "1"))
+}
+
 /// The page's checks. The command that they start is the one that the tests before have built.
 pub fn test() -> Result<Verdict, String> {
     if !has_npm() {

@@ -1,4 +1,4 @@
-//! Development tasks of the repository: `cargo xtask test`, `bench`, `release`, `python`, `servers` and `fuzz-http`.
+//! Development tasks of the repository: `cargo xtask test`, `bench`, `release`, `python`, `servers`, `dashboard` and `fuzz-http`.
 //!
 //! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
 
@@ -21,6 +21,8 @@ cargo xtask release  builds for release and runs the first command of the README
 cargo xtask servers  installs real model servers for the tests; with --llamacpp builds that of llama.cpp too, which takes
                      five minutes and more
 cargo xtask python   tests the Python package alone; with --install as users install it, which builds it for release
+cargo xtask dashboard --types
+                     writes the dashboard's TypeScript types anew from the server's OpenAPI document
 cargo xtask fuzz-http [N]
                      sends N generated requests, 10,000 where nothing is said, to the model server";
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Some("release") => steps::release(),
         Some("servers") => servers::servers(&args.collect::<Vec<_>>()),
         Some("python") => python::python(&args.collect::<Vec<_>>()),
+        Some("dashboard") => dashboard::dashboard(&args.collect::<Vec<_>>()),
         Some("fuzz-http") => fuzz_http::fuzz(&args.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

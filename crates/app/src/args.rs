@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, import, model_server,
-    models, plan, policies, report, resume, run, sample, serve, size, tasks, top, trace, train, view,
+    models, plan, policies, report, resume, run, sample, schema, serve, size, tasks, top, trace, train, view,
 };
 use anstream::ColorChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -98,6 +98,8 @@ pub enum Command {
     View(Box<view::ViewArgs>),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
+    /// Print the JSON Schema of a kind of file, or the OpenAPI document of the server
+    Schema(schema::SchemaArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }

@@ -24,6 +24,7 @@ pub mod plan;
 pub mod policy;
 pub mod report;
 pub mod run;
+pub mod schema;
 pub mod sim;
 pub mod size;
 pub mod time;

@@ -13,6 +13,7 @@ use gswarm_exec::drive::Patience;
 use gswarm_exec::fleet::{Fleet, Member};
 use gswarm_exec::journal::Durability;
 use gswarm_exec::service::{Client, Limits, Refusal, Service, with_direct_workflows};
+use gswarm_exec::wire::RequestState;
 use gswarm_exec::work::{Forward, Piece};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -176,10 +177,10 @@ async fn bring(client: &Client, number: u64, tally: &Arc<Tally>) {
         }
         client.wait(id.clone()).await;
         let record = client.records.request(&id).expect("a ledger").expect("a record");
-        tally.add(match record["status"].as_str() {
-            Some("completed") => 1,
-            Some("failed") => 2,
-            Some("cancelled") => 3,
+        tally.add(match record.status {
+            RequestState::Completed => 1,
+            RequestState::Failed => 2,
+            RequestState::Cancelled => 3,
             other => panic!("{id}: {other:?}"),
         });
     });

@@ -14,5 +14,6 @@ pub mod probe;
 pub mod scene;
 pub mod service;
 pub mod watched;
+pub mod wire;
 pub mod work;
 mod writer;

@@ -1,11 +1,11 @@
 //! How a run stands between two of its steps: what is on the GPUs, who waits for what, and why.
 
 use crate::chronicle::{in_words, numbers, whose};
+use crate::wire::{BarKind, GpuState, GpuStatus, ModelQueue, ModelStatus, NodeState, OngoingBar, QueuedNode};
 use gswarm_core::engine::{TaskState, UnderWay, View};
 use gswarm_core::instance::Residency;
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
 use rustc_hash::FxHashMap;
-use serde_json::{Value, json};
 use std::cmp::Reverse;
 
 /// A node's place among those that wait for the same model.
@@ -25,7 +25,7 @@ pub struct Scene<'s> {
 impl Scene<'_> {
     /// What is on each GPU, and what it does.
     #[must_use]
-    pub fn gpus(&self) -> Value {
+    pub fn gpus(&self) -> Vec<GpuStatus> {
         let view = self.view;
         let instance = view.instance();
         let now = self.now;
@@ -35,12 +35,12 @@ impl Scene<'_> {
         let has = is_known.then_some(cluster.gpu_memory_gb);
         let gpus = (0..cluster.gpus).map(GpuId).map(|gpu| {
             let held = instance.models.keys().filter(|&model| view.holding(model).contains(gpu));
-            let held: Vec<&str> = held.map(|model| instance.models[model].name.as_str()).collect();
+            let held = held.map(|model| instance.models[model].name.clone());
             let state = match (view.alive().contains(gpu), view.is_loading(gpu), view.is_running(gpu)) {
-                (false, ..) => "lost",
-                (_, true, _) => "loading",
-                (_, _, true) => "running",
-                _ => "idle",
+                (false, ..) => GpuState::Lost,
+                (_, true, _) => GpuState::Loading,
+                (_, _, true) => GpuState::Running,
+                _ => GpuState::Idle,
             };
             let used: u64 = instance
                 .models
@@ -48,10 +48,17 @@ impl Scene<'_> {
                 .filter(|&(model, _)| view.holding(model).contains(gpu))
                 .map(|(_, model)| model.memory_per_gpu)
                 .sum();
-            let loading = view.being_loaded(gpu).map(|model| &instance.models[model].name);
-            json!({"gpu": gpu.0, "server": cluster.server_of(gpu.0), "state": state, "models": held,
-                   "loading": loading, "memory_gb": used as f64 / 1000.0, "memory_total_gb": has,
-                   "batch": view.batch_at(gpu), "free_in": view.free_at(gpu).since(now).seconds()})
+            GpuStatus {
+                gpu: gpu.0,
+                server: cluster.server_of(gpu.0),
+                state,
+                models: held.collect(),
+                loading: view.being_loaded(gpu).map(|model| instance.models[model].name.clone()),
+                memory_gb: used as f64 / 1000.0,
+                memory_total_gb: has,
+                batch: view.batch_at(gpu),
+                free_in: view.free_at(gpu).since(now).seconds(),
+            }
         });
         gpus.collect()
     }
@@ -77,7 +84,7 @@ impl Scene<'_> {
 
     /// The models that nodes wait for.
     #[must_use]
-    pub fn by_model(&self) -> Value {
+    pub fn by_model(&self) -> Vec<ModelQueue> {
         let view = self.view;
         let instance = view.instance();
         let now = self.now;
@@ -86,28 +93,34 @@ impl Scene<'_> {
             let model = ModelId::from(model);
             let first = tasks.iter().map(|&(_, since, _)| since).min();
             let longest = first.map_or(0.0, |since| now.since(since).seconds());
-            json!({"model": instance.models[model].name, "waiting": tasks.len(), "longest_wait": longest,
-                   "why": self.why(model)})
+            ModelQueue {
+                model: instance.models[model].name.clone(),
+                waiting: tasks.len() as u64,
+                longest_wait: longest,
+                why: self.why(model),
+            }
         });
         models.collect()
     }
 
     /// All models: where they are, and who waits for them.
     #[must_use]
-    pub fn models(&self) -> Value {
+    pub fn models(&self) -> Vec<ModelStatus> {
         let instance = self.view.instance();
         // Nobody's place in the row is asked for here, so that nothing is put in order.
-        let mut waits = vec![(0usize, Time::NEVER); instance.models.len()];
+        let mut waits = vec![(0u64, Time::NEVER); instance.models.len()];
         for (&task, &since) in self.ready {
             let (count, first) = &mut waits[instance.model_of(task).index()];
             (*count, *first) = (*count + 1, since.min(*first));
         }
-        let models = instance.models.iter_enumerated().zip(waits).map(|((model, spec), (count, first))| {
-            let on: Vec<u32> = self.replicas(model).flat_map(Gpus::iter).map(|gpu| gpu.0).collect();
-            let longest = if count == 0 { 0.0 } else { self.now.since(first).seconds() };
-            json!({"name": spec.name, "waiting": count, "resident_on": on, "longest_wait": longest,
-                   "why": (count > 0).then(|| self.why(model))})
-        });
+        let models =
+            instance.models.iter_enumerated().zip(waits).map(|((model, spec), (count, first))| ModelStatus {
+                name: spec.name.clone(),
+                waiting: count,
+                longest_wait: if count == 0 { 0.0 } else { self.now.since(first).seconds() },
+                why: (count > 0).then(|| self.why(model)),
+                resident_on: self.replicas(model).flat_map(Gpus::iter).map(|gpu| gpu.0).collect(),
+            });
         models.collect()
     }
 
@@ -127,22 +140,34 @@ impl Scene<'_> {
 
     /// What executes or loads just now.
     #[must_use]
-    pub fn ongoing(&self) -> Value {
+    pub fn ongoing(&self) -> Vec<OngoingBar> {
         let instance = self.view.instance();
         let executing = self.view.under_way().filter_map(|one: UnderWay| {
             let start = one.began?;
             let whose = whose(instance, one.task);
             let node = &instance.workflow_of(one.task).nodes[whose.node.place as usize];
-            let model = &instance.models[instance.model_of(one.task)].name;
-            Some(json!({"kind": "run", "gpus": numbers(one.gpus), "model": model, "request": &*whose.request,
-                        "node": node, "start": start.seconds(), "ok": true, "why": null,
-                        "expected_end": self.view.free_at(one.gpus.first).seconds()}))
+            let end = self.view.free_at(one.gpus.first);
+            let bar = self.bar(BarKind::Run, instance.model_of(one.task), one.gpus, (start, end));
+            Some(OngoingBar { request: Some(whose.request.to_string()), node: Some(node.clone()), ..bar })
         });
-        let loading = self.view.loads().map(|(model, gpus, start, end): (ModelId, Gpus, Time, Time)| {
-            json!({"kind": "load", "gpus": numbers(gpus), "model": instance.models[model].name, "request": null,
-                   "node": null, "start": start.seconds(), "ok": true, "why": null, "expected_end": end.seconds()})
-        });
+        let loads = self.view.loads();
+        let loading =
+            loads.map(|(model, gpus, start, end)| self.bar(BarKind::Load, model, gpus, (start, end)));
         executing.chain(loading).collect()
+    }
+
+    fn bar(&self, kind: BarKind, model: ModelId, gpus: Gpus, (start, end): (Time, Time)) -> OngoingBar {
+        OngoingBar {
+            kind,
+            gpus: numbers(gpus),
+            model: self.view.instance().models[model].name.clone(),
+            request: None,
+            node: None,
+            start: start.seconds(),
+            ok: true,
+            why: None,
+            expected_end: Some(end.seconds()),
+        }
     }
 
     /// Nodes that execute, or wait on their GPUs for their model.
@@ -153,15 +178,21 @@ impl Scene<'_> {
 
     /// Where the nodes of a request stand.
     #[must_use]
-    pub fn nodes(&self, id: RequestId, ranks: &[Vec<Rank>]) -> Vec<Value> {
+    pub fn nodes(&self, id: RequestId, ranks: &[Vec<Rank>]) -> Vec<QueuedNode> {
         let view = self.view;
         let instance = view.instance();
         let now = self.now;
         let workflow = &instance.workflows[instance.requests[id].workflow];
         let nodes = instance.tasks_of(id).map(|task| {
             let model = instance.model_of(task);
-            let (name, model_name) =
-                (&workflow.nodes[instance.node_of(task) as usize], &instance.models[model].name);
+            let node = QueuedNode {
+                node: workflow.nodes[instance.node_of(task) as usize].clone(),
+                model: instance.models[model].name.clone(),
+                state: NodeState::Running,
+                position: None,
+                waited: None,
+                why: None,
+            };
             match view.state(task) {
                 TaskState::Waiting => {
                     let waits =
@@ -169,20 +200,29 @@ impl Scene<'_> {
                     let waits: Vec<&str> = waits
                         .map(|before| workflow.nodes[instance.node_of(before) as usize].as_str())
                         .collect();
-                    json!({"node": name, "model": model_name, "state": "waiting",
-                           "why": format!("it needs what {} will write", waits.join(", "))})
+                    let why = format!("it needs what {} will write", waits.join(", "));
+                    QueuedNode { state: NodeState::Waiting, why: Some(why), ..node }
                 }
                 TaskState::Ready => {
                     let since = self.ready.get(&task).copied().unwrap_or(now);
                     let place = ranks[model.index()].binary_search(&self.rank(task, since)).unwrap_or(0);
-                    json!({"node": name, "model": model_name, "state": "ready", "position": place,
-                           "waited": now.since(since).seconds(), "why": self.why(model)})
+                    QueuedNode {
+                        state: NodeState::Ready,
+                        position: Some(place as u64),
+                        waited: Some(now.since(since).seconds()),
+                        why: Some(self.why(model)),
+                        ..node
+                    }
                 }
-                TaskState::Held => json!({"node": name, "model": model_name, "state": "paused",
-                    "why": format!("it failed and is tried again in a moment; attempts that failed: {}", view.failures(task))}),
-                TaskState::Running => json!({"node": name, "model": model_name, "state": "running"}),
-                TaskState::Done => json!({"node": name, "model": model_name, "state": "done"}),
-                TaskState::GivenUp => json!({"node": name, "model": model_name, "state": "given up"}),
+                TaskState::Held => {
+                    let failed = view.failures(task);
+                    let why =
+                        format!("it failed and is tried again in a moment; attempts that failed: {failed}");
+                    QueuedNode { state: NodeState::Paused, why: Some(why), ..node }
+                }
+                TaskState::Running => node,
+                TaskState::Done => QueuedNode { state: NodeState::Done, ..node },
+                TaskState::GivenUp => QueuedNode { state: NodeState::GivenUp, ..node },
             }
         });
         nodes.collect()

@@ -9,7 +9,7 @@ pub use measure::{coverage, mean_absolute_error, pinball, r2};
 use crate::model::{Memory, Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
 use crate::table::Table;
 use gswarm_core::input::Diagnostic;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// The fewest rows that are learned from.
@@ -60,7 +60,7 @@ pub struct Trained {
     /// Fitted to the training part: the test speaks of this very model.
     pub predictor: Predictor,
     /// How good it is.
-    pub report: Report,
+    pub report: TrainingReport,
     /// What was predicted of each row by a model that had not seen it.
     pub(crate) kept_back: KeptBack,
 }
@@ -74,7 +74,7 @@ pub(crate) struct KeptBack {
 }
 
 /// How well a model does on some rows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// How many rows.
     pub rows: usize,
@@ -85,7 +85,7 @@ pub struct Measures {
 }
 
 /// How well the intervals do on the test rows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
     /// The share of the truths between the quantiles 0.25 and 0.75.
     pub coverage_50: f64,
@@ -98,7 +98,7 @@ pub struct Intervals {
 }
 
 /// Cross-validation on the training part.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossValidation {
     /// The R2 of each fold; `None` of one whose rows all have the same target.
     pub r2: Vec<Option<f64>>,
@@ -109,7 +109,7 @@ pub struct CrossValidation {
 }
 
 /// A feature and its share.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
     /// The column.
     pub feature: String,
@@ -118,7 +118,7 @@ pub struct Importance {
 }
 
 /// A point of the learning curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// Rows learned from.
     pub rows: usize,
@@ -129,7 +129,7 @@ pub struct CurvePoint {
 }
 
 /// How much is gained by what executions took of late.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remembered {
     /// What is remembered.
     #[serde(flatten)]
@@ -141,10 +141,10 @@ pub struct Remembered {
 }
 
 /// How good a trained model is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainingReport {
     /// The kind of model.
-    pub model: &'static str,
+    pub model: String,
     /// The column predicted.
     pub target: String,
     /// Whether its logarithm was learned.
@@ -227,8 +227,8 @@ pub fn train(
     let cross_validation = cross_validation(&fitted.folds, &fitted.out_of_fold, &train_truths);
     let importances = importances(&predictor);
     notes.extend(doubts(&train_measures, &cross_validation, &importances));
-    let report = Report {
-        model: predictor.kind().name(),
+    let report = TrainingReport {
+        model: predictor.kind().name().to_owned(),
         target: options.target.clone(),
         log_target: predictor.learned_log(),
         seed: options.settings.seed,

@@ -192,7 +192,8 @@ pub fn size_of(
                 shared.say(&format!("running it on {gpus} GPUs"), 0, 0);
             }
         })?;
-        Ok(sizing.to_json(&asked.question()).to_string())
+        let report = serde_json::to_value(sizing.report(&asked.question()));
+        report.map(|report| report.to_string()).map_err(|error| Fault::Internal(error.to_string()))
     })
 }
 

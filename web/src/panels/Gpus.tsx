@@ -1,14 +1,14 @@
 // Each GPU: what it does, which models are on it, and how full it is.
 
 import { useState } from "preact/hooks";
-import type { Gpu, Overview } from "../api/types";
+import type { GpuStatus, Overview } from "../api/types";
 import { count, gigabytes, gpuNames, percent, span } from "../parts/format";
 import { Pager } from "../parts/Pager";
 import { ModelName } from "../parts/Swatch";
 import { wasCutOff } from "../state/live";
 
 /** What a GPU does; of a run that was interrupted, what it did then. */
-export const doing = (gpu: Gpu, cutOff: boolean): string => {
+export const doing = (gpu: GpuStatus, cutOff: boolean): string => {
   if (cutOff && (gpu.state === "running" || gpu.state === "loading")) return `was ${gpu.state}${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}`;
   const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)}` : "";
   switch (gpu.state) {
@@ -23,7 +23,7 @@ export const doing = (gpu: Gpu, cutOff: boolean): string => {
 const PAGE = 64;
 
 /** `900 running, 3 lost`: what many GPUs do. */
-export function tally(gpus: Gpu[], cutOff: boolean): string {
+export function tally(gpus: GpuStatus[], cutOff: boolean): string {
   const many = new Map<string, number>();
   for (const { state } of gpus) many.set(state, (many.get(state) ?? 0) + 1);
   const was = (state: string): string => (cutOff && (state === "running" || state === "loading") ? `were ${state}` : state);
@@ -61,7 +61,7 @@ export function Gpus({ overview }: { overview: Overview }) {
   );
 }
 
-function Tile({ gpu, cutOff }: { gpu: Gpu; cutOff: boolean }) {
+function Tile({ gpu, cutOff }: { gpu: GpuStatus; cutOff: boolean }) {
   const what = doing(gpu, cutOff);
   const { memory_gb: used, memory_total_gb: total } = gpu;
   const share = total ? Math.min(used / total, 1) : null;

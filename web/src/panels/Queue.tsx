@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import { get, wordsOf } from "../api/client";
-import type { ModelState, Queue as Answer, QueuedRequest } from "../api/types";
+import type { ModelStatus, Queue as Answer, QueuedRequest } from "../api/types";
 import { count, plainly, ranges, span } from "../parts/format";
 import { useAsked, useInSight } from "../parts/hooks";
 import { Nodes } from "../parts/Nodes";
@@ -78,7 +78,7 @@ export function Queue({ live, open, cancel }: Given) {
   );
 }
 
-function ByModel({ models, cutOff }: { models: ModelState[]; cutOff: boolean }) {
+function ByModel({ models, cutOff }: { models: ModelStatus[]; cutOff: boolean }) {
   const waited = models.filter((model) => model.waiting > 0).sort((a, b) => b.longest_wait - a.longest_wait);
   if (waited.length === 0) return <p class="quiet">No model is waited for.</p>;
   return (

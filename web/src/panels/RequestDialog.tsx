@@ -1,7 +1,7 @@
 // All that is known of one request: how far it is and why, what its nodes wrote, what went wrong.
 
 import { Fault, get, requestPath, wordsOf } from "../api/client";
-import type { QueuedRequest, RequestRecord } from "../api/types";
+import type { QueuedRequest, RequestRecord, RequestStatus } from "../api/types";
 import { Dialog } from "../parts/Dialog";
 import { clock, plainly, span } from "../parts/format";
 import { useAsked } from "../parts/hooks";
@@ -18,12 +18,12 @@ interface Known {
 
 /** A direct call is in the queue, but in no book: then there is no result to ask for. */
 async function ask(id: string): Promise<Known> {
-  const standing = await get<QueuedRequest & RequestRecord>(requestPath(id));
+  const standing = await get<RequestStatus>(requestPath(id));
   const record = await get<RequestRecord>(`${requestPath(id)}/result`).catch((error: unknown) => {
     if (error instanceof Fault && error.status === 404) return null;
     throw error;
   });
-  return { record, standing: standing.nodes ? standing : null };
+  return { record, standing: "nodes" in standing ? standing : null };
 }
 
 interface Given {

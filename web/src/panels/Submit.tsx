@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call, wordsOf } from "../api/client";
-import type { Accepted, Submission, Workflow } from "../api/types";
+import type { AcceptedRequest, Submission, WorkflowOutline } from "../api/types";
 import { plainly } from "../parts/format";
 
 /** What is sent: only what was filled in. */
@@ -17,7 +17,7 @@ export function submissionOf(inputs: string[], form: FormData): Submission {
   return submission;
 }
 
-export function Submit({ workflows, submitted }: { workflows: Workflow[]; submitted: (request: string) => void }) {
+export function Submit({ workflows, submitted }: { workflows: WorkflowOutline[]; submitted: (request: string) => void }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const [said, setSaid] = useState<{ text: string; bad: boolean } | null>(null);
@@ -31,7 +31,7 @@ export function Submit({ workflows, submitted }: { workflows: Workflow[]; submit
     setSaid(null);
     try {
       const path = `/v1/workflows/${encodeURIComponent(workflow.id)}/requests`;
-      const answer = await call<Accepted>("POST", path, submissionOf(workflow.inputs, form));
+      const answer = await call<AcceptedRequest>("POST", path, submissionOf(workflow.inputs, form));
       setSaid({ text: [`${plainly(answer.request_id)} is accepted.`, ...answer.warnings].join(" "), bad: false });
       submitted(answer.request_id);
     } catch (error) {

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "../api/client";
-import type { Outcome, Overview, WhatIf as Answer } from "../api/types";
+import type { WhatIfOutcome, Overview, WhatIf as Answer } from "../api/types";
 import { count, percent, plural, span } from "../parts/format";
 import { SmallGantt } from "../timeline/SmallGantt";
 import { whatWouldBe } from "./ask";
@@ -76,7 +76,7 @@ function Outcomes({ answer }: { answer: Answer }) {
         {answer.assumed.length > 0 && <div><h3>What was assumed</h3><ul class="assumed">{answer.assumed.map((text) => <li key={text}>{text}</li>)}</ul></div>}
       </div>
       <div class="two">
-        {([["As it is", now], ["What if", then]] as [string, Outcome][]).map(([name, outcome]) => (
+        {([["As it is", now], ["What if", then]] as [string, WhatIfOutcome][]).map(([name, outcome]) => (
           <figure key={name} class="small-gantt">
             <figcaption><strong>{name}</strong> <span class="quiet">{outcome.gpus} GPUs, {outcome.policy}: all done in {span(outcome.ends_in)}</span></figcaption>
             <SmallGantt outcome={outcome} until={longest}

@@ -1,6 +1,6 @@
 // The difference between two outcomes, in words.
 
-import type { Outcome, WhatIf } from "../api/types";
+import type { WhatIfOutcome, WhatIf } from "../api/types";
 import { count, percent, plural, span } from "../parts/format";
 
 export interface Row {
@@ -22,7 +22,7 @@ function times(name: string, now: number, then: number, less: string, more: stri
   return { ...row, words: `${span(Math.abs(then - now))} ${change < 0 ? less : more} (${percent(Math.abs(change))})`, better: change < 0 };
 }
 
-export function compared(now: Outcome, then: Outcome): Row[] {
+export function compared(now: WhatIfOutcome, then: WhatIfOutcome): Row[] {
   const loads = then.loads - now.loads;
   const points = Math.round(then.utilisation * 100) - Math.round(now.utilisation * 100);
   return [

@@ -1,16 +1,16 @@
 // How far a request is: a mark for each node. The shape says it, not the colour alone.
 
-import type { QueueNode } from "../api/types";
+import type { QueuedNode } from "../api/types";
 
-const MARK: Record<QueueNode["state"], string> = { done: "✓", running: "▶", ready: "○", waiting: "·", "given up": "✕" };
+const MARK: Record<QueuedNode["state"], string> = { done: "✓", running: "▶", ready: "○", waiting: "·", paused: "‖", "given up": "✕" };
 
 /** Marks that still read as a row. */
 const MOST = 12;
 
 /** The state of a node; of a run that was interrupted, what it was then. */
-export const stateOf = (node: QueueNode, cutOff: boolean): string => (cutOff && node.state === "running" ? "was running" : node.state);
+export const stateOf = (node: QueuedNode, cutOff: boolean): string => (cutOff && node.state === "running" ? "was running" : node.state);
 
-export function Nodes({ nodes, cutOff }: { nodes: QueueNode[]; cutOff: boolean }) {
+export function Nodes({ nodes, cutOff }: { nodes: QueuedNode[]; cutOff: boolean }) {
   const done = nodes.filter((node) => node.state === "done").length;
   const said = `${done} of ${nodes.length} done`;
   if (nodes.length > MOST) return <span>{said}</span>;

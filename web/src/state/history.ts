@@ -1,6 +1,6 @@
 // What has happened, as far as the page remembers it: it asks the server only for what is new.
 
-import type { Bar, Happening, HistoryPage, Ongoing } from "../api/types";
+import type { Bar, Happening, HistoryPage, OngoingBar } from "../api/types";
 import { Lanes } from "../timeline/lanes";
 
 /** Bars that are kept. More than a screen can show, and few enough for a telephone. */
@@ -10,7 +10,7 @@ const MOST_HAPPENINGS = 5_000;
 export class History {
   bars: Bar[] = [];
   happenings: Happening[] = [];
-  ongoing: Ongoing[] = [];
+  ongoing: OngoingBar[] = [];
   lanes = new Lanes<Bar>();
   /** The newest sequence number that is known. */
   last = 0;

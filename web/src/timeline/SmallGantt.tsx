@@ -1,14 +1,14 @@
 // A small chart of what would be: the same drawing as the timeline's, without the means to move in it.
 
 import { useEffect, useRef } from "preact/hooks";
-import type { Outcome } from "../api/types";
+import type { WhatIfOutcome } from "../api/types";
 import { colours } from "../parts/colours";
 import { elapsed } from "../parts/format";
 import { Chart } from "./chart";
 import { Lanes } from "./lanes";
 import { layoutOf } from "./layout";
 
-export function SmallGantt({ outcome, until, label }: { outcome: Outcome; until: number; label: string }) {
+export function SmallGantt({ outcome, until, label }: { outcome: WhatIfOutcome; until: number; label: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     if (!canvas.current) return;

@@ -1,12 +1,12 @@
 // The chart that goes with time: holds what is seen, and turns pointer and keys into it.
 
-import type { Ongoing } from "../api/types";
+import type { OngoingBar } from "../api/types";
 import type { Drawn } from "./lanes";
 import { type Scene, type Theme, draw, timeAt } from "./draw";
 import { barAt, step } from "./find";
 import { type Limits, type Window, all, followed, lately, panned, showing, zoomed } from "./window";
 
-export type Anything = Drawn | Ongoing;
+export type Anything = Drawn | OngoingBar;
 
 /** What the chart shows at a moment: everything but the window. */
 export type Content = Omit<Scene, "width" | "window" | "theme" | "marked">;

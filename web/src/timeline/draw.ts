@@ -1,6 +1,6 @@
 // Draws bars on a canvas. Only what is seen is drawn, and bars that would share a pixel are drawn once.
 
-import type { Ongoing } from "../api/types";
+import type { OngoingBar } from "../api/types";
 import { type Drawn, type Lanes, type Piece, same } from "./lanes";
 import type { Layout, Row } from "./layout";
 import { inkOn } from "../parts/colours";
@@ -21,7 +21,7 @@ export interface Scene {
   width: number;
   window: Window;
   lanes: Lanes;
-  ongoing: Ongoing[];
+  ongoing: OngoingBar[];
   /** Where the line of the present is drawn, if it is. */
   now: number | null;
   /** When the run was interrupted, if it was: what went on then ended there, and is drawn faintly. */
@@ -29,7 +29,7 @@ export interface Scene {
   theme: Theme;
   colour: (model: string) => string;
   label: (time: number, step: number) => string;
-  marked: Drawn | Ongoing | null;
+  marked: Drawn | OngoingBar | null;
   /** What is added to a time before it is rounded for a label: where clocks are shown, labels are whole seconds of the clock. */
   origin: number;
   /** A request whose bars stand out, and the others back. */
@@ -145,7 +145,7 @@ function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number
   c.globalAlpha = 1;
 }
 
-function ongoingBar(c: CanvasRenderingContext2D, scene: Scene, work: Ongoing, y: number, height: number): void {
+function ongoingBar(c: CanvasRenderingContext2D, scene: Scene, work: OngoingBar, y: number, height: number): void {
   const now = presentOf(scene) ?? work.start;
   const [x, end] = [xOf(scene, work.start), xOf(scene, Math.max(now, work.start))];
   const aside = scene.chosen !== null && work.request !== scene.chosen;
@@ -212,7 +212,7 @@ function outlined(c: CanvasRenderingContext2D, scene: Scene, x: number, y: numbe
   c.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
 }
 
-function caption(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn | Ongoing, x: number, y: number, width: number, height: number): void {
+function caption(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn | OngoingBar, x: number, y: number, width: number, height: number): void {
   const from = Math.max(x, scene.layout.gutter);
   const room = width - (from - x) - 8;
   // Whole names or none: what makes one differ from the next is mostly at its end.

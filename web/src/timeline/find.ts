@@ -1,11 +1,11 @@
 // Finds bars: under the pointer, and from one to the next by keys.
 
-import type { Ongoing } from "../api/types";
+import type { OngoingBar } from "../api/types";
 import { type Scene, presentOf, timeAt, xOf } from "./draw";
 import { type Drawn, same } from "./lanes";
 import { type Row, rowAt } from "./layout";
 
-type Found = Drawn | Ongoing;
+type Found = Drawn | OngoingBar;
 
 const endOf = (scene: Scene, bar: Found): number => ("end" in bar ? bar.end : Math.max(presentOf(scene) ?? bar.start, bar.start));
 

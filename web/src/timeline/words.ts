@@ -1,16 +1,16 @@
 // What a bar is, in words: for the text beside the pointer, for tables and for those who do not see the picture.
 
-import type { Ongoing } from "../api/types";
+import type { OngoingBar } from "../api/types";
 import { clock, elapsed, gpuNames, plainly, span } from "../parts/format";
 import type { Drawn } from "./lanes";
 
-export const what = (bar: Drawn | Ongoing): string => {
+export const what = (bar: Drawn | OngoingBar): string => {
   if (bar.kind === "load") return `load of ${bar.model}`;
   return bar.request ? `${plainly(bar.request)}${bar.node ? ` / ${bar.node}` : ""}` : `call of ${bar.model}`;
 };
 
 /** Lines: what, on which model and GPUs, when, how long, and what became of it. */
-export function lines(bar: Drawn | Ongoing, now: number, startedAt: number | null, cutOff = false): string[] {
+export function lines(bar: Drawn | OngoingBar, now: number, startedAt: number | null, cutOff = false): string[] {
   const end = "end" in bar ? bar.end : null;
   const at = startedAt === null ? "" : ` (${clock(startedAt + bar.start)})`;
   const length = span((end ?? now) - bar.start);

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::job;
-use crate::output::{self, files, progress::Phase};
+use crate::output::{self, described, files, progress::Phase};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use gswarm_core::Span;
@@ -10,6 +10,7 @@ use gswarm_core::generate::{
     Arrivals, Format, Preset, RequestOptions, requests as draw, write_config, write_requests,
 };
 use gswarm_core::input::{Scenario, Source, read_config};
+use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::duration;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -142,7 +143,9 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     match &args.only {
         Some(Only::Config(args)) => {
             let config = args.preset.config();
-            emit(args.out.as_deref(), args.force, |format, out| write_config(&config, format, out))
+            emit(args.out.as_deref(), args.force, SchemaKind::Config, |format, out| {
+                write_config(&config, format, out)
+            })
         }
         Some(Only::Requests(args)) => {
             // What goes to standard output may go to the same terminal.
@@ -150,7 +153,7 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
             let bytes = files::read(&args.config)?;
             let scenario = read(&args.config.display().to_string(), &bytes)?;
             let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
-            emit(args.out.as_deref(), args.force, |format, out| {
+            emit(args.out.as_deref(), args.force, SchemaKind::Requests, |format, out| {
                 let _making = making;
                 write_requests(drawn, format, out)
             })
@@ -173,9 +176,15 @@ fn both(args: &BothArgs) -> Result<(), Failure> {
     let (config, scenario) = scenario_of(preset)?;
     let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
     let mut batch = files::Batch::new(folder)?.replacing(args.force);
-    batch.add(&names[0], |mut out| write_config(&config, args.format, &mut out))?;
-    batch.add(&names[1], |mut out| write_requests(drawn, args.format, &mut out))?;
+    let kinds = [SchemaKind::Config, SchemaKind::Requests];
+    described::add(&mut batch, &names[0], kinds[0], args.format, |out| {
+        write_config(&config, args.format, out)
+    })?;
+    described::add(&mut batch, &names[1], kinds[1], args.format, |out| {
+        write_requests(drawn, args.format, out)
+    })?;
     let paths = batch.commit()?;
+    described::beside(folder, &kinds)?;
     drop(making);
     output::line(&format!("Wrote {} and {}", paths[0].display(), paths[1].display()))?;
     output::line(&format!(
@@ -207,6 +216,7 @@ fn fault(error: gswarm_core::generate::GenerateError) -> Failure {
 fn emit(
     path: Option<&Path>,
     force: bool,
+    kind: SchemaKind,
     write: impl FnOnce(Format, &mut dyn Write) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
     let Some(path) = path else {
@@ -219,9 +229,11 @@ fn emit(
     })?;
     keep(path, force)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut batch = files::Batch::new(path.parent().unwrap_or("".as_ref()))?.replacing(force);
-    batch.add(&name, |out| write(format, out))?;
+    let folder = path.parent().unwrap_or("".as_ref());
+    let mut batch = files::Batch::new(folder)?.replacing(force);
+    described::add(&mut batch, &name, kind, format, |out| write(format, out))?;
     batch.commit()?;
+    described::beside(folder, &[kind])?;
     output::line(&format!("Wrote {}", path.display()))
 }
 

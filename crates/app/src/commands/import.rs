@@ -3,12 +3,13 @@
 use super::generate::keep;
 use crate::failure::Failure;
 use crate::job;
-use crate::output::{self, count, files};
+use crate::output::{self, count, described, files};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
 use gswarm_core::input::document::calendar;
 use gswarm_core::input::{MAX_GB, Scenario, Source, read_config, render};
+use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_import::{Imported, Kind, Moment, Options, Target, import as read, sizes};
 use std::io::Write;
@@ -139,10 +140,17 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
         Failure::input(format!("{} cannot be imported\n{}", listed(&args.files), render(&found)))
     })?;
     let mut batch = files::Batch::new(&args.out)?.replacing(args.force);
-    batch.add(&names[0], |mut out| write_scenario_config(&made.scenario, args.format, &mut out))?;
-    batch.add(&names[1], |mut out| write_scenario_requests(&made.scenario, args.format, &mut out))?;
+    let (scenario, format) = (&made.scenario, args.format);
+    let kinds = [SchemaKind::Config, SchemaKind::Requests];
+    described::add(&mut batch, &names[0], kinds[0], format, |out| {
+        write_scenario_config(scenario, format, out)
+    })?;
+    described::add(&mut batch, &names[1], kinds[1], format, |out| {
+        write_scenario_requests(scenario, format, out)
+    })?;
     batch.add(&names[2], |out| out.write_all(page(args, &made).as_bytes()))?;
     let paths = batch.commit()?;
+    described::beside(&args.out, &kinds)?;
     tell(args, &made, &paths)
 }
 

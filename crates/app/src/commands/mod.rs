@@ -18,6 +18,7 @@ pub mod report;
 pub mod resume;
 pub mod run;
 pub mod sample;
+pub mod schema;
 pub mod serve;
 pub mod size;
 pub mod tasks;
@@ -61,6 +62,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::View(args)) => view::view(&args),
         Some(Command::Policies(args)) => policies::policies(&args),
+        Some(Command::Schema(args)) => schema::schema(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
     }
 }

@@ -3,15 +3,17 @@
 use crate::args::{ClusterArgs, InputArgs};
 use crate::beliefs::PredictorArgs;
 use crate::failure::Failure;
-use crate::output::{self, files::Batch, interrupt, terminal::Terminal};
+use crate::output::{self, described as schemas, files::Batch, interrupt, terminal::Terminal};
 use clap::Args;
 use gswarm_core::Span;
+use gswarm_core::generate::Format;
 use gswarm_core::instance::Mode;
 use gswarm_core::plan::{self, Aimed, Objective, Planned, Proof, Values};
 use gswarm_core::policy::{PolicyKind, PolicySpec, carry_out};
+use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::duration;
 use gswarm_run::{LogFormat, Observer, PlanOptions, PlanSearch, RunSpec, Stage, TimesSpec, prepare};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -134,26 +136,25 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let begun = search.begun;
     drop(search);
     let mut batch = Batch::new(&args.out)?;
-    batch.add("plan.json", |mut out| plan::file::write(instance, &planned, &mut out))?;
+    schemas::add(&mut batch, "plan.json", SchemaKind::Plan, Format::Json, |mut out| {
+        plan::file::write(instance, &planned, &mut out)
+    })?;
     gswarm_run::output::save(&mut batch, instance, &outcome, LogFormat::Auto)?;
     let written = batch.commit()?;
+    schemas::beside(&args.out, &[SchemaKind::Plan])?;
     if args.json {
-        let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
-        return output::line(
-            &json!({
-                "makespan": planned.makespan.seconds(),
-                "lower_bound": planned.bound.value.seconds(),
-                "bound_argument": planned.bound.witness.name(),
-                "gap_percent": planned.gap() * 100.0,
-                "optimal": planned.proof.is_some(),
-                "proof": planned.proof.map(Proof::name),
-                "found_by": planned.found_by,
-                "seconds": begun.elapsed().as_secs_f64(),
-                "objective": aimed.as_ref().map(|aimed| objective_json(&args.objective, aimed)),
-                "files": files,
-            })
-            .to_string(),
-        );
+        return output::json(&PlanReport {
+            makespan: planned.makespan.seconds(),
+            lower_bound: planned.bound.value.seconds(),
+            bound_argument: planned.bound.witness.name().to_owned(),
+            gap_percent: planned.gap() * 100.0,
+            optimal: planned.proof.is_some(),
+            proof: planned.proof.map(|proof| proof.name().to_owned()),
+            found_by: planned.found_by,
+            seconds: begun.elapsed().as_secs_f64(),
+            objective: aimed.as_ref().map(|aimed| objective_report(&args.objective, aimed)),
+            files: written.iter().map(|path| path.display().to_string()).collect(),
+        });
     }
     if shown {
         if let Some(aimed) = &aimed {
@@ -185,20 +186,50 @@ fn aimed_at(objective: &Objective, aimed: &Aimed) -> String {
     )
 }
 
-fn objective_json(objective: &Objective, aimed: &Aimed) -> serde_json::Value {
+/// What `gswarm plan --json` prints.
+#[derive(Serialize, Deserialize)]
+pub struct PlanReport {
+    makespan: f64,
+    lower_bound: f64,
+    bound_argument: String,
+    gap_percent: f64,
+    optimal: bool,
+    proof: Option<String>,
+    found_by: String,
+    /// What planning took.
+    seconds: f64,
+    /// Where another objective than the makespan was given.
+    objective: Option<ObjectiveReport>,
+    /// The files that were written.
+    files: Vec<String>,
+}
+
+/// How good a plan is by its objective.
+#[derive(Serialize, Deserialize)]
+struct ObjectiveReport {
+    terms: String,
+    value: f64,
+    lower_bound: f64,
+    /// A gap to a bound of zero has no number.
+    gap_percent: Option<f64>,
+    makespan: f64,
+    latency: f64,
+    p99: f64,
+    switches: u64,
+}
+
+fn objective_report(objective: &Objective, aimed: &Aimed) -> ObjectiveReport {
     let Values { makespan, latency, p99, switches } = aimed.values;
-    // A gap to a bound of zero has no number.
-    let gap = Some(aimed.gap() * 100.0).filter(|gap| gap.is_finite());
-    json!({
-        "terms": objective.to_string(),
-        "value": aimed.cost,
-        "lower_bound": aimed.bound,
-        "gap_percent": gap,
-        "makespan": makespan,
-        "latency": latency,
-        "p99": p99,
-        "switches": switches as u64,
-    })
+    ObjectiveReport {
+        terms: objective.to_string(),
+        value: aimed.cost,
+        lower_bound: aimed.bound,
+        gap_percent: Some(aimed.gap() * 100.0).filter(|gap| gap.is_finite()),
+        makespan,
+        latency,
+        p99,
+        switches: switches as u64,
+    }
 }
 
 fn described(planned: &Planned) -> String {

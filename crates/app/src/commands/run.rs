@@ -12,13 +12,13 @@ use flags::{FaultArgs, LiveArgs};
 use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::report::{render_text, write_events};
+use gswarm_core::report::{Metrics, render_text, write_events};
 use gswarm_core::run::Outcome;
 use gswarm_core::{Instance, Span};
-use gswarm_run::live::{self, Failed};
+use gswarm_run::live::{self, FailedNode};
 use gswarm_run::{LogFormat, Observer, RunSpec, Stage, prepare};
 use gswarm_serve::embedded::Embedded;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -224,13 +224,13 @@ fn print(
     instance: &Instance,
     outcome: &Outcome,
     written: &[PathBuf],
-    failed: &[Failed],
+    failed: &[FailedNode],
 ) -> Result<(), Failure> {
     if args.quiet {
         return Ok(());
     }
     if args.json {
-        return output::line(&as_json(spec, instance, outcome, written, failed)?.to_string());
+        return output::json(&report(spec, instance, outcome, written, failed));
     }
     if args.verbose {
         output::stream(|mut out| write_events(instance, &outcome.log, &mut out))?;
@@ -241,41 +241,47 @@ fn print(
     output::line(&format!("\nLogs: {}", names.join(", ")))
 }
 
-/// The metrics, with what they are the metrics of.
-fn as_json(
+/// What `gswarm run --json` prints: the metrics, with what they are the metrics of.
+#[derive(Serialize, Deserialize)]
+pub struct RunReport {
+    #[serde(flatten)]
+    metrics: Metrics,
+    policy: String,
+    mode: String,
+    gpu_count: u32,
+    seed: u64,
+    predictor: Option<String>,
+    learn: bool,
+    lower_bound: Option<f64>,
+    gap_percent: Option<f64>,
+    /// Nodes without a result, as `request/node`.
+    not_done: Vec<String>,
+    /// The files that were written.
+    files: Vec<PathBuf>,
+    /// Nodes that were given up; only a live run knows why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<Vec<FailedNode>>,
+}
+
+fn report(
     spec: &RunSpec,
     instance: &Instance,
     outcome: &Outcome,
     written: &[PathBuf],
-    failed: &[Failed],
-) -> Result<Value, Failure> {
-    let metrics = serde_json::to_value(&outcome.metrics);
-    let mut all = match metrics {
-        Ok(Value::Object(all)) => all,
-        other => {
-            return Err(Failure::new(
-                Code::Internal,
-                format!("internal error: metrics are no object: {other:?}"),
-            ));
-        }
-    };
-    let context = [
-        ("policy", json!(outcome.summary.policy)),
-        ("mode", json!(spec.mode.name())),
-        ("gpu_count", json!(instance.cluster.gpus)),
-        ("seed", json!(spec.seed)),
-        ("predictor", json!(outcome.summary.predictor)),
-        ("learn", json!(outcome.summary.learn)),
-        ("lower_bound", json!(outcome.summary.lower_bound.map(Span::seconds))),
-        ("gap_percent", json!(outcome.summary.gap_percent())),
-        ("not_done", json!(unfinished::names(instance, &outcome.log))),
-        ("files", json!(written)),
-    ];
-    // Only a live run knows why.
-    let failed: Vec<Value> = failed.iter().map(Failed::as_json).collect();
-    let failed = spec.live.is_some().then_some(("failed", Value::Array(failed)));
-    for (key, value) in context.into_iter().chain(failed) {
-        all.entry(key).or_insert(value);
+    failed: &[FailedNode],
+) -> RunReport {
+    RunReport {
+        metrics: outcome.metrics.clone(),
+        policy: outcome.summary.policy.clone(),
+        mode: spec.mode.name().to_owned(),
+        gpu_count: instance.cluster.gpus,
+        seed: spec.seed,
+        predictor: outcome.summary.predictor.clone(),
+        learn: outcome.summary.learn,
+        lower_bound: outcome.summary.lower_bound.map(Span::seconds),
+        gap_percent: outcome.summary.gap_percent(),
+        not_done: unfinished::names(instance, &outcome.log),
+        files: written.to_vec(),
+        failed: spec.live.is_some().then(|| failed.to_vec()),
     }
-    Ok(Value::Object(all))
 }

@@ -101,7 +101,7 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
     drop(trying);
     let question = asked.question();
     if args.json {
-        output::line(&sizing.to_json(&question).to_string())?;
+        output::json(&sizing.report(&question))?;
     } else if !sizing.points.is_empty() {
         output::line(&curve::text(&question, &sizing))?;
     }

@@ -2,7 +2,6 @@
 
 mod ask;
 mod screen;
-mod snapshot;
 mod words;
 
 use crate::commands::report::inputs::Given;

@@ -14,8 +14,8 @@ use gswarm_core::log_file::LogFile;
 use gswarm_learn::model::{Kind, Settings};
 use gswarm_learn::nodes::{self, Data};
 use gswarm_learn::table::Table;
-use gswarm_learn::train::{Options, Report};
-use serde_json::json;
+use gswarm_learn::train::{Options, TrainingReport};
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -127,10 +127,8 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
         batch.commit()?;
     }
     if args.json {
-        let mut result = json!(trained.report);
-        result["data"] = json!(args.data);
-        result["out"] = json!(args.out);
-        return output::line(&result.to_string());
+        let (data, out) = (args.data.clone(), args.out.clone());
+        return output::json(&TrainingResult { report: trained.report, data, out });
     }
     if args.quiet {
         return Ok(());
@@ -225,7 +223,16 @@ pub fn refused(faults: &[Diagnostic]) -> Failure {
         .hint("docs/errors.md explains each code; nothing was learned and no file was written")
 }
 
-fn text(report: &Report) -> String {
+/// What `gswarm train --json` prints: the report, what it was trained on, and where the model is.
+#[derive(Serialize, Deserialize)]
+pub struct TrainingResult {
+    #[serde(flatten)]
+    report: TrainingReport,
+    data: PathBuf,
+    out: Option<PathBuf>,
+}
+
+fn text(report: &TrainingReport) -> String {
     let mut text = String::new();
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");
@@ -293,7 +300,7 @@ fn text(report: &Report) -> String {
 }
 
 /// How every R2 of a report is written, and all that is in the target's unit.
-fn notations(report: &Report) -> (Notation, Notation) {
+fn notations(report: &TrainingReport) -> (Notation, Notation) {
     let (validated, intervals, curve) = (&report.cross_validation, &report.intervals, &report.learning_curve);
     let shares = [report.train.r2, validated.mean, validated.deviation, report.test.r2];
     let shares = shares.into_iter().chain(curve.iter().map(|at| at.test_r2)).flatten();

@@ -11,9 +11,9 @@ use gswarm_exec::config;
 use gswarm_exec::journal::JournalReader;
 use gswarm_run::Prepared;
 use gswarm_run::live::{self, Begun, JOURNAL};
+use gswarm_exec::wire::{OverviewSource, WorkflowOutline};
 use gswarm_serve::dash::{About, Viewed, view as routes, workflows};
 use gswarm_serve::guard;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
     };
     let policy = spec.policy();
     let told = workflows(&scenario.models, &scenario.workflows);
-    let about = About { can_what_if: true, ..about("run", folder, policy.kind().name(), told) };
+    let about = About { can_what_if: true, ..about(OverviewSource::Run, folder, policy.kind().name(), told) };
     let (instance, attempts) = (Arc::unwrap_or_clone(instance), spec.faults.max_attempts);
     Viewed::journal(about, instance, (policy, spec.seed), attempts, path, clock).map_err(failed)
 }
@@ -101,11 +101,10 @@ fn past(path: &Path, given: &Given) -> Result<Viewed, Failure> {
     };
     let mut known = Known::default();
     let Loaded { instance, log: executed, .. } = load(log, given, &mut known)?;
-    let told = known
-        .scenario()
-        .map_or(Value::Array(Vec::new()), |scenario| workflows(&scenario.models, &scenario.workflows));
+    let told =
+        known.scenario().map_or(Vec::new(), |scenario| workflows(&scenario.models, &scenario.workflows));
     let policy = named_after(log);
-    Ok(Viewed::log(about("log", log, policy, told), instance, &executed))
+    Ok(Viewed::log(about(OverviewSource::Log, log, policy, told), instance, &executed))
 }
 
 /// The policy that a log is called after, where it is.
@@ -115,7 +114,7 @@ fn named_after(log: &Path) -> &str {
     if policy.parse::<PolicyKind>().is_ok() { policy } else { "" }
 }
 
-fn about(source: &'static str, path: &Path, policy: &str, workflows: Value) -> About {
+fn about(source: OverviewSource, path: &Path, policy: &str, workflows: Vec<WorkflowOutline>) -> About {
     About {
         source,
         title: path.display().to_string(),

@@ -1,6 +1,7 @@
 //! What people see, and the files that a run leaves.
 
 pub mod curve;
+pub mod described;
 pub mod diff;
 pub mod explain;
 pub mod interrupt;
@@ -26,6 +27,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// As [`print()`], with the end of a line.
 pub fn line(text: &str) -> Result<(), Failure> {
     print(&format!("{text}\n"))
+}
+
+/// Prints a value as one line of JSON, its fields in the order of their names.
+pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let failed = |error| Failure::new(crate::failure::Code::Internal, format!("internal error: {error}"));
+    line(&serde_json::to_value(value).map_err(failed)?.to_string())
 }
 
 /// Prints what `write` writes, without holding all of it in memory.

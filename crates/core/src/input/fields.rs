@@ -6,6 +6,9 @@ use super::rules;
 use super::tree::{Item, Kind, Scalar, number};
 use serde_json::{Map, Number, Value};
 
+/// Names the schema of a file, for editors; it says nothing to a reader.
+const SCHEMA_KEY: &str = "$schema";
+
 /// A field of a mapping, there or not.
 #[derive(Clone, Copy)]
 pub struct Slot<'t, 'p> {
@@ -88,6 +91,9 @@ fn fill<'t>(
     }
     for (key, value) in map.entries() {
         let name = key.text();
+        if name == SCHEMA_KEY {
+            continue;
+        }
         let Some(place) = slots.iter().position(|slot| slot.path.name() == name) else {
             let hint = faults.nearest(name, slots.iter().map(|slot| slot.path.name()));
             let path = path.key(name, key.at());

@@ -6,18 +6,18 @@ use crate::id::Gpus;
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
 use crate::time::{Span, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One GPU over the whole run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuMetrics {
     /// Its id.
     pub gpu: u32,
     /// Executing or loading; what overlaps counts once.
-    #[serde(rename = "busy_seconds", serialize_with = "as_seconds")]
+    #[serde(rename = "busy_seconds", with = "as_seconds")]
     pub busy: Span,
     /// Executing.
-    #[serde(rename = "compute_seconds", serialize_with = "as_seconds")]
+    #[serde(rename = "compute_seconds", with = "as_seconds")]
     pub compute: Span,
     /// Busy / makespan.
     pub utilisation: f64,
@@ -32,7 +32,7 @@ pub struct GpuMetrics {
 }
 
 /// The GPUs together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
     /// Mean over the GPUs.
     pub mean: f64,

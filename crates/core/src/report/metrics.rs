@@ -10,11 +10,12 @@ use crate::log::{ExecutionLog, Status};
 use crate::log_file::{BoundClaim, Deployment, RunStatus, Summary, Timing};
 use crate::time::{Span, Time};
 use crate::truth::TruthSpec;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// One model over the whole run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelMetrics {
     /// Its key in the configuration.
     pub model: String,
@@ -28,15 +29,15 @@ pub struct ModelMetrics {
 
 /// The models that were put in place ahead of any execution, with nothing to make room for: what a static run loads before
 /// it serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeploymentMetrics {
     /// Loads, each of a model onto its GPUs.
     pub replicas: u64,
     /// Length of these loads, each counted once.
-    #[serde(rename = "load_seconds", serialize_with = "as_seconds")]
+    #[serde(rename = "load_seconds", with = "as_seconds")]
     pub load: Span,
     /// From the first arrival until the last of them ended.
-    #[serde(rename = "ready_after_seconds", serialize_with = "as_seconds")]
+    #[serde(rename = "ready_after_seconds", with = "as_seconds")]
     pub ready_after: Span,
 }
 
@@ -44,10 +45,10 @@ pub struct DeploymentMetrics {
 const BOUND_NOTE: &str = "the bound takes the lost GPUs as there throughout";
 
 /// What a run came to. Each figure is defined in `docs/metrics.md`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Last end minus first arrival.
-    #[serde(rename = "makespan_seconds", serialize_with = "as_seconds")]
+    #[serde(rename = "makespan_seconds", with = "as_seconds")]
     pub makespan: Span,
     /// Requests of the input.
     pub total_requests: u64,
@@ -86,7 +87,7 @@ pub struct Metrics {
     /// Loads that replaced none.
     pub cold_loads: u64,
     /// Length of all loads, each counted once.
-    #[serde(rename = "total_switch_seconds", serialize_with = "as_seconds")]
+    #[serde(rename = "total_switch_seconds", with = "as_seconds")]
     pub total_switch_time: Span,
     /// Length of all loads, each on all its GPUs / (GPUs x makespan).
     pub switch_overhead: f64,
@@ -95,7 +96,7 @@ pub struct Metrics {
     pub deployment: Option<DeploymentMetrics>,
     /// What a lower bound beside these figures leaves out, where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bound_note: Option<&'static str>,
+    pub bound_note: Option<Cow<'static, str>>,
     /// How well run times were foreseen, where they were predicted or learned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictions: Option<PredictionMetrics>,
@@ -159,7 +160,7 @@ pub fn metrics(instance: &Instance, log: &ExecutionLog) -> Metrics {
             held as f64 / (f64::from(instance.cluster.gpus) * makespan.0 as f64)
         },
         deployment: deployed(log, &loads, first),
-        bound_note: (!log.losses.is_empty()).then_some(BOUND_NOTE),
+        bound_note: (!log.losses.is_empty()).then_some(BOUND_NOTE.into()),
         predictions: predictions(instance, log),
         utilisation: Utilisation::of(&gpus),
         gpus,

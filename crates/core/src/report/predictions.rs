@@ -6,11 +6,11 @@ use crate::instance::Instance;
 use crate::log::{Execution, ExecutionLog, Status};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What was foreseen of completed executions, and what they took. An execution that shared its replica is not judged: what it
 /// would have taken alone, which is what is foreseen, is not in the log.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PredictionMetrics {
     /// Completed executions whose estimate a predictor gave.
     pub predicted: u64,
@@ -30,12 +30,12 @@ pub struct PredictionMetrics {
 }
 
 /// Foreseen times against those that were taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Executions that were judged: completed, and alone on their replica.
     pub executions: u64,
     /// The mean of |foreseen - taken|.
-    #[serde(rename = "mean_absolute_error_seconds", serialize_with = "as_seconds")]
+    #[serde(rename = "mean_absolute_error_seconds", with = "as_seconds")]
     pub mean_absolute_error: Span,
     /// The sum of |foreseen - taken| over the sum of what was taken.
     pub relative_error: f64,
@@ -46,7 +46,7 @@ pub struct Accuracy {
 }
 
 /// What was learned of a model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LearnedModel {
     /// Its key in the configuration.
     pub model: String,

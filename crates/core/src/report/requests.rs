@@ -4,10 +4,10 @@ use crate::id::{RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
 use crate::time::{Span, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What running on several servers meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerMetrics {
     /// Number of servers.
     pub servers: u32,

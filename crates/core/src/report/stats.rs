@@ -1,10 +1,10 @@
 //! Averages and percentiles of lengths of time.
 
 use crate::time::Span;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A sample of lengths of time, in seconds. All zero where the sample is empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Size of the sample.
     pub count: u64,
@@ -50,6 +50,15 @@ fn percentile(sorted: &[Span], share: f64) -> f64 {
 }
 
 /// Writes a length of time as seconds.
-pub(super) fn as_seconds<S: serde::Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(span.seconds())
+pub(super) mod as_seconds {
+    use super::Span;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(span.seconds())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+        f64::deserialize(deserializer).map(Span::from_seconds)
+    }
 }

@@ -24,7 +24,7 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     text.row("Makespan", seconds(metrics.makespan.seconds()));
     if let Some((bound, gap)) = summary.and_then(|summary| summary.lower_bound.zip(summary.gap_percent())) {
         text.row("Lower bound", format!("{} (gap {gap:.2}%)", seconds(bound.seconds())));
-        if let Some(note) = metrics.bound_note {
+        if let Some(note) = &metrics.bound_note {
             text.row("", format!("({note})"));
         }
     }

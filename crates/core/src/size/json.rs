@@ -1,41 +1,73 @@
 //! The answer for programs.
 
-use super::{Question, Sizing, Verdict};
-use serde_json::{Value, json};
+use super::{Measure, Point, Question, Sizing, Target, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// The answer to a question of size, as `gswarm size --json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SizeReport {
+    /// What was to be kept.
+    pub targets: Vec<TargetReport>,
+    /// The policy.
+    pub policy: String,
+    /// `offline` or `online`.
+    pub mode: String,
+    /// `met`, `below_floor`, `beyond_limit` or `not_found`.
+    pub verdict: String,
+    /// The fewest GPUs that keep the targets.
+    pub gpus: Option<u32>,
+    /// Fewer GPUs that were not tried.
+    pub untried_below: Option<u32>,
+    /// What no number of GPUs goes below.
+    pub floor_seconds: Option<f64>,
+    /// The fewest GPUs that hold the models.
+    pub fewest_that_hold_the_models: u32,
+    /// The fewest GPUs that bounds do not rule out.
+    pub fewest_not_ruled_out: u32,
+    /// More GPUs than this are of no use.
+    pub most_of_use: u32,
+    /// The numbers that the search tried.
+    pub tried: Vec<u32>,
+    /// What came of each number of GPUs.
+    pub points: Vec<Point>,
+}
+
+/// A target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetReport {
+    /// Of what.
+    pub measure: Measure,
+    /// At most this.
+    pub at_most_seconds: f64,
+}
 
 impl Sizing {
     /// The answer to a question for programs.
     #[must_use]
-    pub fn to_json(&self, question: &Question<'_>) -> Value {
-        let targets: Vec<Value> = question
-            .targets
-            .iter()
-            .map(|target| json!({"measure": target.measure, "at_most_seconds": target.at_most.seconds()}))
-            .collect();
-        let (gpus, untried, floor) = match &self.verdict {
-            Verdict::Met { gpus, untried } => (Some(*gpus), Some(*untried), None),
-            Verdict::BelowFloor { floor, .. } => (None, None, Some(floor.seconds())),
-            Verdict::BeyondLimit { .. } | Verdict::NotFound => (None, None, None),
+    pub fn report(&self, question: &Question<'_>) -> SizeReport {
+        let (verdict, gpus, untried_below, floor) = match &self.verdict {
+            Verdict::Met { gpus, untried } => ("met", Some(*gpus), Some(*untried), None),
+            Verdict::BelowFloor { floor, .. } => ("below_floor", None, None, Some(floor.seconds())),
+            Verdict::BeyondLimit { .. } => ("beyond_limit", None, None, None),
+            Verdict::NotFound => ("not_found", None, None, None),
         };
-        let verdict = match &self.verdict {
-            Verdict::Met { .. } => "met",
-            Verdict::BelowFloor { .. } => "below_floor",
-            Verdict::BeyondLimit { .. } => "beyond_limit",
-            Verdict::NotFound => "not_found",
+        let target = |target: &Target| TargetReport {
+            measure: target.measure,
+            at_most_seconds: target.at_most.seconds(),
         };
-        json!({
-            "targets": targets,
-            "policy": question.policy.name(),
-            "mode": question.mode.name(),
-            "verdict": verdict,
-            "gpus": gpus,
-            "untried_below": untried,
-            "floor_seconds": floor,
-            "fewest_that_hold_the_models": self.least_possible,
-            "fewest_not_ruled_out": self.least,
-            "most_of_use": self.useful,
-            "tried": self.tried,
-            "points": self.points,
-        })
+        SizeReport {
+            targets: question.targets.iter().map(target).collect(),
+            policy: question.policy.name().to_owned(),
+            mode: question.mode.name().to_owned(),
+            verdict: verdict.to_owned(),
+            gpus,
+            untried_below,
+            floor_seconds: floor,
+            fewest_that_hold_the_models: self.least_possible,
+            fewest_not_ruled_out: self.least,
+            most_of_use: self.useful,
+            tried: self.tried.clone(),
+            points: self.points.clone(),
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 mod floor;
 mod json;
+pub use json::{SizeReport, TargetReport};
 mod search;
 
 pub use floor::Floors;
@@ -19,11 +20,11 @@ use crate::policy::{BuildContext, PolicySpec};
 use crate::report::{Stats, metrics};
 use crate::sim::{SimError, SimOptions, simulate};
 use crate::time::{Span, duration};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// What a target is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Last end minus first arrival.
@@ -93,7 +94,7 @@ pub struct Question<'a> {
 }
 
 /// What came of one number of GPUs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The number.
     pub gpus: u32,

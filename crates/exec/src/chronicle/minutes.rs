@@ -1,8 +1,8 @@
 //! What happened lately, counted in short stretches of time: so many of them are kept, and no more.
 
+use crate::wire::{ActivitySeries, LatencySummary};
 use gswarm_core::{Span, Time};
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -75,25 +75,25 @@ impl Minutes {
 
     /// All that is kept, oldest first, with stretches in which nothing happened up to `now`.
     #[must_use]
-    pub fn json(mut self, now: Time) -> Value {
+    pub fn series(mut self, now: Time) -> ActivitySeries {
         self.at(now);
-        let from = self.first as f64 * self.each.seconds();
-        let list = |value: &dyn Fn(&Stretch) -> Value| -> Value { self.kept.iter().map(value).collect() };
-        json!({
-            "bucket_seconds": self.each.seconds(),
-            "from": from,
-            "completed": list(&|one| one.completed.into()),
-            "executions": list(&|one| one.executions.into()),
-            "loads": list(&|one| one.loads.into()),
-            "p50": list(&|one| one.latencies.as_deref().and_then(|all| quantile(all, 0.5)).into()),
-            "p99": list(&|one| one.latencies.as_deref().and_then(|all| quantile(all, 0.99)).into()),
-            "waiting": list(&|one| one.waiting.into()),
-        })
+        let counts = |count: fn(&Stretch) -> u64| self.kept.iter().map(count).collect();
+        let quantiles = |part| self.kept.iter().map(|one| one.latencies.as_deref().and_then(|all| quantile(all, part))).collect();
+        ActivitySeries {
+            bucket_seconds: self.each.seconds(),
+            from: self.first as f64 * self.each.seconds(),
+            completed: counts(|one| one.completed.into()),
+            executions: counts(|one| one.executions.into()),
+            loads: counts(|one| one.loads.into()),
+            p50: quantiles(0.5),
+            p99: quantiles(0.99),
+            waiting: counts(|one| one.waiting as u64),
+        }
     }
 
     /// The latency of requests that ended within a while before `now`, or of all that is kept.
     #[must_use]
-    pub fn latency(&self, now: Time, within: Option<Span>) -> Value {
+    pub fn latency(&self, now: Time, within: Option<Span>) -> LatencySummary {
         let late = within.map_or(0, |within| now.0.saturating_sub(within.0) / self.each.0);
         let stretches = (self.first..).zip(&self.kept).filter(|&(number, _)| number >= late);
         let mut all = histogram();
@@ -101,7 +101,7 @@ impl Minutes {
             let _ = all.as_mut().map(|all| all.add(latencies));
         }
         let quantile = |part| all.as_ref().and_then(|all| quantile(all, part));
-        json!({"window_seconds": within.map(Span::seconds), "p50": quantile(0.5), "p99": quantile(0.99)})
+        LatencySummary { window_seconds: within.map(Span::seconds), p50: quantile(0.5), p99: quantile(0.99) }
     }
 
     /// Whether nothing that happened has been dropped.
@@ -152,8 +152,8 @@ mod tests {
     }
 
     /// Within the histogram's three digits.
-    fn is_near(value: &Value, expected: f64) {
-        let value = value.as_f64().unwrap();
+    fn is_near(value: Option<f64>, expected: f64) {
+        let value = value.unwrap();
         assert!((value / expected - 1.0).abs() <= 1e-3, "{value} is not {expected}");
     }
 
@@ -163,15 +163,11 @@ mod tests {
         for at in 0..3600 {
             minutes.executed(seconds(at));
         }
-        let shown = minutes.clone().json(seconds(3600));
-        assert_eq!(shown["from"], 3605.0 - 900.0);
-        let executions = shown["executions"].as_array().unwrap();
-        assert_eq!(executions.len(), 180);
-        assert!(executions[..179].iter().all(|count| *count == 5) && executions[179] == 0, "{executions:?}");
+        let shown = minutes.clone().series(seconds(3600));
+        assert_eq!(shown.from, 3605.0 - 900.0);
+        assert_eq!(shown.executions, [vec![5; 179], vec![0]].concat());
         // After a long silence nothing of before is left.
-        let silent = minutes.clone().json(seconds(1_000_000));
-        assert!(silent["executions"].as_array().unwrap().iter().all(|count| *count == 0));
-        assert_eq!(silent["executions"].as_array().unwrap().len(), 180);
+        assert_eq!(minutes.series(seconds(1_000_000)).executions, [0; 180]);
     }
 
     #[test]
@@ -180,16 +176,16 @@ mod tests {
         minutes.ended(seconds(10), true, Span(500_000_000));
         (1..=99).for_each(|took| minutes.ended(seconds(100 + took % 50), true, Span(took * 1_000_000)));
         let late = minutes.latency(seconds(150), Some(Span(60_000_000)));
-        assert_eq!(late["window_seconds"], 60.0);
-        is_near(&late["p50"], 50.0);
-        is_near(&late["p99"], 99.0);
+        assert_eq!(late.window_seconds, Some(60.0));
+        is_near(late.p50, 50.0);
+        is_near(late.p99, 99.0);
         let all = minutes.latency(seconds(150), None);
-        is_near(&all["p99"], 99.0);
-        assert_eq!(all["window_seconds"], Value::Null);
-        assert_eq!(minutes.latency(seconds(900), Some(Span(60_000_000)))["p50"], Value::Null);
+        is_near(all.p99, 99.0);
+        assert_eq!(all.window_seconds, None);
+        assert_eq!(minutes.latency(seconds(900), Some(Span(60_000_000))).p50, None);
         // However many end in a stretch, all of them count.
         (0..5120).for_each(|_| minutes.ended(seconds(160), true, Span(7_000_000)));
-        is_near(&minutes.latency(seconds(160), Some(Span(60_000_000)))["p50"], 7.0);
+        is_near(minutes.latency(seconds(160), Some(Span(60_000_000))).p50, 7.0);
     }
 
     #[test]
@@ -198,14 +194,14 @@ mod tests {
         (1..=100).for_each(|took| minutes.ended(seconds(1), true, Span(took * 1_000_000)));
         minutes.ended(seconds(6), false, Span(7_000_000));
         minutes.waiting(seconds(6), 4);
-        let shown = minutes.clone().json(seconds(12));
-        for (name, first) in [("p50", 50.0), ("p99", 99.0)] {
-            is_near(&shown[name][0], first);
-            is_near(&shown[name][1], 7.0);
-            assert_eq!(shown[name][2], Value::Null);
+        let shown = minutes.clone().series(seconds(12));
+        for (of, first) in [(&shown.p50, 50.0), (&shown.p99, 99.0)] {
+            is_near(of[0], first);
+            is_near(of[1], 7.0);
+            assert_eq!(of[2], None);
         }
-        assert_eq!((&shown["completed"], &shown["waiting"]), (&json!([100, 0, 0]), &json!([0, 4, 4])));
+        assert_eq!((shown.completed, shown.waiting), (vec![100, 0, 0], vec![0, 4, 4]));
         (1..=100_000u64).for_each(|took| minutes.ended(seconds(14), true, Span(took * 1_000)));
-        is_near(&minutes.clone().json(seconds(14))["p50"][2], 50.0);
+        is_near(minutes.series(seconds(14)).p50[2], 50.0);
     }
 }

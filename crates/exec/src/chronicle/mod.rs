@@ -6,13 +6,14 @@ mod minutes;
 mod record;
 
 pub use minutes::{Minutes, USUAL};
-pub use record::{Bar, Happening, Node, What, Whose, in_words, numbers};
+use record::{Bar, Happening, Node, What};
+pub use record::{Whose, in_words, numbers};
 
+use crate::wire::{Counts, HistoryPage, OngoingBar, RequestState};
 use gswarm_core::engine::{Decision, Event, TaskState, View};
 use gswarm_core::log::{Execution, Status};
 use gswarm_core::{Gpus, Instance, ModelId, RequestId, Span, TaskId, Time, WorkflowId};
 use rustc_hash::FxHashMap;
-use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -20,25 +21,6 @@ use std::sync::Arc;
 pub const KEPT: usize = 20_000;
 /// Most things that are told at once.
 pub const MOST_AT_ONCE: usize = 5_000;
-
-/// What happened since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests of which every node has finished.
-    pub completed: u64,
-    /// Requests that were given up.
-    pub failed: u64,
-    /// Requests that were taken back.
-    pub cancelled: u64,
-    /// Attempts at nodes that have ended, however they did.
-    pub executions: u64,
-    /// Loads that have ended well.
-    pub loads: u64,
-    /// Models that made way for others.
-    pub evictions: u64,
-    /// Attempts that failed, or that a lost GPU ended, and were to be made again.
-    pub retries: u64,
-}
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +31,18 @@ pub enum End {
     GivenUp,
     /// Somebody took it back.
     Cancelled,
+}
+
+impl End {
+    /// For clients and records.
+    #[must_use]
+    pub fn state(self) -> RequestState {
+        match self {
+            End::Completed => RequestState::Completed,
+            End::GivenUp => RequestState::Failed,
+            End::Cancelled => RequestState::Cancelled,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -83,7 +77,7 @@ impl Chronicle {
         }
     }
 
-    /// What happened since the start.
+    /// Totals since the start, without what is open now.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -253,17 +247,17 @@ pub struct Part {
 }
 
 impl Part {
-    /// For programs. `instance` need not have any requests.
+    /// With names in place of numbers, and what is under way beside it. `instance` need not have any requests.
     #[must_use]
-    pub fn json(&self, instance: &Instance) -> Value {
+    pub fn history(&self, instance: &Instance, ongoing: Vec<OngoingBar>) -> HistoryPage {
         let (mut bars, mut happenings) = (Vec::new(), Vec::new());
         for (number, record) in (self.from..).zip(&self.records) {
             match record {
-                Record::Bar(bar) => bars.push(bar.json(instance, number)),
-                Record::Happening(happening) => happenings.push(happening.json(instance, number)),
+                Record::Bar(bar) => bars.push(bar.wire(instance, number)),
+                Record::Happening(happening) => happenings.push(happening.wire(instance, number)),
             }
         }
-        json!({"first": self.first, "last": self.last, "more": self.more, "bars": bars, "happenings": happenings})
+        HistoryPage { first: self.first, last: self.last, more: self.more, bars, ongoing, happenings }
     }
 }
 

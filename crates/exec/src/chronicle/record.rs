@@ -1,7 +1,7 @@
 //! One thing that happened, as it is kept and as it is shown.
 
+use crate::wire::{self, BarKind, HappeningKind};
 use gswarm_core::{Gpus, Instance, ModelId, Time, WorkflowId};
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A node of a workflow.
@@ -30,7 +30,7 @@ pub struct Whose {
 
 /// A stretch of time on GPUs, which has ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bar {
+pub(super) struct Bar {
     /// Where.
     pub gpus: Gpus,
     /// The model that was loaded, or that executed.
@@ -47,7 +47,7 @@ pub struct Bar {
 
 /// Something that happened at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Happening {
+pub(super) struct Happening {
     /// When.
     pub at: Time,
     /// What.
@@ -56,7 +56,7 @@ pub struct Happening {
 
 /// What may happen.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub(super) enum What {
     /// A model left GPUs so that another could come.
     Evicted(ModelId, Gpus, ModelId),
     /// An attempt at a node failed.
@@ -80,72 +80,79 @@ pub enum What {
 }
 
 impl Bar {
-    /// For programs. `number` is its place among all that happened.
-    #[must_use]
-    pub fn json(&self, instance: &Instance, number: u64) -> Value {
+    /// For clients. `number` is its place among all that happened.
+    pub fn wire(&self, instance: &Instance, number: u64) -> wire::Bar {
         let whose = self.whose.as_ref();
-        let kind = if whose.is_some() { "run" } else { "load" };
-        json!({
-            "seq": number, "kind": kind, "gpus": numbers(self.gpus),
-            "model": instance.models[self.model].name, "request": whose.map(|whose| &*whose.request),
-            "node": whose.map(|whose| whose.node.name(instance)), "start": self.start.seconds(),
-            "end": self.end.seconds(), "ok": self.why.is_none(), "why": self.why,
-        })
+        wire::Bar {
+            seq: number,
+            kind: if whose.is_some() { BarKind::Run } else { BarKind::Load },
+            gpus: numbers(self.gpus),
+            model: instance.models[self.model].name.clone(),
+            request: whose.map(|whose| whose.request.to_string()),
+            node: whose.map(|whose| whose.node.name(instance).to_owned()),
+            start: self.start.seconds(),
+            end: self.end.seconds(),
+            ok: self.why.is_none(),
+            why: self.why.as_deref().map(str::to_owned),
+        }
     }
 }
 
 impl Happening {
-    /// For programs, with a sentence for people.
-    #[must_use]
-    pub fn json(&self, instance: &Instance, number: u64) -> Value {
+    /// For clients, with a sentence for people.
+    pub fn wire(&self, instance: &Instance, number: u64) -> wire::Happening {
+        use HappeningKind::{Accepted, Back, Cancelled, Completed, Evicted, Failed, GivenUp, Lost, Retried};
         let model = |model: ModelId| instance.models[model].name.as_str();
         let named = |whose: &Whose| format!("{} of {}", whose.node.name(instance), whose.request);
         let (kind, text, request, of, gpus) = match &self.what {
             What::Evicted(left, gpus, came) => {
                 let text = format!("{} made way for {} on {}", model(*left), model(*came), in_words(*gpus));
-                ("evicted", text, None, Some(*left), Some(*gpus))
+                (Evicted, text, None, Some(*left), Some(*gpus))
             }
             What::Failed(whose, of, gpus, why) => {
                 let text = format!("{} failed on {}: {why}", named(whose), in_words(*gpus));
-                ("failed", text, Some(&whose.request), Some(*of), Some(*gpus))
+                (Failed, text, Some(&whose.request), Some(*of), Some(*gpus))
             }
             What::NotLoaded(of, gpus, why) => {
                 let text = format!("{} could not be loaded on {}: {why}", model(*of), in_words(*gpus));
-                ("failed", text, None, Some(*of), Some(*gpus))
+                (Failed, text, None, Some(*of), Some(*gpus))
             }
             What::Retried(whose, of, attempt) => {
                 let text = format!("{} is to be tried again after attempt {attempt}", named(whose));
-                ("retried", text, Some(&whose.request), Some(*of), None)
+                (Retried, text, Some(&whose.request), Some(*of), None)
             }
             What::Lost(gpus) => {
-                ("lost", format!("{} does not answer", in_words(*gpus)), None, None, Some(*gpus))
+                (Lost, format!("{} does not answer", in_words(*gpus)), None, None, Some(*gpus))
             }
-            What::Back(gpus) => {
-                ("back", format!("{} answers again", in_words(*gpus)), None, None, Some(*gpus))
-            }
+            What::Back(gpus) => (Back, format!("{} answers again", in_words(*gpus)), None, None, Some(*gpus)),
             What::Accepted(request, workflow) => {
                 let text = format!("{request} was accepted ({})", instance.workflows[*workflow].name);
-                ("accepted", text, Some(request), None, None)
+                (Accepted, text, Some(request), None, None)
             }
             What::Completed(request, seconds) => (
-                "completed",
+                Completed,
                 format!("{request} was completed after {seconds:.1} s"),
                 Some(request),
                 None,
                 None,
             ),
             What::Cancelled(request) => {
-                ("cancelled", format!("{request} was cancelled"), Some(request), None, None)
+                (Cancelled, format!("{request} was cancelled"), Some(request), None, None)
             }
             What::GivenUp(request, why) => {
                 let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
-                ("given_up", format!("{request} was given up{why}"), Some(request), None, None)
+                (GivenUp, format!("{request} was given up{why}"), Some(request), None, None)
             }
         };
-        json!({
-            "seq": number, "t": self.at.seconds(), "kind": kind, "text": text, "request": request.map(|name| &**name),
-            "model": of.map(model), "gpus": gpus.map_or(Vec::new(), numbers),
-        })
+        wire::Happening {
+            seq: number,
+            t: self.at.seconds(),
+            kind,
+            text,
+            request: request.map(ToString::to_string),
+            model: of.map(|of| model(of).to_owned()),
+            gpus: gpus.map_or(Vec::new(), numbers),
+        }
     }
 }
 

@@ -21,22 +21,22 @@ fn the_ring_is_bounded_and_its_numbers_go_on() {
         chronicle.loaded(ModelId(0), Gpus::new(0, 1), (Time(at), Time(at + 1)), None);
     }
     assert_eq!((chronicle.records.len(), chronicle.counts().loads), (100, 1000));
-    let all = chronicle.after(0, 5000).json(&instance);
-    assert_eq!((&all["first"], &all["last"], &all["more"]), (&json!(901), &json!(1000), &json!(false)));
-    assert_eq!(all["bars"].as_array().unwrap().len(), 100);
+    let page = |after, limit| chronicle.after(after, limit).history(&instance, Vec::new());
+    let all = page(0, 5000);
+    assert_eq!((all.first, all.last, all.more, all.bars.len()), (901, 1000, false, 100));
     // Whoever asks again for what is new misses nothing, however little it takes at once.
     let (mut after, mut seen) = (950, Vec::new());
     loop {
-        let part = chronicle.after(after, 7).json(&instance);
-        seen.extend(part["bars"].as_array().unwrap().iter().map(|bar| bar["seq"].as_u64().unwrap()));
+        let part = page(after, 7);
+        seen.extend(part.bars.iter().map(|bar| bar.seq));
         after = *seen.last().unwrap();
-        if part["more"] == false {
+        if !part.more {
             break;
         }
     }
     assert_eq!(seen, (951..=1000).collect::<Vec<_>>());
-    let none = chronicle.after(u64::MAX, 10).json(&instance);
-    assert_eq!((none["bars"].as_array().unwrap().len(), &none["more"]), (0, &json!(false)));
+    let none = page(u64::MAX, 10);
+    assert_eq!((none.bars.len(), none.more), (0, false));
 }
 
 #[test]
@@ -48,9 +48,8 @@ fn happenings_are_told_in_a_sentence() {
     chronicle.ended(Time(4), Span(3_000_000), End::Completed, Some(("r".into(), None)));
     chronicle.ended(Time(4), Span(3_000_000), End::GivenUp, Some(("s".into(), Some("it fell over"))));
     chronicle.ended(Time(4), Span(3_000_000), End::Cancelled, None);
-    let told = chronicle.after(0, 100).json(&instance);
-    let texts: Vec<&str> =
-        told["happenings"].as_array().unwrap().iter().map(|one| one["text"].as_str().unwrap()).collect();
+    let told = chronicle.after(0, 100).history(&instance, Vec::new());
+    let texts: Vec<&str> = told.happenings.iter().map(|one| one.text.as_str()).collect();
     let expected = [
         "r was accepted (w)",
         "m made way for m on GPUs 0-1",

@@ -1,17 +1,18 @@
 //! The requests that are open: who asked, what their nodes have written, and who waits for their end.
 
-use super::ledger::{Ending, Ledger};
+use super::ledger::Ledger;
 use super::told::Told;
 use crate::call::{Outputs, call_of, named};
-use crate::chronicle::{Chronicle, End, KEPT, USUAL};
+use crate::chronicle::{Chronicle, End, KEPT, USUAL, numbers};
 use crate::drive::{Book, Trouble};
 use crate::journal::JournalError;
+use crate::wire::ServiceEvent;
 use crate::work::{Direct, Work};
 use gswarm_core::engine::{Decision, Event, News, View};
 use gswarm_core::input::{RequestSpec, Scenario};
 use gswarm_core::{Instance, RequestId, TaskId, Time};
 use rustc_hash::FxHashMap;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
@@ -89,10 +90,10 @@ impl Desk {
     /// A request has come to its end: it is written down. Where the service only puts it off, the ledger keeps it as open.
     pub fn closes(&mut self, now: Time, id: RequestId, completed: bool) -> Result<(), JournalError> {
         let Some(open) = self.open.remove(&id) else { return Ok(()) };
-        let ending = match (completed, open.cancelled) {
-            (true, _) => Ending::Completed,
-            (false, true) => Ending::Cancelled,
-            (false, false) => Ending::Failed,
+        let end = match (completed, open.cancelled) {
+            (true, _) => End::Completed,
+            (false, true) => End::Cancelled,
+            (false, false) => End::GivenUp,
         };
         match &open.whose {
             Whose::Direct { direct, ticket } => {
@@ -103,54 +104,48 @@ impl Desk {
             Whose::Submitted(_) => {
                 self.by_name.remove(&open.name);
                 if !open.put_off || completed {
-                    self.ledger.end(&open.name, ending, unix_micros(), open.trouble.as_deref())?;
+                    self.ledger.end(&open.name, end, unix_micros(), open.trouble.as_deref())?;
                 }
             }
         }
         if !open.put_off || completed {
-            let end = match ending {
-                Ending::Completed => End::Completed,
-                Ending::Failed => End::GivenUp,
-                Ending::Cancelled => End::Cancelled,
-            };
             // Of calls only those that come to nothing are told one by one: there may be thousands in a second.
-            let is_told = matches!(open.whose, Whose::Submitted(_)) || ending == Ending::Failed;
+            let is_told = matches!(open.whose, Whose::Submitted(_)) || end == End::GivenUp;
             let named = is_told.then(|| (Arc::clone(&open.name), open.trouble.as_deref()));
             self.chronicle.ended(now, now.since(open.opened), end, named);
             let took = (unix_micros() - open.accepted) as f64 / 1e6;
-            let ending = ending.name();
-            metrics::counter!("gswarm_requests_ended_total", "status" => ending).increment(1);
-            metrics::histogram!("gswarm_request_seconds", "status" => ending).record(took);
-            self.told.tell(|| {
-                json!({"type": "request.ended", "request": &*open.name, "status": ending, "seconds": took,
-                       "why": open.trouble})
+            let status = end.state();
+            metrics::counter!("gswarm_requests_ended_total", "status" => status.name()).increment(1);
+            metrics::histogram!("gswarm_request_seconds", "status" => status.name()).record(took);
+            self.told.tell(|| ServiceEvent::RequestEnded {
+                request: open.name.to_string(),
+                status,
+                seconds: took,
+                why: open.trouble,
             });
         }
         self.to_tell.extend(open.waiters);
         Ok(())
     }
 
-    fn name(&self, view: &View<'_>, task: TaskId) -> (Option<&Open>, String) {
+    /// The names of a task's request and node.
+    fn named(&self, view: &View<'_>, task: TaskId) -> (Option<String>, String) {
         let instance = view.instance();
         let node = instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone();
-        (self.open.get(&instance.request_of(task)), node)
+        (self.open.get(&instance.request_of(task)).map(|open| open.name.to_string()), node)
     }
 
     fn tell_of_start(&mut self, view: &View<'_>, decision: Decision) {
         let instance = view.instance();
         match decision {
             Decision::Start { task, gpus } => {
-                let (open, node) = self.name(view, task);
-                let request = open.map(|open| Arc::clone(&open.name));
-                let model = &instance.models[instance.model_of(task)].name;
-                self.told.tell(|| {
-                    json!({"type": "node.started", "request": request.as_deref(), "node": node,
-                           "model": model, "gpus": numbers(gpus)})
-                });
+                let (request, node) = self.named(view, task);
+                let model = instance.models[instance.model_of(task)].name.clone();
+                self.told.tell(|| ServiceEvent::NodeStarted { request, node, model, gpus: numbers(gpus) });
             }
             Decision::Load { model, gpus, .. } => {
-                let model = &instance.models[model].name;
-                self.told.tell(|| json!({"type": "load.ahead", "model": model, "gpus": numbers(gpus)}));
+                let model = instance.models[model].name.clone();
+                self.told.tell(|| ServiceEvent::LoadAhead { model, gpus: numbers(gpus) });
             }
             Decision::Wake { .. } => {}
         }
@@ -160,26 +155,23 @@ impl Desk {
         if !self.told.anybody_listens() {
             return;
         }
-        let of_task = |task: TaskId| {
-            let (open, node) = self.name(view, task);
-            (open.map(|open| Arc::clone(&open.name)), node)
-        };
+        let why = why.map(str::to_owned);
         let told = match event {
             Event::Finished(task) => {
-                let (request, node) = of_task(task);
-                json!({"type": "node.finished", "request": request.as_deref(), "node": node})
+                let (request, node) = self.named(view, task);
+                ServiceEvent::NodeFinished { request, node }
             }
             Event::Failed(task) | Event::Refused(task) => {
-                let (request, node) = of_task(task);
-                json!({"type": "node.failed", "request": request.as_deref(), "node": node, "why": why})
+                let (request, node) = self.named(view, task);
+                ServiceEvent::NodeFailed { request, node, why }
             }
             Event::Loaded(lead) => {
-                let model = view.being_loaded(lead).map(|model| &view.instance().models[model].name);
-                json!({"type": "load.ended", "gpu": lead.0, "model": model})
+                let model = view.being_loaded(lead).map(|model| view.instance().models[model].name.clone());
+                ServiceEvent::LoadEnded { gpu: lead.0, model }
             }
-            Event::LoadFailed(lead) => json!({"type": "load.failed", "gpu": lead.0, "why": why}),
-            Event::Lost(gpu) => json!({"type": "gpu.lost", "gpu": gpu.0}),
-            Event::Returned(gpu) => json!({"type": "gpu.returned", "gpu": gpu.0}),
+            Event::LoadFailed(lead) => ServiceEvent::LoadFailed { gpu: lead.0, why },
+            Event::Lost(gpu) => ServiceEvent::GpuLost { gpu: gpu.0 },
+            Event::Returned(gpu) => ServiceEvent::GpuReturned { gpu: gpu.0 },
             Event::Held(_) | Event::Released(_) | Event::Arrived(_) | Event::Withdrawn(_) | Event::Woken => {
                 return;
             }
@@ -274,8 +266,11 @@ impl Book for Desk {
     }
 
     fn backend(&mut self, name: &str, trouble: Option<&str>) {
-        let sort = if trouble.is_some() { "backend.down" } else { "backend.up" };
-        self.told.tell(|| json!({"type": sort, "backend": name, "why": trouble}));
+        let (backend, why) = (name.to_owned(), trouble.map(str::to_owned));
+        self.told.tell(|| match why {
+            Some(_) => ServiceEvent::BackendDown { backend, why },
+            None => ServiceEvent::BackendUp { backend, why },
+        });
     }
 
     fn commit(&mut self) -> Result<(), JournalError> {
@@ -298,11 +293,6 @@ impl Outputs for NodeOutputs<'_> {
 pub(super) fn is_complete(view: &View<'_>, instance: &Instance, request: RequestId) -> bool {
     let done = |task| view.state(task) == gswarm_core::engine::TaskState::Done;
     instance.tasks_of(request).all(done)
-}
-
-/// GPUs by number, for programs.
-pub(super) fn numbers(gpus: gswarm_core::Gpus) -> Vec<u32> {
-    gpus.iter().map(|gpu| gpu.0).collect()
 }
 
 pub(super) fn unix_micros() -> i64 {

@@ -3,10 +3,12 @@
 //! It keeps no account of GPUs and loads. After a crash the servers are asked anew, and whatever was not finished is done
 //! again; a node that has finished is not.
 
+use crate::chronicle::End;
 use crate::journal::{Durability, JournalError};
+use crate::wire::{RequestFailure, RequestRecord, RequestState};
 use crate::writer::{Writer, level};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// The version of the file's layout.
@@ -25,29 +27,6 @@ CREATE INDEX failures_of ON failures (request);
 
 const FILE: &str = "requests.db";
 const LOCK: &str = "lock";
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Every node has finished.
-    Completed,
-    /// A node failed too often.
-    Failed,
-    /// Somebody took it back.
-    Cancelled,
-}
-
-impl Ending {
-    /// As the service spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Ending::Completed => "completed",
-            Ending::Failed => "failed",
-            Ending::Cancelled => "cancelled",
-        }
-    }
-}
 
 /// A request that had been accepted and had not ended when the service stopped.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,10 +114,10 @@ impl Ledger {
     }
 
     /// A request has ended.
-    pub fn end(&mut self, id: &str, ending: Ending, at: i64, why: Option<&str>) -> Result<(), JournalError> {
+    pub fn end(&mut self, id: &str, end: End, at: i64, why: Option<&str>) -> Result<(), JournalError> {
         self.db.begin()?;
         let sql = "UPDATE requests SET ended = ?2, status = ?3, why = ?4 WHERE id = ?1";
-        self.db.prepare_cached(sql)?.execute(params![id, at, ending.name(), why])?;
+        self.db.prepare_cached(sql)?.execute(params![id, at, end.state().name(), why])?;
         Ok(())
     }
 
@@ -159,19 +138,16 @@ impl Ledger {
     }
 }
 
-/// What was sent with a request and is nobody's but the sender's comes back with it; so does whether it was in time.
-fn as_sent(found: &mut Value, body: &str) {
+/// Adds what the submission said for its sender alone, and whether the deadline was met.
+fn as_sent(found: &mut RequestRecord, body: &str) {
     let sent: Value = serde_json::from_str(body).unwrap_or_default();
-    for name in ["priority", "deadline_seconds", "metadata"] {
-        if let Some(value) = sent.get(name).filter(|value| !value.is_null()) {
-            found[name] = value.clone();
-        }
-    }
-    let deadline = sent.get("deadline_seconds").and_then(Value::as_f64);
-    let took = |found: &Value| Some(found["ended_at"].as_f64()? - found["accepted_at"].as_f64()?);
-    if let (Some(deadline), Some(took)) = (deadline, took(found)) {
-        found["deadline_missed"] = Value::from(took > deadline);
-    }
+    let number = |name: &str| sent.get(name)?.as_number().cloned();
+    found.priority = number("priority");
+    found.deadline_seconds = number("deadline_seconds");
+    found.metadata = sent.get("metadata").filter(|value| !value.is_null()).cloned();
+    let took = found.ended_at.zip(found.accepted_at).map(|(ended, accepted)| ended - accepted);
+    let deadline = found.deadline_seconds.as_ref().and_then(|seconds| seconds.as_f64());
+    found.deadline_missed = took.zip(deadline).map(|(took, deadline)| took > deadline);
 }
 
 /// The ledger, for those who read it while it is written.
@@ -194,7 +170,7 @@ impl Records {
     }
 
     /// All that is known of a request: its status, what its nodes wrote, and what went wrong.
-    pub fn request(&self, id: &str) -> Result<Option<Value>, JournalError> {
+    pub fn request(&self, id: &str) -> Result<Option<RequestRecord>, JournalError> {
         let db = self.connect()?;
         let sql = "SELECT id, workflow, accepted, ended, status, why, body FROM requests WHERE id = ?1";
         let with_body = |row: &Row<'_>| Ok((summary(row)?, row.get::<_, String>(6)?));
@@ -205,16 +181,15 @@ impl Records {
             db.prepare("SELECT node, at, why FROM failures WHERE request = ?1 ORDER BY at")?;
         let failures = statement.query_map([id], |row| {
             let (node, at, why): (String, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok(json!({"node": node, "at": seconds(at), "why": why}))
+            Ok(RequestFailure { node, at: seconds(at), why })
         })?;
-        let failures: Vec<Value> = failures.collect::<Result<_, _>>()?;
-        found["outputs"] = Value::Object(outputs);
-        found["failures"] = Value::Array(failures);
+        found.outputs = Some(outputs);
+        found.failures = Some(failures.collect::<Result<_, _>>()?);
         Ok(Some(found))
     }
 
     /// The requests that were accepted last, without what came of them.
-    pub fn latest(&self, limit: u32) -> Result<Vec<Value>, JournalError> {
+    pub fn latest(&self, limit: u32) -> Result<Vec<RequestRecord>, JournalError> {
         let db = self.connect()?;
         let sql =
             "SELECT id, workflow, accepted, ended, status, why FROM requests ORDER BY accepted DESC LIMIT ?1";
@@ -230,11 +205,17 @@ impl Records {
     }
 }
 
-fn summary(row: &Row<'_>) -> rusqlite::Result<Value> {
-    let (id, workflow, accepted): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    let (ended, status, why): (Option<i64>, String, Option<String>) = (row.get(3)?, row.get(4)?, row.get(5)?);
-    Ok(json!({"request_id": id, "workflow_id": workflow, "status": status, "why": why,
-              "accepted_at": seconds(accepted), "ended_at": ended.map(seconds)}))
+fn summary(row: &Row<'_>) -> rusqlite::Result<RequestRecord> {
+    let (ended, status): (Option<i64>, String) = (row.get(3)?, row.get(4)?);
+    Ok(RequestRecord {
+        request_id: row.get(0)?,
+        workflow_id: row.get(1)?,
+        status: RequestState::named(&status).unwrap_or(RequestState::Open),
+        why: row.get(5)?,
+        accepted_at: Some(seconds(row.get(2)?)),
+        ended_at: ended.map(seconds),
+        ..RequestRecord::default()
+    })
 }
 
 fn seconds(micros: i64) -> f64 {
@@ -256,19 +237,21 @@ fn outputs_of(db: &Connection, id: &str) -> Result<Vec<(String, Value)>, Journal
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_was_sent_comes_back_with_whether_it_was_in_time() {
         let body = r#"{"request_id": "r", "deadline_seconds": 2, "metadata": {"user": 7}, "priority": null}"#;
-        for (ended, missed) in [(12.5, Value::Bool(true)), (11.5, Value::Bool(false))] {
-            let mut found = json!({"accepted_at": 10.0, "ended_at": ended});
+        for (ended, missed) in [(12.5, true), (11.5, false)] {
+            let mut found =
+                RequestRecord { accepted_at: Some(10.0), ended_at: Some(ended), ..RequestRecord::default() };
             as_sent(&mut found, body);
-            assert_eq!(found["deadline_missed"], missed);
-            assert_eq!((&found["metadata"], &found["deadline_seconds"]), (&json!({"user": 7}), &json!(2)));
-            assert!(found.get("priority").is_none());
+            assert_eq!(found.deadline_missed, Some(missed));
+            assert_eq!((found.metadata, found.deadline_seconds), (Some(json!({"user": 7})), Some(2.into())));
+            assert_eq!(found.priority, None);
         }
-        let mut open = json!({"accepted_at": 10.0, "ended_at": null});
+        let mut open = RequestRecord { accepted_at: Some(10.0), ..RequestRecord::default() };
         as_sent(&mut open, body);
-        assert!(open.get("deadline_missed").is_none(), "it may still be in time");
+        assert_eq!(open.deadline_missed, None, "it may still be in time");
     }
 }

@@ -10,7 +10,7 @@ mod status;
 mod told;
 
 pub use client::{Accepted, Client, Refusal, Ticket};
-pub use ledger::{Ending, Records};
+pub use ledger::Records;
 pub use status::Standing;
 pub use told::Told;
 
@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::drive::{LiveError, Machine, Patience};
 use crate::fleet::Fleet;
 use crate::journal::{Durability, JournalError};
+use crate::wire::ServiceEvent;
 use crate::work::{Direct, Forward};
 use client::Command;
 use desk::{Desk, Open, Whose, is_complete, unix_micros};
@@ -326,9 +327,8 @@ impl Service {
         }
         let name: Arc<str> = spec.id.as_str().into();
         let new = self.new_request(&spec, self.machine.clock.now(), spec.deadline);
-        self.machine.book.told.tell(
-            || serde_json::json!({"type": "request.accepted", "request": &*name, "workflow": workflow}),
-        );
+        let request = name.to_string();
+        self.machine.book.told.tell(|| ServiceEvent::RequestAccepted { request, workflow });
         let now = self.machine.clock.now();
         self.machine.book.chronicle.accepted(now, Arc::clone(&name), spec.workflow);
         self.admit(new, Arc::clone(&name), Whose::Submitted(spec), accepted);

@@ -1,12 +1,12 @@
 //! How things stand: who waits for what, and why; what is on the GPUs.
 
-use super::desk::{Desk, Open, Whose, numbers};
+use super::desk::{Desk, Open, Whose};
 use crate::backend::Backend;
-use crate::chronicle::Chronicle;
+use crate::chronicle::{Chronicle, numbers};
 use crate::drive::Machine;
 use crate::scene::{Rank, Scene};
+use crate::wire::{BackendStatus, GpuStatus, Queue, QueuedRequest, RequestKind};
 use gswarm_core::RequestId;
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A look at a service between two of its steps.
@@ -40,38 +40,43 @@ impl Standing<'_> {
 
     /// The backends: whether each answers.
     #[must_use]
-    pub fn backends(&self) -> Value {
+    pub fn backends(&self) -> Vec<BackendStatus> {
         let now = self.machine.clock.now();
-        let backends = self.machine.backends().map(|(name, gpus, down)| {
-            json!({"name": name, "gpus": numbers(gpus), "up": down.is_none(),
-                   "down_seconds": down.map(|since| now.since(since).seconds())})
+        let backends = self.machine.backends().map(|(name, gpus, down)| BackendStatus {
+            name: name.to_owned(),
+            gpus: numbers(gpus),
+            up: down.is_none(),
+            down_seconds: down.map(|since| now.since(since).seconds()),
         });
         backends.collect()
     }
 
     /// What is on each GPU, and what it does.
     #[must_use]
-    pub fn gpus(&self) -> Value {
+    pub fn gpus(&self) -> Vec<GpuStatus> {
         self.scene().gpus()
     }
 
     /// Where the open requests stand, those that came first at the front.
     #[must_use]
-    pub fn queue(&self, from: usize, limit: usize) -> Value {
+    pub fn queue(&self, from: usize, limit: usize) -> Queue {
         let desk = self.desk();
         let mut order: Vec<(i64, RequestId)> =
             desk.open.iter().map(|(&id, open)| (open.accepted, id)).collect();
         order.sort_unstable();
         let ranks = self.scene().ranks();
         let shown = order.iter().skip(from).take(limit);
-        let requests: Vec<Value> = shown.map(|&(_, id)| self.describe(id, &desk.open[&id], &ranks)).collect();
-        json!({"open": order.len(), "waiting_nodes": desk.ready.len(), "by_model": self.scene().by_model(),
-               "requests": requests})
+        Queue {
+            open: order.len() as u64,
+            waiting_nodes: desk.ready.len() as u64,
+            by_model: self.scene().by_model(),
+            requests: shown.map(|&(_, id)| self.describe(id, &desk.open[&id], &ranks)).collect(),
+        }
     }
 
     /// Where one open request stands, by its name.
     #[must_use]
-    pub fn request(&self, name: &str) -> Option<Value> {
+    pub fn request(&self, name: &str) -> Option<QueuedRequest> {
         let desk = self.desk();
         let id = *desk.by_name.get(name)?;
         Some(self.describe(id, &desk.open[&id], &self.scene().ranks()))
@@ -105,14 +110,19 @@ impl Standing<'_> {
         Scene { view: self.machine.engine.view(), now: self.machine.clock.now(), ready: &self.desk().ready }
     }
 
-    fn describe(&self, id: RequestId, open: &Open, ranks: &[Vec<Rank>]) -> Value {
+    fn describe(&self, id: RequestId, open: &Open, ranks: &[Vec<Rank>]) -> QueuedRequest {
         let scene = self.scene();
         let instance = scene.view.instance();
-        let workflow = &instance.workflows[instance.requests[id].workflow];
-        let nodes = scene.nodes(id, ranks);
-        let kind = if matches!(open.whose, Whose::Direct { .. }) { "call" } else { "workflow" };
-        json!({"request_id": &*open.name, "workflow_id": workflow.name, "kind": kind,
-               "accepted_at": open.accepted as f64 / 1e6, "priority": instance.requests[id].priority,
-               "trouble": open.trouble, "nodes": nodes})
+        let is_call = matches!(open.whose, Whose::Direct { .. });
+        QueuedRequest {
+            request_id: open.name.to_string(),
+            workflow_id: instance.workflows[instance.requests[id].workflow].name.clone(),
+            kind: if is_call { RequestKind::Call } else { RequestKind::Workflow },
+            accepted_at: Some(open.accepted as f64 / 1e6),
+            priority: instance.requests[id].priority,
+            trouble: open.trouble.clone(),
+            nodes: scene.nodes(id, ranks),
+            status: None,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What happens, told to all who listen.
 
-use serde_json::Value;
+use crate::wire::{ServiceEvent, TimedEvent};
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
 
@@ -41,15 +41,11 @@ impl Told {
         self.sender.receiver_count() > 0
     }
 
-    pub(super) fn tell(&self, what: impl FnOnce() -> Value) {
+    pub(super) fn tell(&self, event: impl FnOnce() -> ServiceEvent) {
         if self.anybody_listens() {
-            let mut what = what();
-            if let Some(fields) = what.as_object_mut() {
-                let at = super::desk::unix_micros() as f64 / 1e6;
-                fields.insert("at".to_owned(), Value::from(at));
-            }
+            let at = Some(super::desk::unix_micros() as f64 / 1e6);
             // Whoever listened may have just gone.
-            let _ = self.sender.send(Arc::from(what.to_string()));
+            let _ = self.sender.send(Arc::from(TimedEvent { at, event: event() }.to_json()));
         }
     }
 }

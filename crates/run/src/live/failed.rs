@@ -4,7 +4,7 @@ use crate::failure::{Code, Failure};
 use crate::output::count;
 use gswarm_core::{Instance, TaskId};
 use gswarm_exec::drive::Finished;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -13,8 +13,10 @@ use std::path::Path;
 const MOST_LISTED: usize = 20;
 
 /// A node that was given up.
-pub struct Failed {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FailedNode {
     /// Its request.
+    #[serde(rename = "request_id")]
     pub request: String,
     /// The node.
     pub node: String,
@@ -24,22 +26,14 @@ pub struct Failed {
     pub why: String,
 }
 
-impl Failed {
-    /// For programs.
-    #[must_use]
-    pub fn as_json(&self) -> Value {
-        json!({"request_id": self.request, "node": self.node, "attempts": self.attempts, "why": self.why})
-    }
-}
-
 /// The nodes that failed and were not done in the end, by request; those that wait for them are not in it.
-pub(super) fn failed(instance: &Instance, finished: &Finished, on_ray: bool) -> Vec<Failed> {
+pub(super) fn failed(instance: &Instance, finished: &Finished, on_ray: bool) -> Vec<FailedNode> {
     let mut by_task: BTreeMap<TaskId, (usize, &str)> = BTreeMap::new();
     for failure in finished.failures.iter().filter(|one| !finished.outputs.contains_key(&one.task)) {
         let (attempts, why) = by_task.entry(failure.task).or_default();
         (*attempts, *why) = (*attempts + 1, &failure.why);
     }
-    let described = |(task, (attempts, why)): (TaskId, (usize, &str))| Failed {
+    let described = |(task, (attempts, why)): (TaskId, (usize, &str))| FailedNode {
         request: instance.requests[instance.request_of(task)].name.clone(),
         node: instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone(),
         attempts,
@@ -57,7 +51,7 @@ pub(super) fn failed(instance: &Instance, finished: &Finished, on_ray: bool) -> 
 pub(super) fn all_completed(
     instance: &Instance,
     failed_requests: u64,
-    failed: &[Failed],
+    failed: &[FailedNode],
     results: &Path,
 ) -> Result<(), Failure> {
     if failed_requests == 0 {
@@ -65,7 +59,7 @@ pub(super) fn all_completed(
     }
     let all = count(instance.requests.len() as u64, "request");
     let mut text = format!("{failed_requests} of {all} failed");
-    for Failed { request, node, attempts, why } in failed.iter().take(MOST_LISTED) {
+    for FailedNode { request, node, attempts, why } in failed.iter().take(MOST_LISTED) {
         let attempts = count(*attempts as u64, "attempt");
         let _ = write!(text, "\n  - {request}: {node}: {attempts}: {}", why.replace(char::is_control, " "));
     }

@@ -8,7 +8,7 @@ mod ray;
 mod results;
 
 pub use begun::{Begun, Resume, begun, resume};
-pub use failed::Failed;
+pub use failed::FailedNode;
 pub use ray::Callables;
 
 use crate::failure::{Code, Failure};
@@ -73,7 +73,7 @@ pub struct Ended {
     /// The files that were written.
     pub written: Vec<PathBuf>,
     /// The nodes that were given up.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedNode>,
     /// The file of results.
     pub results: PathBuf,
 }

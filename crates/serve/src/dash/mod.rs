@@ -23,8 +23,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_exec::chronicle::MOST_AT_ONCE;
-use serde::Deserialize;
-use serde_json::Value;
+use gswarm_exec::wire::{HistoryPage, Overview, WhatIf, WhatIfRequest};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -34,7 +34,7 @@ use utoipa_axum::routes;
 pub const PAGE_PATHS: [&str; 3] = ["/", "/dashboard/app.js", "/dashboard/app.css"];
 
 /// An answer, or why there is none.
-pub type Answer<'s> = BoxFuture<'s, Result<Value, Fault>>;
+pub type Answer<'s, T> = BoxFuture<'s, Result<T, Fault>>;
 
 /// What is left of a run, and the policy that it is run under.
 pub type Ahead<'s> = BoxFuture<'s, Result<(WhatIfState, PolicySpec, u64), Fault>>;
@@ -42,10 +42,10 @@ pub type Ahead<'s> = BoxFuture<'s, Result<(WhatIfState, PolicySpec, u64), Fault>
 /// Where what the dashboard shows comes from.
 pub trait Source: Send + Sync + 'static {
     /// How things stand.
-    fn overview(&self) -> Answer<'_>;
+    fn overview(&self) -> Answer<'_, Overview>;
 
     /// What happened after the thing of this number, `limit` things at most, and what goes on.
-    fn history(&self, after: u64, limit: usize) -> Answer<'_>;
+    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage>;
 
     /// What is left, as it is and on so many GPUs, with the policy that it is run under.
     fn onward(&self, gpus: Option<u32>) -> Ahead<'_>;
@@ -56,21 +56,24 @@ pub type SharedSource = Arc<dyn Source>;
 
 /// The page and what it asks for.
 pub fn routes(source: SharedSource) -> OpenApiRouter {
-    let asked = OpenApiRouter::new()
+    answers().with_state(source).merge(OpenApiRouter::from(page::routes()))
+}
+
+/// What the page asks for, whoever answers.
+pub(crate) fn answers() -> OpenApiRouter<SharedSource> {
+    OpenApiRouter::new()
         .routes(routes!(overview))
         .routes(routes!(history))
         .routes(routes!(suppose))
         .routes(routes!(policies))
-        .with_state(source);
-    asked.merge(OpenApiRouter::from(page::routes()))
 }
 
-fn told(answer: Result<Value, Fault>) -> Response {
+fn told<T: Serialize>(answer: Result<T, Fault>) -> Response {
     answer.map_or_else(Fault::openai, |value| Json(value).into_response())
 }
 
 /// How things stand, all at once: GPUs, models, counts, the last minutes, and what there is to submit.
-#[utoipa::path(get, path = "/v1/overview", responses((status = 200, body = Object), (status = 503)))]
+#[utoipa::path(get, path = "/v1/overview", responses((status = 200, body = Overview), (status = 503)))]
 async fn overview(State(source): State<SharedSource>) -> Response {
     told(source.overview().await)
 }
@@ -93,15 +96,15 @@ struct Which {
 
 /// What happened: stretches on GPUs and happenings, numbered in one row, the oldest first; and what goes on.
 #[utoipa::path(get, path = "/v1/history", params(Which),
-    responses((status = 200, body = Object), (status = 400), (status = 503)))]
+    responses((status = 200, body = HistoryPage), (status = 400), (status = 503)))]
 async fn history(State(source): State<SharedSource>, Params(which): Params<Which>) -> Response {
     let limit = which.limit.unwrap_or(MOST_AT_ONCE).clamp(1, MOST_AT_ONCE);
     told(source.history(which.after.unwrap_or(0), limit).await)
 }
 
 /// What would be on more GPUs or fewer, or under another policy: the rest of what is open, simulated from where it stands.
-#[utoipa::path(post, path = "/v1/what-if", request_body = what_if::Supposed,
-    responses((status = 200, body = Object), (status = 400), (status = 413), (status = 415), (status = 422), (status = 429),
+#[utoipa::path(post, path = "/v1/what-if", request_body = WhatIfRequest,
+    responses((status = 200, body = WhatIf), (status = 400), (status = 413), (status = 415), (status = 422), (status = 429),
               (status = 503)))]
 async fn suppose(State(source): State<SharedSource>, headers: HeaderMap, body: Bytes) -> Response {
     let supposed = crate::openai::says_json(&headers).and_then(|()| crate::openai::parse(&body));

@@ -4,6 +4,7 @@ use super::{About, Ahead, Answer, Present, Source, WhatIfState, workflows};
 use crate::fault::Fault;
 use gswarm_core::policy::PolicySpec;
 use gswarm_exec::service::Client;
+use gswarm_exec::wire::{HistoryPage, Overview, OverviewSource, RunState};
 
 /// A running service.
 pub struct Served {
@@ -17,7 +18,7 @@ impl Served {
     #[must_use]
     pub fn new(client: Client, started_at: f64, policy: PolicySpec) -> Served {
         let about = About {
-            source: "serve",
+            source: OverviewSource::Serve,
             title: "gswarm serve".to_owned(),
             started_at: Some(started_at),
             policy: policy.name().to_owned(),
@@ -34,15 +35,15 @@ fn stopped() -> Fault {
 }
 
 impl Source for Served {
-    fn overview(&self) -> Answer<'_> {
+    fn overview(&self) -> Answer<'_, Overview> {
         Box::pin(async {
             let present = self.client.ask(|standing| {
                 let mut present = Present::of(&standing.scene(), standing.chronicle(), standing.open());
                 present.backends = standing.backends();
                 present.state = match (standing.is_stopping(), standing.is_abandoned()) {
-                    (true, _) => "stopping",
-                    (_, true) => "waiting for servers",
-                    _ => "running",
+                    (true, _) => RunState::Stopping,
+                    (_, true) => RunState::WaitingForServers,
+                    _ => RunState::Running,
                 };
                 present.why = standing.not_ready().map(str::to_owned);
                 present
@@ -51,15 +52,13 @@ impl Source for Served {
         })
     }
 
-    fn history(&self, after: u64, limit: usize) -> Answer<'_> {
+    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage> {
         Box::pin(async move {
             let asked = self
                 .client
                 .ask(move |standing| (standing.chronicle().after(after, limit), standing.scene().ongoing()));
             let (part, ongoing) = asked.await.ok_or_else(stopped)?;
-            let mut told = part.json(&self.client.instance);
-            told["ongoing"] = ongoing;
-            Ok(told)
+            Ok(part.history(&self.client.instance, ongoing))
         })
     }
 

@@ -2,15 +2,15 @@
 
 use super::{PAGE_PATHS, Viewed, routes as dash_routes, told};
 use crate::fault::Fault;
-use crate::front::extract::{Named, Params};
+use crate::front::Health;
+use crate::front::extract::{Named, Page, Params};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gswarm_exec::wire::{ClusterStatus, Queue, RequestList, RequestRecord, RequestStatus};
 use std::sync::Arc;
-use utoipa::{IntoParams, OpenApi};
+use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -40,37 +40,29 @@ pub fn router(viewed: Viewed) -> Router {
 }
 
 /// Whether the process lives.
-#[utoipa::path(get, path = "/health", responses((status = 200, body = Object)))]
-async fn health() -> Json<Value> {
-    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
-}
-
-/// Which part.
-#[derive(Deserialize, IntoParams)]
-struct Page {
-    /// Requests to leave out at the front.
-    from: Option<usize>,
-    /// Most requests to be answered.
-    limit: Option<usize>,
+#[utoipa::path(get, path = "/health", responses((status = 200, body = Health)))]
+async fn health() -> Json<Health> {
+    Json(Health::ok())
 }
 
 /// Who waits, for what, and why.
-#[utoipa::path(get, path = "/v1/queue", params(Page), responses((status = 200, body = Object), (status = 503)))]
+#[utoipa::path(get, path = "/v1/queue", params(Page), responses((status = 200, body = Queue), (status = 503)))]
 async fn queue(State(viewed): State<Viewed>, Params(page): Params<Page>) -> Response {
-    let (from, limit) = (page.from.unwrap_or(0), page.limit.unwrap_or(100).min(1000));
+    let (from, limit) = page.bounds();
     told(viewed.look(move |look| look.queue(from, limit)).await)
 }
 
 /// What is on the GPUs.
-#[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = Object), (status = 503)))]
+#[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = ClusterStatus), (status = 503)))]
 async fn cluster(State(viewed): State<Viewed>) -> Response {
     told(viewed.look(|look| look.cluster()).await)
 }
 
 /// The requests that came last.
-#[utoipa::path(get, path = "/v1/requests", params(Page), responses((status = 200, body = Object), (status = 503)))]
+#[utoipa::path(get, path = "/v1/requests", params(Page),
+    responses((status = 200, body = RequestList), (status = 503)))]
 async fn latest(State(viewed): State<Viewed>, Params(page): Params<Page>) -> Response {
-    let limit = page.limit.unwrap_or(100).min(1000);
+    let (_, limit) = page.bounds();
     told(viewed.look(move |look| look.latest(limit)).await)
 }
 
@@ -81,7 +73,7 @@ fn unknown(name: &str) -> Fault {
 
 /// Where a request stands, and why.
 #[utoipa::path(get, path = "/v1/requests/{request}", params(("request" = String, Path)),
-    responses((status = 200, body = Object), (status = 404), (status = 503)))]
+    responses((status = 200, body = RequestStatus), (status = 404), (status = 503)))]
 async fn request(State(viewed): State<Viewed>, Named(name): Named) -> Response {
     let asked = name.clone();
     let found = viewed.look(move |look| look.request(&asked)).await;
@@ -90,7 +82,7 @@ async fn request(State(viewed): State<Viewed>, Named(name): Named) -> Response {
 
 /// What a request's nodes have written: 200 once it has ended, 202 before.
 #[utoipa::path(get, path = "/v1/requests/{request}/result", params(("request" = String, Path)),
-    responses((status = 200, body = Object), (status = 202, body = Object), (status = 404), (status = 503)))]
+    responses((status = 200, body = RequestRecord), (status = 202, body = RequestRecord), (status = 404), (status = 503)))]
 async fn result(State(viewed): State<Viewed>, Named(name): Named) -> Response {
     let asked = name.clone();
     match viewed.look(move |look| look.result(&asked)).await {

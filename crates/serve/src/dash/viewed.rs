@@ -4,12 +4,15 @@ use super::{About, Answer, Present, Source};
 use crate::fault::Fault;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::{Instance, RequestId, Span, TaskId, Time};
-use gswarm_exec::chronicle::End;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::journal::{JournalError, JournalReader, is_written};
-use gswarm_exec::scene::Scene;
+use gswarm_exec::scene::{Rank, Scene};
 use gswarm_exec::watched::Watched;
-use serde_json::{Map, Value, json};
+use gswarm_exec::wire::{
+    ClusterStatus, HistoryPage, Overview, Queue, QueuedRequest, RequestKind, RequestList, RequestRecord,
+    RequestState, RequestStatus, RunState,
+};
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -104,11 +107,11 @@ impl Run {
         let last = self.watched.last();
         let followed = self.journal.as_ref().filter(|journal| journal.copy.is_none());
         let state = match (self.watched.is_over(), followed) {
-            (true, _) => "finished",
-            (false, Some(_)) => "running",
-            (false, None) => "interrupted",
+            (true, _) => RunState::Finished,
+            (false, Some(_)) => RunState::Running,
+            (false, None) => RunState::Interrupted,
         };
-        let silent = followed.filter(|_| state == "running").map(Followed::silent_for);
+        let silent = followed.filter(|_| state == RunState::Running).map(Followed::silent_for);
         let now = silent.map_or(last, |silent| last + silent);
         Look { watched: &self.watched, now, state, journal: self.journal.as_ref() }
     }
@@ -181,7 +184,7 @@ fn stamps(path: &Path) -> [Stamp; 2] {
 pub(super) struct Look<'r> {
     watched: &'r Watched,
     now: Time,
-    state: &'static str,
+    state: RunState,
     journal: Option<&'r Followed>,
 }
 
@@ -192,7 +195,7 @@ impl Look<'_> {
 
     /// When a moment of the run was, in seconds since 1970; known only while it runs.
     fn unix(&self, at: Time) -> Option<f64> {
-        let journal = self.journal.filter(|_| self.state == "running")?;
+        let journal = self.journal.filter(|_| self.state == RunState::Running)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let a_second = journal.clock.of_wall(Span(1_000_000)).seconds().max(1e-6);
         Some(now - self.now.since(at).seconds() / a_second)
@@ -202,52 +205,63 @@ impl Look<'_> {
         let open = self.watched.open();
         let mut present = Present::of(&self.scene(), self.watched.chronicle(), open.len());
         present.state = self.state;
-        present.why = (self.state == "interrupted").then(|| "`gswarm resume` goes on with it".to_owned());
+        present.why =
+            (self.state == RunState::Interrupted).then(|| "`gswarm resume` goes on with it".to_owned());
         (present, self.unix(Time::ZERO))
     }
 
     /// As `/v1/queue` of a service answers.
-    pub fn queue(&self, from: usize, limit: usize) -> Value {
+    pub fn queue(&self, from: usize, limit: usize) -> Queue {
         let scene = self.scene();
         let (open, ranks) = (self.watched.open(), scene.ranks());
         let shown = open.iter().skip(from).take(limit);
-        let requests: Vec<Value> = shown.map(|&id| self.describe(&scene, id, &ranks)).collect();
-        json!({"open": open.len(), "waiting_nodes": scene.ready.len(), "by_model": scene.by_model(),
-               "requests": requests})
+        Queue {
+            open: open.len() as u64,
+            waiting_nodes: scene.ready.len() as u64,
+            by_model: scene.by_model(),
+            requests: shown.map(|&id| self.describe(&scene, id, &ranks)).collect(),
+        }
     }
 
-    fn describe(&self, scene: &Scene<'_>, id: RequestId, ranks: &[Vec<gswarm_exec::scene::Rank>]) -> Value {
+    fn describe(&self, scene: &Scene<'_>, id: RequestId, ranks: &[Vec<Rank>]) -> QueuedRequest {
         let instance = scene.view.instance();
         let (request, stand) = (&instance.requests[id], &self.watched.requests()[id]);
-        json!({"request_id": request.name, "workflow_id": instance.workflows[request.workflow].name,
-               "kind": "workflow", "accepted_at": stand.arrived.and_then(|at| self.unix(at)),
-               "priority": request.priority, "trouble": stand.trouble, "nodes": scene.nodes(id, ranks)})
+        QueuedRequest {
+            request_id: request.name.clone(),
+            workflow_id: instance.workflows[request.workflow].name.clone(),
+            kind: RequestKind::Workflow,
+            accepted_at: stand.arrived.and_then(|at| self.unix(at)),
+            priority: request.priority,
+            trouble: stand.trouble.clone(),
+            nodes: scene.nodes(id, ranks),
+            status: None,
+        }
     }
 
     /// As `/v1/requests` of a service answers: those that came last.
-    pub fn latest(&self, limit: usize) -> Value {
+    pub fn latest(&self, limit: usize) -> RequestList {
         let requests = self.watched.requests().iter_enumerated();
         let mut came: Vec<(Time, RequestId)> =
             requests.filter_map(|(id, stand)| Some((stand.arrived?, id))).collect();
         came.sort_unstable_by(|one, other| other.cmp(one));
-        let shown: Vec<Value> = came.iter().take(limit).map(|&(_, id)| self.summary(id)).collect();
-        json!({"requests": shown})
+        RequestList { requests: came.iter().take(limit).map(|&(_, id)| self.summary(id)).collect() }
     }
 
-    fn summary(&self, id: RequestId) -> Value {
+    fn summary(&self, id: RequestId) -> RequestRecord {
         let scene = self.scene();
         let instance = scene.view.instance();
         let (request, stand) = (&instance.requests[id], &self.watched.requests()[id]);
-        let status = match stand.ended {
-            None => "open",
-            Some((_, End::Completed)) => "completed",
-            Some((_, End::GivenUp)) => "failed",
-            Some((_, End::Cancelled)) => "cancelled",
-        };
-        json!({"request_id": request.name, "workflow_id": instance.workflows[request.workflow].name,
-               "status": status, "why": stand.trouble, "accepted_at": stand.arrived.and_then(|at| self.unix(at)),
-               "ended_at": stand.ended.and_then(|(at, _)| self.unix(at)),
-               "arrived": stand.arrived.map(Time::seconds), "ended": stand.ended.map(|(at, _)| at.seconds())})
+        RequestRecord {
+            request_id: request.name.clone(),
+            workflow_id: instance.workflows[request.workflow].name.clone(),
+            status: stand.ended.map_or(RequestState::Open, |(_, end)| end.state()),
+            why: stand.trouble.clone(),
+            accepted_at: stand.arrived.and_then(|at| self.unix(at)),
+            ended_at: stand.ended.and_then(|(at, _)| self.unix(at)),
+            arrived: Some(stand.arrived.map(Time::seconds)),
+            ended: Some(stand.ended.map(|(at, _)| at.seconds())),
+            ..RequestRecord::default()
+        }
     }
 
     fn find(&self, name: &str) -> Option<RequestId> {
@@ -257,19 +271,18 @@ impl Look<'_> {
     }
 
     /// As `/v1/requests/{request}` of a service answers.
-    pub fn request(&self, name: &str) -> Option<Value> {
+    pub fn request(&self, name: &str) -> Option<RequestStatus> {
         let id = self.find(name)?;
         if self.watched.requests()[id].ended.is_some() {
-            return Some(self.summary(id));
+            return Some(RequestStatus::Recorded(self.summary(id)));
         }
         let scene = self.scene();
-        let mut told = self.describe(&scene, id, &scene.ranks());
-        told["status"] = Value::from("open");
-        Some(told)
+        let queued = self.describe(&scene, id, &scene.ranks());
+        Some(RequestStatus::Open(QueuedRequest { status: Some(RequestState::Open), ..queued }))
     }
 
     /// As `/v1/requests/{request}/result` of a service answers, and whether it has ended.
-    pub fn result(&self, name: &str) -> Option<(Value, bool)> {
+    pub fn result(&self, name: &str) -> Option<(RequestRecord, bool)> {
         let id = self.find(name)?;
         let scene = self.scene();
         let instance = scene.view.instance();
@@ -281,33 +294,31 @@ impl Look<'_> {
                 Some((node.clone(), Value::Object(written)))
             })
             .collect();
-        let mut told = self.summary(id);
-        told["outputs"] = Value::Object(outputs);
-        Some((told, self.watched.requests()[id].ended.is_some()))
+        let record = RequestRecord { outputs: Some(outputs), ..self.summary(id) };
+        Some((record, self.watched.requests()[id].ended.is_some()))
     }
 
     /// As `/v1/cluster` of a service answers.
-    pub fn cluster(&self) -> Value {
-        json!({"gpus": self.scene().gpus(), "backends": [], "open_requests": self.watched.open().len()})
+    pub fn cluster(&self) -> ClusterStatus {
+        let open_requests = self.watched.open().len() as u64;
+        ClusterStatus { gpus: self.scene().gpus(), backends: Vec::new(), open_requests }
     }
 }
 
 impl Source for Viewed {
-    fn overview(&self) -> Answer<'_> {
+    fn overview(&self) -> Answer<'_, Overview> {
         Box::pin(async {
             let (present, started_at) = self.look(|look| look.present()).await?;
             Ok(present.told(&About { started_at, ..(*self.about).clone() }))
         })
     }
 
-    fn history(&self, after: u64, limit: usize) -> Answer<'_> {
+    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage> {
         Box::pin(async move {
             let look =
                 move |look: &Look<'_>| (look.watched.chronicle().after(after, limit), look.scene().ongoing());
             let (part, ongoing) = self.look(look).await?;
-            let mut told = part.json(&self.instance);
-            told["ongoing"] = ongoing;
-            Ok(told)
+            Ok(part.history(&self.instance, ongoing))
         })
     }
 

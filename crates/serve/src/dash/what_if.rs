@@ -10,11 +10,9 @@ use gswarm_core::what_if::{Outcome, WhyNot, what_if};
 use gswarm_core::{Gpus, ModelId, Span, TaskId, Time};
 use gswarm_exec::chronicle::numbers;
 use gswarm_exec::scene::Scene;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use gswarm_exec::wire::{BarKind, PlannedBar, WhatIf, WhatIfOutcome, WhatIfRequest};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use utoipa::ToSchema;
 
 /// Most open nodes that are simulated for somebody who waits.
 const MOST_NODES: usize = 200_000;
@@ -27,18 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One at a time: whatever else this process does has the other cores.
 static TURN: Semaphore = Semaphore::const_new(1);
-
-/// What to suppose.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Supposed {
-    /// So many GPUs; as many as there are where nothing is said.
-    #[serde(default)]
-    gpus: Option<u32>,
-    /// This policy; the present one where nothing is said.
-    #[serde(default)]
-    policy: Option<String>,
-}
 
 /// What is left, on the GPUs that there are and on those that are supposed.
 pub struct State {
@@ -75,7 +61,7 @@ fn cannot(faults: &[Infeasible]) -> Fault {
 }
 
 /// Simulates both, and tells them side by side.
-pub(super) async fn answer(source: &SharedSource, supposed: Supposed) -> Result<Value, Fault> {
+pub(super) async fn answer(source: &SharedSource, supposed: WhatIfRequest) -> Result<WhatIf, Fault> {
     if supposed.gpus.is_some_and(|gpus| gpus == 0 || gpus > MOST_GPUS) {
         let fault = unprocessable("invalid_gpus", format!("gpus has to be from 1 to {MOST_GPUS}"));
         return Err(Fault { param: Some("gpus".to_owned()), ..fault });
@@ -103,13 +89,12 @@ pub(super) async fn answer(source: &SharedSource, supposed: Supposed) -> Result<
     }
 }
 
-fn both(state: &State, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<Value, Fault> {
+fn both(state: &State, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<WhatIf, Fault> {
     let of = |onward: &Onward, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
     let as_it_is = of(&state.as_it_is, policy)?;
     let supposed = of(&state.supposed, other)?;
-    Ok(json!({
-        "as_it_is": told(&as_it_is), "what_if": told(&supposed), "assumed": assumed(&state.supposed),
-    }))
+    let assumed = assumed(&state.supposed);
+    Ok(WhatIf { as_it_is: told(&as_it_is), what_if: told(&supposed), assumed })
 }
 
 fn refused(why: &WhyNot) -> Fault {
@@ -141,16 +126,23 @@ fn assumed(onward: &Onward) -> Vec<String> {
     assumed
 }
 
-fn told(outcome: &Outcome) -> Value {
+fn told(outcome: &Outcome) -> WhatIfOutcome {
     let Outcome { policy, instance, log, ends_in, latency, loads, utilisation } = outcome;
-    json!({
-        "policy": policy.name(), "gpus": instance.cluster.gpus, "requests": instance.requests.len(),
-        "ends_in": ends_in.seconds(), "mean": latency.mean, "p50": latency.median, "p99": latency.p99,
-        "loads": loads, "utilisation": utilisation, "bars": bars(instance, log),
-    })
+    WhatIfOutcome {
+        policy: policy.name().to_owned(),
+        gpus: instance.cluster.gpus,
+        requests: instance.requests.len() as u64,
+        ends_in: ends_in.seconds(),
+        mean: latency.mean,
+        p50: latency.median,
+        p99: latency.p99,
+        loads: *loads as u64,
+        utilisation: *utilisation,
+        bars: bars(instance, log),
+    }
 }
 
-fn bars(instance: &Instance, log: &ExecutionLog) -> Vec<Value> {
+fn bars(instance: &Instance, log: &ExecutionLog) -> Vec<PlannedBar> {
     let load = |model: ModelId, gpus: Gpus, start: Time, end: Time| (start, end, gpus, model, None::<TaskId>);
     let mut bars = Vec::new();
     for one in log.executions.iter().filter(|one| one.status == Status::Completed) {
@@ -163,11 +155,16 @@ fn bars(instance: &Instance, log: &ExecutionLog) -> Vec<Value> {
     bars.extend(log.loads.iter().map(|one| load(one.model, one.gpus, one.start, one.end)));
     bars.sort_unstable();
     let told = bars.into_iter().take(MOST_BARS).map(|(start, end, gpus, model, task)| {
-        let request = task.map(|task| &instance.requests[instance.request_of(task)].name);
-        let node = task.map(|task| &instance.workflow_of(task).nodes[instance.node_of(task) as usize]);
-        json!({"kind": if task.is_some() { "run" } else { "load" }, "gpus": numbers(gpus),
-               "model": instance.models[model].name, "request": request, "node": node,
-               "start": start.seconds(), "end": end.seconds()})
+        let node = |task| &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
+        PlannedBar {
+            kind: if task.is_some() { BarKind::Run } else { BarKind::Load },
+            gpus: numbers(gpus),
+            model: instance.models[model].name.clone(),
+            request: task.map(|task| instance.requests[instance.request_of(task)].name.clone()),
+            node: task.map(|task| node(task).clone()),
+            start: start.seconds(),
+            end: end.seconds(),
+        }
     });
     told.collect()
 }

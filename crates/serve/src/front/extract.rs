@@ -5,7 +5,9 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::Uri;
 use axum::http::request::Parts;
 use gswarm_exec::backend::escaped;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use utoipa::IntoParams;
 
 /// What stands behind the question mark.
 pub(crate) struct Params<T>(pub T);
@@ -17,6 +19,22 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
         let read = Query::try_from_uri(&parts.uri);
         let Query(value) = read.map_err(|error| at_fault::<T>(&parts.uri, &error.body_text()))?;
         Ok(Params(value))
+    }
+}
+
+/// Which part of a list.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct Page {
+    /// Requests to leave out at the front.
+    from: Option<usize>,
+    /// Most requests to be answered; default 100, at most 1000.
+    limit: Option<usize>,
+}
+
+impl Page {
+    /// How many to leave out, and how many to answer at most.
+    pub fn bounds(&self) -> (usize, usize) {
+        (self.from.unwrap_or(0), self.limit.unwrap_or(100).min(1000))
     }
 }
 

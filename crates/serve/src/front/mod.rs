@@ -8,6 +8,8 @@ mod workflows;
 
 use crate::dash::{self, Served};
 use crate::guard::{Bound, Ended};
+pub use views::Health;
+
 use axum::Router;
 use gswarm_core::policy::{Policy, PolicySpec};
 use gswarm_exec::drive::LiveError;
@@ -46,7 +48,22 @@ pub fn router(client: Client, metrics: Option<PrometheusHandle>, policy: &Policy
     let started = since.as_secs();
     let watched = Arc::new(Served::new(client.clone(), since.as_secs_f64(), policy.clone()));
     let front: Shared = Arc::new(Front { client, started, metrics });
-    let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
+    let (router, document) = routes().with_state(front).merge(dash::routes(watched)).split_for_parts();
+    let text = document.to_json().unwrap_or_default();
+    let answer = ([(axum::http::header::CONTENT_TYPE, "application/json")], text);
+    router.route("/openapi.json", axum::routing::get(move || std::future::ready(answer.clone())))
+}
+
+/// The OpenAPI document of the front door, the dashboard's part included.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    let mut document = routes().into_openapi();
+    document.merge(dash::answers().into_openapi());
+    document
+}
+
+fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(calls::models))
         .routes(routes!(calls::model))
         .routes(routes!(calls::chat))
@@ -64,12 +81,6 @@ pub fn router(client: Client, metrics: Option<PrometheusHandle>, policy: &Policy
         .routes(routes!(views::health))
         .routes(routes!(views::ready))
         .routes(routes!(views::metrics))
-        .with_state(front)
-        .merge(dash::routes(watched))
-        .split_for_parts();
-    let text = document.to_json().unwrap_or_default();
-    let answer = ([(axum::http::header::CONTENT_TYPE, "application/json")], text);
-    router.route("/openapi.json", axum::routing::get(move || std::future::ready(answer.clone())))
 }
 
 /// Begins to count what happens in this process, for `/metrics`; `None` where something counts already.

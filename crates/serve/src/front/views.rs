@@ -1,7 +1,7 @@
 //! How things stand, for people and for programs: the queue, the GPUs, what happens, and numbers.
 
 use super::Shared;
-use super::extract::Params;
+use super::extract::{Page, Params};
 use crate::fault::Fault;
 use axum::Json;
 use axum::extract::State;
@@ -10,21 +10,30 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
 use futures_util::stream::{Stream, unfold};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gswarm_exec::wire::{ClusterStatus, Queue, ServiceEvent, TimedEvent};
+use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
-use utoipa::IntoParams;
+use utoipa::ToSchema;
 
-/// Which part of the queue.
-#[derive(Deserialize, IntoParams)]
-pub(super) struct Page {
-    /// Requests to leave out at the front.
-    from: Option<usize>,
-    /// Most requests to be answered.
-    limit: Option<usize>,
+/// That the process lives, or is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// `ok` or `ready`.
+    pub status: String,
+    /// The version of gswarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl Health {
+    /// That the process lives.
+    #[must_use]
+    pub fn ok() -> Health {
+        Health { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) }
+    }
 }
 
 fn stopping() -> Response {
@@ -32,20 +41,22 @@ fn stopping() -> Response {
 }
 
 /// Who waits, for what, and why.
-#[utoipa::path(get, path = "/v1/queue", params(Page), responses((status = 200, body = Object), (status = 503)))]
+#[utoipa::path(get, path = "/v1/queue", params(Page), responses((status = 200, body = Queue), (status = 503)))]
 pub(super) async fn queue(State(front): State<Shared>, Params(page): Params<Page>) -> Response {
-    let (from, limit) = (page.from.unwrap_or(0), page.limit.unwrap_or(100).min(1000));
+    let (from, limit) = page.bounds();
     let queue = front.client.ask(move |standing| standing.queue(from, limit)).await;
     queue.map_or_else(stopping, |queue| Json(queue).into_response())
 }
 
 /// What is on the GPUs, and which backends answer.
-#[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = Object), (status = 503)))]
+#[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = ClusterStatus), (status = 503)))]
 pub(super) async fn cluster(State(front): State<Shared>) -> Response {
     let cluster = front
         .client
-        .ask(|standing| {
-            json!({"gpus": standing.gpus(), "backends": standing.backends(), "open_requests": standing.open()})
+        .ask(|standing| ClusterStatus {
+            gpus: standing.gpus(),
+            backends: standing.backends(),
+            open_requests: standing.open() as u64,
         })
         .await;
     cluster.map_or_else(stopping, |cluster| Json(cluster).into_response())
@@ -53,7 +64,7 @@ pub(super) async fn cluster(State(front): State<Shared>) -> Response {
 
 /// All that happens from now on, as server-sent events.
 #[utoipa::path(get, path = "/v1/events",
-    responses((status = 200, description = "server-sent events, each a JSON object with its `type`")))]
+    responses((status = 200, description = "server-sent events", content_type = "text/event-stream", body = TimedEvent)))]
 pub(super) async fn events(
     State(front): State<Shared>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
@@ -67,7 +78,8 @@ pub(super) async fn events(
         let event = match next {
             Ok(text) => Event::default().data(&*text),
             Err(RecvError::Lagged(missed)) => {
-                Event::default().data(json!({"type": "missed", "events": missed}).to_string())
+                let event = ServiceEvent::Missed { events: missed };
+                Event::default().data(TimedEvent { at: None, event }.to_json())
             }
             Err(RecvError::Closed) => return None,
         };
@@ -77,16 +89,16 @@ pub(super) async fn events(
 }
 
 /// Whether the process lives.
-#[utoipa::path(get, path = "/health", responses((status = 200, body = Object)))]
-pub(super) async fn health() -> Json<Value> {
-    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
+#[utoipa::path(get, path = "/health", responses((status = 200, body = Health)))]
+pub(super) async fn health() -> Json<Health> {
+    Json(Health::ok())
 }
 
 /// How long a backend has to answer whoever asks whether the service is ready.
 const ASKED: Duration = Duration::from_secs(2);
 
 /// Whether requests are taken on and some backend answers.
-#[utoipa::path(get, path = "/ready", responses((status = 200, body = Object), (status = 503)))]
+#[utoipa::path(get, path = "/ready", responses((status = 200, body = Health), (status = 503)))]
 pub(super) async fn ready(State(front): State<Shared>) -> Response {
     let not_ready = |why| Fault::unavailable("not_ready", why).openai();
     match front.client.ask(|standing| standing.not_ready().ok_or_else(|| standing.up())).await {
@@ -96,7 +108,7 @@ pub(super) async fn ready(State(front): State<Shared>) -> Response {
             let asked = backends.iter().map(|backend| timeout(ASKED, backend.answers()));
             let answers = join_all(asked).await.into_iter().any(|answers| answers.unwrap_or(false));
             if answers {
-                Json(json!({"status": "ready"})).into_response()
+                Json(Health { status: "ready".to_owned(), version: None }).into_response()
             } else {
                 not_ready("no backend answers")
             }

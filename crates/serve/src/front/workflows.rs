@@ -14,9 +14,13 @@ use gswarm_core::instance::Mode;
 use gswarm_exec::backend::escaped;
 use gswarm_exec::call::missing_inputs;
 use gswarm_exec::service::Refusal;
+use gswarm_exec::wire::{
+    AcceptedRequest, CancelledRequest, QueuedRequest, RequestList, RequestRecord, RequestState,
+    RequestStatus, WorkflowDetail, WorkflowEdge, WorkflowList, WorkflowStep,
+};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use utoipa::{IntoParams, ToSchema};
@@ -49,26 +53,32 @@ pub(super) struct Submission {
 }
 
 /// The workflows.
-#[utoipa::path(get, path = "/v1/workflows", responses((status = 200, body = Object)))]
-pub(super) async fn list(State(front): State<Shared>) -> Json<Value> {
+#[utoipa::path(get, path = "/v1/workflows", responses((status = 200, body = WorkflowList)))]
+pub(super) async fn list(State(front): State<Shared>) -> Json<WorkflowList> {
     let describe = |workflow: &WorkflowSpec| {
-        let model = |at: usize| &front.client.scenario.models[at].id;
-        let nodes = workflow.nodes.iter().map(|node| {
-            json!({"id": node.id, "model": model(usize::from(node.model)), "inputs": node.inputs,
-                   "outputs": node.outputs})
+        let nodes = workflow.nodes.iter().map(|node| WorkflowStep {
+            id: node.id.clone(),
+            model: front.client.scenario.models[usize::from(node.model)].id.clone(),
+            inputs: node.inputs.clone(),
+            outputs: node.outputs.clone(),
         });
-        let name = |at: u32| &workflow.nodes[at as usize].id;
-        let edges = workflow.edges.iter().map(|&(from, to)| json!({"from": name(from), "to": name(to)}));
-        json!({"id": workflow.id, "name": workflow.name, "nodes": nodes.collect::<Vec<_>>(),
-               "edges": edges.collect::<Vec<_>>()})
+        let name = |at: u32| workflow.nodes[at as usize].id.clone();
+        let edges = workflow.edges.iter().map(|&(from, to)| WorkflowEdge { from: name(from), to: name(to) });
+        WorkflowDetail {
+            id: workflow.id.clone(),
+            name: workflow.name.clone(),
+            nodes: nodes.collect(),
+            edges: edges.collect(),
+        }
     };
-    Json(json!({"workflows": front.client.workflows().iter().map(describe).collect::<Vec<_>>()}))
+    Json(WorkflowList { workflows: front.client.workflows().iter().map(describe).collect() })
 }
 
 /// Submits a request. Once this is answered with 202, the request is written down and will be done.
 #[utoipa::path(post, path = "/v1/workflows/{workflow}/requests", params(("workflow" = String, Path)),
     request_body = Submission,
-    responses((status = 202, body = Object), (status = 200, description = "it was accepted before", body = Object),
+    responses((status = 202, body = AcceptedRequest),
+              (status = 200, description = "it was accepted before", body = AcceptedRequest),
               (status = 400), (status = 404), (status = 409), (status = 415), (status = 429), (status = 503)))]
 pub(super) async fn submit(
     State(front): State<Shared>,
@@ -125,16 +135,16 @@ async fn accepted(
     }
     let id = spec.id.clone();
     let (status, state) = match front.client.submit(Arc::new(spec), text.clone()).await {
-        Ok(_) => (StatusCode::ACCEPTED, Value::from("accepted")),
+        Ok(_) => (StatusCode::ACCEPTED, RequestState::Accepted),
         // The same request again, after an answer that was lost, is no fault.
         Err(Refusal::Taken) if was_sent(front, &id).await?.is_some_and(|sent| sent == text) => {
-            (StatusCode::OK, record(front, &id).await?["status"].take())
+            (StatusCode::OK, record(front, &id).await?.status)
         }
         Err(refusal) => return Err(refused(&refusal)),
     };
     let url = format!("/v1/requests/{}", escaped(&id));
-    let body = json!({"request_id": id, "status": state, "url": url, "result_url": format!("{url}/result"),
-                      "warnings": warnings});
+    let result_url = format!("{url}/result");
+    let body = AcceptedRequest { request_id: id, status: state, url: url.clone(), result_url, warnings };
     Ok((status, [(header::LOCATION, url)], Json(body)).into_response())
 }
 
@@ -211,36 +221,34 @@ pub(super) struct HowMany {
 }
 
 /// The requests that were submitted last.
-#[utoipa::path(get, path = "/v1/requests", params(HowMany), responses((status = 200, body = Object), (status = 400)))]
+#[utoipa::path(get, path = "/v1/requests", params(HowMany),
+    responses((status = 200, body = RequestList), (status = 400)))]
 pub(super) async fn latest(State(front): State<Shared>, Params(many): Params<HowMany>) -> Response {
     let records = front.client.records.clone();
     let limit = many.limit.unwrap_or(100).min(1000);
     match reading(move || records.latest(limit)).await {
-        Ok(requests) => Json(json!({"requests": requests})).into_response(),
+        Ok(requests) => Json(RequestList { requests }).into_response(),
         Err(fault) => fault.openai(),
     }
 }
 
 /// Where a request stands, and why.
 #[utoipa::path(get, path = "/v1/requests/{request}", params(("request" = String, Path)),
-    responses((status = 200, body = Object), (status = 404)))]
+    responses((status = 200, body = RequestStatus), (status = 404)))]
 pub(super) async fn status(State(front): State<Shared>, Named(request): Named) -> Response {
     let name = request.clone();
     let open = front.client.ask(move |standing| standing.request(&name)).await.flatten();
-    if let Some(mut found) = open {
-        found["status"] = Value::from("open");
-        return Json(found).into_response();
+    if let Some(queued) = open {
+        let queued = QueuedRequest { status: Some(RequestState::Open), ..queued };
+        return Json(RequestStatus::Open(queued)).into_response();
     }
     match record(&front, &request).await {
-        Ok(mut found) => {
-            found.as_object_mut().into_iter().for_each(|fields| drop(fields.remove("outputs")));
-            Json(found).into_response()
-        }
+        Ok(found) => Json(RequestStatus::Recorded(RequestRecord { outputs: None, ..found })).into_response(),
         Err(fault) => fault.openai(),
     }
 }
 
-async fn record(front: &Front, request: &str) -> Result<Value, Fault> {
+async fn record(front: &Front, request: &str) -> Result<RequestRecord, Fault> {
     let (records, id) = (front.client.records.clone(), request.to_owned());
     let found = reading(move || records.request(&id)).await?;
     found.ok_or_else(|| {
@@ -258,7 +266,7 @@ pub(super) struct Patience {
 
 /// What a request's nodes have written: 200 once it has ended, 202 before.
 #[utoipa::path(get, path = "/v1/requests/{request}/result", params(("request" = String, Path), Patience),
-    responses((status = 200, body = Object), (status = 202, body = Object), (status = 400), (status = 404)))]
+    responses((status = 200, body = RequestRecord), (status = 202, body = RequestRecord), (status = 400), (status = 404)))]
 pub(super) async fn result(
     State(front): State<Shared>,
     Named(request): Named,
@@ -271,7 +279,7 @@ pub(super) async fn result(
     // Whether it ended or the time is over, the ledger says which.
     let _ = tokio::time::timeout(Duration::from_secs_f64(wait), front.client.wait(request.clone())).await;
     match record(&front, &request).await {
-        Ok(found) if found["ended_at"].is_null() => (StatusCode::ACCEPTED, Json(found)).into_response(),
+        Ok(found) if found.ended_at.is_none() => (StatusCode::ACCEPTED, Json(found)).into_response(),
         Ok(found) => Json(found).into_response(),
         Err(fault) => fault.openai(),
     }
@@ -285,15 +293,15 @@ const MOST_SHOWN: usize = 50;
 
 /// Takes a request back. What has been done stays written down.
 #[utoipa::path(delete, path = "/v1/requests/{request}", params(("request" = String, Path)),
-    responses((status = 200, body = Object), (status = 404), (status = 409)))]
+    responses((status = 200, body = CancelledRequest), (status = 404), (status = 409)))]
 pub(super) async fn cancel(State(front): State<Shared>, Named(request): Named) -> Response {
     if front.client.cancel(request.clone()).await {
-        return Json(json!({"request_id": request, "status": "cancelled"})).into_response();
+        let status = RequestState::Cancelled;
+        return Json(CancelledRequest { request_id: request, status }).into_response();
     }
     match record(&front, &request).await {
         Ok(found) => {
-            let message =
-                format!("the request has ended already: {}", found["status"].as_str().unwrap_or(""));
+            let message = format!("the request has ended already: {}", found.status.name());
             Fault::conflict("request_ended", message).openai()
         }
         Err(fault) => fault.openai(),

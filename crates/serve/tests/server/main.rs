@@ -1,6 +1,7 @@
 //! Servers over real connections.
 
 mod calls;
+mod dashboard_types;
 mod document;
 mod emulated;
 mod guarded;

@@ -24,87 +24,13 @@ pub struct Files {
     /// The policies over seeds and loads.
     pub comparison: Comparison,
     /// How well each device's model does.
-    pub models: Vec<ModelReport>,
+    pub models: Vec<TrainingReport>,
 }
 
-/// Rows, R2 and mean absolute error.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Measures {
-    /// How many rows.
-    pub rows: usize,
-    /// The share of the variance that is explained, where the rows vary.
-    pub r2: Option<f64>,
-    /// Mean absolute error.
-    pub mae: f64,
-}
-
-/// Folds.
-#[derive(Clone, Debug, Deserialize)]
-pub struct CrossValidation {
-    /// Mean R2, where the rows vary.
-    pub mean: Option<f64>,
-    /// Its standard deviation.
-    pub deviation: Option<f64>,
-}
-
-/// How intervals do.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Intervals {
-    /// Truths within the 50% interval.
-    pub coverage_50: f64,
-    /// Truths within the 90% interval.
-    pub coverage_90: f64,
-    /// Mean pinball loss.
-    pub pinball: f64,
-}
-
-/// A feature's share.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Importance {
-    /// The column.
-    pub feature: String,
-    /// Its share.
-    pub share: f64,
-}
-
-/// A point of the learning curve.
-#[derive(Clone, Debug, Deserialize)]
-pub struct CurvePoint {
-    /// Rows learned from.
-    pub rows: usize,
-    /// R2 on the test rows.
-    pub test_r2: Option<f64>,
-}
-
-/// What `model_report.json` says of one model.
-#[derive(Clone, Debug, Deserialize)]
-pub struct ModelReport {
-    /// The kind of model.
-    pub model: String,
-    /// The column predicted.
-    pub target: String,
-    /// On the training rows.
-    pub train: Measures,
-    /// On rows never seen.
-    pub test: Measures,
-    /// On the training rows, each predicted by a model that had not seen it.
-    pub cross_validation: CrossValidation,
-    /// Intervals on the test rows.
-    pub intervals: Intervals,
-    /// Largest first.
-    pub importances: Vec<Importance>,
-    /// R2 by rows.
-    pub learning_curve: Vec<CurvePoint>,
-    /// Seconds that fitting took.
-    pub fit_seconds: f64,
-}
-
-impl ModelReport {
-    /// The device it speaks of.
-    #[must_use]
-    pub fn device(&self) -> &'static str {
-        if self.target.contains("cpu") { "CPU" } else { "GPU" }
-    }
+/// The device that a model of `model_report.json` predicts for.
+#[must_use]
+pub fn device(report: &TrainingReport) -> &'static str {
+    if report.target.contains("cpu") { "CPU" } else { "GPU" }
 }
 
 /// A run of one policy on one workload.

@@ -6,7 +6,7 @@ mod policies;
 mod profile;
 mod workload;
 
-pub use files::{Files, MEASURED, ModelReport, read};
+pub use files::{Files, MEASURED, device, read};
 
 use crate::page::{Block, Card, Cell, Page, Section, Table, grouped};
 
@@ -69,7 +69,7 @@ fn cards(files: &Files) -> Vec<Card> {
     let mut cards = Vec::new();
     for model in &files.models {
         cards.push(Card::new(
-            format!("Test R2, {}", model.device()),
+            format!("Test R2, {}", device(model)),
             model.test.r2.map_or("-".to_owned(), |r2| format!("{r2:.3}")),
             format!("{} on {} tasks never seen", model.model, grouped(model.test.rows as f64, 0)),
         ));
@@ -115,7 +115,7 @@ fn beside(files: &Files) -> Table {
     };
     for model in &files.models {
         row(
-            format!("test R2, {}", model.device()),
+            format!("test R2, {}", device(model)),
             expected::R2,
             model.test.r2,
             "run times, not shares of work",
@@ -123,7 +123,7 @@ fn beside(files: &Files) -> Table {
     }
     for model in &files.models {
         let how = "in seconds; the description's is of a share of work";
-        row(format!("MAE, {}", model.device()), expected::MAE, Some(model.test.mae), how);
+        row(format!("MAE, {}", device(model)), expected::MAE, Some(model.test.mae), how);
     }
     for load in files.comparison.loads() {
         for (name, other, range) in [

@@ -1,9 +1,10 @@
 //! The models: predicted against actual, what they look at, what more data would bring, and whether intervals hold.
 
 use super::Files;
-use super::files::{ModelReport, numbers};
+use super::files::{device, numbers};
 use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, Stroke, colour};
 use crate::page::{Block, Cell, Section, Table, grouped};
+use gswarm_learn::train::{Importance, TrainingReport};
 
 /// The most points of a cloud.
 const MOST_POINTS: usize = 600;
@@ -30,7 +31,7 @@ fn shade(device: &str) -> usize {
     usize::from(device.eq_ignore_ascii_case("cpu"))
 }
 
-fn quality(models: &[ModelReport]) -> Table {
+fn quality(models: &[TrainingReport]) -> Table {
     let mut table = Table {
         caption: "How well the models do; MAE and pinball loss in seconds".to_owned(),
         head: [
@@ -51,7 +52,7 @@ fn quality(models: &[ModelReport]) -> Table {
         ..Table::default()
     };
     for model in models {
-        let mut row = vec![Cell::text(model.device()), Cell::text(&model.model)];
+        let mut row = vec![Cell::text(device(model)), Cell::text(&model.model)];
         let (validated, intervals) = (&model.cross_validation, &model.intervals);
         for (value, decimals) in [
             (model.train.r2, 4),
@@ -115,7 +116,7 @@ fn predicted(files: &Files, device: &str) -> Chart {
     chart
 }
 
-fn learning(models: &[ModelReport]) -> Chart {
+fn learning(models: &[TrainingReport]) -> Chart {
     let mut chart = Chart::new(
         "model_learning_curve",
         "Learning curve",
@@ -126,9 +127,9 @@ fn learning(models: &[ModelReport]) -> Chart {
     for model in models {
         let points = model.learning_curve.iter();
         let points = points.filter_map(|point| Some((point.rows as f64, point.test_r2?)));
-        let number = shade(model.device());
+        let number = shade(device(model));
         chart.series.push(Series::Line {
-            name: model.device().to_owned(),
+            name: device(model).to_owned(),
             points: points.collect(),
             colour: colour(number),
             stroke: Stroke::of(number),
@@ -139,7 +140,7 @@ fn learning(models: &[ModelReport]) -> Chart {
     chart
 }
 
-fn coverage(models: &[ModelReport]) -> Chart {
+fn coverage(models: &[TrainingReport]) -> Chart {
     let mut chart = Chart::new(
         "model_coverage",
         "Do intervals hold what they promise?",
@@ -147,8 +148,8 @@ fn coverage(models: &[ModelReport]) -> Chart {
         Axis::new(""),
     )
     .about("The share of the test tasks whose true time lay within the 50% and the 90% interval; the lines are the promises.");
-    let bar = |model: &ModelReport, of: &str, value: f64, number: usize| Bar {
-        name: format!("{of} interval, {}", model.device()),
+    let bar = |model: &TrainingReport, of: &str, value: f64, number: usize| Bar {
+        name: format!("{of} interval, {}", device(model)),
         value,
         spread: 0.0,
         colour: colour(number),
@@ -156,7 +157,7 @@ fn coverage(models: &[ModelReport]) -> Chart {
     let bars: Vec<Bar> = models
         .iter()
         .flat_map(|model| {
-            let number = shade(model.device());
+            let number = shade(device(model));
             [
                 bar(model, "50%", model.intervals.coverage_50, number),
                 bar(model, "90%", model.intervals.coverage_90, number),
@@ -171,8 +172,8 @@ fn coverage(models: &[ModelReport]) -> Chart {
     chart
 }
 
-fn importances(model: &ModelReport) -> Chart {
-    let device = model.device();
+fn importances(model: &TrainingReport) -> Chart {
+    let device = device(model);
     let mut chart = Chart::new(
         format!("model_importances_{}", device.to_lowercase()),
         format!("What the model of the {device} looks at"),
@@ -180,7 +181,7 @@ fn importances(model: &ModelReport) -> Chart {
         Axis::new(""),
     );
     let number = shade(device);
-    let bar = |one: &super::files::Importance| Bar {
+    let bar = |one: &Importance| Bar {
         name: one.feature.clone(),
         value: one.share,
         spread: 0.0,

@@ -1,13 +1,11 @@
 //! Asking how things stand, over HTTP, once or again and again.
 
-use super::snapshot::{Happening, History, Overview};
 use crate::commands::model_server::token;
 use crate::failure::Failure;
 use gswarm_exec::backend::{Http, HttpLimits};
+use gswarm_exec::wire::{Happening, HistoryPage, Overview};
 use gswarm_serve::dash::{Source, Viewed};
-use gswarm_serve::fault::Fault;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -50,7 +48,7 @@ impl Server {
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
         let answer = self.runtime.block_on(self.http.get(path)).map_err(|error| error.to_string())?;
-        read(answer)
+        serde_json::from_value(answer).map_err(|error| format!("the answer is not one of gswarm's: {error}"))
     }
 }
 
@@ -59,10 +57,10 @@ impl Asked for Server {
         let overview = self.get("/v1/overview")?;
         if self.known == 0 {
             // Of a long past, the end is of interest.
-            let there: History = self.get("/v1/history?limit=1")?;
+            let there: HistoryPage = self.get("/v1/history?limit=1")?;
             self.known = there.last.saturating_sub(MOST as u64);
         }
-        let history: History = self.get(&format!("/v1/history?after={}", self.known))?;
+        let history: HistoryPage = self.get(&format!("/v1/history?after={}", self.known))?;
         // A service that was started again counts from the beginning.
         self.known = history.last;
         Ok(Told { overview, happenings: history.happenings })
@@ -85,21 +83,17 @@ impl Folder {
 
 impl Asked for Folder {
     fn ask(&mut self) -> Result<Told, String> {
-        let said = |answer: Result<Value, Fault>| answer.map_err(|fault| fault.message);
+        let history = |after, limit| {
+            self.runtime.block_on(self.viewed.history(after, limit)).map_err(|fault| fault.message)
+        };
         if self.known == 0 {
-            let there: History = read(said(self.runtime.block_on(self.viewed.history(0, 1)))?)?;
-            self.known = there.last.saturating_sub(MOST as u64);
+            self.known = history(0, 1)?.last.saturating_sub(MOST as u64);
         }
-        let overview = said(self.runtime.block_on(self.viewed.overview()))?;
-        let history = said(self.runtime.block_on(self.viewed.history(self.known, MOST)))?;
-        let history: History = read(history)?;
-        self.known = history.last;
-        Ok(Told { overview: read(overview)?, happenings: history.happenings })
+        let overview = self.runtime.block_on(self.viewed.overview()).map_err(|fault| fault.message)?;
+        let HistoryPage { last, happenings, .. } = history(self.known, MOST)?;
+        self.known = last;
+        Ok(Told { overview, happenings })
     }
-}
-
-fn read<T: DeserializeOwned>(answer: Value) -> Result<T, String> {
-    serde_json::from_value(answer).map_err(|error| format!("the answer is not one of gswarm's: {error}"))
 }
 
 fn runtime() -> Result<Runtime, Failure> {

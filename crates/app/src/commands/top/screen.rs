@@ -1,8 +1,8 @@
 //! The screen: what it shows of how things stand, and where somebody has scrolled to.
 
 use super::ask::Told;
-use super::snapshot::{Happening, Overview};
 use super::words;
+use gswarm_exec::wire::{GpuState, Happening, HappeningKind, Overview};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -156,11 +156,11 @@ impl Screen {
 
     fn gpus(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let rows = self.overview.gpus.iter().map(|one| {
-            let colour = match one.state.as_str() {
-                "running" => Color::Green,
-                "loading" => Color::Yellow,
-                "lost" => Color::Red,
-                _ => Color::Reset,
+            let colour = match one.state {
+                GpuState::Running => Color::Green,
+                GpuState::Loading => Color::Yellow,
+                GpuState::Lost => Color::Red,
+                GpuState::Idle => Color::Reset,
             };
             (words::gpu(one), Style::default().fg(colour))
         });
@@ -211,7 +211,7 @@ impl Screen {
         let lines: Vec<Line<'_>> = latest
             .map(|one| {
                 let line = Line::from(words::happening(one));
-                if matches!(one.kind.as_str(), "failed" | "lost" | "given_up") {
+                if matches!(one.kind, HappeningKind::Failed | HappeningKind::Lost | HappeningKind::GivenUp) {
                     line.fg(Color::Red)
                 } else {
                     line

@@ -1,8 +1,8 @@
 //! How things stand, as text: the cells and lines that screen and plain text share.
 
-use super::snapshot::{Gpu, Happening, Model, Overview};
 use crate::output::table::table;
 use gswarm_core::log_file::shown;
+use gswarm_exec::wire::{GpuStatus, Happening, ModelStatus, Overview};
 
 /// Heads of the GPUs' columns.
 pub const GPU_HEADS: [&str; 7] = ["GPU", "server", "state", "models", "memory", "batch", "free in"];
@@ -10,7 +10,7 @@ pub const GPU_HEADS: [&str; 7] = ["GPU", "server", "state", "models", "memory", 
 pub const QUEUE_HEADS: [&str; 5] = ["model", "waiting", "longest", "on GPUs", "why"];
 
 /// A GPU's cells.
-pub fn gpu(one: &Gpu) -> Vec<String> {
+pub fn gpu(one: &GpuStatus) -> Vec<String> {
     let models = match &one.loading {
         Some(model) => format!("loading {}", shown(model)),
         None if one.models.is_empty() => "-".to_owned(),
@@ -22,11 +22,19 @@ pub fn gpu(one: &Gpu) -> Vec<String> {
     };
     let batch = if one.batch > 0 { one.batch.to_string() } else { String::new() };
     let free = if one.free_in > 0.0 { seconds(one.free_in) } else { String::new() };
-    vec![one.gpu.to_string(), one.server.to_string(), one.state.clone(), models, memory, batch, free]
+    vec![
+        one.gpu.to_string(),
+        one.server.to_string(),
+        one.state.name().to_owned(),
+        models,
+        memory,
+        batch,
+        free,
+    ]
 }
 
 /// A model's cells.
-pub fn model(one: &Model) -> Vec<String> {
+pub fn model(one: &ModelStatus) -> Vec<String> {
     let on: Vec<String> = one.resident_on.iter().take(8).map(u32::to_string).collect();
     let more = if one.resident_on.len() > 8 { ".." } else { "" };
     vec![
@@ -51,7 +59,7 @@ pub fn seconds(value: f64) -> String {
 /// What state it is in, and for how long it has been up.
 pub fn state(of: &Overview) -> String {
     let why = of.why.as_deref().map_or_else(String::new, |why| format!(" ({})", shown(why)));
-    format!("{}{why}, {} after its start, policy {}", of.state, seconds(of.now), of.policy)
+    format!("{}{why}, {} after its start, policy {}", of.state.name(), seconds(of.now), of.policy)
 }
 
 /// Everything that is counted, in a line.
@@ -98,7 +106,7 @@ pub fn trouble(of: &Overview) -> Option<String> {
 
 /// One thing that happened.
 pub fn happening(one: &Happening) -> String {
-    format!("{:>9.1} s  {:<9} {}", one.t, one.kind, shown(&one.text))
+    format!("{:>9.1} s  {:<9} {}", one.t, one.kind.name(), shown(&one.text))
 }
 
 /// All of it as plain text.

@@ -214,7 +214,7 @@ fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String
         serde_json::to_writer_pretty(&mut *out, &reports)?;
         out.write_all(b"\n")
     })?;
-    let r2 = |report: &Report| report.test.r2.map_or("-".to_owned(), |r2| format!("{r2:.3}"));
+    let r2 = |report: &TrainingReport| report.test.r2.map_or("-".to_owned(), |r2| format!("{r2:.3}"));
     let r2: Vec<String> = reports.iter().map(r2).collect();
     Ok(format!("{} on {} tasks; test R2 {} (CPU, GPU)", kind.name(), history.tasks.len(), r2.join(", ")))
 }

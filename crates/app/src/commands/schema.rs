@@ -1,0 +1,48 @@
+//! `gswarm schema`: JSON Schemas of the files that gswarm reads and writes, and the OpenAPI document of its server.
+
+use crate::failure::{Code, Failure};
+use crate::output;
+use clap::Args;
+use clap::builder::TypedValueParser;
+use gswarm_core::schema::SchemaKind;
+
+const EXAMPLES: &str = "\
+Examples:
+  gswarm schema config > config.schema.json
+  gswarm schema http                           the OpenAPI document of `gswarm serve`
+
+For completion in an editor, begin a YAML file with
+  # yaml-language-server: $schema=config.schema.json
+or give a JSON file the key \"$schema\". Files that `generate`, `import` and `plan` write have it already.";
+
+/// Arguments of `gswarm schema`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SchemaArgs {
+    /// The kind of file
+    #[arg(value_parser = kind_parser())]
+    kind: Wanted,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    File(SchemaKind),
+    Http,
+}
+
+fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
+    let files = SchemaKind::ALL.map(|kind| (kind.name(), Wanted::File(kind)));
+    crate::args::choice(files.into_iter().chain([("http", Wanted::Http)]).collect())
+}
+
+/// Prints the schema.
+pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
+    match args.kind {
+        Wanted::File(kind) => output::print(kind.text()),
+        Wanted::Http => {
+            let document = gswarm_serve::front::openapi().to_pretty_json();
+            let failed = |error| Failure::new(Code::Internal, format!("internal error: {error}"));
+            output::line(&document.map_err(failed)?)
+        }
+    }
+}
