@@ -7,8 +7,6 @@ pub enum SchemaKind {
     Config,
     /// Requests.
     Requests,
-    /// Model servers.
-    Backends,
     /// A plan.
     Plan,
     /// An execution log.
@@ -17,8 +15,8 @@ pub enum SchemaKind {
 
 impl SchemaKind {
     /// Every kind.
-    pub const ALL: [SchemaKind; 5] =
-        [SchemaKind::Config, SchemaKind::Requests, SchemaKind::Backends, SchemaKind::Plan, SchemaKind::Log];
+    pub const ALL: [SchemaKind; 4] =
+        [SchemaKind::Config, SchemaKind::Requests, SchemaKind::Plan, SchemaKind::Log];
 
     /// As the command line spells it.
     #[must_use]
@@ -26,7 +24,6 @@ impl SchemaKind {
         match self {
             SchemaKind::Config => "config",
             SchemaKind::Requests => "requests",
-            SchemaKind::Backends => "backends",
             SchemaKind::Plan => "plan",
             SchemaKind::Log => "log",
         }
@@ -38,7 +35,6 @@ impl SchemaKind {
         match self {
             SchemaKind::Config => include_str!("../schemas/config.json"),
             SchemaKind::Requests => include_str!("../schemas/requests.json"),
-            SchemaKind::Backends => include_str!("../schemas/backends.json"),
             SchemaKind::Plan => include_str!("../schemas/plan.json"),
             SchemaKind::Log => include_str!("../schemas/log.json"),
         }

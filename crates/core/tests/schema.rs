@@ -6,12 +6,12 @@ use gswarm_core::generate::{
 };
 use gswarm_core::input::document::{Document, Faults, Path, keep};
 use gswarm_core::input::{
-    Code, Diagnostic, Scenario, Severity, Source, read_backends, read_config, read_requests, read_scenario,
+    Code, Diagnostic, Scenario, Severity, Source, read_config, read_requests, read_scenario,
 };
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log_file::{LogFile, write_json};
 use gswarm_core::plan::{self, Limits};
-use gswarm_core::policy::{PolicyKind, PolicyParams};
+use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::schema::SchemaKind;
 use gswarm_core::sim::{SimOptions, simulate};
@@ -220,27 +220,6 @@ fn requests_are_accepted_and_refused_as_by_the_reader() {
 }
 
 #[test]
-fn servers_are_accepted_and_refused_as_by_the_reader() {
-    let whole = json!({
-        "$schema": "backends.schema.json",
-        "backends": [
-            {"kind": "emulated", "name": "e", "gpus": "0-3", "speed": 10.0, "models": {"a": "b", "c": null, "d": {"as": "e"}}},
-            {"kind": "gswarm", "gpus": 4, "url": "http://h:1", "token_env": "T", "device": "cuda", "first_device": 0,
-             "timeouts": {"connect": 1.0, "answer": 1.0, "load": 1.0, "unload": 1.0}},
-            {"kind": "openai", "url": "https://h:1", "calls": "chat", "models": {"a": {"as": "b", "url": "http://h:2"}}},
-            {"kind": "vllm", "models": {"a": {"url": "http://h:3"}}, "level": 1, "calls": "completions"},
-            {"kind": "sglang", "models": {"a": {"url": "http://h:3"}}, "level": 2},
-            {"kind": "ollama", "url": "http://h:1", "description": "text"},
-            {"kind": "llamacpp", "url": "http://h:1"},
-            {"kind": "kserve", "url": "http://h:1", "input": "text"},
-            {"kind": "command", "command": ["serve", "--port", "{port}"], "health": "http://h:{port}/health",
-             "env": {"A": "b", "C": 1}, "grace": 1.0, "first_device": 1}
-        ]
-    });
-    agree(SchemaKind::Backends, &whole, |bytes| read_backends(source(bytes)).diagnostics);
-}
-
-#[test]
 fn what_is_generated_is_valid() {
     let (config_schema, requests_schema) = (validator(SchemaKind::Config), validator(SchemaKind::Requests));
     for preset in Preset::ALL {
@@ -271,7 +250,6 @@ fn examples_are_valid() {
         let kind = match name.as_ref() {
             "config.yaml" => SchemaKind::Config,
             "requests.yaml" => SchemaKind::Requests,
-            "backends.yaml" | "servers.yaml" => SchemaKind::Backends,
             _ => continue,
         };
         let value = value(&std::fs::read(&path).unwrap());
@@ -281,7 +259,7 @@ fn examples_are_valid() {
         tried += 1;
         assert_valid(&validator(kind), &value, &path.display().to_string());
     }
-    assert!(tried >= 10, "{tried} examples were found");
+    assert!(tried >= 8, "{tried} examples were found");
 }
 
 fn files(folder: &FilePath) -> Vec<PathBuf> {
@@ -329,7 +307,7 @@ fn plans_are_accepted_and_refused_as_by_the_reader() {
 #[test]
 fn logs_are_valid_and_what_cannot_be_read_is_not() {
     let (instance, validator) = (instance(true), validator(SchemaKind::Log));
-    let mut policy = PolicyKind::Baseline.build(&instance, &PolicyParams::default());
+    let mut policy = PolicyKind::Baseline.build(&instance, &BuildContext::default());
     let log = simulate(&instance, &mut *policy, &SimOptions::default(), &mut |_| {}).unwrap();
     let info = RunInfo { policy: "baseline".to_owned(), ..RunInfo::default() };
     let mut bytes = Vec::new();

@@ -46,7 +46,8 @@ impl<'s> Walk<'s, '_> {
             if let Some(wrong) = self.misnamed(item, branches) {
                 let (name, known) = wrong;
                 let hint = self.faults.nearest(name.text(), known.iter().copied());
-                let message = format_args!("`{}` is unknown; use one of {}", Shown(name.text()), known.join(", "));
+                let message =
+                    format_args!("`{}` is unknown; use one of {}", Shown(name.text()), known.join(", "));
                 let below = path.key("name", name.at());
                 self.faults.add_hinted(Code::UnknownChoice, name.at(), &below, message, hint);
                 return;

@@ -27,18 +27,27 @@ pub struct SchemaArgs {
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
     File(SchemaKind),
+    Backends,
+    Spec,
     Http,
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
     let files = SchemaKind::ALL.map(|kind| (kind.name(), Wanted::File(kind)));
-    crate::args::choice(files.into_iter().chain([("http", Wanted::Http)]).collect())
+    crate::args::choice(
+        files
+            .into_iter()
+            .chain([("backends", Wanted::Backends), ("spec", Wanted::Spec), ("http", Wanted::Http)])
+            .collect(),
+    )
 }
 
 /// Prints the schema.
 pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
     match args.kind {
         Wanted::File(kind) => output::print(kind.text()),
+        Wanted::Backends => output::line(&format!("{:#}", gswarm_exec::backend::json_schema())),
+        Wanted::Spec => output::line(&format!("{:#}", gswarm_run::RunSpec::schema())),
         Wanted::Http => {
             let document = gswarm_serve::front::openapi().to_pretty_json();
             let failed = |error| Failure::new(Code::Internal, format!("internal error: {error}"));

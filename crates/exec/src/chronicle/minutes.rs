@@ -78,7 +78,9 @@ impl Minutes {
     pub fn series(mut self, now: Time) -> ActivitySeries {
         self.at(now);
         let counts = |count: fn(&Stretch) -> u64| self.kept.iter().map(count).collect();
-        let quantiles = |part| self.kept.iter().map(|one| one.latencies.as_deref().and_then(|all| quantile(all, part))).collect();
+        let quantiles = |part| {
+            self.kept.iter().map(|one| one.latencies.as_deref().and_then(|all| quantile(all, part))).collect()
+        };
         ActivitySeries {
             bucket_seconds: self.each.seconds(),
             from: self.first as f64 * self.each.seconds(),

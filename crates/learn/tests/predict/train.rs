@@ -1,6 +1,6 @@
 use crate::support::{column, numbers, random, runs, small, texts};
 use gswarm_core::input::Code;
-use gswarm_learn::train::{Options, Report, pinball, r2, train};
+use gswarm_learn::train::{Options, TrainingReport, pinball, r2, train};
 use gswarm_learn::{Kind, Table};
 use rand::RngExt;
 
@@ -8,7 +8,7 @@ fn options(target: &str) -> Options {
     Options::new(target, small(Kind::GradientBoosting))
 }
 
-fn report(table: &Table, options: &Options) -> Report {
+fn report(table: &Table, options: &Options) -> TrainingReport {
     train(table, options, &mut |_| {}).unwrap().report
 }
 

@@ -1,9 +1,9 @@
 //! The files of a pipeline's folder, read back.
 
 use gswarm_core::input::{Diagnostic, render};
+use gswarm_learn::train::TrainingReport;
 use gswarm_learn::{Table, Values};
 use gswarm_tasks::profile::{self, HardwareProfile};
-use serde::Deserialize;
 use std::path::Path;
 
 /// Everything that a report is made from.

@@ -7,7 +7,7 @@ use crate::commands::tasks::schedule::{checked, write_comparison};
 use crate::failure::Failure;
 use crate::output::count;
 use crate::output::files::{self, Batch};
-use gswarm_learn::train::{Options as TrainOptions, Report, train as learn};
+use gswarm_learn::train::{Options as TrainOptions, TrainingReport, train as learn};
 use gswarm_learn::{Column, Predictor, Settings as ModelSettings, Table, Values};
 use gswarm_show::pipeline::MEASURED;
 use gswarm_tasks::profile::{DeviceKind, Effort, HardwareProfile, described};
