@@ -122,7 +122,7 @@ export class World {
     return this.going.flatMap((bar, gpu) => {
       if (!bar || bar.start > now || gpu === this.lost) return [];
       const { kind, gpus, model, request, node, start, end } = bar;
-      return [{ kind, gpus, model, request, node, start, expected_end: end }];
+      return [{ kind, gpus, model, request, node, start, ok: true, why: null, expected_end: end }];
     });
   }
 

@@ -101,7 +101,7 @@ fn damaged(value: &Value) -> Vec<(String, Value)> {
         json!(0),
         json!(1),
         json!(2.5),
-        json!(1e13),
+        json!(10_000_000_000_000u64),
         json!([]),
         json!({}),
         json!({"from": true}),

@@ -1,221 +1,489 @@
-// What the server answers. Times are seconds since the service or the run began, but those in `_at`, which are Unix seconds.
+// Generated from the OpenAPI document of `gswarm serve` by `cargo xtask dashboard --types`; do not edit.
+//
+// Times are seconds since the service or the run began, except fields named `..._at`, which are seconds since 1970.
 
-export type BarKind = "run" | "load";
-export type GpuState = "idle" | "running" | "loading" | "lost";
-export type RunState = "running" | "stopping" | "finished" | "interrupted" | "waiting for servers";
-
-export interface Gpu {
-  gpu: number;
-  server: number;
-  state: GpuState;
-  models: string[];
-  loading: string | null;
-  memory_gb: number;
-  memory_total_gb: number | null;
-  batch: number;
-  free_in: number;
+/** What clients may ask. */
+export interface Abilities {
+  /** Requests can be cancelled. */
+  cancel: boolean;
+  /** Requests can be submitted. */
+  submit: boolean;
+  /** What-if questions are answered. */
+  what_if: boolean;
 }
 
-export interface BackendState {
-  name: string;
-  gpus: number[];
-  up: boolean;
-  down_seconds: number | null;
-}
-
-export interface Counts {
-  open: number;
-  waiting_nodes: number;
-  running_nodes: number;
-  completed: number;
-  failed: number;
-  cancelled: number;
-  executions: number;
-  loads: number;
-  evictions: number;
-  retries: number;
-}
-
-/** The last minutes in buckets of equal length, oldest first. */
-export interface Minutes {
-  bucket_seconds: number;
-  from: number;
-  completed: number[];
-  executions: number[];
-  loads: number[];
-  p50: (number | null)[];
-  p99: (number | null)[];
-  waiting: number[];
-}
-
-/** How long requests took that ended in the last seconds; without a number of them, in the whole run. */
-export interface Latency {
-  window_seconds: number | null;
-  p50: number | null;
-  p99: number | null;
-}
-
-export interface ModelState {
-  name: string;
-  waiting: number;
-  longest_wait: number;
-  why: string | null;
-  resident_on: number[];
-}
-
-export interface WorkflowNode {
-  node: string;
-  model: string;
-  after: string[];
-}
-
-export interface Workflow {
-  id: string;
-  name: string;
-  inputs: string[];
-  nodes: WorkflowNode[];
-}
-
-export interface Overview {
-  source: "serve" | "run" | "log";
-  title: string;
-  version: string;
-  started_at: number | null;
-  now: number;
-  state: RunState;
-  why: string | null;
-  policy: string;
-  can: { submit: boolean; cancel: boolean; what_if: boolean };
-  gpus: Gpu[];
-  backends: BackendState[];
-  counts: Counts;
-  minutes: Minutes;
-  /** Servers of older versions do not tell it. */
-  latency?: Latency;
-  models: ModelState[];
-  workflows: Workflow[];
-  policies: string[];
-}
-
-/** Something that took time on GPUs. */
-export interface Work {
-  kind: BarKind;
-  gpus: number[];
-  model: string;
-  request: string | null;
-  node: string | null;
-  start: number;
-}
-
-export interface Bar extends Work {
-  seq: number;
-  end: number;
-  ok: boolean;
-  why: string | null;
-}
-
-export interface Ongoing extends Work {
-  expected_end: number | null;
-}
-
-export type HappeningKind =
-  | "evicted" | "failed" | "retried" | "lost" | "back" | "accepted" | "completed" | "cancelled" | "given_up";
-
-export interface Happening {
-  seq: number;
-  t: number;
-  kind: HappeningKind;
-  text: string;
-  request: string | null;
-  model: string | null;
-  gpus: number[];
-}
-
-export interface HistoryPage {
-  first: number;
-  last: number;
-  more: boolean;
-  bars: Bar[];
-  ongoing: Ongoing[];
-  happenings: Happening[];
-}
-
-export interface QueueNode {
-  node: string;
-  model: string;
-  state: "waiting" | "ready" | "running" | "done" | "given up";
-  position?: number;
-  waited?: number;
-  why?: string;
-}
-
-export interface QueuedRequest {
+/** The answer to a submission. */
+export interface AcceptedRequest {
+  /** Its name. */
   request_id: string;
-  workflow_id: string;
-  kind: "call" | "workflow";
-  accepted_at: number | null;
-  priority: number;
-  trouble: unknown;
-  nodes: QueueNode[];
-  status?: string;
-}
-
-export interface Queue {
-  open: number;
-  waiting_nodes: number;
-  requests: QueuedRequest[];
-}
-
-/** A request that the server has written down. */
-export interface RequestRecord {
-  request_id: string;
-  workflow_id: string;
-  status: string;
-  why: string | null;
-  accepted_at: number | null;
-  ended_at: number | null;
-  /** Of a run only: seconds since it began. */
-  arrived?: number | null;
-  ended?: number | null;
-  priority?: number;
-  deadline_seconds?: number;
-  deadline_missed?: boolean;
-  outputs?: Record<string, unknown>;
-  failures?: { node: string; at: number; why: string }[];
-}
-
-export interface Submission {
-  input_data: Record<string, string>;
-  request_id?: string;
-  priority?: number;
-  deadline_seconds?: number;
-}
-
-export interface Accepted {
-  request_id: string;
-  status: string;
+  /** Where its outputs can be asked for. */
+  result_url: string;
+  /** `accepted`; its state where the same request had been submitted before. */
+  status: RequestState;
+  /** Where its state can be asked for. */
+  url: string;
+  /** What is odd about it and was let pass. */
   warnings: string[];
 }
 
-export interface PlannedBar extends Work {
+/** Counts of the last minutes, in buckets of equal length, oldest first. */
+export interface ActivitySeries {
+  /** Length of a bucket. */
+  bucket_seconds: number;
+  /** Requests that were completed. */
+  completed: number[];
+  /** Executions that finished. */
+  executions: number[];
+  /** When the first bucket begins. */
+  from: number;
+  /** Loads that finished. */
+  loads: number[];
+  /** Median request latency, where a request ended. */
+  p50: (number | null)[];
+  /** 99th percentile of request latency, where a request ended. */
+  p99: (number | null)[];
+  /** The most nodes that waited. */
+  waiting: number[];
+}
+
+/** A model server. */
+export interface BackendStatus {
+  /** For how long it has not answered. */
+  down_seconds: number | null;
+  /** Its GPUs. */
+  gpus: number[];
+  /** Its name. */
+  name: string;
+  /** Whether it answers. */
+  up: boolean;
+}
+
+/** An execution or a load that has ended. */
+export interface Bar {
+  /** To. */
   end: number;
+  /** Where. */
+  gpus: number[];
+  /** Execution or load. */
+  kind: BarKind;
+  /** The model. */
+  model: string;
+  /** The node; none of a load. */
+  node: string | null;
+  /** Whether it succeeded. */
+  ok: boolean;
+  /** The request; none of a load. */
+  request: string | null;
+  /** Its number. */
+  seq: number;
+  /** From. */
+  start: number;
+  /** Why not. */
+  why: string | null;
 }
 
-export interface Outcome {
-  policy: string;
-  gpus: number;
-  requests: number;
-  ends_in: number;
-  mean: number;
-  p50: number;
-  p99: number;
+/** What a bar stands for. */
+export type BarKind = "run" | "load";
+
+/** The answer to a cancellation. */
+export interface CancelledRequest {
+  /** Its name. */
+  request_id: string;
+  /** `cancelled`. */
+  status: RequestState;
+}
+
+/** Totals since the start, and what is open now. */
+export interface Counts {
+  /** Requests that were cancelled. */
+  cancelled: number;
+  /** Requests of which every node has finished. */
+  completed: number;
+  /** Models that were unloaded to make room for others. */
+  evictions: number;
+  /** Executions that have finished. */
+  executions: number;
+  /** Requests that were given up. */
+  failed: number;
+  /** Loads that have finished. */
   loads: number;
-  utilisation: number;
-  bars: PlannedBar[];
+  /** Requests that have not ended. */
+  open: number;
+  /** Attempts that failed, or were on a GPU that was lost, and are retried. */
+  retries: number;
+  /** Nodes that execute, or wait on their GPUs for their model. */
+  running_nodes: number;
+  /** Nodes that are ready and wait. */
+  waiting_nodes: number;
 }
 
+/** What a GPU does. */
+export type GpuState = "idle" | "running" | "loading" | "lost";
+
+/** A GPU and what it does. */
+export interface GpuStatus {
+  /** Executions under way. */
+  batch: number;
+  /** Expected seconds until it is free. */
+  free_in: number;
+  /** Its number. */
+  gpu: number;
+  /** The model that is being loaded. */
+  loading: string | null;
+  /** Memory that its models take. */
+  memory_gb: number;
+  /** Memory that it has, where that is known. */
+  memory_total_gb: number | null;
+  /** The models on it. */
+  models: string[];
+  /** The number of its server. */
+  server: number;
+  /** What it does. */
+  state: GpuState;
+}
+
+/** Something that happened at a moment. */
+export interface Happening {
+  /** The GPUs that it is about. */
+  gpus: number[];
+  /** What. */
+  kind: HappeningKind;
+  /** The model that it is about. */
+  model: string | null;
+  /** The request that it is about. */
+  request: string | null;
+  /** Its number. */
+  seq: number;
+  /** When. */
+  t: number;
+  /** A sentence for people. */
+  text: string;
+}
+
+/** What may happen at a moment. */
+export type HappeningKind = "evicted" | "failed" | "retried" | "lost" | "back" | "accepted" | "completed" | "cancelled" | "given_up";
+
+/** A page of what happened, and what is under way now. Bars and happenings share one sequence of numbers. */
+export interface HistoryPage {
+  /** What took time on GPUs and has ended. */
+  bars: Bar[];
+  /** The number of the oldest that is kept. */
+  first: number;
+  /** What happened at a moment. */
+  happenings: Happening[];
+  /** The number of the latest. */
+  last: number;
+  /** Whether there is more behind this page. */
+  more: boolean;
+  /** What takes time on GPUs now. */
+  ongoing: OngoingBar[];
+}
+
+/** Latency of the requests that ended within a window; without a window, of all of them. */
+export interface LatencySummary {
+  /** The median. */
+  p50: number | null;
+  /** The 99th percentile. */
+  p99: number | null;
+  /** The window before now. */
+  window_seconds: number | null;
+}
+
+/** What waits for a model. */
+export interface ModelQueue {
+  /** The longest time that one of them has waited. */
+  longest_wait: number;
+  /** Its name. */
+  model: string;
+  /** Nodes that wait for it. */
+  waiting: number;
+  /** Why they wait. */
+  why: string;
+}
+
+/** A model: where it is, and what waits for it. */
+export interface ModelStatus {
+  /** The longest time that one of them has waited. */
+  longest_wait: number;
+  /** Its name. */
+  name: string;
+  /** The GPUs that hold it. */
+  resident_on: number[];
+  /** Nodes that are ready and wait for it. */
+  waiting: number;
+  /** Why they wait. */
+  why: string | null;
+}
+
+/** Where a node stands. */
+export type NodeState = "waiting" | "ready" | "paused" | "running" | "done" | "given up";
+
+/** An execution or a load under way. */
+export interface OngoingBar {
+  /** When it is expected to end. */
+  expected_end: number | null;
+  /** Where. */
+  gpus: number[];
+  /** Execution or load. */
+  kind: BarKind;
+  /** The model. */
+  model: string;
+  /** The node; none of a load. */
+  node: string | null;
+  /** Always true: it has not failed yet. */
+  ok: boolean;
+  /** The request; none of a load. */
+  request: string | null;
+  /** From. */
+  start: number;
+  /** Always null. */
+  why: string | null;
+}
+
+/** The state of a service or run, all at once. */
+export interface Overview {
+  /** Every model server. */
+  backends: BackendStatus[];
+  /** What clients may ask of it. */
+  can: Abilities;
+  /** Totals since the start. */
+  counts: Counts;
+  /** Every GPU. */
+  gpus: GpuStatus[];
+  /** Request latency of the last minute; of a run that has ended, of all of it. */
+  latency: LatencySummary;
+  /** The last minutes. */
+  minutes: ActivitySeries;
+  /** Every model. */
+  models: ModelStatus[];
+  /** The present time. */
+  now: number;
+  /** The policies that a what-if may name. */
+  policies: string[];
+  /** The name of the policy. */
+  policy: string;
+  /** What is watched. */
+  source: OverviewSource;
+  /** When it began, in seconds since 1970, where that is known. */
+  started_at: number | null;
+  /** What it is doing. */
+  state: RunState;
+  /** Its name, in a word or two. */
+  title: string;
+  /** The version of gswarm that answers. */
+  version: string;
+  /** Why, where there is more to say. */
+  why: string | null;
+  /** Every workflow. */
+  workflows: WorkflowOutline[];
+}
+
+/** What an overview is of. */
+export type OverviewSource = "serve" | "run" | "log";
+
+/** A simulated execution or load. */
+export interface PlannedBar {
+  /** To, in seconds from now. */
+  end: number;
+  /** Where. */
+  gpus: number[];
+  /** Execution or load. */
+  kind: BarKind;
+  /** The model. */
+  model: string;
+  /** The node; none of a load. */
+  node: string | null;
+  /** The request; none of a load. */
+  request: string | null;
+  /** From, in seconds from now. */
+  start: number;
+}
+
+/** A page of the open requests, oldest first. */
+export interface Queue {
+  /** The models that nodes wait for. */
+  by_model: ModelQueue[];
+  /** All requests that have not ended. */
+  open: number;
+  /** The requests of this page. */
+  requests: QueuedRequest[];
+  /** Nodes that are ready and wait. */
+  waiting_nodes: number;
+}
+
+/** A node of an open request. */
+export interface QueuedNode {
+  /** Its model. */
+  model: string;
+  /** Its id. */
+  node: string;
+  /** Its place among the nodes that are ready for the same model. */
+  position?: number | null;
+  /** Where it stands. */
+  state: NodeState;
+  /** How long it has been ready. */
+  waited?: number | null;
+  /** Why it does not run. */
+  why?: string | null;
+}
+
+/** A request that has not ended. */
+export interface QueuedRequest {
+  /** When it was accepted, in seconds since 1970. */
+  accepted_at: number | null;
+  /** Call or workflow. */
+  kind: RequestKind;
+  /** Its nodes. */
+  nodes: QueuedNode[];
+  /** Higher first. */
+  priority: number;
+  /** Its name. */
+  request_id: string;
+  status?: RequestState | null;
+  /** The last thing that went wrong. */
+  trouble: string | null;
+  /** The workflow, or the model of a direct call. */
+  workflow_id: string;
+}
+
+/** An attempt that failed. */
+export interface RequestFailure {
+  /** When, in seconds since 1970. */
+  at: number;
+  /** Which node. */
+  node: string;
+  /** Why. */
+  why: string;
+}
+
+/** What a request is. */
+export type RequestKind = "call" | "workflow";
+
+/** The latest requests. */
+export interface RequestList {
+  /** Latest first. */
+  requests: RequestRecord[];
+}
+
+/** A request as it is recorded. */
+export interface RequestRecord {
+  /** When it was accepted, in seconds since 1970. */
+  accepted_at: number | null;
+  /** When it arrived; only of a run. */
+  arrived?: number | null;
+  /** Whether it ended after its deadline. */
+  deadline_missed?: boolean | null;
+  /** As it was submitted. */
+  deadline_seconds?: number | null;
+  /** When it ended; only of a run. */
+  ended?: number | null;
+  /** When it ended, in seconds since 1970. */
+  ended_at: number | null;
+  /** Attempts that failed. */
+  failures?: RequestFailure[] | null;
+  /** As it was submitted. */
+  metadata?: unknown;
+  /** What its nodes wrote. */
+  outputs?: Record<string, unknown> | null;
+  /** As it was submitted. */
+  priority?: number | null;
+  /** Its name. */
+  request_id: string;
+  /** How it ended, if it has. */
+  status: RequestState;
+  /** The last thing that went wrong. */
+  why: string | null;
+  /** Its workflow. */
+  workflow_id: string;
+}
+
+/** How a request ended, if it has. */
+export type RequestState = "accepted" | "open" | "completed" | "failed" | "cancelled";
+
+/** Where a request stands: in the queue, or in the records. */
+export type RequestStatus = QueuedRequest | RequestRecord;
+
+/** What a service or run is doing. */
+export type RunState = "running" | "stopping" | "finished" | "interrupted" | "waiting for servers";
+
+/** A request of a workflow, as it is submitted: for the document. It is read like a file of requests, with the same checks. */
+export interface Submission {
+  /** From now on. */
+  deadline_seconds?: number | null;
+  /** What the workflow reads. */
+  input_data?: Record<string, unknown>;
+  /** Kept as it is. */
+  metadata?: unknown;
+  /** Options by node. */
+  node_configs?: Record<string, unknown>;
+  /** What nodes are expected to take, in seconds. */
+  node_execution_times?: Record<string, unknown>;
+  /** Higher first. */
+  priority?: number | null;
+  /** What it is to be called; chosen here where nothing is said. The same name and the same content again is the same request. */
+  request_id?: string | null;
+}
+
+/** The rest of the open work, simulated to its end twice. */
 export interface WhatIf {
-  as_it_is: Outcome;
-  what_if: Outcome;
+  /** On the present GPUs, under the present policy. */
+  as_it_is: WhatIfOutcome;
+  /** What was assumed, in sentences. */
   assumed: string[];
+  /** With the changes. */
+  what_if: WhatIfOutcome;
+}
+
+/** One of the two simulations. */
+export interface WhatIfOutcome {
+  /** The first executions and loads. */
+  bars: PlannedBar[];
+  /** Seconds from now until all of them have ended. */
+  ends_in: number;
+  /** Its GPUs. */
+  gpus: number;
+  /** Loads. */
+  loads: number;
+  /** Mean request latency. */
+  mean: number;
+  /** Median request latency. */
+  p50: number;
+  /** 99th percentile of request latency. */
+  p99: number;
+  /** The name of its policy. */
+  policy: string;
+  /** Requests that are open. */
+  requests: number;
+  /** Mean share of the time in which a GPU is busy. */
+  utilisation: number;
+}
+
+/** What to change. */
+export interface WhatIfRequest {
+  /** This many GPUs; default: as many as there are. */
+  gpus?: number | null;
+  /** This policy; default: the present one. */
+  policy?: string | null;
+}
+
+/** A node of a workflow. */
+export interface WorkflowNode {
+  /** The nodes whose outputs it needs. */
+  after: string[];
+  /** The key of its model. */
+  model: string;
+  /** Its id. */
+  node: string;
+}
+
+/** A workflow, as far as a form to submit a request needs it. */
+export interface WorkflowOutline {
+  /** Its key in the configuration. */
+  id: string;
+  /** The inputs that a request gives. */
+  inputs: string[];
+  /** Its name. */
+  name: string;
+  /** Its nodes. */
+  nodes: WorkflowNode[];
 }

@@ -4,9 +4,6 @@ import type { Overview } from "../api/types";
 import { count, plural, span } from "../parts/format";
 import { wasCutOff } from "../state/live";
 
-/** The last value of a series that is known. */
-const latest = (values: (number | null)[]): number | null => values.findLast((value) => value !== null) ?? null;
-
 /** How many in a minute, over up to the last minute of buckets. */
 export function perMinute(values: number[], bucket: number): number {
   // The bucket that is being filled would make every rate look lower than it is.
@@ -16,12 +13,10 @@ export function perMinute(values: number[], bucket: number): number {
 }
 
 /** P50 of the time that requests took, and a note: P99, and of which requests. */
-export function latencyOf({ latency, minutes }: Pick<Overview, "latency" | "minutes">): { value: string; note: string } {
-  // Without a window the server tells only buckets; the last one that has a value is as near as that comes.
-  const { p50, p99 } = latency ?? { p50: latest(minutes.p50), p99: latest(minutes.p99) };
-  const seconds = latency?.window_seconds;
-  const window = seconds === undefined ? "" : seconds === null ? "whole run" : seconds === 60 ? "last minute" : `last ${span(seconds)}`;
-  if (p50 === null) return { value: "–", note: seconds === undefined ? "none has ended lately" : seconds === null ? "none has ended" : `none ended, ${window}` };
+export function latencyOf({ latency }: Pick<Overview, "latency">): { value: string; note: string } {
+  const { p50, p99, window_seconds: seconds } = latency;
+  const window = seconds === null ? "whole run" : seconds === 60 ? "last minute" : `last ${span(seconds)}`;
+  if (p50 === null) return { value: "–", note: seconds === null ? "none has ended" : `none ended, ${window}` };
   return { value: span(p50), note: [p99 === null ? "" : `P99 ${span(p99)}`, window].filter(Boolean).join(", ") };
 }
 

@@ -19,7 +19,7 @@ export function reason(request: QueuedRequest, cutOff = false): string {
   // What kept a node then no longer does.
   if (ready && cutOff) return `${ready.node} was ready to run`;
   if (ready) {
-    const place = ready.position === undefined ? "" : ready.position === 0 ? "first in line" : `${count(ready.position)} before it`;
+    const place = ready.position == null ? "" : ready.position === 0 ? "first in line" : `${count(ready.position)} before it`;
     return [`${ready.node}: ${ready.why ?? "waits"}`, place].filter(Boolean).join("; ");
   }
   const running = request.nodes.filter((node) => node.state === "running").map((node) => node.node);

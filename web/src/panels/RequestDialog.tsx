@@ -70,7 +70,7 @@ function Facts({ record }: { record: RequestRecord }) {
       <dt>Accepted</dt><dd>{came(record, true)}</dd>
       {!isOpen(record) && <><dt>Took</dt><dd>{took(record)}</dd></>}
       {record.priority !== undefined && <><dt>Priority</dt><dd>{record.priority}</dd></>}
-      {record.deadline_seconds !== undefined && (
+      {record.deadline_seconds != null && (
         <><dt>Deadline</dt><dd>{span(record.deadline_seconds)}{record.deadline_missed === undefined ? "" : record.deadline_missed ? <b class="bad"> missed</b> : " kept"}</dd></>
       )}
     </dl>

@@ -16,9 +16,11 @@ fn the_ending_decides_the_form() {
     let place = Place::new();
     place.run("generate config --preset complex --out c.json").code(0);
     place.run("generate config --preset complex --out c.yaml").code(0);
-    assert!(place.read("c.json").starts_with('{') && place.read("c.yaml").starts_with("models:"));
+    assert!(place.read("c.json").starts_with("{\n  \"$schema\": \"config.schema.json\",\n  \"models\":"));
+    assert!(place.read("c.yaml").starts_with("# yaml-language-server: $schema=config.schema.json\nmodels:"));
     place.run("generate config --preset complex --out c.txt").code(2).says(".yaml");
-    assert_eq!(place.names(), ["c.json", "c.yaml"]);
+    assert_eq!(place.names(), ["c.json", "c.yaml", "config.schema.json"]);
+    assert_eq!(place.read("config.schema.json"), place.run("schema config").code(0).out);
 }
 
 #[test]
