@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
 from conftest import LIMIT, until
 
 import gswarm
@@ -34,10 +33,14 @@ def test_other_threads_run_during_a_search(large: gswarm.Problem) -> None:
         _thread.interrupt_main()
 
     other = threading.Thread(target=interrupt)
-    # Where the search held the lock, the other thread would have no turn before it is over.
-    with pytest.raises(KeyboardInterrupt):
+
+    def search() -> None:
         other.start()
         gswarm.plan(large, gpus=16, budget=100)
+
+    # Where the search held the lock, the other thread would have no turn before it is over.
+    with pytest.raises(KeyboardInterrupt):
+        search()
     other.join()
 
 
