@@ -81,11 +81,14 @@ impl Failure {
         self
     }
 
-    /// Both failures at once; the hint of the first stays.
+    /// Both failures at once, with the hints of both.
     #[must_use]
     pub fn and(mut self, other: Failure) -> Failure {
         self.message = format!("{}\n{}", self.message, other.message);
-        self.hint = self.hint.or(other.hint);
+        self.hint = match (self.hint, other.hint) {
+            (Some(one), Some(other)) if one != other => Some(format!("{one}\n  hint: {other}")),
+            (one, other) => one.or(other),
+        };
         self.diagnostics.extend(other.diagnostics);
         self
     }

@@ -234,7 +234,7 @@ impl Prepared {
         }
         if let Some(name) = &self.beliefs.unused {
             notes.push(format!(
-                "predictor {name} is not used: the requests give every node a time (`truth: requests` tries one out)"
+                "`predictor` {name} is not used: the requests give every node a time (`truth: requests` tries one out)"
             ));
         }
         notes.extend(self.idle_means_only().map(str::to_owned));
@@ -249,12 +249,13 @@ impl Prepared {
         }
         if times.noise.is_none_or(|noise| noise.sigma() == 0.0) {
             return Some(
-                "means_only does nothing: it keeps from policies how far off noise makes the estimates",
+                "`means_only` does nothing: it keeps from policies how far off noise makes the estimates",
             );
         }
         let instance = &self.instance;
         let predicted = instance.task_ids().all(|task| instance.interval(task).is_some());
-        predicted.then_some("means_only does nothing: the predictor gives every node an interval of its own")
+        predicted
+            .then_some("`means_only` does nothing: the predictor gives every node an interval of its own")
     }
 
     fn sim_options(&self) -> SimOptions {

@@ -84,7 +84,8 @@ impl RunSpec {
         if self.times.truth.is_some() && self.times.predictor.is_none() {
             let message =
                 "`truth` needs a predictor: without one, estimates are what the requests say".to_owned();
-            faults.add(Code::NotApplicable, "times.truth", message);
+            let hint = "add --predictor (`times.predictor`), or remove it".to_owned();
+            faults.hinted(Code::NotApplicable, "times.truth", message, hint);
         }
     }
 
@@ -98,7 +99,7 @@ impl RunSpec {
         ];
         let Some(live) = &self.live else { return };
         for (path, _) in simulated.iter().filter(|(_, given)| *given) {
-            let message = "this is for simulated runs, and this run is live".to_owned();
+            let message = "this is for simulated runs, and this is a live run".to_owned();
             faults.hinted(
                 Code::NotApplicable,
                 *path,

@@ -9,18 +9,9 @@ use gswarm_run::{Observer, Stage};
 /// A terminal, or the log that its output goes to.
 pub struct Terminal {
     label: String,
-    notes: Notes,
+    quiet: bool,
     shown: bool,
     doing: Option<Doing>,
-}
-
-/// What is told beside the result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Notes {
-    All,
-    /// Warnings about inputs, for programs that read the result.
-    Warnings,
-    Nothing,
 }
 
 enum Doing {
@@ -30,14 +21,9 @@ enum Doing {
 }
 
 impl Terminal {
-    /// For a command with `--quiet` and `--json`; `label` names the run in its progress bar.
+    /// For a command with `--quiet`, which tells nothing, and `--json`, which shows no progress; `label` names the run in its progress bar.
     pub fn new(label: &str, quiet: bool, json: bool) -> Terminal {
-        let notes = match (quiet, json) {
-            (true, _) => Notes::Nothing,
-            (false, true) => Notes::Warnings,
-            (false, false) => Notes::All,
-        };
-        Terminal { label: label.to_owned(), notes, shown: notes == Notes::All, doing: None }
+        Terminal { label: label.to_owned(), quiet, shown: !quiet && !json, doing: None }
     }
 
     fn phase(&mut self, label: String) {
@@ -69,12 +55,7 @@ impl Observer for Terminal {
     }
 
     fn note(&mut self, text: &str) {
-        let wanted = match self.notes {
-            Notes::All => true,
-            Notes::Warnings => !text.starts_with("note:"),
-            Notes::Nothing => false,
-        };
-        if wanted {
+        if !self.quiet {
             self.doing = None;
             note(text);
         }

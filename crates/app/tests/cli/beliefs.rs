@@ -189,7 +189,7 @@ fn a_run_says_how_well_it_was_predicted_and_learned() {
 fn a_predictor_that_has_nothing_to_say_is_not_named_as_used() {
     let place = untimed();
     let run = format!("run --policy baseline {} --gpus 4 --predictor n.model --out u", inputs("work"));
-    let done = place.run(&run).code(0).says("--predictor n.model is not used");
+    let done = place.run(&run).code(0).says("`predictor` n.model is not used");
     assert_eq!(done.err.matches("not used").count(), 1, "{}", done.err);
     let log: Value = serde_json::from_str(&place.read("u/baseline_execution_log.json")).unwrap();
     assert_eq!(log["summary"].get("predictor"), None);
@@ -203,7 +203,7 @@ fn means_only_says_where_it_does_nothing() {
     let place = untimed();
     let of = |folder: &str, flags: &str| {
         let run = format!("run --policy baseline {} --gpus 4 --out m {flags}", inputs(folder));
-        place.run(&run).code(0).err.matches("--means-only does nothing").count()
+        place.run(&run).code(0).err.matches("`means_only` does nothing").count()
     };
     let idle = [
         ("work", "--means-only"),
