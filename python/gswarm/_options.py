@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ def policy_table() -> list[dict[str, Any]]:
 
 
 def _parameter_kinds() -> dict[str, str]:
-    """What the parameters of policies are, by name. Texts stand for lengths of time too: `seconds` reads both."""
+    """What the parameters of policies are, by name."""
     kinds = {"number": _NUMBER, "integer": _WHOLE, "seconds": _NUMBER, "choice": _TEXT}
     table = (info for policy in policy_table() for info in policy["parameters"])
     return {info["name"]: kinds[info["value"]["type"]] for info in table}
@@ -60,7 +61,19 @@ _SIGNED = ("gpus", "gpus_per_server", "max_gpus")
 
 _MAY_BE_MISSING = {
     *("gpus", "gpus_per_server", "residency", "switch_cost", "gpu_memory_gb", "pcie_gb_per_s"),
-    *("switch_overhead_seconds", "rounds", "noise", "truth", "policy", "preset", "target", "trees", "depth", "learning_rate", "min_leaf"),
+    *(
+        "switch_overhead_seconds",
+        "rounds",
+        "noise",
+        "truth",
+        "policy",
+        "preset",
+        "target",
+        "trees",
+        "depth",
+        "learning_rate",
+        "min_leaf",
+    ),
     *("speed", "call_timeout"),
 }
 
@@ -108,7 +121,16 @@ def specification(cluster: Mapping[str, Any], **fields: Any) -> str:
     """A run specification as JSON: the cluster, and the fields that differ from their defaults."""
     named = {name: value for name, value in checked(cluster).items() if value is not None}
     given = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps({"cluster": named, **given}, default=_number)
+    return json.dumps(_finite({"cluster": named, **given}), default=_number)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no number for NaN and infinity: as texts they are refused by name."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(value: Any) -> Any:

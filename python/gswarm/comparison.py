@@ -367,7 +367,7 @@ def size(
         },
         mode=mode,
         seed=seed,
-        policy=None if policy is None else {"name": policy, **({"rounds": rounds} if policy == "planned" else {})},
+        policy=policy,
         calibration=None if calibration is None else {"first_loads": first_loads},
     )
     wanted = [f"{name}={limit}" for name, limit in limits.items()]

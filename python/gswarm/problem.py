@@ -168,7 +168,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """What is none of Python's own lists, mappings, texts and numbers: dataclasses, moments, what numpy has, objects with attributes."""
+    """A plain value for dataclasses, moments, values of numpy and objects with attributes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {name: field for name, field in fields.items() if field is not None}

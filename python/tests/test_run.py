@@ -274,8 +274,9 @@ def test_problems_are_made_to_order() -> None:
 def test_run_takes_every_parameter_of_every_policy(problem: gswarm.Problem) -> None:
     infos = gswarm.policies()
     names = {info.name for policy in infos for info in policy.parameters}
-    assert names and names <= set(inspect.signature(gswarm.run).parameters)
-    with pytest.raises(gswarm.UsageError, match="does not take alpha; online does.*lookahead"):
+    assert names
+    assert names <= set(inspect.signature(gswarm.run).parameters)
+    with pytest.raises(gswarm.UsageError, match=r"does not take alpha; online does.*lookahead"):
         gswarm.run(problem, "lru", gpus=4, alpha=1.0, lookahead=2)
-    with pytest.raises(gswarm.UsageError, match="alpha is -1.0: give a number of zero or more.*beta"):
+    with pytest.raises(gswarm.UsageError, match=r"alpha is -1.0: give a number of zero or more.*beta"):
         gswarm.run(problem, "online", gpus=4, alpha=-1.0, beta=float("nan"))

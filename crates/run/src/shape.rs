@@ -31,6 +31,29 @@ pub fn read(source: Source<'_>, schema: &Value) -> Result<(Value, Vec<Diagnostic
     }
 }
 
+/// A fault of the value at a path such as `times.drift[1]`, with its line.
+#[must_use]
+pub fn fault_at(source: Source<'_>, path: &str, code: Code, message: &str) -> Diagnostic {
+    let mut fault = Diagnostic { path: path.to_owned(), ..Diagnostic::of_file(source.name, code, message) };
+    let mut faults = Faults::default();
+    if let Some(document) = Document::parse(source.bytes, &mut faults) {
+        let parts = path.split(['.', '[']).map(|part| part.trim_end_matches(']'));
+        let found =
+            parts.fold(Some(document.root()), |item, part| match (item?.kind(), part.parse::<usize>()) {
+                (Kind::Seq, Ok(place)) => item?.items().nth(place),
+                _ => item?.get(part),
+            });
+        let at = found.unwrap_or(document.root()).at();
+        faults.add(code, at, &Path::root(), format_args!("{message}"));
+    }
+    let mut located = Vec::new();
+    faults.locate(source.name, without_mark(source.bytes), &mut located);
+    if let Some(place) = located.first() {
+        (fault.line, fault.column) = (place.line, place.column);
+    }
+    fault
+}
+
 struct Walk<'s, 'f> {
     definitions: &'s Value,
     faults: &'f mut Faults,

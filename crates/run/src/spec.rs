@@ -229,6 +229,10 @@ impl RunSpec {
     /// All faults at once. Warnings beside a valid specification come with it.
     pub fn read(source: Source<'_>, folder: &Path) -> Result<(RunSpec, Vec<Diagnostic>), Vec<Diagnostic>> {
         let (value, diagnostics) = crate::shape::read(source, &RunSpec::schema())?;
+        let faults = unreadable_times(source, &value["times"]);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
         let mut spec: RunSpec = serde_json::from_value(value)
             .map_err(|error| vec![Diagnostic::of_file(source.name, Code::WrongType, error.to_string())])?;
         spec.paths_mut().into_iter().for_each(|path| {
@@ -269,6 +273,17 @@ impl RunSpec {
     }
 }
 
+/// Noise and drifts that are not of the form that they are written in.
+fn unreadable_times(source: Source<'_>, times: &Value) -> Vec<Diagnostic> {
+    let noise = times["noise"].as_str().map(|text| ("times.noise".to_owned(), text.parse::<Noise>().err()));
+    let drifts = times["drift"].as_array().into_iter().flatten().enumerate();
+    let drifts = drifts.map(|(place, one)| {
+        (format!("times.drift[{place}]"), one.as_str().unwrap_or_default().parse::<Drift>().err())
+    });
+    let found = noise.into_iter().chain(drifts).filter_map(|(path, error)| Some((path, error?)));
+    found.map(|(path, error)| crate::shape::fault_at(source, &path, Code::UnknownChoice, &error)).collect()
+}
+
 /// Removes what is as usual, and what is null.
 fn leave_out(value: &mut Value, usual: &Value) {
     let Value::Object(fields) = value else { return };
@@ -301,6 +316,14 @@ mod tests {
         let printed = spec.to_yaml().unwrap();
         assert_eq!(read(&printed).unwrap(), spec, "{printed}");
         assert!(!printed.contains("seed") && printed.contains("alpha: 2"), "{printed}");
+    }
+
+    #[test]
+    fn noise_and_drifts_that_cannot_be_read_are_told_with_their_lines() {
+        let text = "config: c\nrequests: r\ntimes:\n  noise: loud\n  drift:\n  - 1.3@100\n  - fast\n";
+        let faults = read(text).unwrap_err();
+        let found: Vec<_> = faults.iter().map(|one| (one.line, one.path.as_str())).collect();
+        assert_eq!(found, [(Some(4), "times.noise"), (Some(7), "times.drift[1]")]);
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
         budget: Duration::from_secs_f64(args.budget.seconds()),
         rounds: args.rounds.unwrap_or(u64::MAX),
         gap: args.gap,
-        objective: args.objective.clone(),
+        objective: args.objective,
     };
     let PlanSearch { planned, aimed } = prepared.plan(&options, &mut search);
     // The plan that was found is run also where the search was interrupted.
