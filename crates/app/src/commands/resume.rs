@@ -1,7 +1,7 @@
 //! `gswarm resume`: goes on with a live run that was interrupted.
 
 use crate::failure::Failure;
-use crate::output::{self, interrupt, terminal::Terminal};
+use crate::output::{self, terminal::Terminal};
 use clap::Args;
 use gswarm_core::report::render_text;
 use gswarm_run::live::{self, Resume};
@@ -48,9 +48,8 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     if !args.quiet {
         output::tell_warnings();
     }
-    let _ = interrupt::interrupted_once();
     let ended =
-        live::resume(&args.folder, &changes, &Embedded, &mut Terminal::new("resumed", args.quiet, false))?;
+        live::resume(&args.folder, &changes, &Embedded, &mut Terminal::live("resumed", args.quiet, false))?;
     if !args.quiet {
         output::line(render_text(&ended.outcome.metrics, Some(&ended.outcome.summary)).trim_end())?;
         let names: Vec<String> = ended.written.iter().map(|path| path.display().to_string()).collect();

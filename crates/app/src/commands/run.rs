@@ -5,7 +5,7 @@ mod flags;
 use crate::args::{ClusterArgs, MeasuredArgs};
 use crate::beliefs::BeliefArgs;
 use crate::failure::{Code, Failure};
-use crate::output::{self, files, files::Batch, interrupt, terminal::Terminal, unfinished};
+use crate::output::{self, files, files::Batch, terminal::Terminal, unfinished};
 use crate::policy_flags::PolicyFlags;
 use clap::Args;
 use flags::{FaultArgs, LiveArgs};
@@ -187,14 +187,14 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     if spec.live.is_none() {
         live::is_not_in_use(&spec.output.folder)?;
     }
-    let mut terminal = Terminal::new(spec.policy().kind().name(), args.quiet, args.json);
+    let begin = if spec.live.is_some() { Terminal::live } else { Terminal::new };
+    let mut terminal = begin(spec.policy().kind().name(), args.quiet, args.json);
     terminal.stage(Stage::Reading);
     let materials = spec.load()?;
     if spec.live.is_some() {
         if !args.quiet && !args.json {
             output::tell_warnings();
         }
-        let _ = interrupt::interrupted_once();
         let ended = live::run(spec, materials, &Embedded, &mut terminal)?;
         drop(terminal);
         print(

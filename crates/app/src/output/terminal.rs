@@ -11,6 +11,7 @@ pub struct Terminal {
     label: String,
     quiet: bool,
     shown: bool,
+    live: bool,
     doing: Option<Doing>,
 }
 
@@ -23,7 +24,12 @@ enum Doing {
 impl Terminal {
     /// For a command with `--quiet`, which tells nothing, and `--json`, which shows no progress; `label` names the run in its progress bar.
     pub fn new(label: &str, quiet: bool, json: bool) -> Terminal {
-        Terminal { label: label.to_owned(), quiet, shown: !quiet && !json, doing: None }
+        Terminal { label: label.to_owned(), quiet, shown: !quiet && !json, live: false, doing: None }
+    }
+
+    /// The same for a live run: once it runs, the first Ctrl-C ends it calmly.
+    pub fn live(label: &str, quiet: bool, json: bool) -> Terminal {
+        Terminal { live: true, ..Terminal::new(label, quiet, json) }
     }
 
     fn phase(&mut self, label: String) {
@@ -37,6 +43,9 @@ impl Observer for Terminal {
     fn stage(&mut self, stage: Stage) {
         match stage {
             Stage::Running => {
+                if self.live {
+                    let _ = interrupt::interrupted_once();
+                }
                 self.doing = None;
                 self.doing = Some(Doing::Counting(Bar::new(&self.label, self.shown)));
             }

@@ -26,6 +26,7 @@ mod report;
 mod run;
 mod sample;
 mod size;
+mod spec;
 mod support;
 mod tasks;
 mod tasks_troubles;
