@@ -1,22 +1,10 @@
 //! Where a problem runs: the GPUs, how they are cut into servers, and what moving models onto them costs.
 
-use crate::cost::{SwitchCost, SwitchRule};
+use crate::cost::SwitchCost;
 use crate::gpuset::GpuSet;
 use crate::id::Gpus;
-use crate::input::ClusterSpec;
-
-/// How many models a GPU holds.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Residency {
-    /// One at a time.
-    #[default]
-    Single,
-    /// As many as fit into its memory.
-    Memory,
-}
+pub use crate::scenario::Residency;
+use crate::scenario::{ClusterSpec, SwitchRule};
 
 /// The GPUs, and what moving models onto them costs.
 #[derive(Clone, Debug, PartialEq)]

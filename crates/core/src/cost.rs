@@ -1,22 +1,8 @@
 //! What things cost: the only place where GB, tokens and bandwidth become a [`Span`]. Each value is rounded once, here.
 
-use crate::input::ModelSpec;
+use crate::scenario::ModelSpec;
+pub use crate::scenario::SwitchRule;
 use crate::time::Span;
-
-/// How the cost of replacing one model by another is reckoned.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum SwitchRule {
-    /// (old GB + new GB) / bandwidth + overhead.
-    #[default]
-    Transfer,
-    /// The new model's load time + old GB / bandwidth.
-    LoadTime,
-    /// The new model's load time + what taking the old one off takes, both as they were measured.
-    Measured,
-}
 
 /// What has to leave a GPU before a model can be brought in.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,43 +3,18 @@
 mod build;
 mod estimates;
 mod incoming;
-mod onward;
 mod rest;
 mod start;
 
-pub use crate::cluster::{Cluster, DEFAULT_GPU_MEMORY_GB, Residency};
+pub use crate::cluster::{Cluster, DEFAULT_GPU_MEMORY_GB};
 use crate::cost::Leaving;
 use crate::gpuset::GpuSet;
 use crate::id::{Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
+pub use crate::scenario::{Mode, Residency};
 use crate::time::{Span, Time};
 pub use build::{Infeasible, LONGEST_RUN};
 pub use incoming::NewRequest;
-pub use onward::Onward;
 pub use start::Start;
-
-/// When requests arrive.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// All at time 0.
-    #[default]
-    Offline,
-    /// At their timestamp minus the earliest.
-    Online,
-}
-
-impl Mode {
-    /// As flags and logs spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Offline => "offline",
-            Mode::Online => "online",
-        }
-    }
-}
 
 /// A model, ready for scheduling.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! What happened: the executions and loads of a run, by number. Files are written from this and read back into it.
 
-use crate::belief::Estimate;
+use crate::estimate::Estimate;
 use crate::id::{Gpus, ModelId, TaskId};
 use crate::time::{Span, Time};
 

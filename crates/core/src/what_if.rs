@@ -2,7 +2,8 @@
 
 use crate::check::check_log;
 use crate::cost::megabytes;
-use crate::instance::{Infeasible, Instance, Onward, Residency};
+use crate::engine::Onward;
+use crate::instance::{Infeasible, Instance, Residency};
 use crate::log::{ExecutionLog, Status};
 use crate::policy::{BuildContext, PolicyKind, PolicySpec};
 use crate::report::{Stats, metrics};

@@ -1,12 +1,12 @@
 //! The times of one record: that they are times, and that they add up.
 
 use super::context::{TOLERANCE, s, seconds};
-use super::violation::ViolationCode as Code;
 use crate::belief::Estimate;
 use crate::id::TaskId;
 use crate::instance::Instance;
 use crate::log_file::Record;
 use crate::time::{Span, Time};
+use crate::violation::ViolationCode as Code;
 
 /// The times of an execution that the other rules use.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! Executions that share a replica: how many at once, and whether each has done its work at the speed of its batch.
 
 use super::context::{Context, TOLERANCE, s, seconds};
-use super::violation::ViolationCode as Code;
 use crate::id::{Gpus, ModelId};
 use crate::instance::Model;
 use crate::log::Status;
 use crate::time::Time;
+use crate::violation::ViolationCode as Code;
 
 /// A time during which a replica executed without a pause.
 pub(super) struct Session {

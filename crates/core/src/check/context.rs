@@ -1,11 +1,11 @@
 //! What every rule reads, and where it puts what it finds.
 
-use super::violation::{Place, Violation, ViolationCode};
 use crate::id::TaskId;
 use crate::instance::Instance;
 use crate::log::{Execution, ExecutionLog};
 use crate::time::Time;
 use crate::truth::Truth;
+use crate::violation::{Place, Violation, ViolationCode};
 
 /// Two microseconds: what rounding a sum once here and once there can amount to.
 pub(super) const TOLERANCE: u64 = 2;

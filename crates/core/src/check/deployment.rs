@@ -2,9 +2,9 @@
 
 use super::context::Context;
 use super::switching::{Loads, megabytes, whole_megabytes};
-use super::violation::{Place, ViolationCode as Code};
 use crate::instance::{Model, Residency};
 use crate::log_file::Claims;
+use crate::violation::{Place, ViolationCode as Code};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Assignments = BTreeMap<u32, Vec<String>>;

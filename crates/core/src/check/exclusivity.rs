@@ -2,10 +2,10 @@
 
 use super::batching::Session;
 use super::context::{Context, TOLERANCE, s};
-use super::violation::{Place, ViolationCode as Code};
 use crate::id::{Gpus, ModelId};
 use crate::instance::Residency;
 use crate::time::Time;
+use crate::violation::{Place, ViolationCode as Code};
 use rustc_hash::FxHashSet;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

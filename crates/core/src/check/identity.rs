@@ -1,10 +1,10 @@
 //! Every node once: none missing, none twice, attempts one after the other.
 
 use super::context::{Context, TOLERANCE, s};
-use super::violation::ViolationCode as Code;
 use crate::id::TaskId;
 use crate::log::Status;
 use crate::time::Time;
+use crate::violation::ViolationCode as Code;
 
 /// The executions of each task, in order of attempts.
 pub(super) struct Tasks {

@@ -17,10 +17,9 @@ mod slots;
 mod summary;
 mod switching;
 mod truth;
-mod violation;
 
+pub use crate::violation::{Place, Violation, ViolationCode, report, to_json};
 pub use bounds::check_bounds;
-pub use violation::{Place, Violation, ViolationCode, report, to_json};
 
 use crate::instance::Instance;
 use crate::log::ExecutionLog;

@@ -3,8 +3,8 @@
 use super::arithmetic::differ;
 use super::context::{Context, TOLERANCE, s};
 use super::identity::Tasks;
-use super::violation::ViolationCode as Code;
 use crate::log::Execution;
+use crate::violation::ViolationCode as Code;
 
 pub(super) fn check(context: &mut Context<'_>, tasks: &Tasks) {
     let log = context.log;

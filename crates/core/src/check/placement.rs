@@ -1,11 +1,11 @@
 //! Models on the GPUs that they need: all of them, consecutive, in one server where they fit, and none that is lost.
 
 use super::context::{Context, TOLERANCE, s};
-use super::violation::{Place, ViolationCode as Code};
 use crate::id::{Gpus, ModelId};
 use crate::instance::Cluster;
 use crate::log_file::Claims;
 use crate::time::Time;
+use crate::violation::{Place, ViolationCode as Code};
 use rustc_hash::FxHashSet;
 
 pub(super) fn check(context: &mut Context<'_>, claims: Option<&Claims>) {

@@ -2,12 +2,12 @@
 
 use super::arithmetic::{self, Times};
 use super::context::{Sound, Sources};
-use super::violation::{Place, Violation, ViolationCode as Code};
 use crate::id::{GpuId, Gpus, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::{Execution, ExecutionLog, Load, Loss, Status};
 use crate::log_file::{LogFile, Record};
 use crate::time::{Span, Time};
+use crate::violation::{Place, Violation, ViolationCode as Code};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 

@@ -2,8 +2,8 @@
 
 use super::context::{Context, TOLERANCE, s};
 use super::switching::whole_megabytes;
-use super::violation::ViolationCode as Code;
 use crate::time::Time;
+use crate::violation::ViolationCode as Code;
 use rustc_hash::FxHashSet;
 
 /// At one instant in this order: executions end, models come and go, executions begin.

@@ -3,10 +3,10 @@
 use super::context::{Context, TOLERANCE, seconds};
 use super::identity::Tasks;
 use super::switching::Loads;
-use super::violation::{Place, ViolationCode as Code};
 use crate::instance::Cluster;
 use crate::log_file::{Claims, ClusterClaims, MOST_GPUS, residency_name, rule_name};
 use crate::time::Time;
+use crate::violation::{Place, ViolationCode as Code};
 
 pub(super) fn check(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims, loads: &Loads) {
     makespan(context, claims);

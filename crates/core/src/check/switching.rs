@@ -2,12 +2,12 @@
 //! takes as long as it costs.
 
 use super::context::{Context, TOLERANCE, seconds};
-use super::violation::{Place, ViolationCode as Code};
 use crate::cost::SwitchRule;
 use crate::id::{GpuId, Gpus, ModelId};
 use crate::instance::{Cluster, Model, Residency};
 use crate::log::Status;
 use crate::time::Time;
+use crate::violation::{Place, ViolationCode as Code};
 
 /// What the loads of a log come to.
 #[derive(Default)]

@@ -8,11 +8,15 @@ mod learn;
 mod load;
 mod loss;
 mod memory;
+mod onward;
+mod policy;
 mod possible;
 mod state;
 mod stream;
 mod view;
 
+pub use onward::Onward;
+pub use policy::Policy;
 pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
 pub use view::{UnderWay, View};
 

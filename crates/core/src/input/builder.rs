@@ -4,13 +4,13 @@ use super::diagnostic::Diagnostic;
 use super::faults::{Faults, Path};
 use super::fields::{Limits, not_negative};
 use super::rules;
-use super::scenario::{BatchingSpec, ClusterSpec, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
 use super::timestamp::MAX_STAMP;
 use super::validate::Lacking;
 use super::{Code, Severity};
 use crate::cost::execution_span;
 use crate::id::{ModelId, WorkflowId};
-use crate::instance::Mode;
+use crate::scenario::Mode;
+use crate::scenario::{BatchingSpec, ClusterSpec, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
 use crate::time::Span;
 use serde_json::{Map, Value};
 

@@ -4,12 +4,12 @@ use super::code::Code;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Slot, fields, positive, quantity, wrong_type};
 use super::rules::{self, Untimed};
-use super::scenario::{BatchingSpec, ClusterSpec, ModelSpec, Scenario, WorkflowSpec};
 use super::tree::{Item, Kind};
 use super::workflow;
-use crate::cost::SwitchRule;
 use crate::id::{ModelId, WorkflowId};
-use crate::instance::Residency;
+use crate::scenario::Residency;
+use crate::scenario::SwitchRule;
+use crate::scenario::{BatchingSpec, ClusterSpec, ModelSpec, Scenario, WorkflowSpec};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 

@@ -15,7 +15,6 @@ mod fields;
 mod json;
 mod requests;
 mod rules;
-mod scenario;
 mod text;
 mod timestamp;
 mod tree;
@@ -23,15 +22,17 @@ mod validate;
 mod workflow;
 mod yaml;
 
+pub use crate::scenario::{
+    BatchingSpec, ClusterSpec, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec,
+};
 pub use builder::ScenarioBuilder;
 pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, SHOWN, render};
 pub use rules::{MAX_GB, MAX_GPUS, too_slow};
-pub use scenario::*;
 pub use text::MAX_BYTES;
 pub use validate::Lacking;
 
-use crate::instance::Mode;
+use crate::scenario::Mode;
 use config::Config;
 use document::Document;
 use faults::Faults;

@@ -7,9 +7,9 @@ use super::code::Code;
 use super::cycle;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Limits, not_negative, positive};
-use super::scenario::{ClusterSpec, ModelSpec, NodeSpec, WorkflowSpec};
 use super::timestamp::MAX_STAMP;
-use crate::cost::SwitchRule;
+use crate::scenario::SwitchRule;
+use crate::scenario::{ClusterSpec, ModelSpec, NodeSpec, WorkflowSpec};
 use crate::time::MAX_SECONDS;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 

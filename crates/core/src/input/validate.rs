@@ -6,10 +6,10 @@ use super::diagnostic::Diagnostic;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Limits, positive};
 use super::rules::{self, PlacedEdge, Untimed};
-use super::scenario::{BatchingSpec, ClusterSpec, ModelSpec, RequestSpec, Scenario, WorkflowSpec};
 use super::timestamp;
 use crate::cost::default_execution;
-use crate::instance::Mode;
+use crate::scenario::Mode;
+use crate::scenario::{BatchingSpec, ClusterSpec, ModelSpec, RequestSpec, Scenario, WorkflowSpec};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 

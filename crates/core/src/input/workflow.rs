@@ -4,9 +4,9 @@ use super::code::Code;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Slot, fields};
 use super::rules::{self, PlacedEdge};
-use super::scenario::{ModelSpec, NodeSpec, WorkflowSpec};
 use super::tree::Item;
 use crate::id::ModelId;
+use crate::scenario::{ModelSpec, NodeSpec, WorkflowSpec};
 use rustc_hash::FxHashMap;
 
 /// The models that nodes may name.

@@ -1,11 +1,11 @@
 //! From valid input to a problem on some GPUs, or why it cannot be run there.
 
 use super::{Instance, Mode, Model, Request, Rows, Task, Workflow};
-use crate::belief::Estimate;
 use crate::cluster::{Cluster, Residency};
 use crate::cost::{self, Leaving};
+use crate::estimate::Estimate;
 use crate::id::{IdVec, ModelId, RequestId, TaskId, WorkflowId};
-use crate::input::{ModelSpec, Scenario, WorkflowSpec};
+use crate::scenario::{ModelSpec, Scenario, WorkflowSpec};
 use crate::time::{Span, Time};
 
 /// Why a valid input cannot be run on these GPUs.

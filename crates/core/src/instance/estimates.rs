@@ -1,9 +1,9 @@
 //! What is believed of run times, where more than one number is known of it; and the same problem with other times.
 
 use super::Instance;
-use crate::belief::{Estimate, Uncertain, spread_of};
+use crate::estimate::{Estimate, Uncertain, spread_of};
 use crate::id::{IdVec, TaskId};
-use crate::input::Scenario;
+use crate::scenario::Scenario;
 use crate::time::Span;
 
 impl Instance {

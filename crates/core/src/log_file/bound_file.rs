@@ -1,7 +1,7 @@
 //! Files that carry bounds and no run: those of `gswarm bound --out`, and plans.
 
 use super::{BoundRecord, Claims, LogFile};
-use crate::check::{Place, Violation, ViolationCode};
+use crate::violation::{Place, Violation, ViolationCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -6,24 +6,23 @@ mod bound;
 mod bound_file;
 mod raw;
 mod read;
-mod shown;
 mod summary;
 mod write;
 
+pub(crate) use crate::shown::is_plain;
+pub use crate::shown::shown;
 pub use bound::{BoundClaim, BoundRecord, VisitPrice};
 pub use bound_file::BoundFile;
 pub use raw::Record;
-pub(crate) use shown::is_plain;
-pub use shown::shown;
 pub use summary::{Claims, ClusterClaims, Deployment, RunStatus, Summary, Timing};
 pub(crate) use summary::{residency_name, rule_name};
 pub(crate) use write::digits;
 pub use write::{write_json, write_jsonl};
 
-use crate::check::{Violation, ViolationCode};
 use crate::cost::{SwitchCost, SwitchRule};
 use crate::input::ClusterSpec;
 use crate::instance::{Cluster, Mode, Residency};
+use crate::violation::{Violation, ViolationCode};
 use std::fmt::Display;
 use std::sync::Arc;
 

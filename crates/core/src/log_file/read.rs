@@ -4,7 +4,7 @@
 use super::raw::{self, Number, Raw, Text, Whole};
 use super::summary::{Claims, ClusterClaims};
 use super::{LogFile, Record, SCHEMA};
-use crate::check::{Place, Violation, ViolationCode};
+use crate::violation::{Place, Violation, ViolationCode};
 use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;

@@ -1,12 +1,13 @@
 //! The planner: the best schedule of a batch that it can find, and how far from the best possible that is at most.
 //!
-//! A [`Plan`] says which task runs where, in which order, and holds no times: [`crate::policy::Follow`] runs it in the
+//! A [`Plan`] says which task runs where, in which order, and holds no times: [`Follow`] runs it in the
 //! engine, here and under the real clock. Plans come from a portfolio (every policy, and orders of our own) and are improved
 //! by a search that cuts the GPUs into cells, each with requests of its own, and looks for better ways to run each. Small
 //! problems are searched exactly as well, and the best plan proved where that can be done.
 
 mod aim;
 mod anneal;
+mod astray;
 mod barter;
 mod batched;
 mod cell;
@@ -17,8 +18,11 @@ mod dispatch;
 mod exact;
 mod exchange;
 pub mod file;
+mod follow;
+mod follow_steps;
 mod objective;
 mod partition;
+pub mod planned;
 mod portfolio;
 mod routes;
 mod search;
@@ -28,6 +32,8 @@ mod tune;
 pub use aim::{Aimed, aim};
 pub use decode::Timed;
 pub use exact::improve;
+pub use follow::Follow;
+pub use follow_steps::FollowSteps;
 pub use objective::{Objective, TERMS, Values};
 /// The search alone, without the proofs of small problems, which nobody waits for in the middle of a run.
 pub(crate) use search::improve as search_only;

@@ -4,23 +4,13 @@ use super::Plan;
 use crate::id::{Gpus, TaskId};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
-use crate::policy::{BuildContext, PolicyKind};
+use crate::rules::{BuildContext, Rule};
 use crate::sim::{SimOptions, simulate};
 use rayon::prelude::*;
 
-/// The policies that can be run on a problem as it is.
-pub(super) fn policies(instance: &Instance) -> impl Iterator<Item = PolicyKind> + '_ {
-    let fits = |kind: &PolicyKind| {
-        kind.is_portfolio()
-            && kind.supports(instance.mode)
-            && kind.residency(instance.cluster.residency) == instance.cluster.residency
-    };
-    PolicyKind::ALL.iter().copied().filter(fits)
-}
-
-/// What a policy does.
-pub(super) fn run(instance: &Instance, kind: PolicyKind, seed: u64) -> Option<ExecutionLog> {
-    let mut policy = kind.build(instance, &BuildContext::seeded(seed));
+/// What a rule does.
+pub(super) fn run(instance: &Instance, rule: &Rule, seed: u64) -> Option<ExecutionLog> {
+    let mut policy = rule.build(instance, &BuildContext::seeded(seed));
     simulate(instance, policy.as_mut(), &SimOptions::default(), &mut |_| {}).ok()
 }
 
@@ -30,16 +20,17 @@ pub(super) fn logs(
     instance: &Instance,
     seed: u64,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Vec<(PolicyKind, ExecutionLog)> {
+) -> Vec<(&'static Rule, ExecutionLog)> {
     let mut logs = Vec::new();
-    for kind in policies(instance) {
+    for (_, rule) in Rule::fitting(instance) {
         if !logs.is_empty() && stop() {
             break;
         }
-        logs.extend(run(instance, kind, seed).map(|log| (kind, log)));
+        logs.extend(run(instance, rule, seed).map(|log| (rule, log)));
     }
-    logs.sort_by_key(|(kind, log): &(PolicyKind, ExecutionLog)| {
-        (log.executions.iter().map(|execution| execution.end).max(), *kind)
+    // Equal ones stay in the order of the list.
+    logs.sort_by_key(|(_, log): &(&Rule, ExecutionLog)| {
+        log.executions.iter().map(|execution| execution.end).max()
     });
     logs
 }

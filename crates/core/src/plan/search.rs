@@ -10,7 +10,7 @@ use super::{Plan, Proof, Steps};
 use crate::bound::{Bound, best_bound};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
-use crate::policy::PolicyKind;
+use crate::rules::Rule;
 use crate::time::{Span, Time};
 
 /// When a search ends.
@@ -164,15 +164,11 @@ impl Best<'_> {
         self.planned.as_ref().is_some_and(|best| best.gap() <= self.gap)
     }
 
-    fn offer_policies(
-        &mut self,
-        logs: Vec<(PolicyKind, ExecutionLog)>,
-        report: &mut dyn FnMut(&Planned),
-    ) -> bool {
+    fn offer_policies(&mut self, logs: Vec<(&Rule, ExecutionLog)>, report: &mut dyn FnMut(&Planned)) -> bool {
         let mut done = false;
-        for (kind, log) in logs {
+        for (rule, log) in logs {
             done |=
-                self.offer(Found { plan: Plan::from_log(&log), found_by: kind.name().to_owned() }, report);
+                self.offer(Found { plan: Plan::from_log(&log), found_by: rule.info.name.to_owned() }, report);
         }
         done
     }

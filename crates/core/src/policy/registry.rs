@@ -1,8 +1,12 @@
 //! The policies there are. Each describes itself in its own file; this is the list of them, and what follows from it.
 
-use super::Policy;
-use super::param::{ParamFault, ParamInfo, ParamValues, Params, changed, read_params};
+use crate::engine::Policy;
 use crate::instance::{Instance, Mode, Residency};
+use crate::plan::planned::{self, PlannedParams};
+use crate::rules::info::{BuildContext, PolicyInfo};
+use crate::rules::param::{ParamFault, ParamInfo, ParamValues, Params, changed, read_params};
+use crate::rules::*;
+use crate::time::Span;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::str::FromStr;
@@ -13,7 +17,7 @@ macro_rules! policies {
         /// The policies there are.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum PolicyKind {
-            $(#[doc = concat!("Described in `policy/", stringify!($module), "`.")] $Kind,)+
+            $(#[doc = concat!("Described in `", stringify!($module), "`.")] $Kind,)+
         }
 
         impl PolicyKind {
@@ -21,20 +25,20 @@ macro_rules! policies {
             pub const ALL: &'static [PolicyKind] = &[$(PolicyKind::$Kind,)+];
 
             fn info(self) -> &'static PolicyInfo {
-                match self { $(PolicyKind::$Kind => &super::$module::INFO,)+ }
+                match self { $(PolicyKind::$Kind => &$module::INFO,)+ }
             }
 
             /// Its parameters, in the order in which they are shown.
             #[must_use]
             pub fn params(self) -> &'static [ParamInfo] {
-                match self { $(PolicyKind::$Kind => <super::$module::Params as Params>::TABLE,)+ }
+                match self { $(PolicyKind::$Kind => <$module::Params as Params>::TABLE,)+ }
             }
         }
 
         /// A policy with its parameters. Written as `{name: online, alpha: 2.0}`; its name alone stands for the defaults.
         #[derive(Clone, Debug, PartialEq)]
         pub enum PolicySpec {
-            $(#[doc = concat!("Described in `policy/", stringify!($module), "`.")] $Kind(super::$module::Params),)+
+            $(#[doc = concat!("Described in `", stringify!($module), "`.")] $Kind($module::Params),)+
         }
 
         impl PolicySpec {
@@ -57,85 +61,18 @@ macro_rules! policies {
             /// The policy, ready to run `instance`.
             #[must_use]
             pub fn build<'i>(&self, instance: &'i Instance, context: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-                match self { $(PolicySpec::$Kind(params) => super::$module::build(instance, params, context),)+ }
+                match self { $(PolicySpec::$Kind(params) => $module::build(instance, params, context),)+ }
             }
         }
     };
 }
 
-policies! {
-    Planned => planned,
-    Adaptive => adaptive,
-    Baseline => baseline,
-    Offline => offline,
-    Batch => batch,
-    Balanced => balanced,
-    Improved => improved,
-    Hybrid => hybrid,
-    Static => fixed,
-    Online => online,
-    Lru => lru,
-    Srpt => shortest,
-    Sticky => sticky,
-    RoundRobin => round_robin,
-    Random => random,
+macro_rules! all_policies {
+    ($($rules:tt)+) => {
+        policies! { Planned => planned, $($rules)+ }
+    };
 }
-
-/// What a policy is built with beside its own parameters.
-#[derive(Clone, Copy)]
-pub struct BuildContext<'a> {
-    /// For every random choice.
-    pub seed: u64,
-    /// A plan is followed strictly, however late it is: in live runs nothing may be known about run times.
-    pub strict_plan: bool,
-    /// A search ends, with the best so far, once this says so.
-    pub stop: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl Default for BuildContext<'_> {
-    fn default() -> Self {
-        BuildContext { seed: 0, strict_plan: false, stop: &|| false }
-    }
-}
-
-impl BuildContext<'_> {
-    /// The usual one, with this seed.
-    #[must_use]
-    pub fn seeded(seed: u64) -> Self {
-        BuildContext { seed, ..BuildContext::default() }
-    }
-}
-
-/// What a policy says about itself.
-#[derive(Debug)]
-pub(super) struct PolicyInfo {
-    name: &'static str,
-    modes: &'static [Mode],
-    about: &'static str,
-    is_yardstick: bool,
-    residency: Option<Residency>,
-}
-
-/// The modes of policies for batches.
-pub(super) const OFFLINE: &[Mode] = &[Mode::Offline];
-/// The modes of policies for batches and streams.
-pub(super) const BOTH: &[Mode] = &[Mode::Offline, Mode::Online];
-
-impl PolicyInfo {
-    pub(super) const fn new(name: &'static str, modes: &'static [Mode], about: &'static str) -> PolicyInfo {
-        PolicyInfo { name, modes, about, is_yardstick: false, residency: None }
-    }
-
-    /// It is there to be compared with, not to be used.
-    pub(super) const fn yardstick(self) -> PolicyInfo {
-        PolicyInfo { is_yardstick: true, ..self }
-    }
-
-    /// It runs under this residency, whatever the cluster's is.
-    pub(super) const fn with_residency(self, residency: Residency) -> PolicyInfo {
-        PolicyInfo { residency: Some(residency), ..self }
-    }
-}
+with_rules!(all_policies);
 
 impl PolicyKind {
     /// As flags and file names spell it.
@@ -330,5 +267,27 @@ impl<'de> Deserialize<'de> for PolicySpec {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
             D::Error::custom(faults.join("; "))
         })
+    }
+}
+
+impl PolicySpec {
+    /// How long it may search: [`BuildContext::stop`] has to say when that is over.
+    #[must_use]
+    pub fn budget(&self) -> Option<Span> {
+        match self {
+            PolicySpec::Planned(params) => params.budget,
+            _ => None,
+        }
+    }
+
+    /// The same with so many rounds of search, where it searches.
+    #[must_use]
+    pub fn with_rounds(self, rounds: u64) -> PolicySpec {
+        match self {
+            PolicySpec::Planned(params) => {
+                PolicySpec::Planned(PlannedParams { rounds: Some(rounds), ..params })
+            }
+            other => other,
+        }
     }
 }

@@ -8,11 +8,11 @@ pub use faults::Faults;
 pub use sharing::Sharing;
 
 use crate::belief::Learner;
+use crate::engine::Policy;
 use crate::engine::{Decision, Effect, Engine, Event, News, Rejected, TaskState};
 use crate::id::{RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
-use crate::policy::Policy;
 use crate::time::Time;
 use crate::truth::Truth;
 use hardware::Hardware;

@@ -2,8 +2,9 @@
 
 use crate::properties::problem;
 use crate::support::{Problem, SEED, run_all};
+use gswarm_core::engine::Onward;
 use gswarm_core::engine::{Decision, TaskState, View};
-use gswarm_core::instance::{Infeasible, Onward};
+use gswarm_core::instance::Infeasible;
 use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::what_if::{Outcome, WhyNot, what_if};

@@ -3,7 +3,8 @@
 use super::SharedSource;
 use crate::fault::Fault;
 use axum::http::StatusCode;
-use gswarm_core::instance::{Infeasible, Instance, Onward};
+use gswarm_core::engine::Onward;
+use gswarm_core::instance::{Infeasible, Instance};
 use gswarm_core::log::{ExecutionLog, Status};
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::what_if::{Outcome, WhyNot, what_if};

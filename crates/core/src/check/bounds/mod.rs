@@ -7,10 +7,10 @@ mod visits;
 mod witness;
 
 use super::context::{Context, TOLERANCE, seconds};
-use super::violation::{Place, Violation, ViolationCode as Code};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
 use crate::log_file::{BoundClaim, BoundFile, Claims};
+use crate::violation::{Place, Violation, ViolationCode as Code};
 
 /// Checks a file of bounds, or the bound of a plan.
 #[must_use]

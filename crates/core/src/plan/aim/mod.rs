@@ -8,9 +8,11 @@ use super::objective::{Objective, Values};
 use super::search::{Limits, Planned};
 use super::{Plan, Proof, Steps, decode, portfolio};
 use crate::bound::{Bound, best_bound};
+use crate::engine::Policy;
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
-use crate::policy::{Follow, FollowSteps, Policy, carry_out};
+use crate::plan::planned::carry_out;
+use crate::plan::{Follow, FollowSteps};
 use crate::sim::{SimOptions, simulate};
 use crate::time::{Span, Time};
 use order::Decoder;
@@ -53,8 +55,8 @@ pub fn aim(
 ) -> Aimed {
     let least = objective.cost(&Values::least(instance));
     let mut best = Best { instance, objective, least, bound: best_bound(instance), aimed: None, report };
-    for (kind, log) in portfolio::logs(instance, limits.seed, limits.stop) {
-        best.follow(&log, kind.name());
+    for (rule, log) in portfolio::logs(instance, limits.seed, limits.stop) {
+        best.follow(&log, rule.info.name);
     }
     for rank in ranked::RANKS {
         for keeps in [false, true] {

@@ -1,10 +1,10 @@
 //! Ready tasks by a rank of their requests: the policy behind the orders that a search for short latencies begins with.
 
+use crate::engine::Policy;
 use crate::engine::{Decision, View};
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
-use crate::policy::Policy;
 use std::collections::BTreeSet;
 
 /// Which requests come first.

@@ -10,10 +10,10 @@
 use super::ground::Ground;
 use super::queues::Queues;
 use super::recipe::Recipe;
+use crate::engine::Policy;
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Residency;
-use crate::policy::Policy;
 use crate::time::Span;
 
 pub(super) struct Compose<'a> {

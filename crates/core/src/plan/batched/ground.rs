@@ -2,7 +2,7 @@
 
 use crate::id::{Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
-use crate::policy::sketch::tiles;
+use crate::rules::sketch::tiles;
 use crate::time::Span;
 
 /// A node of a workflow: its tasks, one a request, differ in little but their length, and are planned alike.

@@ -6,12 +6,13 @@ use super::moves::Moves;
 use super::portfolio::beginnings;
 use super::recipe::Recipe;
 use crate::bound::{Bound, best_bound};
+use crate::engine::Policy;
 use crate::id::GpuId;
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
+use crate::plan::FollowSteps;
 use crate::plan::search::{Limits, Planned, Report};
 use crate::plan::{Proof, Steps, portfolio};
-use crate::policy::{FollowSteps, Policy};
 use crate::sim::{SimOptions, simulate};
 use crate::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -24,8 +25,8 @@ const WALKS: u64 = 8;
 /// Plans a batch: the best of every policy, then recipes until a limit is reached.
 pub(in crate::plan) fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
     let mut best = Best { instance, bound: best_bound(instance), planned: None, gap: limits.gap };
-    for (kind, log) in portfolio::logs(instance, limits.seed, limits.stop) {
-        best.offer(&log, kind.name(), report);
+    for (rule, log) in portfolio::logs(instance, limits.seed, limits.stop) {
+        best.offer(&log, rule.info.name, report);
     }
     if !best.is_enough() && !(limits.stop)() {
         search(&Ground::new(instance), limits, &mut best, report);

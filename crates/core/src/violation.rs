@@ -1,6 +1,6 @@
 //! What a check can find: a closed list of codes, and where and by how much a log breaks a rule.
 
-use crate::log_file::shown;
+use crate::shown::shown;
 use serde::Serialize;
 use std::fmt;
 

@@ -173,7 +173,7 @@ impl Display for ParamFault {
 }
 
 /// The type of a parameter.
-pub(super) trait ParamValue: Sized + Default {
+pub(crate) trait ParamValue: Sized + Default {
     /// The values that it takes where its declaration has no range.
     const KIND: ParamKind;
     /// From a value that [`ParamKind::takes`] has let through.
@@ -234,7 +234,7 @@ impl<T: ParamValue> ParamValue for Option<T> {
 }
 
 /// The parameters of one policy, as [`params!`] declares them.
-pub(super) trait Params: Default {
+pub(crate) trait Params: Default {
     /// What there is to say about them, in the order in which they are shown.
     const TABLE: &'static [ParamInfo];
     /// From values that were checked against the table.
@@ -244,7 +244,7 @@ pub(super) trait Params: Default {
 }
 
 /// Reads and checks the parameters of a policy; names that it does not have are left to the caller.
-pub(super) fn read_params<P: Params>(values: &ParamValues, faults: &mut Vec<ParamFault>) -> P {
+pub(crate) fn read_params<P: Params>(values: &ParamValues, faults: &mut Vec<ParamFault>) -> P {
     let given = |info: &ParamInfo| values.get(info.name).filter(|value| !value.is_null());
     let wrong = P::TABLE.iter().filter_map(|info| Some((info, given(info)?)));
     let wrong = wrong.filter(|(info, value)| !info.kind.takes(value));
@@ -257,7 +257,7 @@ pub(super) fn read_params<P: Params>(values: &ParamValues, faults: &mut Vec<Para
 }
 
 /// The values that differ from the defaults.
-pub(super) fn changed<P: Params>(params: &P) -> ParamValues {
+pub(crate) fn changed<P: Params>(params: &P) -> ParamValues {
     let of = P::TABLE.iter().zip(params.write());
     of.filter(|(info, value)| *value != (info.default)())
         .map(|(info, value)| (info.name.to_owned(), value))
@@ -296,39 +296,39 @@ macro_rules! params {
 
         impl Default for $Params {
             fn default() -> $Params {
-                $Params { $($name: $crate::policy::param::params!(@default $Type $(, $default)?),)* }
+                $Params { $($name: $crate::rules::param::params!(@default $Type $(, $default)?),)* }
             }
         }
 
-        impl $crate::policy::param::Params for $Params {
-            const TABLE: &'static [$crate::policy::ParamInfo] = &[$($crate::policy::ParamInfo {
+        impl $crate::rules::param::Params for $Params {
+            const TABLE: &'static [$crate::rules::param::ParamInfo] = &[$($crate::rules::param::ParamInfo {
                 name: stringify!($name),
                 help: concat!($($help),+).trim_ascii(),
-                kind: $crate::policy::param::params!(@kind $Type $(, $kind)?),
-                default: || $crate::policy::param::ParamValue::write(&$Params::default().$name),
+                kind: $crate::rules::param::params!(@kind $Type $(, $kind)?),
+                default: || $crate::rules::param::ParamValue::write(&$Params::default().$name),
             },)*];
 
             #[allow(unused_variables, reason = "a policy may have no parameters")]
-            fn read(values: &$crate::policy::ParamValues) -> $Params {
+            fn read(values: &$crate::rules::param::ParamValues) -> $Params {
                 #[allow(unused_mut, reason = "a policy may have no parameters")]
                 let mut params = $Params::default();
-                $(if let Some(value) = values.get(stringify!($name)).and_then($crate::policy::param::ParamValue::read) {
+                $(if let Some(value) = values.get(stringify!($name)).and_then($crate::rules::param::ParamValue::read) {
                     params.$name = value;
                 })*
                 params
             }
 
             fn write(&self) -> Vec<serde_json::Value> {
-                vec![$($crate::policy::param::ParamValue::write(&self.$name)),*]
+                vec![$($crate::rules::param::ParamValue::write(&self.$name)),*]
             }
         }
     };
     (@default $Type:ty) => { <$Type>::default() };
     (@default $Type:ty, $default:expr) => { $default };
-    (@kind $Type:ty) => { <$Type as $crate::policy::param::ParamValue>::KIND };
+    (@kind $Type:ty) => { <$Type as $crate::rules::param::ParamValue>::KIND };
     (@kind $Type:ty, $kind:expr) => { $kind };
 }
-pub(super) use params;
+pub(crate) use params;
 
 params! {
     /// The parameters of a policy that has none.

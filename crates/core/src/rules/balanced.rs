@@ -10,9 +10,9 @@
 //!
 //! Cost: O(log n + models x windows) per decision.
 
+use super::info::{BuildContext, OFFLINE, PolicyInfo};
 use super::param::NoParams;
 use super::ready::ReadyByModel;
-use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::reserve::{Reservations, clear_at};
 use super::{Policy, sketch};
 use crate::engine::{Decision, View};
@@ -22,15 +22,15 @@ use crate::time::Span;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "balanced",
     OFFLINE,
     "even use of all GPUs: completion time plus a penalty for what a GPU has done; for shared hardware",
 );
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(
+pub(crate) fn build<'i>(
     instance: &'i Instance,
     _: &Params,
     context: &BuildContext<'_>,

@@ -7,13 +7,12 @@
 //!
 //! Cost: O(1) per task as long as all goes by the plan.
 
-use super::Policy;
 use super::astray::{self, Astray};
-use super::lists::Lists;
-use crate::engine::{Decision, View};
+use super::{Plan, Timed};
+use crate::engine::{Decision, Policy, View};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
-use crate::plan::{Plan, Timed};
+use crate::rules::lists::Lists;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

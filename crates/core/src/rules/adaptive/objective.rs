@@ -1,6 +1,6 @@
 //! What the policy is asked to keep low, and what follows from it.
 
-use crate::policy::param::{ParamKind, ParamValue};
+use crate::rules::param::{ParamKind, ParamValue};
 use serde_json::Value;
 
 /// What a stream is run for: the one knob of `adaptive`.

@@ -18,8 +18,8 @@
 //!
 //! Cost: O(log n + models x windows) per decision.
 
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::ready::ReadyByModel;
-use super::registry::{BOTH, BuildContext, PolicyInfo};
 use super::reserve::clear_at;
 use super::{Policy, param::params, place, sketch};
 use crate::engine::{Decision, View};
@@ -28,7 +28,7 @@ use crate::instance::Instance;
 use crate::time::Span;
 use std::collections::VecDeque;
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "online",
     BOTH,
     "waiting, switching, future use and load in one cost, with work stealing; for streams",
@@ -50,9 +50,9 @@ params! {
     }
 }
 
-pub(super) type Params = OnlineParams;
+pub(crate) type Params = OnlineParams;
 
-pub(super) fn build<'i>(
+pub(crate) fn build<'i>(
     instance: &'i Instance,
     params: &Params,
     _: &BuildContext<'_>,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 const NOWHERE: GpuId = GpuId(u32::MAX);
 
-pub(super) struct Lists<'i> {
+pub(crate) struct Lists<'i> {
     instance: &'i Instance,
     lists: IdVec<GpuId, VecDeque<TaskId>>,
     /// Execution time in each list.

@@ -10,23 +10,23 @@
 //! Cost: O(n log n) to plan, O(1) per task to follow.
 
 use super::Policy;
+use super::info::{BuildContext, OFFLINE, PolicyInfo};
 use super::lists::Lists;
 use super::param::NoParams;
-use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::sketch::{self, Sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "offline",
     OFFLINE,
     "fewest switches for a batch known in advance: by level and model, GPUs balanced",
 );
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Offline::new(instance))
 }
 

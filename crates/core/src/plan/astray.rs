@@ -9,12 +9,12 @@
 //! When GPUs have come apart by a good part of what is left, or times have been learned to be others than was planned with,
 //! what is left is planned anew.
 
-use super::lists::Lists;
-use super::{place, sketch};
+use super::{Limits, Plan, Timed};
 use crate::engine::{TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
-use crate::plan::{self, Limits, Plan, Timed};
+use crate::rules::lists::Lists;
+use crate::rules::{place, sketch};
 use crate::time::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -220,7 +220,7 @@ impl Astray {
         let is_left = |task: TaskId| matches!(view.state(task), TaskState::Waiting | TaskState::Ready);
         let (rest, numbers) = instance.rest(is_left, |task| view.expected(task));
         let limits = Limits { rounds: 2, stop: &|| false, gap: 0.0, seed: 0 };
-        let found = plan::search_only(&rest, &limits, &mut |_| {}).plan;
+        let found = super::search_only(&rest, &limits, &mut |_| {}).plan;
         let short = Timed::of(&rest, &found);
         // The old plan for the same tasks, by the same beliefs and from empty GPUs too: only then the two can be compared.
         let mut old: Vec<_> =

@@ -8,9 +8,9 @@
 //! Cost: O(n log n + batches x windows) to plan; O(1) per task to follow, O(GPUs) per theft.
 
 use super::Policy;
+use super::info::{BuildContext, OFFLINE, PolicyInfo};
 use super::lists::Lists;
 use super::param::NoParams;
-use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::sketch::{self, Sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
@@ -18,15 +18,15 @@ use crate::instance::Instance;
 use crate::time::Span;
 use std::cmp::Reverse;
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "batch",
     OFFLINE,
     "whole batches of one model kept together, idle GPUs steal; for many requests of few workflows",
 );
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Batch::new(instance))
 }
 

@@ -8,10 +8,10 @@
 //! Cost: as `batch` to plan; O(log n) per task and O(models) per idle GPU to follow.
 
 use super::batch::plan_batches;
+use super::info::{BuildContext, OFFLINE, PolicyInfo};
 use super::lists::Lists;
 use super::param::NoParams;
 use super::ready::ReadyByModel;
-use super::registry::{BuildContext, OFFLINE, PolicyInfo};
 use super::reserve::clear_at;
 use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
@@ -19,15 +19,15 @@ use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "hybrid",
     OFFLINE,
     "batches prepared ahead, executed as things come; for batches whose times are roughly known",
 );
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Hybrid::new(instance))
 }
 

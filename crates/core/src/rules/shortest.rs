@@ -6,24 +6,24 @@
 //!
 //! Cost: O(log n + nodes of the request) per task and O(models) per event.
 
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::param::NoParams;
 use super::ready::ReadyByModel;
-use super::registry::{BOTH, BuildContext, PolicyInfo};
 use super::{Policy, place};
 use crate::engine::{Decision, TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "srpt",
     BOTH,
     "the request with the least work left first, whatever switching costs; a yardstick",
 )
 .yardstick();
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Shortest::new(instance))
 }
 

@@ -7,23 +7,23 @@
 //! Cost: O(log n + GPUs) per task.
 
 use super::Policy;
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::param::NoParams;
 use super::ready::ReadyByModel;
-use super::registry::{BOTH, BuildContext, PolicyInfo};
 use super::{place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "lru",
     BOTH,
     "strictly in order of arrival, least recently used model evicted, as Ollama and llama-swap do; a yardstick",
 ).yardstick();
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Lru::new(instance))
 }
 

@@ -1,17 +1,17 @@
 //! `random`: each task to any GPUs by a seeded draw. See [`super::yardsticks`].
 
 use super::Policy;
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::param::NoParams;
-use super::registry::{BOTH, BuildContext, PolicyInfo};
 use super::yardsticks::Yardstick;
 use crate::instance::Instance;
 
-pub(super) const INFO: PolicyInfo =
+pub(crate) const INFO: PolicyInfo =
     PolicyInfo::new("random", BOTH, "each task to any GPUs by a seeded draw; a yardstick").yardstick();
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(
+pub(crate) fn build<'i>(
     instance: &'i Instance,
     _: &Params,
     context: &BuildContext<'_>,

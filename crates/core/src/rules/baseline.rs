@@ -9,22 +9,22 @@
 //! Cost: O(log n) per task and O(models) per event; see [`super::ready`].
 
 use super::Policy;
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::param::NoParams;
 use super::place;
 use super::ready::ReadyByModel;
-use super::registry::{BOTH, BuildContext, PolicyInfo};
 use crate::engine::{Decision, News, View};
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use std::collections::VecDeque;
 
-pub(super) const INFO: PolicyInfo =
+pub(crate) const INFO: PolicyInfo =
     PolicyInfo::new("baseline", BOTH, "first come, first served, as Ray does; the yardstick to beat");
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Baseline::new(instance))
 }
 

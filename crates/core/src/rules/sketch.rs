@@ -14,7 +14,7 @@ pub(crate) fn tiles(model: &Model) -> Vec<Gpus> {
 }
 
 /// The same for all models, of the GPUs that are left.
-pub(super) fn tiles_left(instance: &Instance, alive: &GpuSet) -> IdVec<ModelId, Vec<Gpus>> {
+pub(crate) fn tiles_left(instance: &Instance, alive: &GpuSet) -> IdVec<ModelId, Vec<Gpus>> {
     let left = |model: &Model| cut(model.windows().filter(|&window| alive.contains_all(window)));
     instance.models.iter().map(left).collect()
 }
@@ -29,7 +29,7 @@ fn cut(windows: impl Iterator<Item = Gpus>) -> Vec<Gpus> {
     tiles
 }
 
-pub(super) struct Sketch<'i> {
+pub(crate) struct Sketch<'i> {
     instance: &'i Instance,
     free_at: IdVec<GpuId, Time>,
     /// The model that each GPU will hold; where several can share it, all that came so far.
@@ -129,7 +129,7 @@ impl<'i> Sketch<'i> {
 }
 
 /// The tasks of the batch by level and model, each group in order of priority and then of the file.
-pub(super) fn groups(instance: &Instance) -> Vec<Vec<(ModelId, Vec<TaskId>)>> {
+pub(crate) fn groups(instance: &Instance) -> Vec<Vec<(ModelId, Vec<TaskId>)>> {
     let mut levels: Vec<IdVec<ModelId, Vec<TaskId>>> = Vec::new();
     for request in &instance.requests {
         let workflow = &instance.workflows[request.workflow];

@@ -7,24 +7,24 @@
 //!
 //! Cost: O(log n + models x windows) per decision.
 
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::param::NoParams;
 use super::ready::ReadyByModel;
-use super::registry::{BOTH, BuildContext, PolicyInfo};
 use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "sticky",
     BOTH,
     "every GPU keeps its model while it has work, whoever waits; a yardstick",
 )
 .yardstick();
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Sticky::new(instance))
 }
 

@@ -29,7 +29,7 @@ mod turns;
 
 pub use objective::Objective;
 
-use super::registry::{BOTH, BuildContext, PolicyInfo};
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::{Policy, param::params};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
@@ -42,7 +42,7 @@ use objective::Weights;
 use queues::{Key, Queues, Waiting};
 use requests::{Requests, estimate, path};
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "adaptive",
     BOTH,
     "low latency at few switches, whatever the load, deadlines and priorities kept; for any stream",
@@ -58,9 +58,9 @@ params! {
     }
 }
 
-pub(super) type Params = AdaptiveParams;
+pub(crate) type Params = AdaptiveParams;
 
-pub(super) fn build<'i>(
+pub(crate) fn build<'i>(
     instance: &'i Instance,
     params: &Params,
     _: &BuildContext<'_>,

@@ -6,7 +6,7 @@ use crate::id::{Gpus, ModelId};
 use crate::time::{Span, Time};
 
 /// The windows inside `allowed` that `model` may be put on.
-pub(super) fn starts_within(view: &View<'_>, model: ModelId, allowed: &GpuSet) -> GpuSet {
+pub(crate) fn starts_within(view: &View<'_>, model: ModelId, allowed: &GpuSet) -> GpuSet {
     let spec = &view.instance().models[model];
     let mut starts = allowed.starts(spec.gpus);
     starts.keep(&spec.starts);
@@ -14,7 +14,7 @@ pub(super) fn starts_within(view: &View<'_>, model: ModelId, allowed: &GpuSet) -
 }
 
 /// A replica of `model` that is at work and has room in its batch: the one with most room.
-pub(super) fn joinable(view: &View<'_>, model: ModelId) -> Option<Gpus> {
+pub(crate) fn joinable(view: &View<'_>, model: ModelId) -> Option<Gpus> {
     let count = view.instance().models[model].gpus;
     let leads = view.joinable(model).iter();
     leads.min_by_key(|&lead| view.batch_at(lead)).map(|first| Gpus { first, count })
@@ -25,7 +25,7 @@ pub(super) fn joinable(view: &View<'_>, model: ModelId) -> Option<Gpus> {
 ///
 /// A model on several GPUs takes the lowest idle window, as published: preferring windows that hold it keeps replicas at
 /// places that split the GPUs badly (25,000 s instead of 13,600 s for one published input).
-pub(super) fn affinity_first(view: &View<'_>, model: ModelId, allowed: &GpuSet) -> Option<Gpus> {
+pub(crate) fn affinity_first(view: &View<'_>, model: ModelId, allowed: &GpuSet) -> Option<Gpus> {
     let count = view.instance().models[model].gpus;
     if allowed.is_empty() {
         return joinable(view, model);
@@ -42,12 +42,12 @@ pub(super) fn affinity_first(view: &View<'_>, model: ModelId, allowed: &GpuSet) 
 }
 
 /// Since when all of a window is idle.
-pub(super) fn latest_idle(view: &View<'_>, window: Gpus) -> Time {
+pub(crate) fn latest_idle(view: &View<'_>, window: Gpus) -> Time {
     window.iter().map(|gpu| view.idle_since(gpu)).max().unwrap_or(Time::ZERO)
 }
 
 /// The window inside `allowed`, of the model's `tiles`, where it is there soonest; among equals the one idle longest.
-pub(super) fn cheapest_within(
+pub(crate) fn cheapest_within(
     view: &View<'_>,
     model: ModelId,
     allowed: &GpuSet,

@@ -1,8 +1,8 @@
 //! What is left of a run, from where it stands, as a problem of its own: on the GPUs that there are, or on more or fewer.
 
-use super::{Infeasible, Instance, Mode, Start};
-use crate::engine::{TaskState, UnderWay, View};
+use super::{TaskState, UnderWay, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
+use crate::instance::{Infeasible, Instance, Mode, Start};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
 

@@ -1,7 +1,7 @@
 //! What is known of the requests that have arrived: how much work is left of each, and how long it takes at least.
 
-use crate::belief::normal_quantile;
 use crate::engine::{TaskState, View};
+use crate::estimate::normal_quantile;
 use crate::id::{IdVec, RequestId, TaskId};
 use crate::instance::Instance;
 use crate::time::Span;

@@ -4,11 +4,11 @@
 //!
 //! Cost: O(1) per step.
 
-use super::{Baseline, Policy};
-use crate::engine::{Decision, TaskState, View};
+use super::{Step, Steps};
+use crate::engine::{Decision, Policy, TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
-use crate::plan::{Step, Steps};
+use crate::rules::Baseline;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -147,9 +147,9 @@ pub struct ClusterSpec {
     #[schemars(range(min = 0, max = 3.2e9))]
     pub switch_overhead_seconds: Option<f64>,
     /// `transfer`, `load_time` or `measured`.
-    pub switch_cost: Option<crate::cost::SwitchRule>,
+    pub switch_cost: Option<SwitchRule>,
     /// `single` or `memory`.
-    pub residency: Option<crate::instance::Residency>,
+    pub residency: Option<Residency>,
 }
 
 impl ClusterSpec {
@@ -207,4 +207,56 @@ impl RequestSpec {
             metadata: Value::Null,
         }
     }
+}
+
+/// When requests arrive.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// All at time 0.
+    #[default]
+    Offline,
+    /// At their timestamp minus the earliest.
+    Online,
+}
+
+impl Mode {
+    /// As flags and logs spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Offline => "offline",
+            Mode::Online => "online",
+        }
+    }
+}
+
+/// How many models a GPU holds.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Residency {
+    /// One at a time.
+    #[default]
+    Single,
+    /// As many as fit into its memory.
+    Memory,
+}
+
+/// How the cost of replacing one model by another is reckoned.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SwitchRule {
+    /// (old GB + new GB) / bandwidth + overhead.
+    #[default]
+    Transfer,
+    /// The new model's load time + old GB / bandwidth.
+    LoadTime,
+    /// The new model's load time + what taking the old one off takes, both as they were measured.
+    Measured,
 }

@@ -12,9 +12,9 @@
 //! Cost: O(models x replicas) to deploy, for each replica; O(log n + replicas of the model) per task.
 
 use super::deployment::{Deployment, deploy};
+use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::param::NoParams;
 use super::ready::ReadyByModel;
-use super::registry::{BOTH, BuildContext, PolicyInfo};
 use super::reserve::Reservations;
 use super::{Policy, place};
 use crate::cost;
@@ -23,15 +23,15 @@ use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
 use crate::instance::{Instance, Residency};
 
 // A deployment puts several models on a GPU where memory allows: that is the point of it.
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "static",
     BOTH,
     "no switches at all: a permanent deployment for the pattern of the requests; when memory holds all models",
 ).with_residency(Residency::Memory);
 
-pub(super) type Params = NoParams;
+pub(crate) type Params = NoParams;
 
-pub(super) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
     Box::new(Static::new(instance))
 }
 

@@ -5,16 +5,17 @@
 //!
 //! Cost: a few rounds of search before the run starts; O(1) per task to follow.
 
-use super::param::params;
-use super::registry::{BuildContext, OFFLINE, PolicyInfo};
-use super::{Follow, FollowSteps, Policy, PolicyKind, PolicySpec};
+use super::file::Read;
+use super::{Follow, FollowSteps, Limits, Planned, improve};
+use crate::engine::Policy;
 use crate::instance::{Instance, Start};
-use crate::plan::file::Read;
-use crate::plan::{self, Limits, Planned};
+use crate::rules::Rule;
+use crate::rules::info::{BuildContext, OFFLINE, PolicyInfo};
+use crate::rules::param::params;
 use crate::sim::{SimOptions, simulate};
 use crate::time::{Span, Time};
 
-pub(super) const INFO: PolicyInfo = PolicyInfo::new(
+pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
     "planned",
     OFFLINE,
     "the shortest makespan that a search finds, with a bound on what is left; for any batch",
@@ -30,32 +31,10 @@ params! {
     }
 }
 
-pub(super) type Params = PlannedParams;
+pub(crate) type Params = PlannedParams;
 
 /// Rounds of search where nothing is said of them.
 const ROUNDS: u64 = 8;
-
-impl PolicySpec {
-    /// How long it may search: [`BuildContext::stop`] has to say when that is over.
-    #[must_use]
-    pub fn budget(&self) -> Option<Span> {
-        match self {
-            PolicySpec::Planned(params) => params.budget,
-            _ => None,
-        }
-    }
-
-    /// The same with so many rounds of search, where it searches.
-    #[must_use]
-    pub fn with_rounds(self, rounds: u64) -> PolicySpec {
-        match self {
-            PolicySpec::Planned(params) => {
-                PolicySpec::Planned(PlannedParams { rounds: Some(rounds), ..params })
-            }
-            other => other,
-        }
-    }
-}
 
 /// The policy that carries out what was planned.
 #[must_use]
@@ -94,11 +73,11 @@ pub fn search(
     let usual = if params.budget.is_some() { u64::MAX } else { ROUNDS };
     let rounds = params.rounds.unwrap_or(usual);
     let limits = Limits { rounds, stop: context.stop, gap: 0.0, seed: context.seed };
-    plan::improve(instance, &limits, tell)
+    improve(instance, &limits, tell)
 }
 
 /// Searches, then carries out what was found.
-pub(super) fn build<'i>(
+pub(crate) fn build<'i>(
     instance: &'i Instance,
     params: &Params,
     context: &BuildContext<'_>,
@@ -128,18 +107,13 @@ fn from_here<'i>(
         let log = simulate(instance, policy, &SimOptions::default(), &mut |_| {}).ok()?;
         log.executions.iter().map(|execution| execution.end).max()
     };
-    let fits = |kind: &PolicyKind| {
-        kind.is_portfolio()
-            && kind.supports(instance.mode)
-            && kind.residency(instance.cluster.residency) == instance.cluster.residency
-    };
-    let others = PolicyKind::ALL.iter().copied().filter(fits);
+    let others = Rule::fitting(instance);
     let best = others
-        .filter_map(|kind| Some((ends(kind.build(instance, context).as_mut())?, kind)))
-        .min_by_key(|&(end, kind)| (end, kind));
+        .filter_map(|(place, rule)| Some((ends(rule.build(instance, context).as_mut())?, place, rule)))
+        .min_by_key(|&(end, place, _)| (end, place));
     match (ends(followed().as_mut()), best) {
-        (Some(end), Some((other, kind))) if other < end => kind.build(instance, context),
-        (None, Some((_, kind))) => kind.build(instance, context),
+        (Some(end), Some((other, _, rule))) if other < end => rule.build(instance, context),
+        (None, Some((_, _, rule))) => rule.build(instance, context),
         _ => followed(),
     }
 }

@@ -1,0 +1,103 @@
+//! Policies that go by a rule: each proposes what to start where, and nothing else. One file each. The planner, which tries all of
+//! them, and [`crate::policy`], which lists all policies, stand above.
+
+pub(crate) mod adaptive;
+pub(crate) mod balanced;
+pub(crate) mod baseline;
+pub(crate) mod batch;
+mod deployment;
+pub(crate) mod fixed;
+pub(crate) mod hybrid;
+pub(crate) mod improved;
+pub(crate) mod info;
+pub(crate) mod lists;
+pub(crate) mod lru;
+pub(crate) mod offline;
+pub(crate) mod online;
+pub(crate) mod param;
+pub(crate) mod place;
+pub(crate) mod random;
+mod ready;
+mod reserve;
+pub(crate) mod round_robin;
+pub(crate) mod shortest;
+pub(crate) mod sketch;
+pub(crate) mod sticky;
+mod yardsticks;
+
+pub use adaptive::{Adaptive, AdaptiveParams, Objective};
+pub use balanced::Balanced;
+pub use baseline::Baseline;
+pub use batch::Batch;
+pub use deployment::{Deployment, deploy};
+pub use fixed::Static;
+pub use hybrid::Hybrid;
+pub use improved::Improved;
+pub use info::BuildContext;
+pub use lru::Lru;
+pub use offline::Offline;
+pub use online::{Online, OnlineParams};
+pub use param::{NoParams, ParamFault, ParamInfo, ParamKind, ParamValues};
+pub use shortest::Shortest;
+pub use sticky::Sticky;
+pub use yardsticks::Yardstick;
+
+use crate::engine::Policy;
+use crate::instance::Instance;
+use info::PolicyInfo;
+
+/// Gives the list of rules to a macro. A new rule is its file, its `mod` above and its line here.
+macro_rules! with_rules {
+    ($callback:ident) => {
+        $callback! {
+            Adaptive => adaptive,
+            Baseline => baseline,
+            Offline => offline,
+            Batch => batch,
+            Balanced => balanced,
+            Improved => improved,
+            Hybrid => hybrid,
+            Static => fixed,
+            Online => online,
+            Lru => lru,
+            Srpt => shortest,
+            Sticky => sticky,
+            RoundRobin => round_robin,
+            Random => random,
+        }
+    };
+}
+pub(crate) use with_rules;
+
+/// A rule with its default parameters, as the planner tries it.
+pub(crate) struct Rule {
+    /// What it says about itself.
+    pub info: &'static PolicyInfo,
+    build: for<'i> fn(&'i Instance, &BuildContext<'_>) -> Box<dyn Policy + 'i>,
+}
+
+macro_rules! portfolio {
+    ($($Kind:ident => $module:ident,)+) => {
+        /// Every rule, in the order in which policies are shown.
+        static PORTFOLIO: &[Rule] = &[$(Rule {
+            info: &$module::INFO,
+            build: |instance, context| $module::build(instance, &<$module::Params>::default(), context),
+        },)+];
+    };
+}
+with_rules!(portfolio);
+
+impl Rule {
+    /// The rules that can be run on a problem as it is, each with its place in the list.
+    pub fn fitting(instance: &Instance) -> impl Iterator<Item = (usize, &'static Rule)> {
+        let (mode, residency) = (instance.mode, instance.cluster.residency);
+        PORTFOLIO.iter().enumerate().filter(move |(_, rule)| {
+            rule.info.modes.contains(&mode) && rule.info.residency.unwrap_or(residency) == residency
+        })
+    }
+
+    /// The rule, ready to run `instance`.
+    pub fn build<'i>(&self, instance: &'i Instance, context: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
+        (self.build)(instance, context)
+    }
+}
