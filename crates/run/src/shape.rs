@@ -37,11 +37,11 @@ pub fn fault_at(source: Source<'_>, path: &str, code: Code, message: &str) -> Di
     let mut fault = Diagnostic { path: path.to_owned(), ..Diagnostic::of_file(source.name, code, message) };
     let mut faults = Faults::default();
     if let Some(document) = Document::parse(source.bytes, &mut faults) {
-        let parts = path.split(['.', '[']).map(|part| part.trim_end_matches(']'));
+        let mut parts = path.split(['.', '[']).map(|part| part.trim_end_matches(']'));
         let found =
-            parts.fold(Some(document.root()), |item, part| match (item?.kind(), part.parse::<usize>()) {
-                (Kind::Seq, Ok(place)) => item?.items().nth(place),
-                _ => item?.get(part),
+            parts.try_fold(document.root(), |item, part| match (item.kind(), part.parse::<usize>()) {
+                (Kind::Seq, Ok(place)) => item.items().nth(place),
+                _ => item.get(part),
             });
         let at = found.unwrap_or(document.root()).at();
         faults.add(code, at, &Path::root(), format_args!("{message}"));
