@@ -55,6 +55,11 @@ pub trait Observer: Send {
     /// Something worth knowing that is no failure: a warning about the inputs, a setting without effect.
     fn note(&mut self, _text: &str) {}
 
+    /// Something that people may want to know, and that programs which read the result need not.
+    fn remark(&mut self, text: &str) {
+        self.note(text);
+    }
+
     /// How a live run stands. `false` ends the run; what was done stays in its journal.
     fn watch(&mut self, _view: &View<'_>) -> bool {
         true

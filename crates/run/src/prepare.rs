@@ -90,7 +90,8 @@ pub(crate) fn prepare_on(
         stop: Arc::default(),
     };
     prepared.lost_gpus_exist()?;
-    prepared.notes().iter().for_each(|note| observer.note(&format!("note: {note}")));
+    prepared.remarks().iter().for_each(|text| observer.remark(&format!("note: {text}")));
+    prepared.notes().iter().for_each(|text| observer.note(&format!("note: {text}")));
     Ok(prepared)
 }
 
@@ -215,13 +216,13 @@ impl Prepared {
     }
 
     /// What was asked for and has no effect.
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
         let policy = self.spec.policy().kind();
         if self.cluster.residency == Some(Residency::Single)
             && policy.residency(Residency::Single) != Residency::Single
         {
-            notes.push(format!(
+            remarks.push(format!(
                 "policy `{}` keeps several models on a GPU where memory allows; residency `single` is not used",
                 policy.name()
             ));
@@ -229,9 +230,15 @@ impl Prepared {
         let losses = &self.spec.faults.lose_gpus;
         for (at, lost) in losses.iter().enumerate() {
             if losses[..at].iter().filter(|other| other.gpu == lost.gpu).count() == 1 {
-                notes.push(format!("GPU {} is lost more than once; the first moment counts", lost.gpu));
+                remarks.push(format!("GPU {} is lost more than once; the first moment counts", lost.gpu));
             }
         }
+        remarks
+    }
+
+    /// What was said about run times and has no effect.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         if let Some(name) = &self.beliefs.unused {
             notes.push(format!(
                 "`predictor` {name} is not used: the requests give every node a time (`truth: requests` tries one out)"

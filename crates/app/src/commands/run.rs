@@ -51,7 +51,7 @@ pub struct RunArgs {
     #[arg(long, alias = "print_spec")]
     print_spec: bool,
     /// Who chooses what runs where; see `gswarm policies` [default: planned, or adaptive with --mode online]
-    #[arg(long = "policy", short, value_name = "NAME", value_parser = policy_parser())]
+    #[arg(long = "policy", short = 'p', short_alias = 'c', value_name = "NAME", value_parser = policy_parser())]
     chosen: Option<PolicyKind>,
     /// Follow a plan that `gswarm plan` wrote, in place of a policy
     #[arg(long, value_name = "FILE", conflicts_with = "chosen")]

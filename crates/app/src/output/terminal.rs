@@ -70,6 +70,12 @@ impl Observer for Terminal {
         }
     }
 
+    fn remark(&mut self, text: &str) {
+        if self.shown {
+            self.note(text);
+        }
+    }
+
     fn watch(&mut self, view: &View<'_>) -> bool {
         if !matches!(self.doing, Some(Doing::Live(_))) {
             self.doing = None;
