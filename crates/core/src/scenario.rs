@@ -1,6 +1,6 @@
 //! A configuration and its requests: what the input files say, with names resolved.
 //!
-//! What reading gives and what [`ScenarioBuilder`](super::ScenarioBuilder) builds is valid: numbers are in range, graphs have no
+//! What reading gives and what [`ScenarioBuilder`](crate::input::ScenarioBuilder) builds is valid: numbers are in range, graphs have no
 //! cycle. [`Scenario::validate`] says the same of a scenario that was made or changed by hand.
 
 use crate::id::{ModelId, WorkflowId};
