@@ -11,13 +11,20 @@ pub struct Leaving {
     pub gb: f64,
     /// What taking it off takes by measurement, in seconds; read under [`SwitchRule::Measured`] alone.
     pub seconds: f64,
+    /// Whether some of it has executed nothing since it was loaded. The GPU then counts as empty: loading a small model
+    /// first must not make the next load cheaper than a cold one.
+    pub unused: bool,
 }
 
 impl std::ops::Add for Leaving {
     type Output = Leaving;
 
     fn add(self, other: Leaving) -> Leaving {
-        Leaving { gb: self.gb + other.gb, seconds: self.seconds + other.seconds }
+        Leaving {
+            gb: self.gb + other.gb,
+            seconds: self.seconds + other.seconds,
+            unused: self.unused || other.unused,
+        }
     }
 }
 
@@ -36,7 +43,7 @@ impl SwitchCost {
     /// One GPU's share in bringing in a model: `leaving` is what has to leave it, `None` where nothing has to.
     #[must_use]
     pub fn of(&self, leaving: Option<Leaving>, new_gb: f64, load_seconds: f64) -> Span {
-        let seconds = match (leaving, self.rule) {
+        let switch = match (leaving, self.rule) {
             (None, _) => load_seconds,
             (Some(old), SwitchRule::Transfer) => {
                 (old.gb + new_gb) / self.pcie_gb_per_s + self.overhead_seconds
@@ -44,7 +51,8 @@ impl SwitchCost {
             (Some(old), SwitchRule::LoadTime) => load_seconds + old.gb / self.pcie_gb_per_s,
             (Some(old), SwitchRule::Measured) => load_seconds + old.seconds,
         };
-        Span::from_seconds(seconds)
+        let is_cold = leaving.is_some_and(|old| old.unused);
+        Span::from_seconds(if is_cold { switch.max(load_seconds) } else { switch })
     }
 }
 

@@ -66,7 +66,7 @@ impl Model {
     /// What it is to whoever takes its place.
     #[must_use]
     pub fn leaving(&self) -> Leaving {
-        Leaving { gb: self.memory_gb, seconds: self.unload_seconds }
+        Leaving { gb: self.memory_gb, seconds: self.unload_seconds, unused: false }
     }
 
     /// The windows that the model may be put on, lowest first.

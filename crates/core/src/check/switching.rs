@@ -19,9 +19,10 @@ pub(super) struct Loads {
     pub weights: Vec<Vec<(Time, u64)>>,
 }
 
-/// At one instant in this order: loads end, GPUs are lost, loads begin, executions begin.
+/// At one instant in this order: executions and loads end, GPUs are lost, loads begin, executions begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
+    Executed(u32),
     Loaded(u32),
     Lost(GpuId),
     Load(u32),
@@ -49,7 +50,7 @@ enum Where {
 pub(super) fn check(context: &mut Context<'_>) -> Loads {
     let log = context.log;
     let brings = brings(context);
-    let mut events: Vec<(Time, Event)> = Vec::with_capacity(log.executions.len() + 2 * brings.len());
+    let mut events: Vec<(Time, Event)> = Vec::with_capacity(2 * (log.executions.len() + brings.len()));
     for (number, bring) in (0..).zip(&brings) {
         events.push((bring.start, Event::Load(number)));
         if bring.end > bring.start {
@@ -58,13 +59,15 @@ pub(super) fn check(context: &mut Context<'_>) -> Loads {
     }
     let starts = context.placed().filter(|(_, one)| one.switch.0 == 0 && one.end > one.start);
     events.extend(starts.map(|(index, one)| (one.start, Event::Execute(index as u32))));
+    let executed = context.placed().filter(|(_, one)| one.end > one.start);
+    events.extend(executed.map(|(index, one)| (one.end, Event::Executed(index as u32))));
     let gpus = context.instance.cluster.gpus;
     let lost = log.losses.iter().filter(|loss| loss.gpu.0 < gpus);
     events.extend(lost.map(|loss| (loss.at, Event::Lost(loss.gpu))));
     events.sort_unstable();
     let mut replay = Replay { holds: vec![Vec::new(); gpus as usize], loads: Loads::default() };
     for &(gpu, model) in &context.instance.start.resident {
-        replay.holds[gpu.index()].push(Held { model, ready: true });
+        replay.holds[gpu.index()].push(Held { model, ready: true, has_executed: true });
     }
     let weighed = context.instance.models.iter().any(|model| model.slot_per_gpu > 0);
     replay.loads.weights = vec![Vec::new(); if weighed { gpus as usize } else { 0 }];
@@ -73,6 +76,10 @@ pub(super) fn check(context: &mut Context<'_>) -> Loads {
     }
     for (at, event) in events {
         let changed = match event {
+            Event::Executed(index) => {
+                replay.executed(context, index);
+                continue;
+            }
             Event::Loaded(number) => {
                 replay.loaded(&brings[number as usize]);
                 brings[number as usize].gpus
@@ -128,11 +135,12 @@ fn brings<'a>(context: &Context<'a>) -> Vec<Bring<'a>> {
     for_executions.chain(ahead).collect()
 }
 
-/// A model on a GPU, and whether all of it is there yet.
+/// A model on a GPU: whether all of it is there yet, and whether it has executed anything since it came.
 #[derive(Clone, Copy)]
 struct Held {
     model: ModelId,
     ready: bool,
+    has_executed: bool,
 }
 
 struct Replay {
@@ -176,6 +184,14 @@ impl Replay {
                 held.iter_mut().filter(|one| one.model == bring.model).for_each(|one| one.ready = true);
             }
         }
+    }
+
+    /// An execution ended: its model has been of use on these GPUs.
+    fn executed(&mut self, context: &Context<'_>, index: u32) {
+        let one = &context.log.executions[index as usize];
+        let model = context.instance.model_of(one.task);
+        let held = self.holds[one.gpus.range()].iter_mut().flatten();
+        held.filter(|held| held.model == model).for_each(|held| held.has_executed = true);
     }
 
     /// An execution without a load: its model must be there, or cost nothing to bring in.
@@ -225,8 +241,10 @@ impl Replay {
         let mut full = None;
         for gpu in bring.gpus.iter() {
             let held = &mut self.holds[gpu.index()];
+            let before = held.iter().copied().find(|one| one.model == bring.model);
             held.retain(|one| one.model != bring.model);
-            held.push(Held { model: bring.model, ready });
+            let has_executed = before.is_some_and(|one| one.has_executed);
+            held.push(Held { model: bring.model, ready, has_executed });
             let sizes = held.iter().map(|one| megabytes(&models[one.model]));
             let used = sizes.fold(0u64, u64::saturating_add);
             let over =
@@ -256,6 +274,7 @@ impl Replay {
         let (mut largest, mut there, mut replaces) = (0.0f64, true, !single && !evicted.is_empty());
         for held in &self.holds[gpus.range()] {
             let leaves = |one: &&Held| one.model != model && (single || evicted.contains(&one.model));
+            let unused = held.iter().filter(leaves).any(|one| !one.has_executed);
             let mut old = held.iter().filter(leaves).map(|one| &models[one.model]).peekable();
             let has = held.iter().any(|one| one.model == model);
             there &= has;
@@ -263,6 +282,8 @@ impl Replay {
             replaces |= single && taken_off;
             if !has {
                 largest = largest.max(gpu_cost(cluster, new, taken_off.then(|| old.collect())));
+                // What has executed nothing since it came does not make the next load cheaper than onto an empty GPU.
+                largest = largest.max(if unused { new.load_seconds } else { 0.0 });
             }
         }
         Cost { micros: (largest * 1e6).round() as u64, there, replaces }

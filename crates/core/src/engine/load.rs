@@ -28,7 +28,7 @@ impl Engine<'_> {
     fn plan_single(&self, model: ModelId, gpus: Gpus) -> LoadPlan {
         let spans = gpus.iter().map(|gpu| match self.gpus[gpu].residents.first() {
             Some(resident) if resident.model == model => Span::ZERO,
-            Some(resident) => self.gpu_cost(Some(self.instance.models[resident.model].leaving()), model),
+            Some(resident) => self.gpu_cost(Some(self.leaving(resident)), model),
             None => self.gpu_cost(None, model),
         });
         LoadPlan { span: spans.max().unwrap_or(Span::ZERO), evicted: Vec::new() }
@@ -60,12 +60,16 @@ impl Engine<'_> {
             }
             let leaving =
                 self.gpus[gpu].residents.iter().filter(|resident| evicted.contains(&resident.model));
-            let leaving = leaving.map(|resident| self.instance.models[resident.model].leaving());
+            let leaving = leaving.map(|resident| self.leaving(resident));
             self.gpu_cost(leaving.reduce(|sum, one| sum + one), model)
         });
         let span = spans.max().unwrap_or(Span::ZERO);
         evicted.sort_unstable();
         Ok(LoadPlan { span, evicted })
+    }
+
+    fn leaving(&self, resident: &Resident) -> Leaving {
+        Leaving { unused: !resident.has_executed, ..self.instance.models[resident.model].leaving() }
     }
 
     fn gpu_cost(&self, leaving: Option<Leaving>, model: ModelId) -> Span {
@@ -135,7 +139,11 @@ impl Engine<'_> {
             self.gpus[gpu].load = None;
             if !self.holding[load.model].contains(gpu) {
                 self.holding[load.model].insert(gpu);
-                self.gpus[gpu].residents.push(Resident { model: load.model, last_used: self.now });
+                self.gpus[gpu].residents.push(Resident {
+                    model: load.model,
+                    last_used: self.now,
+                    has_executed: false,
+                });
             }
             if self.gpus[gpu].run.is_none() && self.alive.contains(gpu) {
                 self.idle.insert(gpu);

@@ -123,7 +123,7 @@ impl<'i> Engine<'i> {
     fn put_what_is_there(&mut self) {
         for &(gpu, model) in &self.instance.start.resident {
             self.holding[model].insert(gpu);
-            self.gpus[gpu].residents.push(Resident { model, last_used: Time::ZERO });
+            self.gpus[gpu].residents.push(Resident { model, last_used: Time::ZERO, has_executed: true });
             self.empty.remove(gpu);
         }
     }
@@ -396,6 +396,8 @@ impl<'i> Engine<'i> {
             state.idle_since = self.now;
             if let Some(resident) = state.residents.iter_mut().find(|resident| resident.model == model) {
                 resident.last_used = self.now;
+                // GPUs whose load was cut short do not hold the model.
+                resident.has_executed = true;
             }
             if state.load.is_none() && self.alive.contains(gpu) {
                 self.idle.insert(gpu);

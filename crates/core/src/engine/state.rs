@@ -238,6 +238,8 @@ impl Progress {
 pub(super) struct Resident {
     pub model: ModelId,
     pub last_used: Time,
+    /// Whether it has executed anything here since it was loaded.
+    pub has_executed: bool,
 }
 
 #[derive(Default)]

@@ -80,8 +80,12 @@ fn alternative(timeline: &Timeline<'_>, one: &Execution, model: ModelId, gpus: G
     let frees: Vec<Time> = gpus.iter().map(|gpu| free_at(timeline, one, gpu)).collect();
     let held: Vec<Vec<ModelId>> =
         gpus.iter().zip(&frees).map(|(gpu, &free)| timeline.held(gpu, free)).collect();
+    let loads =
+        gpus.iter().zip(&frees).zip(&held).map(|((gpu, &free), held)| {
+            timeline.gpu_cost(model, held, |old| timeline.is_unused(gpu, old, free))
+        });
+    let load = loads.max().unwrap_or(Span::ZERO);
     let free_at = frees.into_iter().max().unwrap_or(one.ready);
-    let load = held.iter().map(|held| timeline.gpu_cost(model, held)).max().unwrap_or(Span::ZERO);
     let chosen = gpus == one.gpus;
     // A model that was brought in ahead is no reason for a later start.
     let could_start = if chosen && one.start < free_at + load { one.start } else { free_at + load };
@@ -154,7 +158,7 @@ fn has_room(
     next: &super::timeline::Piece,
 ) -> bool {
     let end = could_start + one.end.since(one.start);
-    let back = timeline.gpu_cost(next.model, &[model]);
+    let back = timeline.gpu_cost(next.model, &[model], |_| false);
     let has = if matches!(next.what, What::Execution(_)) { Span::ZERO } else { next.end.since(next.start) };
     end + Span(back.0.saturating_sub(has.0)) <= next.start
 }

@@ -151,15 +151,34 @@ impl<'a> Timeline<'a> {
         held
     }
 
+    /// Whether a model that a GPU holds just before `at` has executed nothing there since it was loaded.
+    pub(super) fn is_unused(&self, gpu: GpuId, model: ModelId, at: Time) -> bool {
+        let row = &self.rows[gpu.index()];
+        let end = row.partition_point(|&piece| self.pieces[piece as usize].start < at);
+        let of_model = row[..end].iter().rev().map(|&piece| &self.pieces[piece as usize]);
+        let mut of_model = of_model.filter(|piece| piece.model == model);
+        let tells = of_model.find_map(|piece| match piece.what {
+            What::Execution(_) => (piece.end <= at).then_some(false),
+            What::LoadFor(_) | What::LoadAhead(_) => Some(true),
+        });
+        tells.unwrap_or(false)
+    }
+
     /// What bringing `model` onto a GPU that holds `held` would take, by the rules of the cluster; zero where it is there.
-    pub(super) fn gpu_cost(&self, model: ModelId, held: &[ModelId]) -> Span {
+    pub(super) fn gpu_cost(
+        &self,
+        model: ModelId,
+        held: &[ModelId],
+        is_unused: impl Fn(ModelId) -> bool,
+    ) -> Span {
         if held.contains(&model) {
             return Span::ZERO;
         }
         let (models, cluster) = (&self.instance.models, &self.instance.cluster);
         let spec = &models[model];
+        let leaves = |old: ModelId| Leaving { unused: is_unused(old), ..models[old].leaving() };
         let leaving: Option<Leaving> = match cluster.residency {
-            Residency::Single => held.last().map(|&old| models[old].leaving()),
+            Residency::Single => held.last().map(|&old| leaves(old)),
             Residency::Memory => {
                 let used = |model: ModelId| models[model].memory_per_gpu;
                 let room = crate::cost::megabytes(cluster.gpu_memory_gb).saturating_sub(used(model));
@@ -171,7 +190,7 @@ impl<'a> Timeline<'a> {
                     taken = taken.saturating_sub(if full { used(old) } else { 0 });
                     full
                 }) {
-                    leaving = Some(leaving.unwrap_or_default() + models[old].leaving());
+                    leaving = Some(leaving.unwrap_or_default() + leaves(old));
                 }
                 leaving
             }

@@ -181,6 +181,7 @@ fn serial_seconds(
     let dearest_to_leave = models.iter().map(Model::leaving).fold(Leaving::default(), |one, other| Leaving {
         gb: one.gb.max(other.gb),
         seconds: one.seconds.max(other.seconds),
+        unused: false,
     });
     let dearest = |model: &Model| {
         let cold = cluster.switch.of(None, model.memory_gb, model.load_seconds);

@@ -231,7 +231,6 @@ impl Astray {
             return None;
         }
         let mut new = timed.clone();
-        new.detours.clear();
         for (task, &number) in numbers.iter_enumerated() {
             let at = |time: Time| view.now() + Span(time.0);
             (new.start[number], new.end[number]) = (at(short.start[task]), at(short.end[task]));

@@ -1,7 +1,8 @@
 //! Follows a plan: the tasks of each GPU in the order of the plan.
 //!
 //! Where GPUs stand idle before a task whose inputs are not there yet, its model is brought over meanwhile, just in time for
-//! the moment at which the plan expects the inputs; by way of another model where the plan says that this is sooner. When a GPU is lost the plan is void and the rule of `baseline` takes over.
+//! the moment at which the plan expects the inputs. When a GPU is lost the plan is void and the rule of `baseline` takes
+//! over.
 //!
 //! Where executions take other times than was expected, the plan is bent, or made anew: see [`super::astray`].
 //!
@@ -10,12 +11,12 @@
 use super::astray::{self, Astray};
 use super::{Plan, Timed};
 use crate::engine::{Decision, Policy, View};
-use crate::id::{GpuId, Gpus, ModelId, TaskId};
+use crate::id::{GpuId, Gpus, TaskId};
 use crate::instance::{Instance, Residency};
 use crate::rules::lists::Lists;
 use crate::time::Time;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 /// Runs a [`Plan`].
 pub struct Follow<'i> {
@@ -25,10 +26,6 @@ pub struct Follow<'i> {
     /// Loads to begin, by the time at which to begin them.
     to_load: BinaryHeap<Reverse<(Time, TaskId)>>,
     prepared: Vec<bool>,
-    /// By GPU: models to load ahead of the load for a task, in the order of the plan.
-    detours: Vec<VecDeque<(TaskId, ModelId)>>,
-    /// GPUs that fell idle and may have a detour to make.
-    turned: Vec<GpuId>,
     /// The time for which a wake-up was asked last.
     wakes_at: Option<Time>,
     begun: bool,
@@ -47,15 +44,9 @@ impl<'i> Follow<'i> {
         let single = instance.cluster.residency == Residency::Single;
         let unbatched = instance.models.iter().all(|model| model.max_batch() == 1);
         let timed = (single && unbatched).then(|| Timed::of(instance, plan));
-        let mut detours = vec![VecDeque::new(); instance.cluster.gpus as usize];
-        for &(task, gpu, model) in timed.iter().flat_map(|timed| &timed.detours) {
-            detours[gpu.index()].push_back((task, model));
-        }
         Follow {
             lists,
             timed,
-            detours,
-            turned: (0..instance.cluster.gpus).map(GpuId).collect(),
             to_load: BinaryHeap::new(),
             prepared: vec![false; instance.tasks()],
             wakes_at: None,
@@ -95,7 +86,6 @@ impl<'i> Follow<'i> {
             *timed = new;
             self.lists.renew(&plan.0);
             astray.renewed(&self.lists, timed, view);
-            self.detours.iter_mut().for_each(VecDeque::clear);
             self.to_load.clear();
             self.prepared.iter_mut().for_each(|prepared| *prepared = false);
             if let Some(Decision::Start { task, gpus }) = self.lists.decide(view) {
@@ -109,22 +99,6 @@ impl<'i> Follow<'i> {
         Some(Decision::Start { task, gpus })
     }
 
-    /// The next model that is only loaded to make a later load shorter: once its GPU has nothing else to do first.
-    fn detour(&mut self, view: &View<'_>) -> Option<Decision> {
-        while let Some(gpu) = self.turned.pop() {
-            let Some(&(task, model)) = self.detours[gpu.index()].front() else { continue };
-            if self.lists.is_void() || !view.idle().contains(gpu) || self.lists.first(gpu) != Some(task) {
-                continue;
-            }
-            self.detours[gpu.index()].pop_front();
-            if view.holding(model).contains(gpu) {
-                continue;
-            }
-            return Some(Decision::Load { model, gpus: Gpus { first: gpu, count: 1 }, ahead_of: None });
-        }
-        None
-    }
-
     /// Looks at the GPUs of a window that fell idle: if the next task waits for inputs, its model can come over.
     fn prepare(&mut self, gpus: Gpus, view: &View<'_>) {
         if self.lists.is_void() {
@@ -132,10 +106,6 @@ impl<'i> Follow<'i> {
         }
         for gpu in gpus.iter() {
             let Some(task) = self.lists.first(gpu) else { continue };
-            let turns = |gpu: GpuId| self.detours[gpu.index()].front().is_some_and(|&(of, _)| of == task);
-            if self.lists.window(task).iter().any(turns) {
-                continue;
-            }
             if self.lists.is_ready(task) || self.prepared[task.index()] {
                 continue;
             }
@@ -167,9 +137,6 @@ impl Policy for Follow<'_> {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
-        if let Some(load) = self.detour(view) {
-            return Some(load);
-        }
         if let Some(start) = self.lists.decide(view) {
             self.started(start, view);
             return Some(start);
@@ -208,7 +175,6 @@ impl Policy for Follow<'_> {
     fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
         self.lists.freed(gpus, view);
         self.astray.iter_mut().for_each(Astray::ended);
-        self.turned.extend(gpus.iter());
         self.prepare(gpus, view);
     }
 

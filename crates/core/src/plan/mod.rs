@@ -24,7 +24,6 @@ mod objective;
 mod partition;
 pub mod planned;
 mod portfolio;
-mod routes;
 mod search;
 mod steps;
 mod tune;

@@ -1,10 +1,12 @@
 //! A good log with one model a GPU, damaged in every way.
 
 use crate::support::*;
-use gswarm_core::Time;
 use gswarm_core::check::{self, ViolationCode as Code};
-use gswarm_core::input::ClusterSpec;
+use gswarm_core::input::{ClusterSpec, Scenario};
+use gswarm_core::instance::{Instance, Mode};
+use gswarm_core::log::{ExecutionLog, Load, Status};
 use gswarm_core::log_file::LogFile;
+use gswarm_core::{Gpus, ModelId, Time};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -429,4 +431,36 @@ fn the_report_groups_and_counts() {
     assert_eq!(check::to_json(&found)["valid"], false);
     assert_eq!(check::to_json(&found)["violations"][0]["code"], "C-NODE-MISSING");
     assert_eq!(check::report(&[]), "No violation found.\n");
+}
+
+#[test]
+fn a_switch_from_a_model_that_executed_nothing_costs_a_cold_load() {
+    let scenario = Scenario::builder()
+        .model("small", 1, 16.0, 1.0)
+        .model("large", 1, 32.0, 50.0)
+        .workflow("solo")
+        .node("n", "large")
+        .request("r", "solo")
+        .times(&[10.0])
+        .build()
+        .unwrap();
+    let instance = Instance::build(&scenario, cluster(1, None), Mode::Offline).unwrap();
+    let ahead = Load {
+        model: ModelId(0),
+        gpus: Gpus::new(0, 1),
+        start: at(0.0),
+        end: at(1.0),
+        status: Status::Completed,
+        evicted: Box::default(),
+    };
+    let codes = |switch: f64| -> Vec<Code> {
+        let start = 1.0 + switch;
+        let executions = vec![ran(0, (0, 1), 0.0, switch, start, start + 10.0)];
+        let log = ExecutionLog { executions, loads: vec![ahead.clone()], losses: vec![] };
+        check::check_log(&instance, &log, None).iter().map(|violation| violation.code).collect()
+    };
+    // As a plain switch it would be (16 + 32) / 16 + 2 s.
+    assert_eq!(codes(5.0), [Code::SwitchShort]);
+    assert_eq!(codes(50.0), []);
+    assert_eq!(codes(51.0), [Code::SwitchLong]);
 }

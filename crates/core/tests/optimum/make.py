@@ -8,8 +8,9 @@ problems that the solver closes are written, so with less time (or another versi
 read the files and need neither Python nor the solver.
 
 The model knows nothing of gswarm's search: every task has a window, every GPU a circuit through its tasks, and between
-two tasks of a GPU the new model comes over straight, or by way of a model that needs one GPU. Problems are small (8 to 12
-nodes): on larger ones the solver does not close the gap in minutes.
+two tasks of a GPU the new model is loaded straight, or after a model that needs one GPU and executes nothing (which makes
+the load no cheaper than one onto an empty GPU). Problems are small (8 to 12 nodes): on larger ones the solver does not
+close the gap in minutes.
 """
 
 import argparse
@@ -116,7 +117,8 @@ def ways(models, held, new, unit=1):
     found = [(0, straight(models, held, new))]
     for via, model in enumerate(models):
         if model["gpus_required"] == 1 and via != held:
-            found.append((straight(models, held, via), straight(models, via, new)))
+            last = max(straight(models, via, new), straight(models, None, new))
+            found.append((straight(models, held, via), last))
     kept = [way for way in set(found) if not any(a != way and a[0] <= way[0] and a[1] <= way[1] for a in found)]
     return [(before // unit, last // unit) for before, last in kept]
 

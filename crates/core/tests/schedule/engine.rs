@@ -1,6 +1,7 @@
 //! The engine itself: answers that follow from the rules by hand, and decisions that it refuses.
 
 use crate::support::{Problem, makespan, run, run_all};
+use gswarm_core::cost::SwitchRule;
 use gswarm_core::engine::{Decision, Effect, Engine, Event, Rejected};
 use gswarm_core::instance::Residency;
 use gswarm_core::log::Status;
@@ -29,6 +30,27 @@ fn a_switch_costs_both_sizes_and_the_overhead() {
     // 5 s load, 1 s, (8 + 24) / 16 + 2 = 4 s switch, 1 s.
     assert_eq!(log.executions[1].switch, seconds(4.0));
     assert_eq!(makespan(&log), seconds(11.0));
+}
+
+#[rstest::rstest]
+#[case::transfer(SwitchRule::Transfer, 50.0)]
+#[case::load_time(SwitchRule::LoadTime, 51.0)]
+fn a_model_that_has_executed_nothing_makes_no_load_cheaper(#[case] rule: SwitchRule, #[case] costs: f64) {
+    let mut problem = Problem::on(1).model("small", 1, 16.0, 1.0).model("large", 1, 32.0, 50.0);
+    problem.cluster.switch.rule = rule;
+    let problem = problem.workflow(&[0], &[]).workflow(&[1], &[]);
+    let instance = problem.request(0, 0.0, &[10.0]).request(1, 0.0, &[10.0]).build();
+    let (small, large, gpus) = (ModelId(0), ModelId(1), Gpus::new(0, 1));
+    let mut engine = Engine::new(&instance, 1);
+    (0..2).for_each(|request| engine.handle(Time::ZERO, Event::Arrived(RequestId(request))));
+    engine.apply(Decision::Load { model: small, gpus, ahead_of: None }).unwrap();
+    engine.handle(Time(1_000_000), Event::Loaded(GpuId(0)));
+    assert_eq!(engine.view().load_cost(large, gpus), Some(seconds(costs)));
+    engine.apply(Decision::Start { task: TaskId(0), gpus }).unwrap();
+    engine.handle(Time(11_000_000), Event::Finished(TaskId(0)));
+    // Now it is an ordinary switch: (16 + 32) / 16 + 2 s, or 50 s and 16 / 16 s to take the old one off.
+    let switch = if rule == SwitchRule::Transfer { 5.0 } else { 51.0 };
+    assert_eq!(engine.view().load_cost(large, gpus), Some(seconds(switch)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The planner: its plans do what they promise, and nothing does better.
 
 use crate::properties::problem;
-use crate::support::{Problem, SEED, makespan, run_all};
+use crate::support::{Problem, SEED, decoys, makespan, run_all};
 use gswarm_core::instance::Mode;
 use gswarm_core::plan::{Limits, Objective, Timed, Values, aim, first, improve};
 use gswarm_core::policy::{Follow, PolicyKind, carry_out};
@@ -19,6 +19,7 @@ pub(crate) fn carried_out(instance: &Instance, plan: &gswarm_core::plan::Planned
     let log = simulate(instance, &mut *policy, &SimOptions::default(), &mut |_| {}).unwrap();
     let violations = gswarm_core::check::check_log(instance, &log, None);
     assert!(violations.is_empty(), "{violations:?}");
+    assert_eq!(decoys(instance, &log), [], "loads that are of no use, by {}", plan.found_by);
     Time(makespan(&log).0)
 }
 

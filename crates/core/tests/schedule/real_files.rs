@@ -1,6 +1,6 @@
 //! What must hold on the published files; skipped where they are missing.
 
-use crate::support::{makespan, run_all};
+use crate::support::{decoys, makespan, run_all};
 use gswarm_core::Instance;
 use gswarm_core::input::{Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
@@ -114,5 +114,6 @@ fn the_planner_comes_close_to_the_bound() {
         let (instance, log) = result(&scenario, PolicyKind::Planned, gpus, Mode::Offline);
         let found = makespan(&log).seconds() / gswarm_core::bound::lower_bound(&instance).seconds() - 1.0;
         assert!(found <= gap, "{name} on {gpus}: {found}");
+        assert_eq!(decoys(&instance, &log), [], "{name} on {gpus}");
     }
 }

@@ -3,11 +3,11 @@
 use gswarm_core::bound::lower_bound;
 use gswarm_core::check::check_log;
 use gswarm_core::input::{Lacking, Scenario, ScenarioBuilder};
-use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::log::ExecutionLog;
+use gswarm_core::instance::{Cluster, Instance, Mode, Residency};
+use gswarm_core::log::{ExecutionLog, Status};
 use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimError, SimOptions, simulate};
-use gswarm_core::{Span, Time};
+use gswarm_core::{Gpus, Span, Time};
 
 /// The seed of every run.
 pub const SEED: u64 = 7;
@@ -109,4 +109,29 @@ pub fn run_all(instance: &Instance, kind: PolicyKind) -> ExecutionLog {
 
 pub fn makespan(log: &ExecutionLog) -> Span {
     log.executions.iter().map(|execution| execution.end.since(Time::ZERO)).max().unwrap_or_default()
+}
+
+/// Loads whose model executes nothing on some GPU before another model takes its place there: (model, GPU, end of the load).
+pub fn decoys(instance: &Instance, log: &ExecutionLog) -> Vec<(String, u32, Time)> {
+    let begun = |one: &gswarm_core::log::Execution| Time(one.start.0.saturating_sub(one.switch.0));
+    let mut found = Vec::new();
+    for load in log.loads.iter().filter(|load| load.status == Status::Completed) {
+        for gpu in load.gpus.iter() {
+            let here = |gpus: Gpus| gpus.iter().any(|other| other == gpu);
+            let after = log.executions.iter().filter(|one| here(one.gpus) && begun(one) >= load.end);
+            let of_others = after.clone().filter(|one| instance.model_of(one.task) != load.model);
+            let loads = log.loads.iter().filter(|one| here(one.gpus) && one.start >= load.end);
+            let replaced = match instance.cluster.residency {
+                Residency::Single => of_others.map(begun).chain(loads.map(|one| one.start)).min(),
+                Residency::Memory => None,
+            };
+            let is_of_use = after
+                .filter(|one| instance.model_of(one.task) == load.model)
+                .any(|one| replaced.is_none_or(|at| begun(one) <= at));
+            if !is_of_use {
+                found.push((instance.models[load.model].name.clone(), gpu.0, load.end));
+            }
+        }
+    }
+    found
 }

@@ -8,16 +8,17 @@ use crate::instance::{Instance, Model, Workflow};
 /// Lengths of time in whole microseconds, one a model.
 type PerModel = IdVec<ModelId, u64>;
 
-/// The least before the first execution of each model on a cluster that starts empty: its own load, or another model's
-/// load and a switch from that, each a whole number of microseconds as in a run. A chain of more links moves more and cannot
-/// be cheaper.
+/// The least before the first execution of each model on a cluster that starts empty: its own load; or the load of another
+/// model that has nodes to execute and a switch from it, each a whole number of microseconds as in a run. A chain of more
+/// links moves more and cannot be cheaper.
 pub(super) fn entries(instance: &Instance) -> PerModel {
+    let mut has_nodes: IdVec<ModelId, bool> = vec![false; instance.models.len()].into();
+    instance.task_ids().for_each(|task| has_nodes[instance.model_of(task)] = true);
     let chain = |to: ModelId| {
-        let via = instance.models.keys().filter(move |&via| via != to);
-        via.map(move |via| cold(instance, via) + switch(instance, via, to)).min()
+        let via = instance.models.keys().filter(|&via| via != to && has_nodes[via]);
+        via.map(|via| cold(instance, via) + switch(instance, via, to)).min().unwrap_or(u64::MAX)
     };
-    let least = |model| cold(instance, model).min(chain(model).unwrap_or(u64::MAX));
-    instance.models.keys().map(least).collect()
+    instance.models.keys().map(|model| cold(instance, model).min(chain(model))).collect()
 }
 
 /// The least that any load of each model takes.

@@ -49,7 +49,7 @@ impl<'i> Decoder<'i> {
             tiles
         };
         let windows = instance.models.iter().map(tiles).collect();
-        Decoder { instance, table: SwitchTable::straight(instance), windows }
+        Decoder { instance, table: SwitchTable::new(instance), windows }
     }
 
     pub fn values(&self, order: &Order, scratch: &mut Scratch) -> Values {

@@ -1,22 +1,13 @@
 //! From an instance to a small problem, and from its steps back to a plan.
 
-use super::problem::{MOST_GPUS, MOST_MODELS, MOST_TASKS, Model, Problem, Step, Task, Way};
+use super::problem::{MOST_GPUS, MOST_MODELS, MOST_TASKS, Model, Moves, Problem, Step, Task, Way};
 use super::shares::Setups;
 use super::symmetry::Symmetry;
+use super::ways::{self, Loads};
 use crate::id::{Gpus, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
 use crate::plan::Plan;
 use crate::plan::decode::{EMPTY, SwitchTable, is_exact};
-use crate::plan::routes::{Detours, Routes};
-
-/// What loads may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loads {
-    /// What plans can do.
-    AsPlanned,
-    /// At least what any schedule can do.
-    AnyWay,
-}
 
 /// A problem that is small enough.
 pub(super) struct Small {
@@ -36,11 +27,14 @@ impl Small {
         if used.len() > MOST_MODELS {
             return None;
         }
-        let table = SwitchTable::straight(instance);
-        let (planned, relaxed) = (Routes::new(instance, &table), Routes::relaxed(instance, &table));
-        let routes = if loads == Loads::AnyWay { &relaxed } else { &planned };
-        let mut models: Vec<Model> =
-            used.iter().map(|&id| model(instance, routes, &relaxed, &used, id)).collect();
+        let table = SwitchTable::new(instance);
+        let chains = ways::chains(&table, &used);
+        let of_model = |at: usize| {
+            let entry = chains.iter().map(|row| row[at]).collect();
+            model(instance, &table, &used, used[at], entry, loads)
+        };
+        let mut models: Vec<Model> = (0..used.len()).map(of_model).collect();
+        let cold_is_shortest = ways::cold_is_shortest(&table, &used);
         for held in 0..models.len() {
             models[held].longest_after = longest(models.iter().map(|model| model.ways[held + 1].as_slice()));
         }
@@ -59,9 +53,10 @@ impl Small {
             lags,
             unit,
             longest_load: longest(models.iter().flat_map(|model| &model.ways).map(Vec::as_slice)),
-            hops: hops(&models, loads),
+            hops: hops(&models, loads, cold_is_shortest),
             setups,
-            closed: loads == Loads::AnyWay,
+            closed: loads == Loads::AnyWay && cold_is_shortest,
+            moves: Moves::of(instance, &models, &used, cold_is_shortest),
             forced: (0..gpus).map(|gpu| forced(&models, gpu)).collect(),
             tasks,
             models,
@@ -84,22 +79,23 @@ fn longest<'a>(ways: impl Iterator<Item = &'a [Way]> + Clone) -> u64 {
     most(|way| way.0) + most(|way| way.1)
 }
 
-fn model(instance: &Instance, routes: &Routes, relaxed: &Routes, used: &[ModelId], id: ModelId) -> Model {
+fn model(
+    instance: &Instance,
+    table: &SwitchTable,
+    used: &[ModelId],
+    id: ModelId,
+    entry: Vec<u64>,
+    loads: Loads,
+) -> Model {
     let held = std::iter::once(EMPTY).chain(used.iter().map(|model| model.0 + 1));
-    let pairs = |routes: &Routes, held: u32| -> Vec<Way> {
-        routes.ways(held, id, Detours::Always).iter().map(|way| (way.before, way.last)).collect()
-    };
-    let shortest = |ways: &Vec<Way>| ways.iter().map(|way| way.0 + way.1).min().unwrap_or(0);
-    let ways: Vec<Vec<Way>> = held.clone().map(|held| pairs(routes, held)).collect();
-    let entry: Vec<u64> = held.map(|held| shortest(&pairs(relaxed, held))).collect();
     let itself = used.iter().position(|&model| model == id).map(|at| at + 1);
     let others = entry.iter().enumerate().filter(|&(held, _)| Some(held) != itself);
     Model {
         width: instance.models[id].gpus as usize,
         windows: instance.models[id].windows().map(|window| window.first.index()).collect(),
         least_entry: others.map(|(_, &entry)| entry).min().unwrap_or(0),
-        alone: ways.iter().map(shortest).collect(),
-        ways,
+        alone: held.clone().map(|held| table.span(held, id).0).collect(),
+        ways: held.map(|held| ways::ways(instance, table, held, id, loads)).collect(),
         entry,
         longest_after: 0,
     }
@@ -165,21 +161,42 @@ fn symmetry(instance: &Instance, models: &[Model], gpus: usize) -> Symmetry {
     Symmetry::new(&alike.collect::<Vec<usize>>(), of_request, gpus, &windows)
 }
 
-/// The shortest chain of loads between what a GPU can hold, two by two; none leads to nothing, and in plans none brings a
-/// model of several GPUs to one alone.
-fn hops(models: &[Model], loads: Loads) -> Vec<u64> {
+/// By how much sooner a GPU must be free to be as good with what it holds as with something else, two by two.
+fn hops(models: &[Model], loads: Loads, cold_is_shortest: bool) -> Vec<u64> {
     let row = MOST_MODELS + 1;
-    let mut hops = vec![u64::MAX / 4; row * row];
+    let mut hops = vec![NEVER; row * row];
     for held in 0..=models.len() {
-        for (number, model) in models.iter().enumerate() {
-            if model.width == 1 || loads == Loads::AnyWay {
-                hops[held * row + number + 1] = model.alone[held];
-            }
+        for other in 0..=models.len() {
+            let hop = if held == other {
+                Some(0)
+            } else if cold_is_shortest {
+                // It can load what the other holds, and that is then as good as if it had executed something.
+                let can = |model: &&Model| model.width == 1 || loads == Loads::AnyWay;
+                other.checked_sub(1).map(|at| &models[at]).filter(can).map(|model| model.alone[held])
+            } else {
+                models.iter().try_fold(0, |hop: u64, model| Some(hop.max(behind(model, held, other)?)))
+            };
+            hops[held * row + other] = hop.unwrap_or(NEVER);
         }
-        hops[held * row + held] = 0;
     }
     hops
 }
+
+/// By how much later a model may be on a GPU that holds `held` than on one that holds `other`; `None` where a load may also
+/// take longer, which matters if the GPU is not the last of its window to be free.
+fn behind(model: &Model, held: usize, other: usize) -> Option<u64> {
+    if model.width == 1 {
+        return Some(model.alone[held].saturating_sub(model.alone[other]));
+    }
+    let no_longer = |&(before, last): &Way| {
+        let way = model.ways[held].iter().rfind(|way| way.1 <= last)?;
+        Some(way.0.saturating_sub(before))
+    };
+    model.ways[other].iter().try_fold(0, |most: u64, way| Some(most.max(no_longer(way)?)))
+}
+
+/// More than any schedule takes, and so little that sums of it do not overflow.
+const NEVER: u64 = u64::MAX / 4;
 
 /// The least that lies between the end of a task of one model and the start of one of another that waits for it, row by row:
 /// where no two windows of the two are apart, some GPU has to change from the one to the other in between.
@@ -207,4 +224,25 @@ fn unit(instance: &Instance, models: &[Model]) -> u64 {
 fn forced(models: &[Model], gpu: usize) -> usize {
     let always = |model: &Model| model.windows.iter().all(|&first| first <= gpu && gpu < first + model.width);
     models.iter().enumerate().filter(|(_, model)| always(model)).map(|(at, _)| 1 << at).sum()
+}
+
+impl Moves {
+    fn of(instance: &Instance, models: &[Model], used: &[ModelId], cold_is_shortest: bool) -> Moves {
+        if cold_is_shortest {
+            return Moves::Always;
+        }
+        if models.iter().any(|model| model.width > 1) {
+            return Moves::Never;
+        }
+        let mut shortest = vec![u64::MAX; models.len()];
+        for task in instance.task_ids() {
+            let least = &mut shortest[used.binary_search(&instance.model_of(task)).unwrap_or(0)];
+            *least = (*least).min(instance.execution(task).0);
+        }
+        let straight = |to: &Model| {
+            let round = |via: usize| models[via].alone[0] + shortest[via] + to.alone[via + 1];
+            (0..models.len()).all(|via| to.alone[0] <= round(via))
+        };
+        if models.iter().all(straight) { Moves::Always } else { Moves::FromGpusInUse }
+    }
 }

@@ -7,7 +7,7 @@
 //! [`symmetry`]).
 //!
 //! The search allows for all that a schedule may do, loads that run nothing included, and for a little more: a load of a
-//! model that needs several GPUs may prepare one of them alone ([`super::routes::Routes::relaxed`]). So what it excludes is
+//! model that needs several GPUs may prepare one of them alone ([`ways`]). So what it excludes is
 //! impossible; and where it finds something that no plan can do, it proves nothing.
 
 mod beam;
@@ -18,14 +18,16 @@ mod problem;
 mod shares;
 mod symmetry;
 mod tree;
+mod ways;
 
 use super::search::{Limits, Planned, Report};
 use super::{Plan, Proof, Timed, search};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
-use build::{Loads, Small};
+use build::Small;
 use problem::Step;
 use tree::{Ended, Tree};
+use ways::Loads;
 
 /// Rounds of the other search before the exact one begins: a good schedule to begin with saves it most of its work.
 const FIRST_ROUNDS: u64 = 3;

@@ -41,6 +41,16 @@ pub(super) struct Model {
     pub longest_after: u64,
 }
 
+/// Whether a task can be run elsewhere instead, and nothing on the GPUs where it was then comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moves {
+    Always,
+    /// Not where it may be what makes the next load onto an empty GPU a cheap switch.
+    FromGpusInUse,
+    /// A wide model behind it might load longer, too.
+    Never,
+}
+
 pub(super) struct Problem {
     pub gpus: usize,
     pub tasks: Vec<Task>,
@@ -52,14 +62,15 @@ pub(super) struct Problem {
     /// Each request's tasks: the first and how many.
     pub requests: Vec<(usize, usize)>,
     pub symmetry: Symmetry,
-    /// The shortest chain of loads between two states of a GPU, as in [`Model::ways`]: row by row, [`MOST_MODELS`] + 1 long.
-    /// No chain leads to an empty GPU.
+    /// By how much sooner a GPU must be free to be as good with what it holds (the row, as in [`Model::ways`]) as with
+    /// something else (the column). Rows are [`MOST_MODELS`] + 1 long.
     pub hops: Vec<u64>,
     pub setups: Setups,
     /// By GPU: one bit for each model that needs it wherever it runs.
     pub forced: Vec<usize>,
     /// Whether no detour, be it by executing another model, is shorter than the ways: then starts only become later.
     pub closed: bool,
+    pub moves: Moves,
     /// What has to lie between a task and one that waits for it, by their models: row by row, the one waited for first.
     pub lags: Vec<u64>,
     /// All times are multiples of this.
@@ -202,8 +213,13 @@ impl Problem {
             }
         }
         // A task that ends so early that any other model can follow on its GPUs before the next start may as well be run there
-        // first: where it was, its model comes and goes as before without running it.
-        steps.retain(|step| step.start < horizon);
+        // first, if nothing comes later where it was.
+        let can_move = match self.moves {
+            Moves::Always => true,
+            Moves::FromGpusInUse => state.held[..self.gpus].iter().all(|&held| held != 0),
+            Moves::Never => false,
+        };
+        steps.retain(|step| !can_move || step.start < horizon);
         steps.sort_unstable();
         Some(())
     }

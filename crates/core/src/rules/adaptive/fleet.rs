@@ -32,7 +32,7 @@ impl Fleet {
         let tiles: IdVec<ModelId, Vec<Gpus>> = instance.models.iter().map(sketch::tiles).collect();
         let all = instance.models.iter().map(Model::leaving).fold(Leaving::default(), |sum, one| sum + one);
         let some = models.max(1) as f64;
-        let usual_to_leave = Leaving { gb: all.gb / some, seconds: all.seconds / some };
+        let usual_to_leave = Leaving { gb: all.gb / some, seconds: all.seconds / some, unused: false };
         let switch = &instance.cluster.switch;
         let usual = instance
             .models
