@@ -3,6 +3,7 @@
 
 use super::Plan;
 use crate::id::{Gpus, ModelId, TaskId};
+use crate::instance::{Instance, Residency};
 use crate::log::{ExecutionLog, Status};
 use crate::time::Time;
 
@@ -107,6 +108,36 @@ impl Steps {
     #[must_use]
     pub fn with_times(log: &ExecutionLog) -> Steps {
         Steps(deeds(log).into_iter().map(|deed| deed.step.held_until(deed.begun)).collect())
+    }
+
+    /// The same without loads whose model executes nothing before another takes its place.
+    #[must_use]
+    pub fn without_idle_loads(mut self, instance: &Instance) -> Steps {
+        let single = instance.cluster.residency == Residency::Single;
+        // From the end on: per GPU the models that a load would find in use. With one model a GPU only the next one counts.
+        let mut used: Vec<Vec<ModelId>> = vec![Vec::new(); instance.cluster.gpus as usize];
+        let mut kept = Vec::with_capacity(self.0.len());
+        while let Some(step) = self.0.pop() {
+            match step {
+                Step::Run { task, gpus, .. } => {
+                    let model = instance.model_of(task);
+                    for here in &mut used[gpus.range()] {
+                        here.retain(|&other| !single && other != model);
+                        here.push(model);
+                    }
+                }
+                Step::Load { model, gpus, .. } => {
+                    if !used[gpus.range()].iter().all(|here| here.contains(&model)) {
+                        continue;
+                    }
+                    // What an earlier load of the same model would bring is replaced, or there already.
+                    used[gpus.range()].iter_mut().for_each(|here| here.retain(|&other| other != model));
+                }
+            }
+            kept.push(step);
+        }
+        kept.reverse();
+        Steps(kept)
     }
 
     /// The tasks alone, in the same order.

@@ -119,7 +119,8 @@ impl Best<'_, '_> {
     /// the same times.
     fn follow(&mut self, log: &ExecutionLog, found_by: &str) {
         let plan = Plan::from_log(log);
-        let steps = (!decode::is_exact(self.instance)).then(|| Steps::with_times(log));
+        let steps = (!decode::is_exact(self.instance))
+            .then(|| Steps::with_times(log).without_idle_loads(self.instance));
         let followed = match &steps {
             Some(steps) => run(self.instance, &mut FollowSteps::new(self.instance, steps)),
             None => run(self.instance, &mut Follow::new(self.instance, &plan)),

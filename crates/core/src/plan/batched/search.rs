@@ -78,11 +78,11 @@ impl Best<'_> {
         if !is_better(reached) {
             return;
         }
-        let mut steps = Steps::from_log(log);
+        let mut steps = Steps::from_log(log).without_idle_loads(self.instance);
         let mut makespan = self.followed(&steps);
         if makespan.is_none_or(|makespan| makespan > reached) {
             // Something was put off on purpose; now the plan says until when.
-            steps = Steps::with_times(log);
+            steps = Steps::with_times(log).without_idle_loads(self.instance);
             makespan = self.followed(&steps);
         }
         let Some(makespan) = makespan.filter(|&makespan| is_better(makespan)) else { return };
