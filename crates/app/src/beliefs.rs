@@ -25,7 +25,8 @@ pub struct PredictorArgs {
 pub struct BeliefArgs {
     #[command(flatten)]
     estimates: PredictorArgs,
-    /// Draw true times around the estimates, as in lognormal:0.2 (a standard deviation of 20%, the mean kept)
+    /// Draw run times around the estimates: lognormal:0.2 (a standard deviation of 20%, the same mean), config (the
+    /// default: by the models' `*_std` where requests give no time), or none (the means, as the published programs)
     #[arg(long, value_name = "NOISE")]
     noise: Option<Noise>,
     /// Make executions that start later take this many times as long, as in 1.3@1000s or llm7b=1.3@0; repeatable

@@ -7,7 +7,7 @@
 
 mod recent;
 
-pub use crate::estimate::{Estimate, TAIL, Uncertain, spread_of};
+pub use crate::estimate::{Estimate, TAIL, Uncertain, sigma_of, spread_of};
 pub use recent::Recent;
 
 use crate::id::{Gpus, ModelId, TaskId};

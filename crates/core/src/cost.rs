@@ -67,6 +67,18 @@ pub fn default_execution(model: &ModelSpec) -> Option<Span> {
     Some(execution_span(seconds))
 }
 
+/// The standard deviation of the execution time that a model gives, as a share of that time.
+#[must_use]
+pub fn deviation(model: &ModelSpec) -> f64 {
+    let share =
+        |deviation: Option<f64>, mean: f64| if mean > 0.0 { deviation.unwrap_or(0.0) / mean } else { 0.0 };
+    match (model.inference_time_mean, model.token_mean, model.tokens_per_second) {
+        (Some(mean), _, _) => share(model.inference_time_std, mean),
+        (None, Some(tokens), Some(_)) => share(model.token_std, tokens),
+        _ => 0.0,
+    }
+}
+
 /// An execution time: at least one microsecond, so that every execution moves time forward.
 #[must_use]
 pub fn execution_span(seconds: f64) -> Span {

@@ -75,6 +75,12 @@ impl Uncertain {
     }
 }
 
+/// The standard deviation of the logarithm of a lognormal time, from its standard deviation as a share of the mean.
+#[must_use]
+pub fn sigma_of(deviation: f64) -> f64 {
+    (deviation * deviation).ln_1p().sqrt()
+}
+
 /// The spread of a lognormal time with these 5% and 95% points.
 #[must_use]
 pub fn spread_of(low: Span, high: Span) -> f64 {

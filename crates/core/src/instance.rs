@@ -43,6 +43,8 @@ pub struct Model {
     /// How far off the estimates of its executions may be, as the standard deviation of the logarithm; 0 where they are
     /// taken to be certain.
     pub spread: f64,
+    /// The standard deviation of its run times as a share of their mean, by the configuration.
+    pub deviation: f64,
 }
 
 impl Model {
@@ -168,6 +170,8 @@ pub struct Instance {
     tasks: IdVec<TaskId, Task>,
     /// Where a predictor gave them, the 5% and 95% points of each task's time; apart, because few runs ask for them.
     intervals: IdVec<TaskId, (Span, Span)>,
+    /// Whether a task takes its model's mean, because its request gives it no time; empty where no time varies.
+    takes_mean: IdVec<TaskId, bool>,
 }
 
 /// All that is asked of a task all the time, side by side: with a million of them, every further table is another wait
@@ -198,6 +202,7 @@ impl Instance {
             start: Start::default(),
             tasks: IdVec::new(),
             intervals: IdVec::new(),
+            takes_mean: IdVec::new(),
         }
     }
 

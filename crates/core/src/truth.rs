@@ -4,6 +4,7 @@
 //! checker and bounds ask a [`Truth`]. A draw depends on the seed and the number of the task alone, so that whoever knows
 //! the inputs and the [`TruthSpec`] can draw the same again, in whatever order tasks run.
 
+use crate::estimate::sigma_of;
 use crate::id::{IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::{MAX_SECONDS, Span, Time};
@@ -41,10 +42,18 @@ pub enum TrueTimes {
     Requests,
 }
 
-/// Lognormal noise that leaves the mean as it is, given by its standard deviation as a share of the mean: `lognormal:0.2`.
+/// Noise that leaves the mean as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Noise(f64);
+pub enum Noise {
+    /// `none`: executions take what was estimated, as in the published programs.
+    None,
+    /// `config`: lognormal around the models' means, with their `inference_time_std` or `token_std`. Times that requests
+    /// give are exact.
+    Config,
+    /// `lognormal:0.2`: all times, with this standard deviation as a share of the mean.
+    Lognormal(f64),
+}
 
 /// A change of true times: of executions that start at `at` or later, of one model or of all: `1.3@1000`, `llm7b=0.8@0`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,19 +74,27 @@ impl Noise {
     /// Noise with this standard deviation, as a share of the mean, from 0 to 10.
     #[must_use]
     pub fn lognormal(deviation: f64) -> Option<Noise> {
-        (0.0..=Noise::MOST).contains(&deviation).then_some(Noise(deviation))
+        (0.0..=Noise::MOST).contains(&deviation).then_some(Noise::Lognormal(deviation))
     }
 
-    /// The standard deviation as a share of the mean.
+    /// The standard deviation of the logarithm of a task's time.
     #[must_use]
-    pub fn share(self) -> f64 {
-        self.0
+    pub fn sigma(self, instance: &Instance, task: TaskId) -> f64 {
+        match self {
+            Noise::None => 0.0,
+            Noise::Config => sigma_of(instance.deviation(task)),
+            Noise::Lognormal(deviation) => sigma_of(deviation),
+        }
     }
 
-    /// The standard deviation of the logarithm.
+    /// Whether no time of a problem varies.
     #[must_use]
-    pub fn sigma(self) -> f64 {
-        (self.0 * self.0).ln_1p().sqrt()
+    pub fn is_silent(self, instance: &Instance) -> bool {
+        match self {
+            Noise::None => true,
+            Noise::Config => !instance.varies(),
+            Noise::Lognormal(deviation) => deviation == 0.0,
+        }
     }
 }
 
@@ -86,15 +103,26 @@ impl FromStr for Noise {
 
     fn from_str(text: &str) -> Result<Noise, String> {
         let deviation = text.strip_prefix("lognormal:").and_then(|number| number.parse().ok());
-        deviation.and_then(Noise::lognormal).ok_or_else(|| {
-            "give a standard deviation from 0 to 10, as a share of the mean, as in lognormal:0.2".to_owned()
+        let noise = match text {
+            "none" => Some(Noise::None),
+            "config" => Some(Noise::Config),
+            _ => deviation.and_then(Noise::lognormal),
+        };
+        noise.ok_or_else(|| {
+            "give none, config (the deviations in the configuration), or a standard deviation from 0 to 10 \
+             as a share of the mean, as in lognormal:0.2"
+                .to_owned()
         })
     }
 }
 
 impl fmt::Display for Noise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lognormal:{}", self.0)
+        match self {
+            Noise::None => f.write_str("none"),
+            Noise::Config => f.write_str("config"),
+            Noise::Lognormal(deviation) => write!(f, "lognormal:{deviation}"),
+        }
     }
 }
 
@@ -156,7 +184,8 @@ impl From<Drift> for String {
 /// The true times of a problem. The default: everything takes what was estimated.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    sigma: f64,
+    /// `None` where no time of the problem varies.
+    noise: Option<Noise>,
     seed: u64,
     drifts: Vec<(Option<ModelId>, f64, Time)>,
     /// What the draws go around, where that is not the estimates.
@@ -178,7 +207,7 @@ impl Truth {
             .collect();
         let times = || Arc::new(given.task_ids().map(|task| given.execution(task)).collect());
         Ok(Truth {
-            sigma: spec.noise.map_or(0.0, Noise::sigma),
+            noise: spec.noise.filter(|noise| !noise.is_silent(instance)),
             seed: spec.seed,
             drifts: drifts?,
             around: (spec.times == TrueTimes::Requests).then(times),
@@ -194,7 +223,7 @@ impl Truth {
     /// Whether everything takes what was estimated.
     #[must_use]
     pub fn is_estimate(&self) -> bool {
-        self.sigma == 0.0 && self.drifts.is_empty() && self.around.is_none()
+        self.noise.is_none() && self.drifts.is_empty() && self.around.is_none()
     }
 
     /// What a task that starts at `start` takes at batch 1.
@@ -232,7 +261,7 @@ impl Truth {
             Some(times) => times.get(task).copied().unwrap_or_else(|| instance.execution(task)),
             None => instance.execution(task),
         };
-        let noise = match self.sigma {
+        let noise = match self.noise.map_or(0.0, |noise| noise.sigma(instance, task)) {
             0.0 => 1.0,
             sigma => libm::exp(sigma * normal(self.seed, task) - sigma * sigma / 2.0),
         };
@@ -270,7 +299,7 @@ mod tests {
 
     #[test]
     fn specs_are_read_and_written() {
-        for text in ["lognormal:0.2", "lognormal:0", "lognormal:10"] {
+        for text in ["lognormal:0.2", "lognormal:0", "lognormal:10", "none", "config"] {
             assert_eq!(text.parse::<Noise>().unwrap().to_string(), text);
         }
         for bad in ["", "0.2", "normal:0.2", "lognormal:", "lognormal:-1", "lognormal:nan", "lognormal:11"] {
@@ -288,7 +317,7 @@ mod tests {
     #[test]
     fn noise_keeps_the_mean_and_has_the_deviation_that_it_says() {
         for share in [0.2, 0.5] {
-            let sigma = Noise(share).sigma();
+            let sigma = sigma_of(share);
             let draws = 200_000;
             let of = |task: u32| (sigma * normal(7, TaskId(task)) - sigma * sigma / 2.0).exp();
             let mean = (0..draws).map(of).sum::<f64>() / f64::from(draws);

@@ -3,7 +3,7 @@
 use crate::beliefs::{Corrections, Predicted};
 use crate::model::Predictor;
 use gswarm_core::Instance;
-use gswarm_core::belief::{Estimate, Learner, Recent};
+use gswarm_core::belief::{Estimate, Learner, Recent, sigma_of};
 use gswarm_core::input::{Diagnostic, Scenario};
 use gswarm_core::truth::{Drift, Noise, TrueTimes, Truth, TruthSpec};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub fn all_timed(scenario: &Scenario) -> bool {
 /// What a run is to expect, and to meet.
 #[derive(Clone, Debug, Default)]
 pub struct Expectations {
-    /// What true times are drawn around the estimates by.
+    /// What true times are drawn around the estimates by; as the configuration says where this is absent.
     pub noise: Option<Noise>,
     /// What changes on the way.
     pub drift: Vec<Drift>,
@@ -98,10 +98,17 @@ impl Expectations {
         if let Some(source) = &source {
             source.tell(scenario, instance, times == TrueTimes::Requests);
         }
-        let spec = TruthSpec { noise: self.noise, seed, drift: self.drift.clone(), times };
+        let noise = self.noise.unwrap_or(Noise::Config);
+        let noise = Some(noise).filter(|noise| self.noise.is_some() || !noise.is_silent(instance));
+        let noise = noise.filter(|&noise| noise != Noise::None);
+        let spec = TruthSpec { noise, seed, drift: self.drift.clone(), times };
         let truth = Truth::new(&spec, instance, given.as_ref().unwrap_or(instance))?;
-        if let Some(noise) = self.noise.filter(|_| !self.means_only) {
-            instance.models.iter_mut().for_each(|model| model.spread = noise.sigma());
+        match noise.filter(|_| !self.means_only) {
+            Some(Noise::Lognormal(deviation)) => {
+                instance.models.iter_mut().for_each(|model| model.spread = sigma_of(deviation));
+            }
+            Some(Noise::Config) => instance.believe_deviations(),
+            Some(Noise::None) | None => {}
         }
         let spec = (!truth.is_estimate()).then_some(spec);
         Ok(Beliefs { spec, truth, learn: self.learn, source, unused })

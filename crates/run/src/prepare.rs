@@ -15,6 +15,7 @@ use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec, carry_ou
 use gswarm_core::report::RunInfo;
 use gswarm_core::run::{NoProblem, Outcome, assess, problem};
 use gswarm_core::sim::{Faults, SimError, SimOptions, simulate_learning};
+use gswarm_core::truth::Noise;
 use gswarm_core::{GpuId, Span, Time};
 use gswarm_learn::expect::{Beliefs, Expectations, Source};
 use std::path::Path;
@@ -143,7 +144,8 @@ fn beliefs(
 ) -> Result<Beliefs, Failure> {
     let times = &spec.times;
     let expected = Expectations {
-        noise: times.noise,
+        // A live run measures what times are.
+        noise: times.noise.or(spec.live.is_some().then_some(Noise::None)),
         drift: times.drift.clone(),
         truth: times.truth,
         learn: times.learn,
@@ -244,17 +246,28 @@ impl Prepared {
                 "`predictor` {name} is not used: the requests give every node a time (`truth: requests` tries one out)"
             ));
         }
+        if self.spec.times.noise.is_none() && self.noise().is_some() {
+            notes.push(
+                "run times vary by `inference_time_std` and `token_std` of the configuration \
+                 (`noise: none` uses the means)"
+                    .to_owned(),
+            );
+        }
         notes.extend(self.idle_means_only().map(str::to_owned));
         notes
     }
 
+    /// What true times are drawn by.
+    fn noise(&self) -> Option<Noise> {
+        self.beliefs.spec.as_ref().and_then(|spec| spec.noise)
+    }
+
     /// Says that there is no spread for `means_only` to keep from the policies.
     fn idle_means_only(&self) -> Option<&'static str> {
-        let times = &self.spec.times;
-        if !times.means_only {
+        if !self.spec.times.means_only {
             return None;
         }
-        if times.noise.is_none_or(|noise| noise.sigma() == 0.0) {
+        if self.noise().is_none_or(|noise| noise.is_silent(&self.instance)) {
             return Some(
                 "`means_only` does nothing: it keeps from policies how far off noise makes the estimates",
             );

@@ -58,7 +58,8 @@ pub struct CalibrationSpec {
 pub struct TimesSpec {
     /// A predictor that `gswarm train` wrote. It times nodes for which the requests give no time.
     pub predictor: Option<PathBuf>,
-    /// Draws true times around the estimates, as in `lognormal:0.2`.
+    /// Draws run times around the estimates: `lognormal:0.2`, `config` (the default: by the models' `*_std`, where requests
+    /// give no time) or `none`.
     #[schemars(with = "Option<String>")]
     pub noise: Option<Noise>,
     /// Changes of true times from a moment on, as in `1.3@1000s` or `llm7b=1.3@0`.

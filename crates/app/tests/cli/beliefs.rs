@@ -370,3 +370,39 @@ workflows:
     let (truth, predicted) = (run("given.yaml", ""), run("asked.yaml", "--predictor m.model"));
     assert!((predicted / truth - 1.0).abs() < 0.03, "{predicted} for {truth}");
 }
+
+const VARYING: &str = "
+models:
+  m: {name: m, memory_gb: 8, gpus_required: 1, load_time_seconds: 5, inference_time_mean: 10, inference_time_std: 3}
+workflows:
+  w: {name: w, nodes: [{id: a, model: m}, {id: b, model: m}], edges: [{from: a, to: b}]}
+cluster: {gpus: 2}
+";
+
+#[test]
+fn deviations_of_the_configuration_are_the_noise_of_a_run() {
+    let place = Place::new();
+    place.write("config.yaml", VARYING);
+    let requests: String =
+        (0..20).map(|n| format!("- {{request_id: r{n}, timestamp: {n}, workflow_id: w}}\n")).collect();
+    place.write("requests.yaml", &format!("requests:\n{requests}"));
+    let files = "--config config.yaml --requests requests.yaml";
+    let run = |flags: &str| place.run(&format!("run --policy online --mode online {files} {flags}")).code(0);
+    let said = run("--out varied");
+    assert!(said.err.contains("`inference_time_std`"), "{}", said.err);
+    let silent = run("--noise none --out exact");
+    assert!(!silent.err.contains("_std"), "{}", silent.err);
+    run("--noise config --means-only --out told");
+    let log = |folder: &str| -> Value {
+        serde_json::from_str(&place.read(&format!("{folder}/online_execution_log.json"))).unwrap()
+    };
+    let off = |folder: &str| {
+        let log = log(folder);
+        let all = log["executions"].as_array().unwrap().clone();
+        all.iter().filter(|one| one["execution_time"] != one["estimated_time"]).count()
+    };
+    assert_eq!((off("varied"), off("exact"), off("told")), (40, 0, 40));
+    assert_eq!(log("varied")["summary"]["truth"]["noise"], "config");
+    assert!(log("exact")["summary"]["truth"].is_null());
+    place.run(&format!("check {files} varied/online_execution_log.json")).code(0);
+}

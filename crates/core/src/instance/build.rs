@@ -144,6 +144,9 @@ impl Instance {
                 });
             }
         }
+        if instance.models.iter().any(|model| model.deviation > 0.0) {
+            instance.takes_mean = scenario.given_times().map(|time| time.is_none()).collect();
+        }
         Ok(instance)
     }
 }
@@ -223,6 +226,7 @@ fn model(spec: &ModelSpec, cluster: &Cluster) -> Model {
         slowdown,
         starts: cluster.starts(spec.gpus_required),
         spread: 0.0,
+        deviation: cost::deviation(spec),
     }
 }
 

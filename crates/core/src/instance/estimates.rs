@@ -1,7 +1,7 @@
 //! What is believed of run times, where more than one number is known of it; and the same problem with other times.
 
 use super::Instance;
-use crate::estimate::{Estimate, Uncertain, spread_of};
+use crate::estimate::{Estimate, TAIL, Uncertain, sigma_of, spread_of};
 use crate::id::{IdVec, TaskId};
 use crate::scenario::Scenario;
 use crate::time::Span;
@@ -43,6 +43,33 @@ impl Instance {
             None => self.models[self.model_of(task)].spread,
         };
         Uncertain { mean: self.execution(task), spread }
+    }
+
+    /// The standard deviation of a task's time as a share of its mean, by the configuration: 0 where its request gives the time.
+    #[must_use]
+    pub fn deviation(&self, task: TaskId) -> f64 {
+        let takes_mean = self.takes_mean.get(task).copied().unwrap_or(false);
+        if takes_mean { self.models[self.model_of(task)].deviation } else { 0.0 }
+    }
+
+    /// Has policies know how far times vary by the configuration, where no predictor gave an interval.
+    pub fn believe_deviations(&mut self) {
+        if self.intervals.is_empty() {
+            self.intervals = vec![(Span::ZERO, Span::ZERO); self.tasks()].into();
+        }
+        for task in self.task_ids() {
+            let deviation = self.deviation(task);
+            if deviation > 0.0 && self.interval(task).is_none() {
+                let time = Uncertain { mean: self.execution(task), spread: sigma_of(deviation) };
+                self.intervals[task] = (time.quantile(TAIL), time.quantile(1.0 - TAIL));
+            }
+        }
+    }
+
+    /// Whether the configuration has times vary.
+    #[must_use]
+    pub fn varies(&self) -> bool {
+        self.task_ids().any(|task| self.deviation(task) > 0.0)
     }
 
     /// Whether every estimate is taken to be certain.

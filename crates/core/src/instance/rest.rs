@@ -23,6 +23,7 @@ impl Instance {
             start: Start::default(),
             tasks: IdVec::new(),
             intervals: IdVec::new(),
+            takes_mean: IdVec::new(),
         };
         let mut known: FxHashMap<(WorkflowId, Vec<u32>), WorkflowId> = FxHashMap::default();
         let mut numbers = IdVec::new();

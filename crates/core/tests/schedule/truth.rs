@@ -185,3 +185,39 @@ fn learning_comes_to_the_mean_and_follows_a_change() {
     }
     assert_eq!(instance.execution(gswarm_core::TaskId(0)), Span(10_000_000), "estimates stay what they were");
 }
+
+/// Times that requests give are exact; a model's mean varies by its standard deviation.
+#[test]
+fn deviations_of_the_configuration_are_the_noise_of_times_that_requests_do_not_give() {
+    let builder = (0..2000).fold(
+        gswarm_core::input::Scenario::builder()
+            .gpus(2)
+            .model("m", 1, 8.0, 5.0)
+            .run_time(10.0)
+            .workflow("solo")
+            .node("n", "m"),
+        |builder, number| {
+            let builder = builder.request(&format!("r{number}"), "solo");
+            if number % 2 == 0 { builder.times(&[10.0]) } else { builder }
+        },
+    );
+    let mut scenario = builder.build().unwrap();
+    scenario.models[0].inference_time_std = Some(3.0);
+    let cluster = gswarm_core::instance::Cluster::from_spec(&scenario.cluster).unwrap();
+    let instance = Instance::build(&scenario, cluster, gswarm_core::instance::Mode::Offline).unwrap();
+    let times = |noise: Noise| -> Vec<f64> {
+        let spec = TruthSpec { noise: Some(noise), seed: 7, ..TruthSpec::default() };
+        let truth = Truth::new(&spec, &instance, &instance).unwrap();
+        instance.task_ids().map(|task| truth.time(&instance, task, Time::ZERO).seconds()).collect()
+    };
+    assert!(times(Noise::None).iter().all(|&time| time == 10.0));
+    let drawn = times(Noise::Config);
+    let (given, varied): (Vec<_>, Vec<_>) = drawn.chunks(2).map(|pair| (pair[0], pair[1])).unzip();
+    assert!(given.iter().all(|&time| time == 10.0));
+    let mean = varied.iter().sum::<f64>() / varied.len() as f64;
+    let deviation =
+        (varied.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / varied.len() as f64).sqrt();
+    // The draws are fixed by the seed; the bounds are four standard errors wide.
+    assert!((mean - 10.0).abs() < 0.4, "{mean}");
+    assert!((deviation - 3.0).abs() < 0.5, "{deviation}");
+}
