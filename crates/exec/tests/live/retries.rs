@@ -1,6 +1,6 @@
 //! Calls that fail: when they are tried again, what happens meanwhile, and when they are not.
 
-use crate::support::{instance, scenario};
+use crate::support::{emulated_backend, instance, journal, scenario};
 use gswarm_core::engine::View;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
@@ -65,8 +65,7 @@ fn faulty(instance: &Instance, clock: &Clock, verdict: Verdict) -> Arc<dyn Backe
 }
 
 fn faulty_after(instance: &Instance, clock: &Clock, verdict: Verdict, takes: Span) -> Arc<dyn Backend> {
-    let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    let inner = Emulated::new(clock.clone(), slowdown);
+    let inner = emulated_backend(instance, clock);
     Arc::new(Faulty { inner, clock: clock.clone(), verdict, takes, made: Mutex::default() })
 }
 
@@ -85,8 +84,7 @@ async fn run(
     kind: PolicyKind,
     fleet: impl FnOnce(&Clock) -> Fleet,
 ) -> Result<Finished, LiveError> {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
+    let (_folder, journal) = journal();
     let clock = Clock::virtual_clock();
     let live = Live::new(problem, fleet(&clock), clock, journal, patience());
     let mut policy = kind.build(problem.instance, &BuildContext::default());

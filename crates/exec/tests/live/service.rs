@@ -269,8 +269,7 @@ const AT_ONCE: usize = 16;
 
 /// Emulated servers that note which calls have been answered.
 fn counted(instance: &Instance, clock: &Clock, calls: &Arc<Mutex<Vec<String>>>) -> Fleet {
-    let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    let inner = gswarm_exec::backend::Emulated::new(clock.clone(), slowdown);
+    let inner = crate::support::emulated_backend(instance, clock);
     Fleet::of(Arc::new(Counted { inner, calls: Arc::clone(calls) }), instance.cluster.gpus)
 }
 

@@ -13,17 +13,20 @@ use std::time::Duration;
 
 const EXPECTED: Span = Span(100_000);
 
+/// Servers that load and unload models, and tell where each stands.
+const KINDS: [BackendKind; 5] = [
+    BackendKind::Gswarm,
+    BackendKind::Vllm,
+    BackendKind::Ollama,
+    BackendKind::LlamaCpp,
+    BackendKind::KServe,
+];
+
 /// Unloads that are agreed to and end later are waited for; one that is only claimed is asked for again, and in the end
 /// not believed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
-    for kind in [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ] {
+    for kind in KINDS {
         for (lies, goes) in [(0, true), (1, true), (1000, false)] {
             let (mocks, mut spec) = servers(kind, 0, &Manners { lies, ..Manners::default() });
             spec.endpoint.timeouts.unload = if goes { 60.0 } else { 0.3 };
@@ -49,13 +52,7 @@ async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
 /// What was on a server before the run began, or is left of a load that nobody waits for any more, goes first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_swept_before_it_is_used() {
-    for kind in [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ] {
+    for kind in KINDS {
         let slow = Manners { load: Duration::from_millis(300), ..Manners::default() };
         let (mocks, spec) = servers(kind, 0, &slow);
         let (first, _) = connected(&spec);
@@ -81,15 +78,8 @@ async fn a_server_is_swept_before_it_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_hangs_or_has_lost_the_model_is_said_to_be_gone() {
-    let kinds = [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ];
     // All at once: each waits until a server that hangs is given up.
-    futures_util::future::join_all(kinds.map(is_said_to_be_gone)).await;
+    futures_util::future::join_all(KINDS.map(is_said_to_be_gone)).await;
 }
 
 async fn is_said_to_be_gone(kind: BackendKind) {
@@ -125,13 +115,7 @@ async fn is_said_to_be_gone(kind: BackendKind) {
 /// A model that does not fit says so with the sizes, once; from then on nobody is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_does_not_fit_is_not_tried_again() {
-    for kind in [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ] {
+    for kind in KINDS {
         let manners = Manners { too_large: vec!["large-there"], ..Manners::default() };
         let (mut mocks, spec) = servers(kind, 0, &manners);
         let (backend, _) = connected(&spec);
