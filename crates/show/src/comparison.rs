@@ -2,7 +2,7 @@
 //! runs of a sweep leave no logs.
 
 use crate::chart::{Axis, Chart, Mark, QUIET, Series, Stroke};
-use crate::page::{Block, Card, Cell, Page, Section, Table};
+use crate::page::{Block, Card, Cell, Page, PageTable, Section};
 use gswarm_core::compare::{FIGURES, Line, Row, lines, same_table};
 
 /// Policies with a line each on one chart; more cannot be told apart.
@@ -99,7 +99,7 @@ fn section(number: usize, lines: &[Line<'_>]) -> Section {
     Section { title: format!("{input}, {mode}{without}"), blocks }
 }
 
-fn table(number: usize, lines: &[Line<'_>]) -> Table {
+fn table(number: usize, lines: &[Line<'_>]) -> PageTable {
     let mut head = vec!["GPUs".to_owned(), "policy".to_owned()];
     head.extend(FIGURES.iter().map(|figure| figure.name.to_owned()));
     let rows = lines.iter().map(|line| {
@@ -113,7 +113,7 @@ fn table(number: usize, lines: &[Line<'_>]) -> Table {
         }
         row
     });
-    Table {
+    PageTable {
         caption: "The best of a column for each number of GPUs in bold; a click on a heading sorts."
             .to_owned(),
         head,

@@ -19,7 +19,7 @@ use gswarm_core::generate::{Format, write_scenario_config, write_scenario_reques
 use gswarm_core::input::{Scenario, Source, read_profiled, read_profiled_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{ModelId, Span};
-use gswarm_exec::backend::{BackendKind, BackendsFile, Record, Replica, Tier, Timed};
+use gswarm_exec::backend::{BackendKind, BackendsFile, LoadRecorder, LoadTime, Replica, Tier};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::fleet::Fleet;
@@ -271,7 +271,7 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
     let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
     let tiers: Arc<Mutex<Vec<Tier>>> = Arc::default();
     let heard = Arc::clone(&tiers);
-    let record: Record = Arc::new(move |timed: &Timed| {
+    let record: LoadRecorder = Arc::new(move |timed: &LoadTime| {
         if timed.load {
             heard.lock().unwrap_or_else(PoisonError::into_inner).push(timed.tier);
         }

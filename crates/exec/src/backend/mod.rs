@@ -2,7 +2,6 @@
 
 mod api;
 mod attempt;
-mod company;
 mod connect;
 mod field;
 pub(crate) mod http;
@@ -13,18 +12,19 @@ pub(crate) mod process;
 mod program;
 mod read;
 mod schema;
+mod sharing;
 mod spec;
 
-pub use api::{Api, Brought, Held, Record, Served, State, Tier, Timed};
-pub use company::Company;
-pub use connect::{Known, Link, Place, connect, connect_at};
+pub use api::{Api, Brought, Held, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
+pub use connect::{GpuPlace, KnownModel, ServerLink, connect, connect_at};
 pub use field::{Described, Field, Shape};
-pub use http::{Http, Limits as HttpLimits, Passed, escaped, reason};
+pub use http::{ForwardResult, Http, HttpLimits, escaped, reason};
 pub use kinds::*;
 pub use managed::Managed;
 pub use openai::{MOST_TOKENS, Servers, Wants};
-pub use read::{BackendsReading, Given, read_backends, read_backends_here};
+pub use read::{BackendsReading, GivenFields, read_backends, read_backends_here};
 pub use schema::json_schema;
+pub use sharing::SharedReplica;
 pub use spec::*;
 
 pub use crate::replica::Replica;

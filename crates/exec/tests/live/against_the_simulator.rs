@@ -1,12 +1,12 @@
 //! Under a virtual clock, with backends that take exactly the time that is expected, a live run gives the simulator's log.
 
 use crate::support::{assert_same, cases, emulated, instance, journal, scenario};
+use gswarm_core::check;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate};
-use gswarm_core::check;
 use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Live, Patience, Problem};
+use gswarm_exec::drive::{Live, LiveProblem, Patience};
 
 async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let scenario = scenario(24, batching);
@@ -18,7 +18,7 @@ async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let (_folder, journal) = journal();
     let clock = Clock::virtual_clock();
     let fleet = emulated(&instance, &clock);
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
     let live = Live::new(problem, fleet, clock, journal, Patience::default());
     let finished = live.run(&mut *kind.build(&instance, &context), &mut |_| true).await.unwrap();
     assert_eq!(finished.outputs.len(), instance.tasks());

@@ -6,7 +6,7 @@ use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
+use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
 use gswarm_exec::journal::{Durability, Journal, JournalError, JournalReader};
 use gswarm_exec::watched::Watched;
 use rusqlite::Connection;
@@ -32,8 +32,8 @@ impl Runs {
     }
 
     /// Runs until it is done, or for so many steps.
-    async fn run(&self, journal: Journal, resumes: bool, steps: usize) -> Result<Finished, LiveError> {
-        let problem = Problem { scenario: &self.scenario, instance: &self.instance };
+    async fn run(&self, journal: Journal, resumes: bool, steps: usize) -> Result<FinishedRun, LiveError> {
+        let problem = LiveProblem { scenario: &self.scenario, instance: &self.instance };
         let clock = Clock::virtual_clock();
         let fleet = emulated(&self.instance, &clock);
         let mut live = Live::new(problem, fleet, clock, journal, Patience::default());

@@ -9,10 +9,10 @@ use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate_learning};
 use gswarm_core::truth::{Noise, Truth, TruthSpec};
 use gswarm_core::{Instance, Span, Time};
-use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
+use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Live, Patience, Problem};
+use gswarm_exec::drive::{Live, LiveProblem, Patience};
 use gswarm_exec::fleet::Fleet;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Emulated servers whose calls take what they really take.
 struct Otherwise {
-    inner: Emulated,
+    inner: EmulatedBackend,
     times: HashMap<String, Span>,
 }
 
@@ -63,7 +63,7 @@ async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let (_folder, journal) = journal();
     let clock = Clock::virtual_clock();
     let fleet = servers(&instance, &truth, &clock);
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
     let mut live = Live::new(problem, fleet, clock, journal, Patience::default());
     live.learn_with(Box::new(Recent::new()));
     let log = live.run(&mut *kind.build(&instance, &context), &mut |_| true).await.unwrap().log;

@@ -13,7 +13,7 @@ use gswarm_exec::drive::Patience;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::journal::{Durability, JournalError};
-use gswarm_exec::service::{Beliefs, Client, Limits, Refusal, Service, with_direct_workflows};
+use gswarm_exec::service::{Client, Refusal, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,15 +26,19 @@ pub struct Running {
     pub service: JoinHandle<()>,
 }
 
-pub fn begin(folder: &Path, fleet: impl FnOnce(&Instance, &Clock) -> Fleet, limits: Limits) -> Running {
-    begin_with(folder, fleet, limits, Beliefs::default())
+pub fn begin(
+    folder: &Path,
+    fleet: impl FnOnce(&Instance, &Clock) -> Fleet,
+    limits: ServiceLimits,
+) -> Running {
+    begin_with(folder, fleet, limits, ServiceBeliefs::default())
 }
 
 fn begin_with(
     folder: &Path,
     fleet: impl FnOnce(&Instance, &Clock) -> Fleet,
-    limits: Limits,
-    beliefs: Beliefs,
+    limits: ServiceLimits,
+    beliefs: ServiceBeliefs,
 ) -> Running {
     let scenario = Arc::new(with_direct_workflows(scenario(1, true)));
     let cluster = Cluster::from_spec(&ClusterSpec { gpus: Some(4), ..ClusterSpec::default() }).unwrap();
@@ -98,7 +102,7 @@ async fn ask(client: &Client, forward: Forward) -> Result<(u16, String), String>
 #[tokio::test(flavor = "multi_thread")]
 async fn each_text_of_a_request_has_its_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits::default());
+    let running = begin(folder.path(), emulated, ServiceLimits::default());
     let texts = |path, name: &str, kind: &str| {
         let body = json!({"model": "writer", name: ["one", "two words", "one"]});
         let body = body.as_object().unwrap().clone();
@@ -122,7 +126,7 @@ async fn each_text_of_a_request_has_its_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workflows_and_calls_share_the_gpus_and_all_end() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits::default());
+    let running = begin(folder.path(), emulated, ServiceLimits::default());
     let names: Vec<String> = (0..30).map(|at| format!("r{at}")).collect();
     for (at, name) in names.iter().enumerate() {
         running.submit(name, if at % 2 == 0 { "picture" } else { "text" }).await.unwrap();
@@ -167,13 +171,13 @@ impl Learner for Witness {
 async fn what_nodes_take_is_predicted_and_what_they_took_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let seen: Arc<Mutex<Vec<(Span, Span)>>> = Arc::default();
-    let beliefs = Beliefs {
+    let beliefs = ServiceBeliefs {
         expect: Some(Box::new(|_, request, node| {
             Some(Span(request.id.len() as u64 * 1_000_000 + node as u64))
         })),
         learner: Some(Box::new(Witness(Arc::clone(&seen)))),
     };
-    let running = begin_with(folder.path(), emulated, Limits::default(), beliefs);
+    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs);
     running.submit("four", "picture").await.unwrap();
     assert_eq!(running.result("four").await["status"], "completed");
     running.stop().await;
@@ -193,7 +197,7 @@ async fn what_nodes_take_is_predicted_and_what_they_took_is_seen() {
 async fn what_direct_calls_take_is_predicted_from_what_they_ask_for() {
     let folder = tempfile::tempdir().unwrap();
     let seen: Arc<Mutex<Vec<(Span, Span)>>> = Arc::default();
-    let beliefs = Beliefs {
+    let beliefs = ServiceBeliefs {
         expect: Some(Box::new(|scenario, request, node| {
             let node = &scenario.workflows[usize::from(request.workflow)].nodes[node];
             let model = scenario.models[usize::from(node.model)].id.as_str();
@@ -204,7 +208,7 @@ async fn what_direct_calls_take_is_predicted_from_what_they_ask_for() {
         })),
         learner: Some(Box::new(Witness(Arc::clone(&seen)))),
     };
-    let running = begin_with(folder.path(), emulated, Limits::default(), beliefs);
+    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs);
     let parts = json!([{"role": "system", "content": "abc"},
         {"role": "user", "content": [{"type": "text", "text": "de"}, {"type": "image_url", "image_url": {"url": "data:"}}]}]);
     for (key, tokens, model) in
@@ -235,7 +239,7 @@ async fn what_is_accepted_outlives_the_process_and_is_done_once() {
     // Each service is cut off, without a word, after a little while; the last one is left alone.
     for round in 0..8 {
         let counting = |instance: &Instance, clock: &Clock| counted(instance, clock, &calls);
-        let running = begin(folder.path(), counting, Limits::default());
+        let running = begin(folder.path(), counting, ServiceLimits::default());
         for at in 0..6 {
             let name = format!("r{round}-{at}");
             running.submit(&name, "picture").await.unwrap();
@@ -248,7 +252,7 @@ async fn what_is_accepted_outlives_the_process_and_is_done_once() {
         assert!(running.service.await.unwrap_err().is_cancelled());
     }
     let counting = |instance: &Instance, clock: &Clock| counted(instance, clock, &calls);
-    let running = begin(folder.path(), counting, Limits::default());
+    let running = begin(folder.path(), counting, ServiceLimits::default());
     for name in &accepted {
         let result = running.result(name).await;
         assert_eq!(result["status"], "completed", "{result}");
@@ -274,7 +278,7 @@ fn counted(instance: &Instance, clock: &Clock, calls: &Arc<Mutex<Vec<String>>>) 
 }
 
 struct Counted {
-    inner: gswarm_exec::backend::Emulated,
+    inner: gswarm_exec::backend::EmulatedBackend,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
@@ -299,7 +303,7 @@ impl Backend for Counted {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_is_taken_back_wherever_it_stands() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits::default());
+    let running = begin(folder.path(), emulated, ServiceLimits::default());
     for at in 0..40 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -322,7 +326,7 @@ async fn a_request_is_taken_back_wherever_it_stands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_the_limit_is_refused_and_so_is_a_name_that_is_taken() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits { open: 3, ..Limits::default() });
+    let running = begin(folder.path(), emulated, ServiceLimits { open: 3, ..ServiceLimits::default() });
     for at in 0..3 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -341,7 +345,7 @@ fn another(folder: &Path) -> Result<(), JournalError> {
     let instance = Instance::build(&scenario, cluster, Mode::Online).unwrap();
     let clock = Clock::real();
     let fleet = emulated(&instance, &clock);
-    let settings = (Durability::Process, Patience::default(), Limits::default());
+    let settings = (Durability::Process, Patience::default(), ServiceLimits::default());
     Service::begin(scenario, instance, fleet, clock, folder, settings).map(drop)
 }
 
@@ -396,7 +400,7 @@ async fn calls_that_fail_are_tried_again_and_poison_fails_alone() {
     let shaky = |instance: &Instance, _: &Clock| {
         Fleet::of(Arc::new(Shaky { calls: AtomicU32::new(0) }), instance.cluster.gpus)
     };
-    let running = begin(folder.path(), shaky, Limits::default());
+    let running = begin(folder.path(), shaky, ServiceLimits::default());
     running.submit("poison", "text").await.unwrap();
     running.submit("wholesome", "picture").await.unwrap();
     let poisoned = running.result("poison").await;
@@ -412,7 +416,8 @@ async fn calls_that_fail_are_tried_again_and_poison_fails_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_says_who_waits_and_why() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), hanging, Limits { drain: Span::ZERO, ..Limits::default() });
+    let running =
+        begin(folder.path(), hanging, ServiceLimits { drain: Span::ZERO, ..ServiceLimits::default() });
     for at in 0..12 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -456,7 +461,7 @@ fn a_model_that_can_never_fit_is_said_so_with_the_sizes() {
     let instance = Instance::build(&scenario, Cluster::from_spec(&spec).unwrap(), Mode::Online).unwrap();
     let clock = Clock::real();
     let fleet = emulated(&instance, &clock);
-    let settings = (Durability::Process, Patience::default(), Limits::default());
+    let settings = (Durability::Process, Patience::default(), ServiceLimits::default());
     let (_service, client) =
         Service::begin(scenario, instance, fleet, clock, folder.path(), settings).unwrap();
     let why = |model: u32| client.cannot_run(ModelId(model));

@@ -4,7 +4,7 @@ use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::PolicyKind;
-use gswarm_exec::backend::Emulated;
+use gswarm_exec::backend::EmulatedBackend;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, Journal};
@@ -84,9 +84,9 @@ pub fn assert_same(mut one: ExecutionLog, mut other: ExecutionLog, kind: PolicyK
 }
 
 /// The emulated server of a problem.
-pub fn emulated_backend(instance: &Instance, clock: &Clock) -> Emulated {
+pub fn emulated_backend(instance: &Instance, clock: &Clock) -> EmulatedBackend {
     let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    Emulated::new(clock.clone(), slowdown)
+    EmulatedBackend::new(clock.clone(), slowdown)
 }
 
 pub fn emulated(instance: &Instance, clock: &Clock) -> Fleet {

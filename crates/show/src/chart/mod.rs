@@ -93,7 +93,7 @@ impl Axis {
 
 /// A bar, its error and its colour.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub struct ChartBar {
     /// What it stands for.
     pub name: String,
     /// How long it is.
@@ -132,7 +132,7 @@ pub enum Series {
         colour: &'static str,
     },
     /// Lying bars, the first at the top.
-    Bars(Vec<Bar>),
+    Bars(Vec<ChartBar>),
     /// How often values fall between edges; one count less than edges.
     Histogram {
         /// Rising.

@@ -2,7 +2,7 @@
 
 use super::Files;
 use super::files::{device, numbers};
-use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, Stroke, colour};
+use crate::chart::{Axis, Chart, ChartBar, Mark, QUIET, Series, Stroke, colour};
 use crate::number::grouped;
 use crate::page::{Block, Cell, Section, Table};
 use gswarm_learn::train::{Importance, TrainingReport};
@@ -149,13 +149,13 @@ fn coverage(models: &[TrainingReport]) -> Chart {
         Axis::new(""),
     )
     .about("The share of the test tasks whose true time lay within the 50% and the 90% interval; the lines are the promises.");
-    let bar = |model: &TrainingReport, of: &str, value: f64, number: usize| Bar {
+    let bar = |model: &TrainingReport, of: &str, value: f64, number: usize| ChartBar {
         name: format!("{of} interval, {}", device(model)),
         value,
         spread: 0.0,
         colour: colour(number),
     };
-    let bars: Vec<Bar> = models
+    let bars: Vec<ChartBar> = models
         .iter()
         .flat_map(|model| {
             let number = shade(device(model));
@@ -182,7 +182,7 @@ fn importances(model: &TrainingReport) -> Chart {
         Axis::new(""),
     );
     let number = shade(device);
-    let bar = |one: &Importance| Bar {
+    let bar = |one: &Importance| ChartBar {
         name: one.feature.clone(),
         value: one.share,
         spread: 0.0,

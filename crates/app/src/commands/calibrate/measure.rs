@@ -4,7 +4,7 @@ use super::conclude::conclude;
 use super::design::{Design, Point};
 use gswarm_core::Time;
 use gswarm_exec::backend::{self, BackendError};
-use gswarm_exec::probe::{Answer, Passage, Probe};
+use gswarm_exec::probe::{Passage, Probe, ProbeAnswer};
 use gswarm_learn::calibration::{Loads, ModelCalibration, Tier, summarise};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct Measured {
     pub batch: u32,
     pub point: Point,
     pub seconds: Vec<f64>,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ProbeAnswer>,
 }
 
 /// Calls that came and went at one batch.
@@ -163,7 +163,7 @@ impl Session<'_> {
         }
     }
 
-    async fn ask(&mut self, batch: u32, point: Point) -> Result<(f64, Vec<Answer>), Broken> {
+    async fn ask(&mut self, batch: u32, point: Point) -> Result<(f64, Vec<ProbeAnswer>), Broken> {
         let salts = self.salt..self.salt + u64::from(batch);
         self.salt = salts.end;
         let questions: Vec<_> = salts.map(|salt| self.design.question(point, salt)).collect();
@@ -171,14 +171,14 @@ impl Session<'_> {
     }
 
     /// A call that does not say how much it wants.
-    async fn open_call(&mut self) -> Result<(f64, Answer), Stop> {
+    async fn open_call(&mut self) -> Result<(f64, ProbeAnswer), Stop> {
         let point = Point { output: None, ..self.design.corners[0] };
         let (seconds, answers) = self.ask(1, point).await.map_err(while_("calling it without a limit"))?;
         Ok((seconds, answers[0]))
     }
 
     /// How much an open call wrote: as the server counts it, or as its time tells.
-    fn written(&self, measured: &ModelCalibration, seconds: f64, answer: Answer) -> Option<f64> {
+    fn written(&self, measured: &ModelCalibration, seconds: f64, answer: ProbeAnswer) -> Option<f64> {
         let cost = measured.execution.first()?;
         let prompt = measured.observations.first()?.prompt;
         let by_time = (seconds - cost.seconds(prompt, 0.0)) / cost.output;
