@@ -69,7 +69,7 @@ pub async fn model(
     backend: &str,
     design: &Design,
     limits: &Limits<'_>,
-    tiers: &Mutex<Vec<backend::Tier>>,
+    tiers: &Mutex<Vec<backend::WeightTier>>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<ModelCalibration, Stop> {
     let mut session = Session {
@@ -94,7 +94,7 @@ impl Session<'_> {
     async fn all(
         &mut self,
         backend: &str,
-        tiers: &Mutex<Vec<backend::Tier>>,
+        tiers: &Mutex<Vec<backend::WeightTier>>,
         say: &(dyn Fn(&str) + Sync),
     ) -> Result<ModelCalibration, Stop> {
         let told = || std::mem::take(&mut *tiers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -276,15 +276,15 @@ impl Session<'_> {
 }
 
 /// Where weights come from when a model is loaded again, by the tiers of all its loads; and what is to be known of them.
-pub(super) fn tier_of(tiers: &[backend::Tier]) -> (Tier, Vec<String>) {
+pub(super) fn tier_of(tiers: &[backend::WeightTier]) -> (Tier, Vec<String>) {
     let Some((first, again)) = tiers.split_first() else { return (Tier::Disk, Vec::new()) };
     let mut notes = Vec::new();
-    if *first != backend::Tier::Disk {
+    if *first != backend::WeightTier::Disk {
         notes.push(
             "the first load did not come from disk: it does not say what one that does takes".to_owned(),
         );
     }
-    let from_disk = again.iter().filter(|&&tier| tier == backend::Tier::Disk).count();
+    let from_disk = again.iter().filter(|&&tier| tier == backend::WeightTier::Disk).count();
     if from_disk > 0 && from_disk < again.len() {
         notes.push(format!("{from_disk} of {} later loads came from disk, the others did not", again.len()));
     }
