@@ -13,12 +13,12 @@
 //! A request gets the same tokens whatever shares its batch, bit for bit: `linear.rs` says how.
 //!
 //! ```no_run
-//! use gswarm_infer::{Engine, EngineOptions, GenerateRequest, LanguageModel, Store, Weights};
+//! use gswarm_infer::{InferenceEngine, EngineOptions, GenerateRequest, LanguageModel, Store, Weights};
 //!
 //! # fn main() -> Result<(), gswarm_infer::Error> {
 //! let store = Store::open("models")?;
 //! let weights = Weights::load(store.model("tiny-llm")?.path())?;
-//! let engine = Engine::start(LanguageModel::from_weights(&weights)?, EngineOptions::default())?;
+//! let engine = InferenceEngine::start(LanguageModel::from_weights(&weights)?, EngineOptions::default())?;
 //! let answer = engine.submit(&GenerateRequest::text("Once upon a time"))?.wait()?;
 //! println!("{}", answer.text);
 //! # Ok(())

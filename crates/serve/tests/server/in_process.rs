@@ -12,7 +12,7 @@ use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::work::{Direct, ReplicaCall};
-use gswarm_serve::model_server::{EmbeddedModels, FolderError};
+use gswarm_serve::model_server::{FolderError, InProcessModels};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -57,7 +57,7 @@ fn recorded() -> (LoadRecorder, Arc<Mutex<Vec<LoadTime>>>) {
 fn both(server: &Server, record: &LoadRecorder) -> [Arc<dyn Backend>; 2] {
     let scenario = scenario();
     let instance = instance(&scenario);
-    let fleet = EmbeddedModels::find(server.path(), &scenario).unwrap().fleet(&instance, record).unwrap();
+    let fleet = InProcessModels::find(server.path(), &scenario).unwrap().fleet(&instance, record).unwrap();
     let mut spec = BackendSpec::with(GswarmSpec { device: Device::Cpu, ..GswarmSpec::default() });
     spec.endpoint.url = Some(server.url.clone());
     let at = ModelAt { name: Some("tiny-llm".to_owned()), url: None };
@@ -158,7 +158,7 @@ async fn requests_are_passed_on_as_over_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn models_that_are_not_there_are_all_named() {
     let server = Server::with(|_| {}).await;
-    let error = EmbeddedModels::find(server.path(), &scenario()).unwrap_err();
+    let error = InProcessModels::find(server.path(), &scenario()).unwrap_err();
     assert!(matches!(&error, FolderError::Missing(names) if names.len() == 2), "{error}");
     assert_eq!(error.to_string(), "there is no model `writer`, `tiny-embedding`");
 }
