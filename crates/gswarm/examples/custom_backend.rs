@@ -69,7 +69,7 @@ pub fn main() -> Result<(), Failure> {
         output: OutputSpec { folder: folder.clone(), ..OutputSpec::default() },
         ..RunSpec::default()
     };
-    let materials = Materials::of(LiveProblem::Scenario(Arc::new(scenario)));
+    let materials = Materials::of(Problem::Scenario(Arc::new(scenario)));
     let ended = live::run(spec, materials, &OwnModels, &mut Silent)?;
     let results = std::fs::read_to_string(&ended.results).unwrap_or_default();
     println!("{results}");

@@ -8,7 +8,7 @@ use super::devices::{Devices, WantedDevices};
 use super::engines::embedded::EmbeddedEngine;
 use super::engines::emulated::{EmulatedEngine, EmulatedModel};
 use super::engines::{WorkKind, fault, in_thread};
-use super::instance::{Engine, ModelInstance};
+use super::instance::{InstanceEngine, ModelInstance};
 use super::place;
 use crate::fault::Fault;
 use gswarm_exec::clock::Clock;
@@ -216,13 +216,13 @@ impl Registry {
                 };
                 let options = self.options.engine;
                 let embedded = in_thread(move || EmbeddedEngine::start(&weights, options)).await?;
-                (kind, Engine::Embedded(embedded))
+                (kind, InstanceEngine::Embedded(embedded))
             }
             FoundModel::Emulated(model) => {
                 self.clock.sleep(model.transfer_time()).await;
                 let waiting = self.options.engine.max_waiting;
                 let emulated = EmulatedEngine::new(Arc::clone(model), self.clock.clone(), waiting);
-                (model.kind().clone(), Engine::Emulated(emulated))
+                (model.kind().clone(), InstanceEngine::Emulated(emulated))
             }
         };
         let mut inner = self.inner();

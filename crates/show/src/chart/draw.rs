@@ -232,7 +232,7 @@ fn plots(series: &Series, ink: &str) -> Vec<Plot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Bar;
+    use crate::chart::ChartBar;
 
     fn chart() -> Chart {
         let mut chart = Chart::new("c", "A <title>", Axis::new("x"), Axis::new("y").from_zero());

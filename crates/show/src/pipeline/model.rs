@@ -4,7 +4,7 @@ use super::Files;
 use super::files::{device, numbers};
 use crate::chart::{Axis, Chart, ChartBar, Mark, QUIET, Series, Stroke, colour};
 use crate::number::grouped;
-use crate::page::{Block, Cell, Section, Table};
+use crate::page::{Block, Cell, PageTable, Section};
 use gswarm_learn::train::{Importance, TrainingReport};
 
 /// The most points of a cloud.
@@ -32,8 +32,8 @@ fn shade(device: &str) -> usize {
     usize::from(device.eq_ignore_ascii_case("cpu"))
 }
 
-fn quality(models: &[TrainingReport]) -> Table {
-    let mut table = Table {
+fn quality(models: &[TrainingReport]) -> PageTable {
+    let mut table = PageTable {
         caption: "How well the models do; MAE and pinball loss in seconds".to_owned(),
         head: [
             "device",
@@ -50,7 +50,7 @@ fn quality(models: &[TrainingReport]) -> Table {
         ]
         .map(str::to_owned)
         .to_vec(),
-        ..Table::default()
+        ..PageTable::default()
     };
     for model in models {
         let mut row = vec![Cell::text(device(model)), Cell::text(&model.model)];

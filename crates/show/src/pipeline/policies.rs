@@ -3,7 +3,7 @@
 use super::files::{PolicyRuns, numbers, words};
 use super::{Files, expected};
 use crate::chart::{Axis, Chart, ChartBar, Mark, QUIET, Series, colour};
-use crate::page::{Block, Cell, Section, Table};
+use crate::page::{Block, Cell, PageTable, Section};
 
 /// Bars of policies that take so many times the bound are left out of the close view.
 const CLOSE: f64 = 1.3;
@@ -52,7 +52,7 @@ fn losses(found: &PolicyRuns) -> impl Iterator<Item = String> + '_ {
     all.filter_map(move |(load, (policy, constant))| told(load, policy, constant))
 }
 
-fn first_tasks(files: &Files) -> Table {
+fn first_tasks(files: &Files) -> PageTable {
     let table = &files.summary;
     let head = table.columns().iter().map(|column| column.name.replace('_', " "));
     let policies = words(table, "policy");
@@ -64,7 +64,7 @@ fn first_tasks(files: &Files) -> Table {
         }
         row
     });
-    Table {
+    PageTable {
         caption: match files.scheduled.rows() {
             1 => "The first task of the workload".to_owned(),
             rows => format!("The first {rows} tasks of the workload"),
@@ -75,10 +75,10 @@ fn first_tasks(files: &Files) -> Table {
     }
 }
 
-fn at_load(found: &PolicyRuns, load: f64) -> Table {
+fn at_load(found: &PolicyRuns, load: f64) -> PageTable {
     let seeds =
         found.policies().first().and_then(|policy| found.summary(load, policy)).map_or(0, |one| one.seeds);
-    let mut table = Table {
+    let mut table = PageTable {
         caption: match seeds {
             1 => format!("Load {load}, 1 seed"),
             _ => format!("Load {load}, {seeds} seeds: means, and the standard deviation of the makespan"),
@@ -98,7 +98,7 @@ fn at_load(found: &PolicyRuns, load: f64) -> Table {
         ]
         .map(str::to_owned)
         .to_vec(),
-        ..Table::default()
+        ..PageTable::default()
     };
     for policy in found.policies() {
         let Some(one) = found.summary(load, policy) else { continue };
