@@ -13,7 +13,7 @@ use gswarm_exec::drive::Patience;
 use gswarm_exec::fleet::{Fleet, Member};
 use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::journal::Durability;
-use gswarm_exec::service::{Client, Refusal, Service, ServiceLimits, with_direct_workflows};
+use gswarm_exec::service::{Client, Refusal, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
 use gswarm_exec::wire::RequestState;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -85,7 +85,15 @@ async fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = ServiceLimits { keep: Some(Span(60_000_000)), ..ServiceLimits::default() };
     let settings = (Durability::Process, Patience { max_attempts: 5, ..Patience::default() }, limits);
-    let begun = Service::begin(scenario, instance.clone(), fleet, clock, folder.path(), settings);
+    let begun = Service::begin(
+        scenario,
+        instance.clone(),
+        fleet,
+        clock,
+        folder.path(),
+        settings,
+        ServiceBeliefs::default(),
+    );
     let (service, client) = begun.expect("a ledger");
     let instance: &'static Instance = Box::leak(Box::new(instance));
     let service = tokio::spawn(async move {

@@ -180,13 +180,6 @@ impl Journal {
         Ok(found.optional()?)
     }
 
-    /// Writes one of those things anew.
-    pub fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), JournalError> {
-        self.db.begin()?;
-        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", params![key, value])?;
-        Ok(())
-    }
-
     /// Everything that was written, in order.
     pub fn entries(&self) -> Result<Vec<Written>, JournalError> {
         entries_after(&self.db, 0, u32::MAX)

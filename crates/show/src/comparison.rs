@@ -1,7 +1,7 @@
 //! The page about a comparison's rows: who did best, a table and charts for each problem. Rows are all that it needs: the
 //! runs of a sweep leave no logs.
 
-use crate::chart::{Axis, Chart, Mark, QUIET, Series, Stroke};
+use crate::chart::{Axis, Chart, Mark};
 use crate::page::{Block, Card, Cell, Page, PageTable, Section};
 use gswarm_core::compare::{FIGURES, Line, Row, lines, same_table};
 
@@ -167,14 +167,7 @@ fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
     );
     let bound = bound(lines);
     if !bound.is_empty() {
-        makespan.series.push(Series::Line {
-            name: "lower bound".to_owned(),
-            points: bound,
-            colour: QUIET,
-            stroke: Stroke::Dashed,
-            stairs: false,
-            dots: false,
-        });
+        makespan.reference("lower bound", bound);
     }
     let mut speedup = by_gpus(
         "speedup",

@@ -1,6 +1,6 @@
 //! The page about predictions of a run: what was predicted against what was measured.
 
-use crate::chart::{Axis, Chart, QUIET, Series, Stroke, colour, histogram};
+use crate::chart::{Axis, Chart, Series, colour, histogram};
 use crate::page::{Block, Card, Cell, Page, PageTable, Section};
 use gswarm_core::fidelity::{Compared, Errors, Fidelity, One};
 
@@ -165,14 +165,7 @@ fn scatter(name: &str, of: &str, what: &str, pairs: &[(f64, f64)]) -> Chart {
     )
     .about(format!("A point for each; on the line, the prediction of its {what} was right."));
     chart.series.push(Series::Points { name: of.to_lowercase(), points, colour: colour(0) });
-    chart.series.push(Series::Line {
-        name: "predicted = measured".to_owned(),
-        points: vec![(0.0, 0.0), (most, most)],
-        colour: QUIET,
-        stroke: Stroke::Dashed,
-        stairs: false,
-        dots: false,
-    });
+    chart.reference("predicted = measured", vec![(0.0, 0.0), (most, most)]);
     chart
 }
 

@@ -195,7 +195,7 @@ fn begin(
         keep: (args.keep > 0.0).then(|| Span::from_seconds(args.keep * 86_400.0)),
     };
     let settings = (durability, patience, limits);
-    let begun = Service::begin_with(scenario, instance.clone(), fleet, clock, &args.state, settings, beliefs);
+    let begun = Service::begin(scenario, instance.clone(), fleet, clock, &args.state, settings, beliefs);
     begun.map_err(|error| {
         let failure = Failure::input(format!("{}: {error}", args.state.display()));
         match error {

@@ -294,14 +294,7 @@ impl<A: Api + 'static> Backend for Managed<A> {
         let result = self.watched(&handle, self.api.forward(&handle, forward, relay)).await;
         match result {
             Ok(ForwardResult::Answered) => Ok(()),
-            Ok(ForwardResult::Unknown) => {
-                let mut answers = Vec::new();
-                for call in forward.as_calls() {
-                    answers.push(self.call(replica, &call).await?);
-                }
-                relay.whole(forward, &answers).await;
-                Ok(())
-            }
+            Ok(ForwardResult::Unknown) => super::forward_as_calls(self, replica, forward, relay).await,
             // The server may have been started anew, and have lost the model: then this is nothing for whoever asked.
             Ok(ForwardResult::Refused { status, kind, text, why }) => {
                 let refused = Err::<(), _>(BackendError::Refused(why));

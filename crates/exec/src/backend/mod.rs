@@ -91,6 +91,21 @@ impl BackendError {
     }
 }
 
+/// Passes a request on as calls, and puts their answers into its form.
+async fn forward_as_calls<B: Backend + ?Sized>(
+    backend: &B,
+    replica: Replica,
+    forward: &Forward,
+    relay: &mut Relay,
+) -> Result<(), BackendError> {
+    let mut answers = Vec::new();
+    for call in forward.as_calls() {
+        answers.push(backend.call(replica, &call).await?);
+    }
+    relay.whole(forward, &answers).await;
+    Ok(())
+}
+
 /// Whether an error is about memory that is lacking, in the words that servers have for it.
 fn speaks_of_memory(text: &str) -> bool {
     let text = text.to_lowercase();
@@ -123,12 +138,7 @@ pub trait Backend: Send + Sync {
         forward: &Forward,
         relay: &mut Relay,
     ) -> Result<(), BackendError> {
-        let mut answers = Vec::new();
-        for call in forward.as_calls() {
-            answers.push(self.call(replica, &call).await?);
-        }
-        relay.whole(forward, &answers).await;
-        Ok(())
+        forward_as_calls(self, replica, forward, relay).await
     }
 
     /// Whether it answers, asked by somebody who wants to know.

@@ -32,8 +32,9 @@ impl Service {
         let runs =
             |task: TaskId| view.state(task) == TaskState::Running && !has_finished(task) && !has_failed(task);
         let is_done = |task: TaskId| view.state(task) == TaskState::Done || has_finished(task);
-        let is_left =
-            |open: &Open| matches!(open.whose, Requester::Submitted(_)) && !open.cancelled && !open.put_off;
+        let is_left = |open: &Open| {
+            matches!(open.requester, Requester::Submitted(_)) && !open.cancelled && !open.put_off
+        };
         let mut put_off = Vec::new();
         for (&request, open) in self.machine.book.open.iter_mut().filter(|(_, open)| is_left(open)) {
             if !instance.tasks_of(request).any(runs) && !instance.tasks_of(request).all(is_done) {

@@ -109,20 +109,8 @@ const PRUNED_EVERY: Span = Span(600_000_000);
 
 impl Service {
     /// A service over a problem [with direct workflows](with_direct_workflows) and no requests, and its client. What the
-    /// ledger in `folder` holds as open is taken up again.
+    /// ledger in `folder` holds as open is taken up again. `beliefs` are what is believed of run times.
     pub fn begin(
-        scenario: Arc<Scenario>,
-        instance: Instance,
-        fleet: Fleet,
-        clock: Clock,
-        folder: &Path,
-        settings: (Durability, Patience, ServiceLimits),
-    ) -> Result<(Service, Client), JournalError> {
-        Service::begin_with(scenario, instance, fleet, clock, folder, settings, ServiceBeliefs::default())
-    }
-
-    /// The same with what is believed of run times.
-    pub fn begin_with(
         scenario: Arc<Scenario>,
         instance: Instance,
         fleet: Fleet,
@@ -302,8 +290,8 @@ impl Service {
         if reply.send(Ok(Ticket { number: ticket, answering })).is_err() {
             return;
         }
-        let whose = Requester::Direct { direct, ticket };
-        self.admit(new, name, whose, unix_micros());
+        let requester = Requester::Direct { direct, ticket };
+        self.admit(new, name, requester, unix_micros());
     }
 
     fn submit(
@@ -356,7 +344,7 @@ impl Service {
         }
     }
 
-    fn admit(&mut self, new: NewRequest, name: Arc<str>, whose: Requester, accepted: i64) -> RequestId {
+    fn admit(&mut self, new: NewRequest, name: Arc<str>, requester: Requester, accepted: i64) -> RequestId {
         let workflow = new.workflow;
         let nodes = new.executions.len();
         let reuse = self.free[workflow.index()].pop();
@@ -365,7 +353,7 @@ impl Service {
         let (trouble, waiters) = (None, Vec::new());
         let opened = self.machine.clock.now();
         let (cancelled, put_off) = (false, false);
-        let open = Open { name, whose, accepted, opened, outputs, trouble, cancelled, put_off, waiters };
+        let open = Open { name, requester, accepted, opened, outputs, trouble, cancelled, put_off, waiters };
         self.machine.book.opens(id, open);
         self.events.push(Event::Arrived(id));
         id

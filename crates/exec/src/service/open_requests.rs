@@ -28,7 +28,7 @@ pub(super) enum Requester {
 /// A request that has not ended.
 pub(super) struct Open {
     pub name: Arc<str>,
-    pub whose: Requester,
+    pub requester: Requester,
     /// In microseconds since 1970.
     pub accepted: i64,
     /// When this service took it on, by its own clock.
@@ -80,7 +80,7 @@ impl OpenRequests {
 
     /// A request is open from here on.
     pub fn opens(&mut self, id: RequestId, open: Open) {
-        match &open.whose {
+        match &open.requester {
             Requester::Direct { ticket, .. } => self.by_ticket.insert(*ticket, id),
             Requester::Submitted(_) => self.by_name.insert(Arc::clone(&open.name), id),
         };
@@ -95,7 +95,7 @@ impl OpenRequests {
             (false, true) => End::Cancelled,
             (false, false) => End::GivenUp,
         };
-        match &open.whose {
+        match &open.requester {
             Requester::Direct { direct, ticket } => {
                 self.by_ticket.remove(ticket);
                 let trouble = || open.trouble.clone().unwrap_or_else(|| "it was cancelled".to_owned());
@@ -110,7 +110,7 @@ impl OpenRequests {
         }
         if !open.put_off || completed {
             // Of calls only those that come to nothing are told one by one: there may be thousands in a second.
-            let is_told = matches!(open.whose, Requester::Submitted(_)) || end == End::GivenUp;
+            let is_told = matches!(open.requester, Requester::Submitted(_)) || end == End::GivenUp;
             let named = is_told.then(|| (Arc::clone(&open.name), open.trouble.as_deref()));
             self.chronicle.ended(now, now.since(open.opened), end, named);
             let took = (unix_micros() - open.accepted) as f64 / 1e6;
@@ -184,7 +184,7 @@ impl Book for OpenRequests {
     fn work(&self, view: &View<'_>, task: TaskId) -> ReplicaCall {
         let instance = view.instance();
         let open = &self.open[&instance.request_of(task)];
-        match &open.whose {
+        match &open.requester {
             Requester::Direct { direct, .. } => ReplicaCall::Direct(Arc::clone(direct)),
             Requester::Submitted(spec) => {
                 let first = instance.requests[instance.request_of(task)].first_task;
@@ -197,7 +197,7 @@ impl Book for OpenRequests {
     fn answered(&mut self, view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError> {
         let instance = view.instance();
         let Some(open) = self.open.get_mut(&instance.request_of(task)) else { return Ok(()) };
-        if let Requester::Direct { .. } = open.whose {
+        if let Requester::Direct { .. } = open.requester {
             open.trouble = answer.get("broken").map(|why| why.as_str().unwrap_or_default().to_owned());
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl Book for OpenRequests {
             let node = &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
             if let Some(open) = self.open.get_mut(&instance.request_of(task)) {
                 open.trouble = Some(why.to_owned());
-                if let Requester::Submitted(_) = open.whose {
+                if let Requester::Submitted(_) = open.requester {
                     self.ledger.failure(&open.name, node, unix_micros(), why)?;
                 }
             }

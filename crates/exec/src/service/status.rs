@@ -113,7 +113,7 @@ impl ServiceView<'_> {
     fn describe(&self, id: RequestId, open: &Open, ranks: &[Vec<Rank>]) -> QueuedRequest {
         let scene = self.scene();
         let instance = scene.view.instance();
-        let is_call = matches!(open.whose, Requester::Direct { .. });
+        let is_call = matches!(open.requester, Requester::Direct { .. });
         QueuedRequest {
             request_id: open.name.to_string(),
             workflow_id: instance.workflows[instance.requests[id].workflow].name.clone(),

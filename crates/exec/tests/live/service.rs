@@ -47,7 +47,7 @@ fn begin_with(
     let patience = Patience { backoff: Span(1_000_000), ..Patience::default() };
     let fleet = fleet(&instance, &clock);
     let settings = (Durability::Process, patience, limits);
-    let begun = Service::begin_with(scenario, instance.clone(), fleet, clock, folder, settings, beliefs);
+    let begun = Service::begin(scenario, instance.clone(), fleet, clock, folder, settings, beliefs);
     let (service, client) = begun.unwrap();
     let instance: &'static Instance = Box::leak(Box::new(instance));
     let service = tokio::spawn(async move {
@@ -346,7 +346,7 @@ fn another(folder: &Path) -> Result<(), JournalError> {
     let clock = Clock::real();
     let fleet = emulated(&instance, &clock);
     let settings = (Durability::Process, Patience::default(), ServiceLimits::default());
-    Service::begin(scenario, instance, fleet, clock, folder, settings).map(drop)
+    Service::begin(scenario, instance, fleet, clock, folder, settings, ServiceBeliefs::default()).map(drop)
 }
 
 /// A server of which every third call fails, and some answers break off half-way.
@@ -463,7 +463,8 @@ fn a_model_that_can_never_fit_is_said_so_with_the_sizes() {
     let fleet = emulated(&instance, &clock);
     let settings = (Durability::Process, Patience::default(), ServiceLimits::default());
     let (_service, client) =
-        Service::begin(scenario, instance, fleet, clock, folder.path(), settings).unwrap();
+        Service::begin(scenario, instance, fleet, clock, folder.path(), settings, ServiceBeliefs::default())
+            .unwrap();
     let why = |model: u32| client.cannot_run(ModelId(model));
     assert_eq!(why(0).unwrap(), "model `writer` needs 14 GB on each of its GPUs, and a GPU has 10 GB");
     assert_eq!(why(1), None);

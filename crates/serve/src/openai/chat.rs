@@ -190,9 +190,6 @@ pub struct StreamEvent {
     data: String,
 }
 
-/// A piece of a streamed answer.
-pub type ChatChunk = TextAnswer<ChatDelta>;
-
 /// What is new in one of the answers.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ChatDelta {

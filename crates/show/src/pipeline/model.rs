@@ -2,7 +2,7 @@
 
 use super::Files;
 use super::files::{device, numbers};
-use crate::chart::{Axis, Chart, ChartBar, Mark, QUIET, Series, Stroke, colour};
+use crate::chart::{Axis, Chart, ChartBar, Mark, Series, Stroke, colour};
 use crate::number::grouped;
 use crate::page::{Block, Cell, PageTable, Section};
 use gswarm_learn::train::{Importance, TrainingReport};
@@ -106,14 +106,7 @@ fn predicted(files: &Files, device: &str) -> Chart {
     );
     let number = shade(device);
     chart.series.push(Series::Points { name: String::new(), points, colour: colour(number) });
-    chart.series.push(Series::Line {
-        name: String::new(),
-        points: vec![(low, low), (high, high)],
-        colour: QUIET,
-        stroke: Stroke::Dashed,
-        stairs: false,
-        dots: false,
-    });
+    chart.reference("", vec![(low, low), (high, high)]);
     chart
 }
 

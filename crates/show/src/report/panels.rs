@@ -2,7 +2,7 @@
 
 use super::MOST_CURVES;
 use super::shape::{Group, groups};
-use crate::chart::{Axis, Chart, ChartBar, Mark, QUIET, Series, Stroke, colour};
+use crate::chart::{Axis, Chart, ChartBar, Mark, Series, colour};
 use crate::page::{Block, Section};
 use crate::run::ReportRun;
 
@@ -60,14 +60,7 @@ fn makespan_by_gpus(group: &Group<'_>) -> Chart {
         group.gpu_counts().into_iter().filter_map(|gpus| Some((f64::from(gpus), group.bound(gpus)?)));
     let points: Vec<(f64, f64)> = bounds.collect();
     if !points.is_empty() {
-        chart.series.push(Series::Line {
-            name: "lower bound".to_owned(),
-            points,
-            colour: QUIET,
-            stroke: Stroke::Dashed,
-            stairs: false,
-            dots: false,
-        });
+        chart.reference("lower bound", points);
     }
     chart
 }
@@ -193,14 +186,7 @@ fn predictions(group: &Group<'_>) -> Chart {
         });
     }
     if let Some(first) = with.first() {
-        chart.series.push(Series::Line {
-            name: "as estimated".to_owned(),
-            points: vec![(low, low), (high, high)],
-            colour: QUIET,
-            stroke: Stroke::Dashed,
-            stairs: false,
-            dots: false,
-        });
+        chart.reference("as estimated", vec![(low, low), (high, high)]);
         chart.about = format!(
             "Completed executions that ran alone, at batch 1: {} of the {} of {}. On the line, the estimate was right.",
             first.predictions.len(),
