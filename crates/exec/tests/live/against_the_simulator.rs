@@ -1,12 +1,7 @@
 //! Under a virtual clock, with backends that take exactly the time that is expected, a live run gives the simulator's log.
 
-use crate::support::{assert_same, cases, emulated, instance, journal, scenario};
-use gswarm_core::check;
-use gswarm_core::instance::Mode;
-use gswarm_core::policy::{BuildContext, PolicyKind};
+use crate::support::*;
 use gswarm_core::sim::{SimOptions, simulate};
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Live, LiveProblem, Patience};
 
 async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let scenario = scenario(24, batching);

@@ -1,13 +1,6 @@
 //! A run that ends at any moment is taken up from its journal: nothing is lost, nothing is done twice.
 
-use crate::support::{emulated, instance, scenario};
-use gswarm_core::instance::Mode;
-use gswarm_core::log::Status;
-use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_core::{TaskId, check};
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
-use gswarm_exec::journal::{Durability, Journal};
+use crate::support::*;
 use std::collections::BTreeMap;
 
 /// Runs, stopping after `stops` steps each time, until it is done.

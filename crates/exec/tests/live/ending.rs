@@ -1,15 +1,10 @@
 //! How a service ends.
 
 use crate::service::{begin, chat};
-use crate::support::emulated;
-use gswarm_core::{Instance, Span};
-use gswarm_exec::backend::{Backend, BackendError, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::fleet::Fleet;
-use gswarm_exec::service::{Refusal, ServiceLimits};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use crate::support::*;
+use gswarm_core::Instance;
+use gswarm_exec::service::Refusal;
+use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! The keeper of the GPUs, over all orders in which things can happen.
 
-use gswarm_core::{Gpus, ModelId, Span, TaskId};
-use gswarm_exec::backend::Replica;
+use crate::support::*;
+use gswarm_core::ModelId;
 use gswarm_exec::keeper::{GpuAct, GpuDone, GpuKeeper, GpuReport};
 use gswarm_exec::replica::overlap;
 use stateright::{Checker, Model, Property};

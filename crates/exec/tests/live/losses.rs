@@ -1,23 +1,10 @@
 //! Servers that go under what they do: that is done elsewhere and counts as no attempt, unless it ends every server.
 
-use crate::support::{instance, scenario};
-use gswarm_core::check;
-use gswarm_core::input::Scenario;
-use gswarm_core::instance::Mode;
-use gswarm_core::log::Status;
+use crate::support::*;
 use gswarm_core::log_file::Timing;
-use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
-use gswarm_core::{Gpus, Instance, RequestId, Span};
-use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{FinishedRun, Live, LiveProblem, Patience};
-use gswarm_exec::fleet::{Fleet, Member};
-use gswarm_exec::journal::{Durability, Journal};
-use serde_json::Value;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use gswarm_core::{Instance, RequestId};
+use gswarm_exec::fleet::Member;
 use tokio::sync::watch;
 
 /// How often servers have gone under each call, and under each model's loads; all servers share it.

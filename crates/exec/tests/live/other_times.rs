@@ -1,22 +1,12 @@
 //! Servers that take other times than was expected of them: a live run that learns gives the log of a simulation that is told
 //! the same times and learns.
 
-use crate::support::{assert_same, cases, emulated_backend, instance, journal, scenario};
+use crate::support::*;
 use gswarm_core::belief::Recent;
 use gswarm_core::check::check_run;
-use gswarm_core::instance::Mode;
-use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate_learning};
 use gswarm_core::truth::{Noise, Truth, TruthSpec};
-use gswarm_core::{Instance, Span, Time};
-use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Live, LiveProblem, Patience};
-use gswarm_exec::fleet::Fleet;
-use serde_json::Value;
-use std::collections::HashMap;
-use std::sync::Arc;
+use gswarm_core::{Instance, Time};
 
 /// Emulated servers whose calls take what they really take.
 struct Otherwise {

@@ -1,23 +1,10 @@
 //! Calls that fail: when they are tried again, what happens meanwhile, and when they are not.
 
-use crate::support::{emulated_backend, instance, journal, scenario};
+use crate::support::*;
+use gswarm_core::Instance;
 use gswarm_core::engine::View;
-use gswarm_core::input::Scenario;
-use gswarm_core::instance::Mode;
-use gswarm_core::log::{Execution, Status};
-use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_core::{Gpus, Instance, Span, TaskId, check};
-use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
-use gswarm_exec::fleet::{Fleet, Member};
-use gswarm_exec::journal::{Durability, Journal};
-use gswarm_exec::service::ServiceLimits;
-use serde_json::Value;
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use gswarm_core::log::Execution;
+use gswarm_exec::fleet::Member;
 
 /// Says how a call ends, from its name and how often it was made before.
 type Verdict = fn(&str, u32) -> Option<BackendError>;

@@ -1,23 +1,15 @@
 //! A service: requests that keep coming, are taken back, fail, and outlive the process.
 
-use crate::support::{emulated, scenario};
+use crate::support::*;
+use gswarm_core::ModelId;
 use gswarm_core::belief::{Belief, Learner, Observation};
 use gswarm_core::input::{ClusterSpec, Source, read_requests};
-use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_core::{Gpus, ModelId, Span};
-use gswarm_exec::backend::{Backend, BackendError, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::Patience;
-use gswarm_exec::fleet::Fleet;
+use gswarm_core::instance::{Cluster, Instance};
 use gswarm_exec::forward::{Forward, Piece};
-use gswarm_exec::journal::{Durability, JournalError};
-use gswarm_exec::service::{Client, Refusal, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
-use serde_json::{Map, Value, json};
-use std::path::Path;
+use gswarm_exec::journal::JournalError;
+use gswarm_exec::service::{Client, Refusal, Service, ServiceBeliefs, with_direct_workflows};
+use serde_json::{Map, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
 /// A service in a task of its own, as fast as everything emulated can go.

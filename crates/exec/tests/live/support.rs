@@ -1,14 +1,26 @@
 //! Problems to run.
 
-use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
-use gswarm_core::instance::{Cluster, Instance, Mode};
+// What most of the tests use.
+pub use gswarm_core::input::Scenario;
+pub use gswarm_core::instance::Mode;
+pub use gswarm_core::log::Status;
+pub use gswarm_core::policy::{BuildContext, PolicyKind};
+pub use gswarm_core::{Gpus, Span, TaskId, check};
+pub use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
+pub use gswarm_exec::call::Call;
+pub use gswarm_exec::clock::Clock;
+pub use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
+pub use gswarm_exec::fleet::Fleet;
+pub use gswarm_exec::journal::{Durability, Journal};
+pub use gswarm_exec::service::ServiceLimits;
+pub use serde_json::Value;
+pub use std::collections::HashMap;
+pub use std::path::Path;
+pub use std::sync::{Arc, Mutex};
+
+use gswarm_core::input::{ClusterSpec, Source, read_scenario};
+use gswarm_core::instance::{Cluster, Instance};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::policy::PolicyKind;
-use gswarm_exec::backend::EmulatedBackend;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::fleet::Fleet;
-use gswarm_exec::journal::{Durability, Journal};
-use std::sync::Arc;
 
 const CONFIG: &str = r#"
 models:

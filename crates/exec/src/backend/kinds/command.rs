@@ -1,26 +1,13 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, HttpLimits};
-use crate::backend::managed::locked;
-use crate::backend::openai::call_openai;
+use super::adapter::*;
 use crate::backend::process::Guarded;
 use crate::backend::read::GivenFields;
-use crate::backend::spec::{Calls, KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::input::document::{Faults, Item, Shown, not_negative};
+use gswarm_core::GpuId;
+use gswarm_core::input::document::{Faults, Item, Shown};
 use gswarm_core::input::{Code, MAX_GPUS};
 use gswarm_core::time::MAX_SECONDS;
-use gswarm_core::{GpuId, Gpus};
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 described! {
     /// Settings of `command` servers.

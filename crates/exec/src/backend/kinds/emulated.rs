@@ -1,22 +1,12 @@
 //! A backend that only takes its time: loads take what the cost rules say, calls what their estimates say, and calls that
 //! share a replica slow one another down by the model's curve. For trying a cluster of any size on a laptop.
 
-use super::ServerKind;
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::managed::locked;
-use crate::backend::openai::Wants;
+use super::adapter::*;
 use crate::backend::sharing::SharedReplica;
-use crate::backend::spec::{KindInfo, Reach};
-use crate::backend::{Backend, BackendError, Replica};
-use crate::call::Call;
 use crate::clock::Clock;
 use gswarm_core::Span;
-use gswarm_core::input::document::positive;
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use serde_json::{Value, json};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex};
 
 described! {
     /// Settings of `emulated` servers.

@@ -1,22 +1,9 @@
 //! gswarm's own model server: instances of models on devices that it is told.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, brief, escaped, field};
-use crate::backend::openai::{MOST_TOKENS, Wants, settings, vector};
-use crate::backend::spec::{KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
+use super::adapter::*;
 use gswarm_core::input::MAX_GPUS;
-use gswarm_core::input::document::not_negative;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
 
 described! {
     /// Settings of `gswarm` model servers.

@@ -1,18 +1,6 @@
 //! Servers with the KServe V2 interface and a model repository: Triton (`--model-control-mode=explicit`), MLServer.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, brief, escaped, field};
-use crate::backend::openai::{MOST_TOKENS, Wants, vector};
-use crate::backend::spec::{KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `kserve` servers.

@@ -1,18 +1,6 @@
 //! The router of llama.cpp: a server that starts a process for each model it is told to load.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, described};
-use crate::backend::http::{Http, field};
-use crate::backend::openai::call_openai;
-use crate::backend::spec::{Calls, KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
-use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `llamacpp` routers, started without a model and with `--no-models-autoload`.

@@ -22,6 +22,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+/// What adapters use: `use super::adapter::*`.
+mod adapter {
+    pub(super) use super::ServerKind;
+    pub(super) use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
+    pub(super) use crate::backend::connect::ServerLink;
+    pub(super) use crate::backend::field::{Described, Shape, described};
+    pub(super) use crate::backend::http::{Http, HttpLimits, brief, escaped, field};
+    pub(super) use crate::backend::managed::locked;
+    pub(super) use crate::backend::openai::{
+        MOST_TOKENS, Servers, Wants, call_openai, listed, settings, vector,
+    };
+    pub(super) use crate::backend::spec::{Calls, KindInfo, Reach};
+    pub(super) use crate::backend::{Backend, BackendError, Replica};
+    pub(super) use crate::call::Call;
+    pub(super) use futures_util::future::join_all;
+    pub(super) use gswarm_core::Gpus;
+    pub(super) use gswarm_core::input::document::{not_negative, positive};
+    pub(super) use serde_json::{Map, Value, json};
+    pub(super) use std::collections::{BTreeMap, BTreeSet};
+    pub(super) use std::sync::{Arc, Mutex};
+    pub(super) use std::time::{Duration, Instant};
+}
+
 /// The settings of one kind of server.
 pub trait ServerKind {
     /// The kind.

@@ -1,18 +1,6 @@
 //! Ollama: models are loaded by asking for them with no prompt, and kept until they are told to go.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, described};
-use crate::backend::http::{Http, field};
-use crate::backend::openai::{MOST_TOKENS, Wants, settings, vector};
-use crate::backend::spec::{KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `ollama` servers: they have none of their own.

@@ -1,18 +1,6 @@
 //! Any server with OpenAI's interface.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, described};
-use crate::backend::http::Http;
-use crate::backend::openai::{Servers, call_openai, listed};
-use crate::backend::spec::{Calls, KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use futures_util::future::join_all;
-use gswarm_core::Gpus;
-use serde_json::Value;
-use std::sync::Arc;
+use super::adapter::*;
 
 described! {
     /// Settings of `openai` servers, whose models are always there.

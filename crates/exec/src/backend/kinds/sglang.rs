@@ -1,22 +1,6 @@
 //! SGLang, whose servers hold one model each and release its memory. Several share GPUs, and one of them has its memory.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, brief, field};
-use crate::backend::managed::locked;
-use crate::backend::openai::{Servers, call_openai};
-use crate::backend::spec::{Calls, KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use futures_util::future::join_all;
-use gswarm_core::Gpus;
-use gswarm_core::input::document::positive;
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use super::adapter::*;
 
 described! {
     /// Settings of `sglang` servers, started with `--enable-memory-saver`.

@@ -1,20 +1,6 @@
 //! vLLM, whose servers hold one model each and put it to sleep. Several share GPUs, and one of them is awake.
 
-use super::ServerKind;
-use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
-use crate::backend::connect::ServerLink;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, field};
-use crate::backend::openai::{Servers, call_openai};
-use crate::backend::spec::{Calls, KindInfo, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use futures_util::future::join_all;
-use gswarm_core::Gpus;
-use gswarm_core::input::document::positive;
-use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `vllm` servers, started with `VLLM_SERVER_DEV_MODE=1` and `--enable-sleep-mode`.
