@@ -213,6 +213,7 @@ fn bound(lines: &[Line<'_>]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::Series;
     use crate::page::{html, markdown};
     use gswarm_core::compare::{Key, fill_in_speedups};
 
