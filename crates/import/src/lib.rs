@@ -10,6 +10,7 @@ mod graph;
 mod gswarm_log;
 mod guess;
 mod options;
+mod table;
 pub mod trace;
 mod wfcommons;
 
@@ -29,17 +30,15 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Every kind.
+            /// All of them.
             pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
 
             /// As the command line spells it.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Kind::$kind => $name,)* }
             }
 
             /// What it is, in a few words.
-            #[must_use]
             pub fn what(self) -> &'static str {
                 match self { $(Kind::$kind => $what,)* }
             }
@@ -61,7 +60,6 @@ kinds! {
 
 impl Kind {
     /// Whether rows with a moment each are read, which can be cut, thinned out and joined with a workflow.
-    #[must_use]
     pub fn is_trace(self) -> bool {
         matches!(self, Kind::Azure | Kind::Mooncake | Kind::Burstgpt | Kind::Gentd26 | Kind::OpenaiLog)
     }
@@ -83,9 +81,6 @@ struct File<'a> {
 }
 
 /// Reads `files`, which are of this `kind`.
-///
-/// # Errors
-/// All that is wrong with the files, and with the flags for them.
 pub fn import(kind: Kind, files: &[Source<'_>], options: &Options) -> Result<Imported, Vec<Diagnostic>> {
     let mut draft = Draft::default();
     let mut read: Vec<File<'_>> =

@@ -1,6 +1,6 @@
 //! What the command line adds to what the files say.
 
-use crate::{File, trace::table};
+use crate::{File, table};
 use gswarm_core::input::document::Faults;
 use gswarm_core::input::{Code, Diagnostic, MAX_GB, Scenario, Source};
 
@@ -85,9 +85,6 @@ impl Default for Options {
 }
 
 /// Reads a table of the sizes of model files: a column `file`, and `memory_gb` or `bytes`.
-///
-/// # Errors
-/// All that is wrong with it.
 pub fn sizes(source: Source<'_>) -> Result<Vec<(String, f64)>, Vec<Diagnostic>> {
     let mut file = File { source, faults: Faults::default() };
     let mut found = Vec::new();

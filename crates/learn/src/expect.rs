@@ -21,9 +21,6 @@ pub struct Source {
 
 impl Source {
     /// A predictor from the content of its file.
-    ///
-    /// # Errors
-    /// Why it is none, or none for these requests.
     pub fn read(name: String, bytes: Vec<u8>, scenario: &Scenario) -> Result<Source, Vec<Diagnostic>> {
         let predictor = Predictor::from_bytes(&name, &bytes)?;
         let predicted = Predicted::of(&name, &predictor, scenario)?;
@@ -31,7 +28,6 @@ impl Source {
     }
 
     /// What it says of each task.
-    #[must_use]
     pub fn estimates(&self) -> &[Estimate] {
         self.predicted.estimates()
     }
@@ -43,7 +39,6 @@ impl Source {
 }
 
 /// Whether the requests leave nothing for a predictor to say.
-#[must_use]
 pub fn all_timed(scenario: &Scenario) -> bool {
     scenario.given_times().all(|time| time.is_some())
 }
@@ -80,9 +75,6 @@ pub struct Beliefs {
 
 impl Expectations {
     /// Has a problem expect it.
-    ///
-    /// # Errors
-    /// A drift of a model that there is not.
     pub fn apply(
         &self,
         source: Option<Source>,
@@ -110,13 +102,11 @@ impl Expectations {
 
 impl Beliefs {
     /// The name of what predicted the estimates.
-    #[must_use]
     pub fn predictor(&self) -> Option<String> {
         self.source.as_ref().map(|source| source.name.clone())
     }
 
     /// Who watches what executions take.
-    #[must_use]
     pub fn learner(&self, instance: &Instance) -> Option<Box<dyn Learner>> {
         if !self.learn {
             return None;

@@ -47,7 +47,6 @@ impl Source {
 }
 
 /// The characters of all texts that a request gives to its workflow.
-#[must_use]
 pub fn prompt_length(request: &RequestSpec) -> f64 {
     fn characters(value: &Value) -> usize {
         match value {
@@ -91,9 +90,6 @@ struct Run<'s> {
 /// The completed executions of a log, with a table of `model`, `workflow`, `node`, `prompt_length`, `batch`, one column
 /// `config.KEY` for each option that is a number, and [`TARGET`], the slowdown of a batch taken out where its model has a curve;
 /// [`HISTORY`] is tried by [`Executions::train`].
-///
-/// # Errors
-/// Executions that the scenario does not have, or that have no times.
 pub fn executions(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Executions, Vec<Diagnostic>> {
     let mut faults = Faults::new(file);
     // A summary is not needed to learn from; records are.
@@ -243,9 +239,6 @@ pub struct NodeEncoder {
 
 impl NodeEncoder {
     /// For a predictor that was trained on [`Executions`].
-    ///
-    /// # Errors
-    /// The features that no node has, or that it predicts something else than [`TARGET`].
     pub fn new(file: &str, predictor: &Predictor) -> Result<NodeEncoder, Vec<Diagnostic>> {
         let features = predictor.features().to_vec();
         let sources: Vec<Source> = features.iter().map(|feature| Source::named(&feature.name)).collect();
@@ -305,7 +298,6 @@ impl NodeEncoder {
     }
 
     /// The place of the batch in a row.
-    #[must_use]
     pub fn batch(&self) -> Option<usize> {
         self.sources.iter().position(|source| *source == Source::Batch)
     }

@@ -70,7 +70,6 @@ impl Table {
     ///
     /// # Panics
     /// If columns differ in length or share a name: that is a fault of the caller, not of any input.
-    #[must_use]
     pub fn new(file: &str, columns: Vec<Column>) -> Table {
         let rows = columns.first().map_or(0, |column| column.values.len());
         for (index, column) in columns.iter().enumerate() {
@@ -82,9 +81,6 @@ impl Table {
     }
 
     /// Reads CSV or Parquet, whichever the bytes are. Every fault is reported at once.
-    ///
-    /// # Errors
-    /// All that is wrong with the file.
     pub fn read(name: &str, bytes: Vec<u8>) -> Result<Table, Vec<Diagnostic>> {
         let mut faults = Faults::new(name);
         match Table::read_with(name, bytes, &[], &mut faults) {
@@ -120,9 +116,6 @@ impl Table {
     }
 
     /// Reads a file; one that cannot be read at all is a fault as well.
-    ///
-    /// # Errors
-    /// All that is wrong with the file.
     pub fn read_file(path: &Path) -> Result<Table, Vec<Diagnostic>> {
         let name = path.display().to_string();
         match std::fs::read(path) {
@@ -136,43 +129,36 @@ impl Table {
     }
 
     /// As diagnostics name it.
-    #[must_use]
     pub fn file(&self) -> &str {
         &self.file
     }
 
     /// How many rows there are.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// The columns, in the order of the file.
-    #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
     /// The column of this name.
-    #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
     /// The line of a row in its file.
-    #[must_use]
     pub fn line(&self, row: usize) -> Option<u32> {
         self.lines.get(row).copied()
     }
 
     /// The same with the line of each row in its file.
-    #[must_use]
     pub(crate) fn with_lines(self, lines: Vec<u32>) -> Table {
         Table { lines, ..self }
     }
 
     /// The rows of these numbers, in their order. Columns of text keep all their texts, so that codes stay the same.
-    #[must_use]
     pub fn select(&self, rows: &[usize]) -> Table {
         let columns = self.columns.iter().map(|column| {
             let values = match &column.values {
@@ -224,7 +210,6 @@ impl TextColumn {
 }
 
 /// Whether a column of this name holds lengths of time, which are never below zero.
-#[must_use]
 pub fn is_duration(name: &str) -> bool {
     let name = name.to_lowercase();
     ["_seconds", "_ms", "_us", "_time", "duration", "latency", "runtime"]

@@ -4,7 +4,7 @@
 mod measure;
 mod refuse;
 
-pub use measure::{coverage, mean_absolute_error, pinball, r2};
+pub use measure::{coverage, mean_absolute_error, r2};
 
 use crate::model::{Memory, Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
 use crate::table::Table;
@@ -40,7 +40,6 @@ pub struct Options {
 
 impl Options {
     /// The usual ones: all features, a fifth of the rows for the test.
-    #[must_use]
     pub fn new(target: &str, settings: Settings) -> Options {
         Options {
             target: target.to_owned(),
@@ -175,9 +174,6 @@ pub struct TrainingReport {
 }
 
 /// Trains, tests and reports. `progress` is told what is being done.
-///
-/// # Errors
-/// All that keeps the table from being learned from.
 pub fn train(
     table: &Table,
     options: &Options,

@@ -75,7 +75,7 @@ pub struct TrainOptions {
 
 impl TrainOptions {
     fn read(self) -> Result<Options, Fault> {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == self.kind).ok_or_else(|| {
+        let kind = Kind::of_name(&self.kind).ok_or_else(|| {
             let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
             usage(format!("kind is `{}`; there are {}", self.kind, known.join(", ")))
         })?;

@@ -47,7 +47,6 @@ others. With --requests, the models that they use are measured at the lengths th
 measurement while it lasts: what they hold is taken off.
 Exit code 4: some models could not be measured; what was measured of the others is written.";
 
-/// Arguments of `gswarm calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CalibrateArgs {
@@ -239,7 +238,6 @@ fn write(
     Ok(())
 }
 
-/// Everything that measuring takes.
 struct Bench<'a> {
     args: &'a CalibrateArgs,
     scenario: &'a Scenario,

@@ -28,7 +28,6 @@ The rules of the run (mode, GPUs, switch cost) are read from the log's summary. 
 The lower bound of a log, of a plan and of `gswarm bound --out` is recomputed from its witness.
 Exit code 0: no violation; 1: violations, all of them listed.";
 
-/// Arguments of `gswarm check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
@@ -54,7 +53,6 @@ pub struct CheckArgs {
     cluster: ClusterArgs,
 }
 
-/// Checks the log.
 pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     let target = args.save_report.as_ref().map(|path| Batch::beside(path, "--save-report")).transpose()?;

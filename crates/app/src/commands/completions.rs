@@ -1,9 +1,8 @@
 //! `gswarm completions`: a script that teaches a shell the command line.
 
-use crate::args::Cli;
 use crate::failure::Failure;
 use crate::output;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 const EXAMPLES: &str = "\
@@ -12,7 +11,6 @@ Examples:
   gswarm completions zsh > ~/.zfunc/_gswarm
   gswarm completions fish > ~/.config/fish/completions/gswarm.fish";
 
-/// Arguments of `gswarm completions`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompletionsArgs {
@@ -21,10 +19,9 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script.
-pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+pub fn completions(args: &CompletionsArgs, command: &Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    let mut shown = visible(&Cli::command()).version(env!("CARGO_PKG_VERSION"));
+    let mut shown = visible(command).version(env!("CARGO_PKG_VERSION"));
     clap_complete::generate(args.shell, &mut shown, "gswarm", &mut script);
     output::stream(|out| out.write_all(&script))
 }

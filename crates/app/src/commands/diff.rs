@@ -19,7 +19,6 @@ Examples:
 Requests and nodes are matched by their ids, so that runs of other policies, on other GPUs, simulated or real, can be put
 side by side. Where --config and --requests are not given, the files config.* and requests.* nearest to each log are taken.";
 
-/// Arguments of `gswarm diff`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DiffArgs {
@@ -37,7 +36,6 @@ pub struct DiffArgs {
     given: Given,
 }
 
-/// Compares two logs.
 pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
     let phase = Phase::new("reading the logs", !args.json);
     let mut known = Known::default();

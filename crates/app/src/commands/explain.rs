@@ -24,7 +24,6 @@ Examples:
 Everything is reckoned from the log and the inputs, so that any run can be explained, whoever made it.
 docs/explain.md says how to read the answers.";
 
-/// Arguments of `gswarm explain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExplainArgs {
@@ -64,7 +63,6 @@ struct WhatArgs {
     idle: bool,
 }
 
-/// Explains a log.
 pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let phase = Phase::new("reading the log", !args.json);
     let file = LogFile::read_bytes(&read_log(&args.log)?);

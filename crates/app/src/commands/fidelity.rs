@@ -37,7 +37,6 @@ Two predictions are made from the measured costs: `from scratch`, in which the p
 that was written before the run in their place. The policy's settings and the plan are read from the journal beside the log
 where there is one.";
 
-/// Arguments of `gswarm fidelity`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FidelityArgs {

@@ -35,7 +35,6 @@ Examples:
 
 What the files do not say is assumed: import.md in the folder lists what. What cannot be expressed is refused by name.";
 
-/// Arguments of `gswarm import`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {

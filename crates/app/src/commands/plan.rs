@@ -29,7 +29,6 @@ Stops when the time is up, when the gap is reached, when the plan is proved to b
 the best so far. Writes plan.json and the two logs of the simulated run into --out.
 The same seed and --rounds give the same plan; with --budget alone, how far the search comes depends on the machine.";
 
-/// Arguments of `gswarm plan`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PlanArgs {

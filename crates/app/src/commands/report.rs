@@ -32,7 +32,6 @@ in one of the two folders above. The page works offline and asks nobody for anyt
 /// Pixels of a PNG for each of the chart's own.
 const PNG_SCALE: f32 = 3.0;
 
-/// Arguments of `gswarm report`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
@@ -61,7 +60,6 @@ pub struct ReportArgs {
     given: Given,
 }
 
-/// Makes the report.
 pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     // What cannot be done is known before minutes are spent on reading.
     let (mut batch, name) = Batch::beside(&args.out, "--out")?;

@@ -40,7 +40,6 @@ Logs of the same policy that are there already are replaced: give each run a fol
 (--simulate true) begins in a folder without a journal.
 Same inputs, flags and seed: same files, byte for byte. `gswarm policies` lists the policies.";
 
-/// Arguments of `gswarm run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
@@ -106,7 +105,6 @@ fn format_parser() -> impl clap::builder::TypedValueParser<Value = LogFormat> {
     ])
 }
 
-/// A policy's name.
 pub fn policy_parser() -> impl clap::builder::TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
@@ -173,7 +171,6 @@ fn read_spec(file: &Path, quiet: bool) -> Result<RunSpec, Failure> {
     Ok(spec)
 }
 
-/// Runs the requests.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let spec = args.spec()?;
     let faults = spec.validate();

@@ -15,7 +15,6 @@ For completion in an editor, begin a YAML file with
   # yaml-language-server: $schema=config.schema.json
 or give a JSON file the key \"$schema\". Files that `generate`, `import` and `plan` write have it already.";
 
-/// Arguments of `gswarm schema`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SchemaArgs {
@@ -42,7 +41,6 @@ fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
     )
 }
 
-/// Prints the schema.
 pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
     match args.kind {
         Wanted::File(kind) => output::print(kind.text()),

@@ -30,7 +30,6 @@ The rows are split first; a fifth of them is kept for the test. The model file h
 Of execution logs, the execution time of a node is predicted from its model, workflow, options, prompt length, batch
 and, where that makes errors smaller, history: what its model took of late. docs/learning.md explains the figures.";
 
-/// Arguments of `gswarm train`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TrainArgs {
@@ -96,7 +95,6 @@ pub struct TrainArgs {
     json: bool,
 }
 
-/// Trains the model.
 pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     // A place that cannot be written to is known before minutes are spent on learning.
@@ -189,7 +187,6 @@ fn options(args: &TrainArgs) -> Options {
     }
 }
 
-/// What is learned from.
 fn read(args: &TrainArgs) -> Result<Data, Failure> {
     let name = args.data.display().to_string();
     let (Some(config), Some(requests)) = (&args.config, &args.requests) else {
@@ -216,7 +213,6 @@ fn read(args: &TrainArgs) -> Result<Data, Failure> {
 /// What to do where there is no table.
 const NO_DATA: &str = "check the path; `gswarm tasks generate --out workload.csv` writes a table, and runs write execution logs";
 
-/// Why nothing was learned.
 pub fn refused(faults: &[Diagnostic]) -> Failure {
     let errors = faults.iter().filter(|fault| fault.severity == Severity::Error).count();
     Failure::input(format!("the data has {}\n\n{}", count(errors as u64, "fault"), render(faults)))

@@ -86,12 +86,10 @@ pub fn wrapped(text: &str, indent: usize, width: usize) -> String {
     lines.iter().map(|line| format!("{pad}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A heading.
 pub fn heading(text: &str) -> String {
     text.bold().to_string()
 }
 
-/// What came of printing.
 pub fn settle(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

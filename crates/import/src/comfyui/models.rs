@@ -79,7 +79,6 @@ pub fn part(kind: Option<&str>, name: &str) -> Option<Part> {
     Some(found)
 }
 
-/// What a node runs.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub part: Part,

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// Most ways through one app.
 const MAX_WAYS: usize = 64;
 
-/// One way.
 pub struct Way {
     /// Whether each node is on it.
     pub active: Vec<bool>,

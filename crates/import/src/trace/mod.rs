@@ -6,11 +6,10 @@ pub mod gentd26;
 mod join;
 mod mooncake;
 mod openai_log;
-pub(crate) mod table;
 
 use crate::draft::Draft;
 use crate::options::Moment;
-use crate::{File, Kind, Options};
+use crate::{File, Kind, Options, table};
 use gswarm_core::input::Code;
 use gswarm_core::input::document::{Path, calendar};
 use rand::{RngExt, SeedableRng};

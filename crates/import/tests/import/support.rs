@@ -10,7 +10,6 @@ use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_import::{Imported, Kind, Options, import};
 use std::path::{Path, PathBuf};
 
-/// Imports one text.
 pub fn one(kind: Kind, text: &str, options: &Options) -> Result<Imported, Vec<Diagnostic>> {
     import(kind, &[Source { name: "file", bytes: text.as_bytes() }], options)
 }

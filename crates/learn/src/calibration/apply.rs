@@ -67,9 +67,6 @@ pub struct Beyond {
 
 /// Takes measured costs over into a scenario, and says where that reaches beyond the measurements. Models that no request uses
 /// may be without.
-///
-/// # Errors
-/// All models that were not measured and are used.
 pub fn apply(
     calibration: &Calibration,
     scenario: &mut Scenario,

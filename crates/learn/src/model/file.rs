@@ -16,9 +16,6 @@ const HEAD: usize = 8 + 4 + 4 + 8;
 
 impl Predictor {
     /// The content of its file.
-    ///
-    /// # Errors
-    /// None that a predictor could cause; the encoder's signature has one.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let body = postcard::to_stdvec(self).map_err(io::Error::other)?;
         let mut bytes = Vec::with_capacity(HEAD + body.len());
@@ -31,9 +28,6 @@ impl Predictor {
     }
 
     /// The predictor of a file's content; it predicts to the bit what the one that was saved did.
-    ///
-    /// # Errors
-    /// Why it is none that this version can use.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Predictor, Vec<Diagnostic>> {
         let refuse = |code, message: String, hint: &str| {
             let mut faults = Faults::new(name);
@@ -83,9 +77,6 @@ impl Predictor {
     }
 
     /// Writes the file: beside its place first, so that it is either whole or not there.
-    ///
-    /// # Errors
-    /// Where it cannot be written; nothing is left behind then.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let bytes = self.to_bytes()?;
         let partial = partial(path);

@@ -41,9 +41,6 @@ pub struct Fitted {
 }
 
 /// Fits a predictor of the column `target` from the columns `features`.
-///
-/// # Errors
-/// All that keeps the table from being learned from.
 pub fn fit(
     table: &Table,
     target: &str,
@@ -54,9 +51,6 @@ pub fn fit(
 }
 
 /// The same, with what was predicted of the rows of each fold by a model that had not seen them.
-///
-/// # Errors
-/// All that keeps the table from being learned from.
 pub fn fit_with_folds(
     table: &Table,
     target: &str,
@@ -156,7 +150,6 @@ pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagn
 }
 
 /// A fold for each row: as many rows in each, shuffled.
-#[must_use]
 pub fn folds(rows: usize, folds: usize, seed: u64) -> Vec<usize> {
     let mut assigned: Vec<usize> = (0..rows).map(|row| row % folds.max(1)).collect();
     let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -43,9 +43,6 @@ pub enum Data {
 
 impl Data {
     /// Trains, tests and reports. `progress` is told what is being done.
-    ///
-    /// # Errors
-    /// All that keeps the data from being learned from.
     pub fn train(
         &self,
         options: &Options,
@@ -60,15 +57,11 @@ impl Data {
 
 impl Executions {
     /// What is known of each before it runs, and [`TARGET`].
-    #[must_use]
     pub fn table(&self) -> &Table {
         &self.table
     }
 
     /// Trains as [`train`] does, and then tries [`HISTORY`].
-    ///
-    /// # Errors
-    /// All that keeps the executions from being learned from.
     pub fn train(
         &self,
         options: &Options,

@@ -42,7 +42,6 @@ pub fn features() -> Vec<String> {
     vec!["size".to_owned(), "device".to_owned()]
 }
 
-/// A column's numbers.
 pub fn column<'t>(table: &'t Table, name: &str) -> &'t [f64] {
     match &table.column(name).unwrap().values {
         Values::Numbers(numbers) => numbers,

@@ -1,6 +1,7 @@
 use crate::support::{column, numbers, random, runs, small, texts};
 use gswarm_core::input::Code;
-use gswarm_learn::train::{Options, TrainingReport, pinball, r2, train};
+use gswarm_learn::model::pinball;
+use gswarm_learn::train::{Options, TrainingReport, r2, train};
 use gswarm_learn::{Kind, Table};
 use rand::RngExt;
 

@@ -6,7 +6,6 @@ use gswarm_core::{Span, Time};
 
 /// The time in which the CPU and `gpus` GPUs can do this much work if it could be cut anywhere and nothing ever waited:
 /// the tasks with most to gain go to the GPUs, until both sides take equally long.
-#[must_use]
 pub fn area(tasks: &[Truth], gpus: u32) -> Span {
     if gpus == 0 {
         return tasks.iter().map(|task| task.cpu).sum();
@@ -35,7 +34,6 @@ pub fn area(tasks: &[Truth], gpus: u32) -> Span {
 
 /// A makespan that no schedule of this workload goes below: the work that comes late, after its first arrival; and the
 /// longest chain of tasks that wait for one another, each cut over a GPU and the CPU at best.
-#[must_use]
 pub fn makespan(workload: &Workload, truths: &[Truth], machine: &Machine) -> Span {
     let chain = chain(workload, truths, machine);
     let mut arrivals: Vec<Time> = workload.tasks.iter().map(|task| task.arrival).collect();

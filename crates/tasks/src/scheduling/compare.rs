@@ -158,7 +158,6 @@ pub struct Summary {
 
 impl Comparison {
     /// The loads, in their order.
-    #[must_use]
     pub fn loads(&self) -> Vec<f64> {
         let mut loads: Vec<f64> = Vec::new();
         for row in &self.rows {
@@ -170,7 +169,6 @@ impl Comparison {
     }
 
     /// The policies, in their order.
-    #[must_use]
     pub fn policies(&self) -> Vec<PolicyKind> {
         let mut policies: Vec<PolicyKind> = Vec::new();
         for row in &self.rows {
@@ -186,7 +184,6 @@ impl Comparison {
     }
 
     /// One policy at one load; `None` where it took no part.
-    #[must_use]
     pub fn summary(&self, load: f64, policy: PolicyKind) -> Option<Summary> {
         let rows: Vec<&Row> =
             self.rows.iter().filter(|row| row.load == load && row.policy == policy).collect();

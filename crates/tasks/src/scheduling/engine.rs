@@ -55,7 +55,6 @@ struct Finished {
     tasks: Vec<u32>,
 }
 
-/// One run.
 pub struct Engine<'a> {
     workload: &'a Workload,
     dependents: Vec<Vec<u32>>,

@@ -88,7 +88,6 @@ pub enum GenerateError {
 
 impl GenerateError {
     /// The same as a finding: in the profile's file, or in an option.
-    #[must_use]
     pub fn finding(&self, profile: &str) -> Diagnostic {
         match self {
             GenerateError::NoLaw(fault) => fault.finding(profile),

@@ -36,7 +36,6 @@ pub struct Metrics {
 }
 
 /// Measures a run.
-#[must_use]
 pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
     let makespan = log.records.iter().map(|(_, record)| record.finish).max().unwrap_or_default();
     let last = workload.tasks.iter().map(|task| task.arrival).max().unwrap_or_default();

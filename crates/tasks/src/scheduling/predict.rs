@@ -46,7 +46,6 @@ pub enum NoPrediction {
 }
 
 /// What is known of the tasks before they run, as a table of [`FEATURES`]; `profile` is what the hardware profile says.
-#[must_use]
 pub fn feature_table(workload: &Workload, profile: &Estimates) -> Table {
     let numbers =
         |name: &str, values: Vec<f64>| Column { name: name.to_string(), values: Values::Numbers(values) };
@@ -65,7 +64,6 @@ pub fn feature_table(workload: &Workload, profile: &Estimates) -> Table {
 
 /// The columns of a table that `gswarm tasks schedule` could not predict from, each with the reason, for
 /// [`gswarm_learn::train::Options::set_aside`]. Empty unless it is a table of tasks and `target` is one of their true times.
-#[must_use]
 pub fn set_aside(table: &Table, target: &str) -> Vec<(String, String)> {
     let marks = ["task_id", "compute_intensity", "memory_required"];
     if !target.starts_with("true_") || marks.iter().any(|name| table.column(name).is_none()) {
@@ -79,9 +77,6 @@ pub fn set_aside(table: &Table, target: &str) -> Vec<(String, String)> {
 
 /// Predicts the run times of all tasks. A predictor with a feature `device` speaks of both devices; any other of the one
 /// that its target names, as `true_cpu_seconds` does.
-///
-/// # Errors
-/// Where no predictor speaks of a device, or several do, or one wants features that tasks do not have.
 pub fn predict(
     workload: &Workload,
     profile: &Estimates,

@@ -16,17 +16,11 @@ const IDS: [&str; 2] = ["task_id", "dependencies"];
 const MAX_MB: f64 = 1e12;
 
 /// Reads a workload, CSV or Parquet. `dependencies`, `task_type` and the true times may be absent.
-///
-/// # Errors
-/// All that is wrong with the file.
 pub fn read(name: &str, bytes: Vec<u8>) -> Result<Workload, Vec<Diagnostic>> {
     read_with_lines(name, bytes).map(|(workload, _)| workload)
 }
 
 /// The same, and the line of each task in its file; no lines where the file has none.
-///
-/// # Errors
-/// All that is wrong with the file.
 pub fn read_with_lines(name: &str, bytes: Vec<u8>) -> Result<(Workload, Vec<u32>), Vec<Diagnostic>> {
     let mut faults = Faults::new(name);
     let Some(table) = Table::read_with(name, bytes, &IDS, &mut faults) else {
@@ -42,7 +36,6 @@ pub fn read_with_lines(name: &str, bytes: Vec<u8>) -> Result<(Workload, Vec<u32>
 }
 
 /// Tasks that no device of this machine has the memory for; `lines` are those of the tasks in their file.
-#[must_use]
 pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]) -> Vec<Diagnostic> {
     let most = machine.cpu_memory_bytes.max(if machine.gpus > 0 { machine.gpu_memory_bytes } else { 0 });
     let mut faults = Faults::new(file);

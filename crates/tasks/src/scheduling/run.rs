@@ -49,7 +49,6 @@ const RULES: [PolicyKind; 7] = [
 /// Those of them that do the same whatever times they are told, and those that heed the price of energy.
 const BLIND: [PolicyKind; 2] = [PolicyKind::WorkStealing, PolicyKind::CpuOnly];
 const PRICED: [PolicyKind; 2] = [PolicyKind::Heft, PolicyKind::EarliestFinish];
-/// One of them.
 type MakesPlan<'a> = Box<dyn Fn() -> Result<Vec<TaskRecord>, EngineError> + Send + Sync + 'a>;
 /// How often `q_learning` goes through the workload before the run.
 const LESSONS: u64 = 6;

@@ -8,7 +8,6 @@ use std::fmt::Write;
 
 /// The load that tasks have come to: the time that all their work takes at best, as a share of the time in which they
 /// come. `None` where they come all at once, or where their true times are not known.
-#[must_use]
 pub fn load(workload: &Workload, machine: &Machine) -> Option<f64> {
     work(workload, machine).map(|(_, load)| load)
 }
@@ -22,7 +21,6 @@ fn work(workload: &Workload, machine: &Machine) -> Option<(f64, f64)> {
 }
 
 /// The statistics, a line each.
-#[must_use]
 pub fn describe(workload: &Workload, machine: &Machine) -> String {
     let tasks = &workload.tasks;
     let mut text = String::new();

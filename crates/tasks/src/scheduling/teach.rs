@@ -8,9 +8,6 @@ use gswarm_learn::model::{Predictor, Settings, fit};
 use gswarm_learn::table::{Column, Table, Values};
 
 /// One predictor for the CPU and one for GPUs, from a workload whose true times are known.
-///
-/// # Errors
-/// All that keeps the workload from being learned from.
 pub fn teach(
     history: &Workload,
     profile: &Estimates,

@@ -43,7 +43,6 @@ impl Doubt {
 
 impl Estimates {
     /// Times that are what they are.
-    #[must_use]
     pub fn certain(means: Vec<Truth>) -> Estimates {
         Estimates { means, doubt: None }
     }
@@ -74,7 +73,6 @@ impl Estimates {
     }
 
     /// What the file of the tasks says that a profile says; `None` where it says nothing of some task.
-    #[must_use]
     pub fn of_file(workload: &Workload) -> Option<Estimates> {
         let means: Option<Vec<Truth>> = workload.tasks.iter().map(|task| task.profiled).collect();
         means.map(Estimates::off_like_a_profile)
@@ -86,7 +84,6 @@ impl Estimates {
     }
 
     /// The run times themselves, for the clairvoyant.
-    #[must_use]
     pub fn of_truth(workload: &Workload, otherwise: &Estimates) -> Estimates {
         Estimates::certain(workload.truths(otherwise))
     }
@@ -95,7 +92,6 @@ impl Estimates {
 /// A device: `0` is the CPU, the GPUs follow.
 pub type Device = usize;
 
-/// The CPU.
 pub const CPU: Device = 0;
 
 /// How things stand, as far as a policy may know.
@@ -125,26 +121,22 @@ pub struct View<'a> {
 
 impl View<'_> {
     /// How many devices there are.
-    #[must_use]
     pub fn devices(&self) -> usize {
         self.placed.len()
     }
 
     /// When a device is expected to be done with everything that was placed on it.
-    #[must_use]
     pub fn free_at(&self, device: Device) -> Time {
         self.running_until[device].max(self.now) + self.queued[device]
     }
 
     /// The expected run time of a whole task on a device.
-    #[must_use]
     pub fn run_time(&self, task: u32, device: Device) -> Span {
         let mean = self.estimates.means[task as usize];
         if device == CPU { mean.cpu } else { mean.gpu }
     }
 
     /// How long its data takes to get there.
-    #[must_use]
     pub fn transfer(&self, task: u32, device: Device) -> Span {
         if device == CPU {
             Span::ZERO
@@ -154,7 +146,6 @@ impl View<'_> {
     }
 
     /// Whether the whole task can be there.
-    #[must_use]
     pub fn fits(&self, task: u32, device: Device) -> bool {
         let memory = self.memory[task as usize];
         if device == CPU {

@@ -1,44 +1,24 @@
 //! Tasks, as a file gives them.
 
 use crate::profile::Operation;
-use gswarm_core::{Span, Time};
+use gswarm_core::{Span, Time, named};
 
-/// What a task does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A matrix product.
-    Matmul,
-    /// A convolution.
-    Convolution,
-    /// Sorting numbers.
-    Sort,
-    /// A sparse matrix product.
-    Sparse,
+named! {
+    /// What a task does.
+    pub enum Kind {
+        /// A matrix product.
+        Matmul = "matmul",
+        /// A convolution.
+        Convolution = "convolution",
+        /// Sorting numbers.
+        Sort = "sort",
+        /// A sparse matrix product.
+        Sparse = "sparse",
+    }
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Matmul, Kind::Convolution, Kind::Sort, Kind::Sparse];
-
-    /// As files spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Matmul => "matmul",
-            Kind::Convolution => "convolution",
-            Kind::Sort => "sort",
-            Kind::Sparse => "sparse",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
     /// What a profile measures for it.
-    #[must_use]
     pub fn operation(self) -> Operation {
         match self {
             Kind::Matmul => Operation::GemmF32,
@@ -92,7 +72,6 @@ pub struct Workload {
 
 impl Workload {
     /// For each task, the tasks that wait for it.
-    #[must_use]
     pub fn dependents(&self) -> Vec<Vec<u32>> {
         let mut dependents = vec![Vec::new(); self.tasks.len()];
         for (at, task) in self.tasks.iter().enumerate() {
@@ -104,7 +83,6 @@ impl Workload {
     }
 
     /// Every task after all that it waits for; `None` where they wait in a circle.
-    #[must_use]
     pub fn topological(&self) -> Option<Vec<u32>> {
         let dependents = self.dependents();
         let mut waiting: Vec<usize> = self.tasks.iter().map(|task| task.dependencies.len()).collect();
@@ -124,7 +102,6 @@ impl Workload {
     }
 
     /// The true run times; where the file has none, the estimates.
-    #[must_use]
     pub fn truths(&self, estimates: &crate::scheduling::Estimates) -> Vec<Truth> {
         let with = self.tasks.iter().zip(&estimates.means);
         with.map(|(task, &mean)| task.truth.unwrap_or(mean)).collect()

@@ -15,7 +15,6 @@ Examples:
 
 Exit code 0: no violation; 1: violations, all of them listed; 2: no log, or no tasks, that could be read.";
 
-/// Arguments of `gswarm tasks check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
@@ -32,7 +31,6 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// Checks the log.
 pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     let reading = Phase::new("reading the log and the tasks", !args.json);
     let bytes = files::read_log(&args.log)?;
@@ -47,7 +45,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     drop(checking);
     if args.json {
         let entry =
-            |one: &Violation| json!({"rule": one.rule.code(), "place": one.place, "message": one.message});
+            |one: &Violation| json!({"rule": one.rule.name(), "place": one.place, "message": one.message});
         let list: Vec<_> = violations.iter().map(entry).collect();
         output::line(&json!({"log": args.log, "tasks": log.records.len(), "violations": list}).to_string())?;
     } else if violations.is_empty() {

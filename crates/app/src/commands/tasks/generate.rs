@@ -21,7 +21,6 @@ Examples:
 Run times come from the profile, with effects of the site, noise and interference: docs/tasks.md says which.
 Columns that begin with true_ are known after the run alone.";
 
-/// Arguments of `gswarm tasks generate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GenerateArgs {
@@ -69,7 +68,6 @@ pub struct GenerateArgs {
     force: bool,
 }
 
-/// Makes the file.
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let parquet = match args.out.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => false,

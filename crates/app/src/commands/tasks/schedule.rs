@@ -32,7 +32,6 @@ profile_cpu_seconds and profile_gpu_seconds say. Only `clairvoyant`
 knows the true ones. --compare trains predictors on tasks of a seed of their own, unless --predictor or --bare is given.
 Every log is checked by rules that do not know the scheduler.";
 
-/// Arguments of `gswarm tasks schedule`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ScheduleArgs {
@@ -68,7 +67,6 @@ pub struct ScheduleArgs {
     compare: compare::CompareArgs,
 }
 
-/// One policy, or all.
 #[derive(Clone, Copy, Debug)]
 enum Chosen {
     One(PolicyKind),
@@ -80,7 +78,6 @@ fn policy_parser() -> impl TypedValueParser<Value = Chosen> {
     crate::args::choice(one.chain([("all", Chosen::All)]).collect())
 }
 
-/// Schedules, checks, writes and reports.
 pub fn run(args: &ScheduleArgs) -> Result<(), Failure> {
     let compared = args.compare.wanted()?;
     let profile = load_profile(args.hardware.as_deref())?;

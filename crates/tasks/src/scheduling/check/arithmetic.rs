@@ -4,7 +4,6 @@ use super::violation::{Rule, Violation};
 use super::{Context, Entry};
 use gswarm_core::{Span, Time};
 
-/// Millionths of a whole.
 const WHOLE: u64 = 1_000_000;
 
 /// The share of an amount, to the nearest.

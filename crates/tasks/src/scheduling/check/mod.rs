@@ -30,7 +30,6 @@ struct Context<'a> {
 }
 
 /// Every way in which a log breaks the rules. `truths` are the run times of whole tasks.
-#[must_use]
 pub fn check(workload: &Workload, truths: &[Truth], log: &TaskLog) -> Vec<Violation> {
     let mut found = Vec::new();
     let context = resolve(workload, truths, log, &mut found);

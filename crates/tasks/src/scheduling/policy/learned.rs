@@ -17,7 +17,6 @@ use gswarm_core::Span;
 /// Smaller parts than this are not worth the trouble, in millionths.
 const LEAST_PART: u32 = 20_000;
 
-/// The policy.
 pub struct Learned {
     pool: Pool,
     ranks: Vec<u64>,
@@ -54,7 +53,6 @@ impl Default for Tuning {
 
 impl Learned {
     /// For a workload of which times are predicted.
-    #[must_use]
     pub fn new(
         workload: &Workload,
         machine: &Machine,
@@ -88,7 +86,6 @@ impl Learned {
         Entry { task, gain, cpu, gpu, turn }
     }
 
-    /// One more waits.
     fn wait(&mut self, entry: Entry, view: &View<'_>) {
         self.most_saved = self.most_saved.or_more(Saved::of(&entry, view));
         self.pool.insert(entry);

@@ -7,7 +7,6 @@ use crate::scheduling::view::{CPU, Device, View};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// By which rule.
 pub enum Choice {
     /// One after another, the CPU included.
     RoundRobin,
@@ -37,8 +36,6 @@ pub struct Push {
 }
 
 impl Push {
-    /// With this rule.
-    #[must_use]
     pub fn new(choice: Choice, settings: Settings) -> Push {
         let lots = ChaCha8Rng::seed_from_u64(settings.seed);
         Push { choice, settings, lanes: Lanes::default(), next: 0, lots }

@@ -25,7 +25,6 @@ impl Default for Table {
     }
 }
 
-/// The policy.
 pub struct QLearning {
     table: Table,
     explore: f64,
@@ -38,7 +37,6 @@ pub struct QLearning {
 
 impl QLearning {
     /// With what was learned before, and how often to try something else.
-    #[must_use]
     pub fn new(table: Table, explore: f64, tasks: usize, settings: Settings) -> QLearning {
         QLearning {
             table,
@@ -50,8 +48,6 @@ impl QLearning {
         }
     }
 
-    /// What was learned.
-    #[must_use]
     pub fn into_table(self) -> Table {
         self.table
     }

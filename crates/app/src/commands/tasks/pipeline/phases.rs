@@ -7,6 +7,7 @@ use crate::commands::tasks::schedule::{checked, write_comparison};
 use crate::failure::Failure;
 use crate::output::count;
 use crate::output::files::{self, Batch};
+use gswarm_core::named;
 use gswarm_learn::train::{Options as TrainOptions, TrainingReport, train as learn};
 use gswarm_learn::{Column, Predictor, Settings as ModelSettings, Table, Values};
 use gswarm_show::pipeline::MEASURED;
@@ -20,14 +21,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// A phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    Profile,
-    Workload,
-    Train,
-    Schedule,
-    Evaluate,
+named! {
+    /// A phase.
+    pub enum Phase {
+        Profile = "profile",
+        Workload = "workload",
+        Train = "train",
+        Schedule = "schedule",
+        Evaluate = "evaluate",
+    }
 }
 
 /// What a phase did: a line for people, and its files, which have yet to take their names.
@@ -37,21 +39,6 @@ pub struct Done {
 }
 
 impl Phase {
-    /// In their order.
-    pub const ALL: [Phase; 5] =
-        [Phase::Profile, Phase::Workload, Phase::Train, Phase::Schedule, Phase::Evaluate];
-
-    /// As people know it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Profile => "profile",
-            Phase::Workload => "workload",
-            Phase::Train => "train",
-            Phase::Schedule => "schedule",
-            Phase::Evaluate => "evaluate",
-        }
-    }
-
     /// What it leaves with these settings.
     pub fn leaves(self, settings: &Settings) -> Vec<&'static str> {
         let unmeasured = !settings.profile.measure;
@@ -85,7 +72,6 @@ impl Phase {
     }
 }
 
-/// Runs one phase.
 pub fn run(phase: Phase, settings: &Settings, folder: &Path) -> Result<Done, Failure> {
     let mut batch = Batch::new(folder)?;
     let summary = match phase {
