@@ -168,9 +168,7 @@ def compare(
     for policy, when, number, seed in product(own, modes, numbers, seeds):
         begun = time.perf_counter()
         try:
-            result = run(
-                problem, policy, gpus=number, mode=when, seed=seed, progress=progress, **options
-            )
+            result = run(problem, policy, gpus=number, mode=when, seed=seed, progress=progress, **options)
             row = json.loads(result._outcome.row(problem.name, time.perf_counter() - begun))
         except InfeasibleError as error:
             row = _infeasible(rows, problem.name, when, number, name_of(policy), seed, str(error))

@@ -61,10 +61,10 @@ def run(
     """Runs a problem under one policy: a name, or an object of a class of your own (`gswarm.Policy`).
 
     The arguments are the flags of `gswarm run`, and the same arguments give the same log. `options` are the
-    parameters of the policy (`gswarm.policies()` lists them: `budget="5s"` of `planned`), the cluster and a
-    calibration. With `plan` what was planned earlier is followed. `lose_gpus` maps GPUs to the second at which they are lost. `calibration` is
-    a file of `gswarm calibrate`. The policy is `planned` for a batch and `adaptive` for a stream where none
-    is named. Other threads run meanwhile, and Ctrl-C ends it.
+    parameters of the policy (`gswarm.policies()` lists them, such as `budget="5s"` of `planned`), the cluster
+    and a calibration. With `plan` what was planned earlier is followed. `lose_gpus` maps GPUs to the second
+    at which they are lost. The policy is `planned` for a batch and `adaptive` for a stream where none is
+    named. Other threads run meanwhile, and Ctrl-C ends it.
 
     The run is simulated unless `live` says where to run it (`gswarm.Live`).
     """
@@ -252,7 +252,11 @@ def plan(
     spec = specification(
         *("plan", CostOptions, options, gpus), seed=seed, policy="planned", batching=batching
     )
-    contents = {"plan": None, "predictor": _source_of(predictor), "calibration": file_content(options.get("calibration"))}
+    contents = {
+        "plan": None,
+        "predictor": _source_of(predictor),
+        "calibration": file_content(options.get("calibration")),
+    }
     with shown(progress) as callback:
         return Plan(_gswarm.plan_for(inputs, spec, contents, search, callback))
 

@@ -324,8 +324,7 @@ pub fn plan_for<'py>(
         let prepared = prepared(&given, spec, contents, shared)?;
         let found = prepared.plan(&options, &mut Told::to(shared)).planned;
         let mut bytes = Vec::new();
-        plan::file::write(&prepared.instance, &found, &mut bytes)
-            .map_err(|error| Fault::Internal(error.to_string()))?;
+        prepared.write_plan(&found, &mut bytes).map_err(|error| Fault::Internal(error.to_string()))?;
         Ok(bytes)
     })
 }

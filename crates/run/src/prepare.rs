@@ -68,7 +68,8 @@ pub(crate) fn prepare_on(
     }
     observer.stage(Stage::Reading);
     let scenario = materials.scenario(&spec, observer)?;
-    let cluster = complete(spec.cluster.over(&scenario.cluster), &scenario)?;
+    let configured = planned_on(&spec, &materials).over(&scenario.cluster);
+    let cluster = complete(spec.cluster.over(&configured), &scenario)?;
     observer.stage(Stage::Preparing);
     let policy = spec.policy().kind();
     let source =
@@ -93,6 +94,14 @@ pub(crate) fn prepare_on(
     prepared.remarks().iter().for_each(|text| observer.remark(&format!("note: {text}")));
     prepared.notes().iter().for_each(|text| observer.note(&format!("note: {text}")));
     Ok(prepared)
+}
+
+/// The cluster that a plan was made for, where the specification names none.
+fn planned_on(spec: &RunSpec, materials: &Materials) -> ClusterSpec {
+    let plan = materials.plan.as_ref().filter(|_| spec.cluster.gpus.is_none());
+    let made_for = plan.and_then(|(_, bytes)| plan::file::spec(bytes));
+    let made_for = made_for.and_then(|value| serde_json::from_value::<RunSpec>(value).ok());
+    made_for.map(|spec| spec.cluster).unwrap_or_default()
 }
 
 /// The problem that `policy` is to solve.
@@ -193,6 +202,14 @@ impl Prepared {
             plan: None,
             stop: Arc::default(),
         }
+    }
+
+    /// Writes a plan for this run, with its specification.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write_plan(&self, planned: &Planned, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        plan::file::write_with(&self.instance, planned, Some(self.spec.to_value()?), out)
     }
 
     /// Frees the inputs, which a simulation no longer needs.

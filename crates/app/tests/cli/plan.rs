@@ -32,6 +32,18 @@ fn the_same_seed_and_rounds_give_the_same_plan() {
 }
 
 #[test]
+fn a_plan_file_has_the_specification_of_its_run_and_so_its_cluster() {
+    let place = Place::with_work("simple", 5);
+    place.run("plan --budget 1h --rounds 0 --gpus 6 --seed 2 --quiet --out one @work").code(0);
+    let spec = &place.json("one/plan.json")["spec"];
+    assert_eq!((&spec["cluster"]["gpus"], &spec["seed"]), (&6.into(), &2.into()), "{spec}");
+    // The configuration says 8; a flag goes first.
+    place.run("run --plan one/plan.json --quiet --out two @work").code(0);
+    assert_eq!(place.json("two/planned_execution_log.json")["summary"]["gpus"].as_array().unwrap().len(), 6);
+    place.run("run --plan one/plan.json --gpus 8 --out three @work").code(2).says("the plan is for 6 GPUs");
+}
+
+#[test]
 fn a_plan_for_something_else_is_refused() {
     let place = Place::with_work("simple", 5);
     place.run("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one @work").code(0);
