@@ -26,7 +26,7 @@ pub struct Target {
 
 /// What the command line adds. Nodes are named by id, or by title or class.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ImportOptions {
     /// GB of model files, by name.
     pub sizes: Vec<(String, f64)>,
     /// Seconds of nodes.
@@ -61,9 +61,9 @@ pub struct Options {
     pub prompt_tokens_per_second: f64,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for ImportOptions {
+    fn default() -> ImportOptions {
+        ImportOptions {
             sizes: Vec::new(),
             times: Vec::new(),
             choices: Vec::new(),

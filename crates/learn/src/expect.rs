@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A predictor that was read, and what it says of a problem.
 #[derive(Debug)]
-pub struct Source {
+pub struct PredictorSource {
     /// Its file, as the log names it.
     pub name: String,
     /// Its file's content.
@@ -19,12 +19,16 @@ pub struct Source {
     predicted: Arc<Predicted>,
 }
 
-impl Source {
+impl PredictorSource {
     /// A predictor from the content of its file.
-    pub fn read(name: String, bytes: Vec<u8>, scenario: &Scenario) -> Result<Source, Vec<Diagnostic>> {
+    pub fn read(
+        name: String,
+        bytes: Vec<u8>,
+        scenario: &Scenario,
+    ) -> Result<PredictorSource, Vec<Diagnostic>> {
         let predictor = Predictor::from_bytes(&name, &bytes)?;
         let predicted = Predicted::of(&name, &predictor, scenario)?;
-        Ok(Source { name, bytes, predictor, predicted: Arc::new(predicted) })
+        Ok(PredictorSource { name, bytes, predictor, predicted: Arc::new(predicted) })
     }
 
     /// What it says of each task.
@@ -68,7 +72,7 @@ pub struct Beliefs {
     /// Whether to learn.
     pub learn: bool,
     /// What predicted the estimates.
-    pub source: Option<Arc<Source>>,
+    pub source: Option<Arc<PredictorSource>>,
     /// A predictor that was named, and not asked: the requests give every node a time.
     pub unused: Option<String>,
 }
@@ -77,7 +81,7 @@ impl Expectations {
     /// Has a problem expect it.
     pub fn apply(
         &self,
-        source: Option<Source>,
+        source: Option<PredictorSource>,
         scenario: &Scenario,
         instance: &mut Instance,
         seed: u64,

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 named! {
     /// Which kind of model.
     #[derive(Serialize, Deserialize)]
-    pub enum Kind {
+    pub enum PredictorKind {
         /// The mean of trees that are each grown on a sample of the rows.
         RandomForest = "random_forest",
         /// A sum of small trees, each grown on what the ones before it left over.
@@ -44,9 +44,9 @@ named! {
 
 /// How a model is fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct FitSettings {
     /// Which kind.
-    pub kind: Kind,
+    pub kind: PredictorKind,
     /// How many trees, for the two kinds that have trees.
     pub trees: usize,
     /// How deep they may grow.
@@ -64,12 +64,21 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Settings {
+impl FitSettings {
     /// The usual ones of a kind: 100 trees of depth 15 for a forest, 100 of depth 7 for a boosted sum.
-    pub fn new(kind: Kind) -> Settings {
-        let (depth, min_leaf) = if kind == Kind::RandomForest { (15, 1) } else { (7, 2) };
+    pub fn new(kind: PredictorKind) -> FitSettings {
+        let (depth, min_leaf) = if kind == PredictorKind::RandomForest { (15, 1) } else { (7, 2) };
         let (learning_rate, target_scale) = (0.2, TargetScale::Auto);
-        Settings { kind, trees: 100, depth, learning_rate, min_leaf, target_scale, intervals: true, seed: 42 }
+        FitSettings {
+            kind,
+            trees: 100,
+            depth,
+            learning_rate,
+            min_leaf,
+            target_scale,
+            intervals: true,
+            seed: 42,
+        }
     }
 }
 
@@ -106,7 +115,7 @@ impl Core {
 /// Predicts one target from named features. It never changes: [`Online`] holds what is learned while it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predictor {
-    kind: Kind,
+    kind: PredictorKind,
     target: String,
     features: Vec<Feature>,
     core: Core,
@@ -121,7 +130,7 @@ pub struct Predictor {
 
 impl Predictor {
     /// Which kind of model it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PredictorKind {
         self.kind
     }
 

@@ -8,7 +8,7 @@ pub use history::{Data, Executions, HISTORY};
 
 use self::history::When;
 use crate::model::{Feature, FeatureKind, Predictor};
-use crate::table::{Column, Faults, Table, Values, short, shown};
+use crate::table::{Column, Table, TableFaults, Values, short, shown};
 use gswarm_core::check::ViolationCode;
 use gswarm_core::input::{Code, Diagnostic, NodeSpec, RequestSpec, Scenario};
 use gswarm_core::log_file::{LogFile, Record};
@@ -91,7 +91,7 @@ struct Run<'s> {
 /// `config.KEY` for each option that is a number, and [`TARGET`], the slowdown of a batch taken out where its model has a curve;
 /// [`HISTORY`] is tried by [`Executions::train`].
 pub fn executions(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Executions, Vec<Diagnostic>> {
-    let mut faults = Faults::new(file);
+    let mut faults = TableFaults::new(file);
     // A summary is not needed to learn from; records are.
     let unreadable = |code| matches!(code, ViolationCode::File | ViolationCode::Record);
     for fault in log.faults.iter().filter(|fault| unreadable(fault.code)) {
@@ -182,7 +182,7 @@ fn impossible(
     (!is_new).then(twice)
 }
 
-fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut Faults) -> Vec<Run<'s>> {
+fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut TableFaults) -> Vec<Run<'s>> {
     let requests: HashMap<&str, &RequestSpec> =
         scenario.requests.iter().map(|request| (request.id.as_str(), request)).collect();
     let (mut runs, mut seen) = (Vec::new(), HashSet::new());
@@ -244,7 +244,7 @@ impl NodeEncoder {
         let sources: Vec<Source> = features.iter().map(|feature| Source::named(&feature.name)).collect();
         let hint =
             || Some("train on execution logs: `gswarm train --data LOG --config C --requests R`".to_owned());
-        let mut faults = Faults::new(file);
+        let mut faults = TableFaults::new(file);
         // Whatever it predicts would be taken for seconds.
         if predictor.target() != TARGET {
             let message =

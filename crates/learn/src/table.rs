@@ -5,7 +5,7 @@ mod faults;
 mod parquet;
 mod write;
 
-pub use faults::{Faults, nearest, short, shown};
+pub use faults::{TableFaults, nearest, short, shown};
 
 use gswarm_core::input::{Code, Diagnostic};
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ impl Table {
 
     /// Reads CSV or Parquet, whichever the bytes are. Every fault is reported at once.
     pub fn read(name: &str, bytes: Vec<u8>) -> Result<Table, Vec<Diagnostic>> {
-        let mut faults = Faults::new(name);
+        let mut faults = TableFaults::new(name);
         match Table::read_with(name, bytes, &[], &mut faults) {
             Some(table) if faults.is_empty() => Ok(table),
             _ => Err(faults.into_diagnostics()),
@@ -91,7 +91,7 @@ impl Table {
 
     /// The same for those who have more to find fault with: cells that are at fault are empty in the table. Columns
     /// named in `texts` hold text even where all of it looks like numbers: `7` and `07` are two ids.
-    pub fn read_with(name: &str, bytes: Vec<u8>, texts: &[&str], faults: &mut Faults) -> Option<Table> {
+    pub fn read_with(name: &str, bytes: Vec<u8>, texts: &[&str], faults: &mut TableFaults) -> Option<Table> {
         if !bytes.starts_with(b"PAR1") {
             if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
                 let hint = "write the file again, or let the name of a CSV file end in .csv".to_owned();
@@ -121,7 +121,7 @@ impl Table {
         match std::fs::read(path) {
             Ok(bytes) => Table::read(&name, bytes),
             Err(error) => {
-                let mut faults = Faults::new(&name);
+                let mut faults = TableFaults::new(&name);
                 faults.add(Code::NotATable, None, "", format!("cannot read the file: {error}"), None);
                 Err(faults.into_diagnostics())
             }

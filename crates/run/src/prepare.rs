@@ -16,7 +16,7 @@ use gswarm_core::report::RunInfo;
 use gswarm_core::run::{NoProblem, Outcome, assess, problem};
 use gswarm_core::sim::{Faults, SimError, SimOptions, simulate_learning};
 use gswarm_core::{GpuId, Span, Time};
-use gswarm_learn::expect::{Beliefs, Expectations, Source};
+use gswarm_learn::expect::{Beliefs, Expectations, PredictorSource};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,9 +123,9 @@ fn build_predicted(
     cluster: &ClusterSpec,
     mode: Mode,
     policy: Option<PolicyKind>,
-    source: Option<&Source>,
+    source: Option<&PredictorSource>,
 ) -> Result<Instance, Failure> {
-    let estimates = source.map_or(&[][..], Source::estimates);
+    let estimates = source.map_or(&[][..], PredictorSource::estimates);
     problem(scenario, cluster, mode, policy, estimates).map_err(|why| match why {
         NoProblem::NoGpus => {
             Failure::input(why.to_string()).hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
@@ -146,7 +146,7 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 
 fn beliefs(
     spec: &RunSpec,
-    source: Option<Source>,
+    source: Option<PredictorSource>,
     scenario: &Scenario,
     instance: &mut Instance,
 ) -> Result<Beliefs, Failure> {
@@ -168,12 +168,14 @@ fn beliefs(
 ///
 /// # Errors
 /// Why it is no predictor for these requests.
-pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<Source, Failure> {
+pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<PredictorSource, Failure> {
     let short = Path::new(name).file_name().map_or(name.into(), |file| file.to_string_lossy());
-    Source::read(short.into_owned(), bytes.to_vec(), scenario).map_err(|mut faults: Vec<Diagnostic>| {
-        faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
-        Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
-    })
+    PredictorSource::read(short.into_owned(), bytes.to_vec(), scenario).map_err(
+        |mut faults: Vec<Diagnostic>| {
+            faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
+            Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
+        },
+    )
 }
 
 /// Reads a plan for this problem; all that is wrong with it is reported at once.

@@ -24,7 +24,7 @@ use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::probe::Probe;
-use gswarm_learn::calibration::{CALIBRATION, Calibration, Options, SCHEMA, StartsFrom};
+use gswarm_learn::calibration::{ApplyOptions, CALIBRATION, Calibration, SCHEMA, StartsFrom};
 use gswarm_run::{apply_calibration, live, read_calibration};
 use measure::{Limits, Stop};
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,7 +216,7 @@ fn write(
         return Ok(());
     }
     let loads = if args.first_loads { StartsFrom::First } else { StartsFrom::Again };
-    let options = Options { loads, batching: !args.no_batching };
+    let options = ApplyOptions { loads, batching: !args.no_batching };
     let mut terminal = Terminal::new("", args.quiet, false);
     apply_calibration(&file.display().to_string(), calibration, &mut scenario, options, &mut terminal)?;
     let format = |path: &Path| {

@@ -11,7 +11,7 @@ use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::{LogFile, shown as in_one_line};
 use gswarm_core::verify::Evidence;
-use gswarm_learn::expect::Source;
+use gswarm_learn::expect::PredictorSource;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     }
     let phase = Phase::new("checking", shown);
     let spec = args.cluster.over(&scenario.cluster);
-    let estimates = source.as_ref().map(Source::estimates);
+    let estimates = source.as_ref().map(PredictorSource::estimates);
     let violations = evidence.violations(&scenario, &spec, mode, estimates);
     drop(phase);
     let report = render(&violations);

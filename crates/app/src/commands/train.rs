@@ -11,10 +11,10 @@ use clap::Args;
 use gswarm_core::input::{Diagnostic, Severity, render};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
-use gswarm_learn::model::{Kind, Settings};
+use gswarm_learn::model::{FitSettings, PredictorKind};
 use gswarm_learn::nodes::{self, Data};
 use gswarm_learn::table::Table;
-use gswarm_learn::train::{Options, TrainingReport};
+use gswarm_learn::train::{TrainOptions, TrainingReport};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -34,8 +34,8 @@ and, where that makes errors smaller, history: what its model took of late. docs
 #[command(after_help = EXAMPLES)]
 pub struct TrainArgs {
     /// Kind of model
-    #[arg(long, value_name = "KIND", default_value = "gradient_boosting", value_parser = choice(Kind::ALL.map(|kind| (kind.name(), kind)).to_vec()))]
-    model: Kind,
+    #[arg(long, value_name = "KIND", default_value = "gradient_boosting", value_parser = choice(PredictorKind::ALL.map(|kind| (kind.name(), kind)).to_vec()))]
+    model: PredictorKind,
     /// Table (CSV or Parquet), or an execution log with --config and --requests
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
@@ -151,12 +151,12 @@ fn place(path: &Path, force: bool) -> Result<(files::Batch, String), Failure> {
 
 /// Flags that this kind of model has no use for.
 fn unused(args: &TrainArgs) -> Vec<String> {
-    let trees = [Kind::RandomForest, Kind::GradientBoosting].as_slice();
+    let trees = [PredictorKind::RandomForest, PredictorKind::GradientBoosting].as_slice();
     let flags = [
         ("--trees", args.trees.is_some(), trees),
         ("--depth", args.depth.is_some(), trees),
         ("--min-leaf", args.min_leaf.is_some(), trees),
-        ("--learning-rate", args.learning_rate.is_some(), &[Kind::GradientBoosting]),
+        ("--learning-rate", args.learning_rate.is_some(), &[PredictorKind::GradientBoosting]),
     ];
     let idle = flags.iter().filter(|(_, given, users)| *given && !users.contains(&args.model));
     idle.map(|(flag, ..)| format!("{flag} does nothing for `{}`", args.model.name())).collect()
@@ -169,9 +169,9 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-fn options(args: &TrainArgs) -> Options {
-    let usual = Settings::new(args.model);
-    let settings = Settings {
+fn options(args: &TrainArgs) -> TrainOptions {
+    let usual = FitSettings::new(args.model);
+    let settings = FitSettings {
         trees: args.trees.map_or(usual.trees, usize::from),
         depth: args.depth.map_or(usual.depth, usize::from),
         learning_rate: args.learning_rate.unwrap_or(usual.learning_rate),
@@ -179,11 +179,11 @@ fn options(args: &TrainArgs) -> Options {
         seed: args.seed,
         ..usual
     };
-    Options {
+    TrainOptions {
         features: args.features.clone(),
         leave_out: args.leave_out.clone(),
         allow_leaks: args.allow_leaks,
-        ..Options::new(args.target.as_deref().unwrap_or(nodes::TARGET), settings)
+        ..TrainOptions::new(args.target.as_deref().unwrap_or(nodes::TARGET), settings)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{arrival, cut, moment};
 use crate::draft::{Draft, plain_request, shown_number, span};
-use crate::{File, Options, table};
+use crate::{File, ImportOptions, table};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::document::{Faults, Path, without_mark};
 use gswarm_core::input::{
@@ -117,7 +117,7 @@ pub fn scenario(
         cluster: ClusterSpec { switch_cost: Some(SwitchRule::LoadTime), ..ClusterSpec::default() },
         ..Scenario::default()
     };
-    let options = Options { compress, ..Options::default() };
+    let options = ImportOptions { compress, ..ImportOptions::default() };
     let first = generations.first().map_or(0, |one| one.at);
     let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
     for one in generations {
@@ -165,7 +165,7 @@ fn add_model(made: &mut Scenario, name: &str, load: f64) {
 }
 
 /// Reads the files, each of which is one of requests or one of load times.
-pub(crate) fn read(files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
+pub(crate) fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) {
     let (mut found, mut loads) = ((Vec::new(), 0), Vec::new());
     for file in files.iter_mut() {
         // A file of load times has nothing but moments and values.

@@ -1,7 +1,7 @@
 //! Model files: a mark, a version, a checksum, and the predictor.
 
 use super::{Core, Predictor};
-use crate::table::Faults;
+use crate::table::TableFaults;
 use gswarm_core::input::{Code, Diagnostic};
 use std::fs;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ impl Predictor {
     /// The predictor of a file's content; it predicts to the bit what the one that was saved did.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Predictor, Vec<Diagnostic>> {
         let refuse = |code, message: String, hint: &str| {
-            let mut faults = Faults::new(name);
+            let mut faults = TableFaults::new(name);
             faults.add(code, None, "", message, Some(hint.to_owned()));
             Err(faults.into_diagnostics())
         };
@@ -98,7 +98,7 @@ impl Predictor {
 }
 
 fn unreadable(name: &str, error: &io::Error) -> Vec<Diagnostic> {
-    let mut faults = Faults::new(name);
+    let mut faults = TableFaults::new(name);
     faults.add(Code::NotAModel, None, "", format!("cannot read the file: {error}"), None);
     faults.into_diagnostics()
 }

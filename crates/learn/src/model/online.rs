@@ -6,7 +6,7 @@
 //! the runs since the change. Intervals come from the group's own last errors as soon as there are enough of them.
 
 use super::conformal::{Prediction, quantile_of};
-use super::{Kind, Predictor};
+use super::{Predictor, PredictorKind};
 use std::collections::VecDeque;
 
 /// How many runs the model's own answer counts for.
@@ -128,7 +128,7 @@ impl Online {
         let mean_score = clipped().sum::<f64>() / count;
         let variance = clipped().map(|score| (score - mean_score).powi(2)).sum::<f64>() / count;
         let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
-        let last_two = predictor.kind() == Kind::LastTwo;
+        let last_two = predictor.kind() == PredictorKind::LastTwo;
         Online { mean_score, deviation, last_two, groups: Vec::new() }
     }
 

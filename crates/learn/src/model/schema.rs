@@ -1,6 +1,6 @@
 //! The features that a model knows, and rows of them as numbers.
 
-use crate::table::{Faults, NO_TEXT, Table, Values, nearest};
+use crate::table::{NO_TEXT, Table, TableFaults, Values, nearest};
 use gswarm_core::input::{Code, Diagnostic};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -93,7 +93,7 @@ impl Rows {
 
 /// The columns of these names as features, with the texts that they hold.
 pub fn features(table: &Table, names: &[String]) -> Result<Vec<Feature>, Vec<Diagnostic>> {
-    let mut faults = Faults::new(table.file());
+    let mut faults = TableFaults::new(table.file());
     let mut features = Vec::new();
     for name in names {
         let Some(column) = table.column(name) else {
@@ -112,7 +112,7 @@ pub fn features(table: &Table, names: &[String]) -> Result<Vec<Feature>, Vec<Dia
 
 /// The table's rows as these features, whatever the order of its columns.
 pub fn encode(features: &[Feature], table: &Table) -> Result<Rows, Vec<Diagnostic>> {
-    let mut faults = Faults::new(table.file());
+    let mut faults = TableFaults::new(table.file());
     let mut rows = Rows { width: features.len(), values: vec![f64::NAN; features.len() * table.rows()] };
     for (place, feature) in features.iter().enumerate() {
         let cells = rows.values.iter_mut().skip(place).step_by(features.len().max(1));

@@ -2,9 +2,9 @@
 //! kept back, and learned from only where it makes errors smaller. As a column for trees it would be mostly noise that they take for more.
 
 use super::TARGET;
-use crate::model::{History, Kind, Memory};
+use crate::model::{History, Memory, PredictorKind};
 use crate::table::Table;
-use crate::train::{KeptBack, Options, Remembered, Trained, mean_absolute_error, train};
+use crate::train::{KeptBack, Remembered, TrainOptions, Trained, mean_absolute_error, train};
 use gswarm_core::input::Diagnostic;
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ impl Data {
     /// Trains, tests and reports. `progress` is told what is being done.
     pub fn train(
         &self,
-        options: &Options,
+        options: &TrainOptions,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Trained, Vec<Diagnostic>> {
         match self {
@@ -64,12 +64,12 @@ impl Executions {
     /// Trains as [`train`] does, and then tries [`HISTORY`].
     pub fn train(
         &self,
-        options: &Options,
+        options: &TrainOptions,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Trained, Vec<Diagnostic>> {
         let named = |names: &[String]| names.iter().any(|name| name == HISTORY);
         let others = |names: &[String]| names.iter().filter(|&name| name != HISTORY).cloned().collect();
-        let columns = Options {
+        let columns = TrainOptions {
             leave_out: others(&options.leave_out),
             features: options.features.as_deref().map(others),
             // All that a row has is known before the run.
@@ -82,7 +82,7 @@ impl Executions {
         }
         if options.target != TARGET {
             trained.report.notes.push(format!("`{HISTORY}` is left out: it is one of `{TARGET}` alone"));
-        } else if options.settings.kind == Kind::LastTwo {
+        } else if options.settings.kind == PredictorKind::LastTwo {
             trained
                 .report
                 .notes

@@ -9,16 +9,16 @@ pub(super) const RENAME: &str = "give one of the two another name, or take it ou
 const MAX_KEPT: usize = 10_000;
 
 /// The faults of one file, in the order in which they were found.
-pub struct Faults {
+pub struct TableFaults {
     file: String,
     kept: Vec<Diagnostic>,
     found: usize,
 }
 
-impl Faults {
+impl TableFaults {
     /// None yet.
-    pub fn new(file: &str) -> Faults {
-        Faults { file: file.to_owned(), kept: Vec::new(), found: 0 }
+    pub fn new(file: &str) -> TableFaults {
+        TableFaults { file: file.to_owned(), kept: Vec::new(), found: 0 }
     }
 
     /// Whether there is none.

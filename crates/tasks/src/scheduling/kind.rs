@@ -4,7 +4,7 @@ use gswarm_core::named;
 
 named! {
     /// A policy for tasks.
-    pub enum PolicyKind {
+    pub enum TaskPolicy {
         /// Every device in turn, the CPU included.
         RoundRobin = "round_robin",
         /// A device by lot.

@@ -2,7 +2,7 @@
 
 use super::bound;
 use super::machine::Machine;
-use super::workload::{Kind, Task, Truth, Workload};
+use super::workload::{RunTimes, Task, TaskKind, Workload};
 use crate::profile::quantile;
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub fn load(workload: &Workload, machine: &Machine) -> Option<f64> {
 /// That time in seconds, and the load.
 fn work(workload: &Workload, machine: &Machine) -> Option<(f64, f64)> {
     let last = workload.tasks.iter().map(|task| task.arrival).max().filter(|last| last.0 > 0)?;
-    let truths: Option<Vec<Truth>> = workload.tasks.iter().map(|task| task.truth).collect();
+    let truths: Option<Vec<RunTimes>> = workload.tasks.iter().map(|task| task.truth).collect();
     let area = bound::area(&truths?, machine.gpus).seconds();
     Some((area, area / last.seconds()))
 }
@@ -51,7 +51,7 @@ pub fn describe(workload: &Workload, machine: &Machine) -> String {
             task.truth.map_or(0.0, |truth| truth.cpu.0 as f64 / truth.gpu.0.max(1) as f64)
         });
     }
-    let kinds: Vec<String> = Kind::ALL
+    let kinds: Vec<String> = TaskKind::ALL
         .into_iter()
         .map(|kind| (kind, tasks.iter().filter(|task| task.kind == kind).count()))
         .filter(|&(_, count)| count > 0)

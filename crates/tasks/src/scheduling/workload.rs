@@ -5,7 +5,7 @@ use gswarm_core::{Span, Time, named};
 
 named! {
     /// What a task does.
-    pub enum Kind {
+    pub enum TaskKind {
         /// A matrix product.
         Matmul = "matmul",
         /// A convolution.
@@ -17,21 +17,21 @@ named! {
     }
 }
 
-impl Kind {
+impl TaskKind {
     /// What a profile measures for it.
     pub fn operation(self) -> Operation {
         match self {
-            Kind::Matmul => Operation::GemmF32,
-            Kind::Convolution => Operation::Convolution,
-            Kind::Sort => Operation::Sort,
-            Kind::Sparse => Operation::Sparse,
+            TaskKind::Matmul => Operation::GemmF32,
+            TaskKind::Convolution => Operation::Convolution,
+            TaskKind::Sort => Operation::Sort,
+            TaskKind::Sparse => Operation::Sparse,
         }
     }
 }
 
 /// How long a task really takes on each device when it runs there whole. No policy but the clairvoyant one sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truth {
+pub struct RunTimes {
     /// On the CPU.
     pub cpu: Span,
     /// On a GPU, once its data is there.
@@ -44,7 +44,7 @@ pub struct Task {
     /// As its file calls it.
     pub id: String,
     /// What it does.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// The edge of its matrix.
     pub size: f64,
     /// How much of the operation it does, from 0.1 to 1.
@@ -58,9 +58,9 @@ pub struct Task {
     /// Tasks that have to be done first, by their place in the workload.
     pub dependencies: Vec<u32>,
     /// What its file says that a hardware profile says, where it does.
-    pub profiled: Option<Truth>,
+    pub profiled: Option<RunTimes>,
     /// Run times, where the file has them.
-    pub truth: Option<Truth>,
+    pub truth: Option<RunTimes>,
 }
 
 /// Tasks in the order of their file.
@@ -102,7 +102,7 @@ impl Workload {
     }
 
     /// The true run times; where the file has none, the estimates.
-    pub fn truths(&self, estimates: &crate::scheduling::Estimates) -> Vec<Truth> {
+    pub fn truths(&self, estimates: &crate::scheduling::Estimates) -> Vec<RunTimes> {
         let with = self.tasks.iter().zip(&estimates.means);
         with.map(|(task, &mean)| task.truth.unwrap_or(mean)).collect()
     }

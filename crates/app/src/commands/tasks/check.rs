@@ -4,7 +4,7 @@ use super::generate::{NO_TASKS, load_profile, profiled, refused};
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files, progress::Phase};
 use clap::Args;
-use gswarm_tasks::check::{Violation, check};
+use gswarm_tasks::check::{TaskViolation, check};
 use gswarm_tasks::{TaskLog, read};
 use serde_json::json;
 use std::path::PathBuf;
@@ -44,8 +44,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     let violations = check(&workload, &workload.truths(&estimates), &log);
     drop(checking);
     if args.json {
-        let entry =
-            |one: &Violation| json!({"rule": one.rule.name(), "place": one.place, "message": one.message});
+        let entry = |one: &TaskViolation| json!({"rule": one.rule.name(), "place": one.place, "message": one.message});
         let list: Vec<_> = violations.iter().map(entry).collect();
         output::line(&json!({"log": args.log, "tasks": log.records.len(), "violations": list}).to_string())?;
     } else if violations.is_empty() {

@@ -5,7 +5,7 @@ use std::fmt;
 
 named! {
     /// The rules, by code.
-    pub enum Rule {
+    pub enum TaskRule {
         /// T01: every task of the workload is in the log once, and no other.
         Identity = "T01",
         /// T02: a share lies between nothing and the whole, and the task has the parts that it implies.
@@ -33,23 +33,23 @@ named! {
 
 /// One way in which a log is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct TaskViolation {
     /// Which rule it breaks.
-    pub rule: Rule,
+    pub rule: TaskRule,
     /// The task, or the device.
     pub place: String,
     /// How.
     pub message: String,
 }
 
-impl Violation {
+impl TaskViolation {
     /// Of this rule, there.
-    pub fn new(rule: Rule, place: &str, message: impl Into<String>) -> Violation {
-        Violation { rule, place: place.to_string(), message: message.into() }
+    pub fn new(rule: TaskRule, place: &str, message: impl Into<String>) -> TaskViolation {
+        TaskViolation { rule, place: place.to_string(), message: message.into() }
     }
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for TaskViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.rule.name(), self.place, self.message)
     }

@@ -54,7 +54,7 @@ pub trait Policy {
 
 /// What policies can be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct PolicySettings {
     /// For policies that draw lots.
     pub seed: u64,
     /// What a joule is worth in seconds: the objective is makespan + weight * energy.

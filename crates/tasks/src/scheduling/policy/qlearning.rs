@@ -2,7 +2,7 @@
 //! it goes. It is taught on the workload's own predicted times, and goes on learning from the times that tasks really take.
 
 use super::lanes::Lanes;
-use super::{Placement, Policy, Settings};
+use super::{Placement, Policy, PolicySettings};
 use crate::scheduling::view::{CPU, Device, View};
 use gswarm_core::Time;
 use rand::{RngExt, SeedableRng};
@@ -37,7 +37,7 @@ pub struct QLearning {
 
 impl QLearning {
     /// With what was learned before, and how often to try something else.
-    pub fn new(table: Table, explore: f64, tasks: usize, settings: Settings) -> QLearning {
+    pub fn new(table: Table, explore: f64, tasks: usize, settings: PolicySettings) -> QLearning {
         QLearning {
             table,
             explore,

@@ -4,10 +4,10 @@ use super::phases::Phase;
 use crate::commands::tasks::generate::refused;
 use crate::failure::Failure;
 use gswarm_core::input::{Code, Diagnostic, Source as File};
-use gswarm_learn::Kind;
+use gswarm_learn::PredictorKind;
 use gswarm_learn::train::MIN_ROWS;
 use gswarm_run::shape::{self, fault_at};
-use gswarm_tasks::{Kind as TaskKind, Options};
+use gswarm_tasks::{TaskKind, WorkloadOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -111,9 +111,9 @@ pub struct Types {
 }
 
 impl Types {
-    /// In the order of [`gswarm_tasks::Kind::ALL`].
+    /// In the order of [`gswarm_tasks::TaskKind::ALL`].
     pub fn weights(&self) -> [f64; 4] {
-        gswarm_tasks::Kind::ALL.map(|kind| match kind {
+        gswarm_tasks::TaskKind::ALL.map(|kind| match kind {
             TaskKind::Matmul => self.matmul,
             TaskKind::Convolution => self.convolution,
             TaskKind::Sort => self.sort,
@@ -125,7 +125,7 @@ impl Types {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainSettings {
-    #[schemars(extend("enum" = Kind::ALL.map(Kind::name)))]
+    #[schemars(extend("enum" = PredictorKind::ALL.map(PredictorKind::name)))]
     pub model: String,
     #[schemars(range(min = 1, max = 10000))]
     pub trees: Option<usize>,
@@ -136,8 +136,8 @@ pub struct TrainSettings {
 
 impl TrainSettings {
     /// The kind of model, if there is one of this name.
-    pub fn kind(&self) -> Option<Kind> {
-        Kind::of_name(&self.model)
+    pub fn kind(&self) -> Option<PredictorKind> {
+        PredictorKind::of_name(&self.model)
     }
 }
 
@@ -172,7 +172,7 @@ impl Default for ProfileSettings {
 
 impl Default for WorkloadSettings {
     fn default() -> Self {
-        let Options { size: sizes, intensity, memory_mb, .. } = Options::default();
+        let WorkloadOptions { size: sizes, intensity, memory_mb, .. } = WorkloadOptions::default();
         let (tasks, rate, types) = (10_000, 100.0, Types::default());
         WorkloadSettings {
             tasks,
