@@ -148,6 +148,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     if value <= MAX_SECONDS { Ok(value) } else { Err(format!("give {MAX_SECONDS} seconds at most")) }
 }
 
+/// Numbers, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds(pub Vec<u64>);
 
@@ -182,6 +183,7 @@ pub fn not_negative(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn flags_win_over_the_file() {
         let file = ClusterSpec { gpus: Some(2), gpu_memory_gb: Some(24.0), ..ClusterSpec::default() };

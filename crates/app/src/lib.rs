@@ -3,7 +3,6 @@
 
 mod args;
 mod beliefs;
-mod cli;
 mod commands;
 mod job;
 mod output;
@@ -19,13 +18,13 @@ use std::panic;
 /// requests to terminate are those of a command from here on: this is for programs that end with it.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     install_panic_hook();
-    let cli = match cli::Cli::try_parse_from(args) {
+    let cli = match commands::cli::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(answer) => return without_command(&answer),
     };
     cli.color.apply();
     output::interrupt::clean_up_when_interrupted();
-    let result = panic::catch_unwind(|| cli::dispatch(cli));
+    let result = panic::catch_unwind(|| commands::dispatch(cli));
     match result {
         Ok(Ok(())) => 0,
         Ok(Err(failure)) => {

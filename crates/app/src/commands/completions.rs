@@ -1,8 +1,9 @@
 //! `gswarm completions`: a script that teaches a shell the command line.
 
+use super::cli::Cli;
 use crate::failure::Failure;
 use crate::output;
-use clap::{Args, Command};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 const EXAMPLES: &str = "\
@@ -11,6 +12,7 @@ Examples:
   gswarm completions zsh > ~/.zfunc/_gswarm
   gswarm completions fish > ~/.config/fish/completions/gswarm.fish";
 
+/// Arguments of `gswarm completions`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompletionsArgs {
@@ -19,9 +21,10 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-pub fn completions(args: &CompletionsArgs, command: &Command) -> Result<(), Failure> {
+/// Prints the script.
+pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
-    let mut shown = visible(command).version(env!("CARGO_PKG_VERSION"));
+    let mut shown = visible(&Cli::command()).version(env!("CARGO_PKG_VERSION"));
     clap_complete::generate(args.shell, &mut shown, "gswarm", &mut script);
     output::stream(|out| out.write_all(&script))
 }

@@ -10,6 +10,14 @@ use super::flat::Trees;
 use super::schema::{Feature, Rows};
 use serde::{Deserialize, Serialize};
 
+/// The loss of a value that is said to be the quantile `p`: each unit that the truth lies above it costs `p`, each
+/// unit below it `1 - p`.
+#[must_use]
+pub fn pinball(truth: f64, value: f64, p: f64) -> f64 {
+    let above = truth - value;
+    if above >= 0.0 { p * above } else { (p - 1.0) * above }
+}
+
 /// How many of the sorted scores are kept.
 const MAX_SCORES: usize = 2_001;
 
@@ -160,13 +168,6 @@ impl Spread {
 
 fn base(relative_from: Option<f64>, mean: f64) -> f64 {
     relative_from.map_or(1.0, |from| mean.abs().max(from))
-}
-
-/// The loss of a value that is said to be the quantile `p`: each unit that the truth lies above it costs `p`, each
-/// unit below it `1 - p`.
-pub fn pinball(truth: f64, value: f64, p: f64) -> f64 {
-    let above = truth - value;
-    if above >= 0.0 { p * above } else { (p - 1.0) * above }
 }
 
 /// The value that a share `p` of the sorted values lies below, as wide as so few values ask for: of `n` values, the

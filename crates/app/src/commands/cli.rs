@@ -1,12 +1,11 @@
-//! The command line: the commands, and which function each one calls.
+//! The command line: all commands.
 
-use crate::commands::{
+use super::{
     bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, import, model_server,
     models, plan, policies, report, resume, run, sample, schema, serve, size, tasks, top, trace, train, view,
 };
-use crate::failure::Failure;
 use anstream::ColorChoice;
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,46 +120,10 @@ impl Color {
     }
 }
 
-/// Does what the command line says.
-pub fn dispatch(cli: Cli) -> Result<(), Failure> {
-    if let (Some(_), Some(folder)) = (&cli.command, &cli.sample.out) {
-        return Err(Failure::input(format!("--out {} stands before the command", folder.display()))
-            .hint("put it behind the command"));
-    }
-    match cli.command {
-        None => sample::sample(&cli.sample),
-        Some(Command::Run(args)) => run::run(&args),
-        Some(Command::Resume(args)) => resume::resume(&args),
-        Some(Command::Plan(args)) => plan::plan(&args),
-        Some(Command::Bound(args)) => bound::bound(&args),
-        Some(Command::Check(args)) => check::check(&args),
-        Some(Command::Explain(args)) => explain::explain(&args),
-        Some(Command::Compare(args)) => compare::compare(&args),
-        Some(Command::Diff(args)) => diff::diff(&args),
-        Some(Command::Report(args)) => report::report(&args),
-        Some(Command::Trace(args)) => trace::trace(&args),
-        Some(Command::Calibrate(args)) => calibrate::calibrate(&args),
-        Some(Command::Fidelity(args)) => fidelity::fidelity(&args),
-        Some(Command::Size(args)) => size::size(&args),
-        Some(Command::Generate(args)) => generate::generate(&args),
-        Some(Command::Import(args)) => import::import(&args),
-        Some(Command::Train(args)) => train::train(&args),
-        Some(Command::Tasks(args)) => tasks::tasks(&args),
-        Some(Command::FormerTasks(former)) => tasks::tasks(&former.into()),
-        Some(Command::Models(args)) => models::models(&args),
-        Some(Command::ModelServer(args)) => model_server::model_server(&args),
-        Some(Command::Serve(args)) => serve::serve(&args),
-        Some(Command::Top(args)) => top::top(&args),
-        Some(Command::View(args)) => view::view(&args),
-        Some(Command::Policies(args)) => policies::policies(&args),
-        Some(Command::Schema(args)) => schema::schema(&args),
-        Some(Command::Completions(args)) => completions::completions(&args, &Cli::command()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
