@@ -128,7 +128,7 @@ pub fn train(
         Data::Run(run) => {
             let run = run.get();
             nodes::Data::Executions(py.detach(|| {
-                let text = run.log_text(true).map_err(|error| Fault::Internal(error.to_string()))?;
+                let text = run.log_text(true)?;
                 nodes::executions("the run", &LogFile::read_bytes(&text), &run.scenario).map_err(Fault::Input)
             })?)
         }
@@ -138,8 +138,7 @@ pub fn train(
     }
     apart(py, progress.as_ref(), false, move |shared| {
         let found = given.train(&options, &mut |doing| shared.say(doing, 0, 0)).map_err(Fault::Input)?;
-        let report =
-            serde_json::to_string(&found.report).map_err(|error| Fault::Internal(error.to_string()))?;
+        let report = serde_json::to_string(&found.report)?;
         Ok((Trained { model: found.predictor }, report))
     })
 }
@@ -155,7 +154,7 @@ impl Trained {
 
     /// The content of its file.
     fn content<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.model.to_bytes().map_err(|error| Fault::Internal(error.to_string()))?;
+        let bytes = self.model.to_bytes().map_err(Fault::from)?;
         Ok(PyBytes::new(py, &bytes))
     }
 

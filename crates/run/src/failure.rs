@@ -125,6 +125,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// A value of this program that cannot be written as JSON.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Failure {
+        Failure::new(Code::Internal, format!("internal error: {error}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -130,7 +130,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     save(batch, &calibration)?;
     if args.json {
-        output::line(&serde_json::to_string(&calibration).map_err(|error| internal(&error))?)?;
+        output::line(&serde_json::to_string(&calibration)?)?;
     } else if !args.quiet {
         shown::calibration(&calibration)?;
         output::line(&format!("Wrote {}", args.out.display()))?;
@@ -199,10 +199,6 @@ fn save((mut batch, name): (Batch, String), calibration: &Calibration) -> Result
         std::io::Write::write_all(out, b"\n")
     })?;
     batch.commit().map(drop)
-}
-
-fn internal(error: &serde_json::Error) -> Failure {
-    Failure::new(Code::Internal, format!("internal error: {error}"))
 }
 
 /// The inputs with measured costs, where they were asked for.

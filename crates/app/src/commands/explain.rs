@@ -1,7 +1,7 @@
 //! `gswarm explain`: why a run went as it did.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::job;
 use crate::output::{self, count, explain as text, files::read_log, progress::Phase};
 use clap::Args;
@@ -119,8 +119,7 @@ fn rendered<T: Serialize>(args: &ExplainArgs, story: &T, text: fn(&T) -> String)
     if !args.json {
         return Ok(text(story));
     }
-    serde_json::to_string(story)
-        .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))
+    Ok(serde_json::to_string(story)?)
 }
 
 fn unknown(fault: Unknown) -> Failure {

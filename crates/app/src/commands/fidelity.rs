@@ -226,11 +226,9 @@ fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionL
 }
 
 fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Failure> {
-    let internal =
-        |error: serde_json::Error| Failure::new(Code::Internal, format!("internal error: {error}"));
     let mut all = serde_json::Map::new();
     for one in predictions {
-        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(internal)?);
+        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found)?);
     }
     Ok(json!({"log": args.log, "profile": args.input.measured.calibration, "predictions": all}))
 }

@@ -1,6 +1,6 @@
 //! `gswarm schema`: JSON Schemas of the files that gswarm reads and writes, and the OpenAPI document of its server.
 
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use clap::builder::TypedValueParser;
@@ -46,10 +46,6 @@ pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
         Wanted::File(kind) => output::print(kind.text()),
         Wanted::Backends => output::line(&format!("{:#}", gswarm_exec::backend::json_schema())),
         Wanted::Spec => output::line(&format!("{:#}", gswarm_run::RunSpec::schema())),
-        Wanted::Http => {
-            let document = gswarm_serve::front::openapi().to_pretty_json();
-            let failed = |error| Failure::new(Code::Internal, format!("internal error: {error}"));
-            output::line(&document.map_err(failed)?)
-        }
+        Wanted::Http => output::line(&gswarm_serve::front::openapi().to_pretty_json()?),
     }
 }

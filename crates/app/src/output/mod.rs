@@ -31,8 +31,7 @@ pub fn line(text: &str) -> Result<(), Failure> {
 
 /// Prints a value as one line of JSON, its fields in the order of their names.
 pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let failed = |error| Failure::new(crate::failure::Code::Internal, format!("internal error: {error}"));
-    line(&serde_json::to_value(value).map_err(failed)?.to_string())
+    line(&serde_json::to_value(value)?.to_string())
 }
 
 /// Prints what `write` writes, without holding all of it in memory.
