@@ -101,21 +101,9 @@ _SIGNED = ("gpus", "gpus_per_server", "max_gpus")
 """Whole numbers whose range the library checks; the others are not below zero."""
 
 _MAY_BE_MISSING = {
-    *("gpus", "gpus_per_server", "residency", "switch_cost", "gpu_memory_gb", "pcie_gb_per_s"),
-    *(
-        "switch_overhead_seconds",
-        "rounds",
-        "noise",
-        "truth",
-        "policy",
-        "preset",
-        "target",
-        "trees",
-        "depth",
-        "learning_rate",
-        "min_leaf",
-    ),
-    *("speed", "call_timeout"),
+    *ClusterOptions.__annotations__,
+    *("gpus", "rounds", "noise", "truth", "policy", "preset", "target"),
+    *("trees", "depth", "learning_rate", "min_leaf", "speed", "call_timeout"),
 }
 
 
