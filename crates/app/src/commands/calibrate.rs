@@ -130,7 +130,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     save(batch, &calibration)?;
     if args.json {
-        output::line(&serde_json::to_string(&calibration)?)?;
+        output::line(&serde_json::to_string(&calibration).map_err(Failure::internal)?)?;
     } else if !args.quiet {
         shown::calibration(&calibration)?;
         output::line(&format!("Wrote {}", args.out.display()))?;

@@ -119,7 +119,7 @@ fn rendered<T: Serialize>(args: &ExplainArgs, story: &T, text: fn(&T) -> String)
     if !args.json {
         return Ok(text(story));
     }
-    Ok(serde_json::to_string(story)?)
+    serde_json::to_string(story).map_err(Failure::internal)
 }
 
 fn unknown(fault: Unknown) -> Failure {

@@ -228,7 +228,7 @@ fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionL
 fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Failure> {
     let mut all = serde_json::Map::new();
     for one in predictions {
-        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found)?);
+        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(Failure::internal)?);
     }
     Ok(json!({"log": args.log, "profile": args.input.measured.calibration, "predictions": all}))
 }

@@ -154,8 +154,7 @@ fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec<Pat
     if let Some(folder) = png {
         let mut batch = Batch::new_for(folder, "--png")?;
         for one in page.charts().filter(|chart| !chart.is_empty()) {
-            let bytes = chart::png(one, PNG_SCALE)
-                .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
+            let bytes = chart::png(one, PNG_SCALE).map_err(Failure::internal)?;
             batch.add(&format!("{}.png", one.name), |out| out.write_all(&bytes))?;
         }
         written.extend(batch.commit()?);

@@ -46,6 +46,8 @@ pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
         Wanted::File(kind) => output::print(kind.text()),
         Wanted::Backends => output::line(&format!("{:#}", gswarm_exec::backend::json_schema())),
         Wanted::Spec => output::line(&format!("{:#}", gswarm_run::RunSpec::schema())),
-        Wanted::Http => output::line(&gswarm_serve::front::openapi().to_pretty_json()?),
+        Wanted::Http => {
+            output::line(&gswarm_serve::front::openapi().to_pretty_json().map_err(Failure::internal)?)
+        }
     }
 }

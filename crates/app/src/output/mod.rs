@@ -31,7 +31,7 @@ pub fn line(text: &str) -> Result<(), Failure> {
 
 /// Prints a value as one line of JSON, its fields in the order of their names.
 pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    line(&serde_json::to_value(value)?.to_string())
+    line(&serde_json::to_value(value).map_err(Failure::internal)?.to_string())
 }
 
 /// Prints what `write` writes, without holding all of it in memory.
