@@ -4,7 +4,7 @@ mod browser;
 pub mod inputs;
 
 use crate::commands::compare::rows;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output;
 use crate::output::files::Batch;
 use crate::output::progress::Bar;
