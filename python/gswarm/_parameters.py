@@ -1,7 +1,5 @@
 """Parameters of policies, written by `UPDATE_DOCS=1 cargo test -p gswarm-core --test schedule`."""
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 from typing import Literal, TypedDict
@@ -13,11 +11,11 @@ class PolicyParameters(TypedDict, total=False):
     rounds: int | None
     """Rounds of search; 8 where neither rounds nor a budget is given."""
     budget: float | str | None
-    """Time to search for; all of it is used unless the plan is proven to be best."""
+    """Time to search; all of it is used unless the plan is proven optimal."""
     objective: Literal["mean", "p99", "balanced"] | None
     """The latency to keep low: mean, p99 or balanced (both, and few loads)."""
     max_collate_wait: float | str | None
-    """The longest that a node may wait because nodes are collated by model; kept where the GPUs can keep it at all."""
+    """Longest wait of a node because nodes are grouped by model."""
     alpha: float | None
     """Weight of waiting."""
     beta: float | None

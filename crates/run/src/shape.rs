@@ -217,7 +217,7 @@ impl<'s> Walk<'s, '_> {
         } else if !allows(schema, "number") && number.fract() != 0.0 {
             (Code::NotWhole, format!("{shown} is not a whole number"))
         } else if let Some(least) = limit("minimum").filter(|least| number < *least) {
-            let code = if least == 0.0 { Code::Negative } else { Code::NotPositive };
+            let code = if number < 0.0 { Code::Negative } else { Code::NotPositive };
             (code, format!("{shown} is below {least}"))
         } else if let Some(least) = limit("exclusiveMinimum").filter(|least| number <= *least) {
             (Code::NotPositive, format!("{shown} is not above {least}"))

@@ -112,8 +112,6 @@ fn python_has_a_keyword_for_every_parameter() {
     let mut text = "\
 \"\"\"Parameters of policies, written by `UPDATE_DOCS=1 cargo test -p gswarm-core --test schedule`.\"\"\"
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 from typing import Literal, TypedDict
