@@ -21,6 +21,7 @@ pub mod input;
 pub mod instance;
 pub mod log;
 pub mod log_file;
+mod named;
 pub mod plan;
 pub mod policy;
 pub mod report;

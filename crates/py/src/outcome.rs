@@ -13,7 +13,7 @@ use gswarm_core::truth::Truth;
 use gswarm_show::gantt::Gantt;
 use gswarm_show::page::html;
 use gswarm_show::report::page;
-use gswarm_show::run::Run;
+use gswarm_show::run::ReportRun;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::io;
@@ -57,7 +57,6 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
 
 #[pymethods]
 impl Outcome {
-    /// The metrics as JSON.
     fn metrics(&self) -> PyResult<String> {
         serde_json::to_string(&self.outcome.metrics).map_err(failed)
     }
@@ -108,7 +107,6 @@ impl Outcome {
         found.iter().map(plain_violation).collect()
     }
 
-    /// The executions, by column.
     fn executions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let instance = &self.instance;
         let all = &self.outcome.log.executions;
@@ -172,7 +170,7 @@ impl Outcome {
         py.detach(|| {
             let file = LogFile::read_bytes(&self.log_text(true)?);
             let run::Outcome { log, summary, .. } = &self.outcome;
-            let mut run = Run::of(name, name, &self.instance, log, &file);
+            let mut run = ReportRun::of(name, name, &self.instance, log, &file);
             let bound = summary.lower_bound.map(|bound| bound.seconds());
             run.gantt = Some(Gantt::of(&self.instance, log, run.label(), bound, MOST_BARS));
             Ok(html(&page(&mut [run])))
@@ -210,7 +208,6 @@ pub type PlainViolation = (
     Option<u32>,
 );
 
-/// Its fields.
 pub fn plain_violation(found: &Violation) -> PlainViolation {
     let place = &found.place;
     (
