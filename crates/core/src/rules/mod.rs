@@ -16,35 +16,24 @@ pub(crate) mod offline;
 pub(crate) mod online;
 pub(crate) mod param;
 pub(crate) mod place;
-pub(crate) mod random;
 mod ready;
 mod reserve;
-pub(crate) mod round_robin;
 pub(crate) mod shortest;
 pub(crate) mod sketch;
 pub(crate) mod sticky;
 mod yardsticks;
 
 pub use adaptive::{Adaptive, AdaptiveParams, Objective};
-pub use balanced::Balanced;
-pub use baseline::Baseline;
-pub use batch::Batch;
-pub use deployment::{Deployment, deploy};
-pub use fixed::Static;
-pub use hybrid::Hybrid;
-pub use improved::Improved;
+pub(crate) use baseline::Baseline;
+pub(crate) use deployment::{Deployment, deploy};
 pub use info::BuildContext;
-pub use lru::Lru;
-pub use offline::Offline;
-pub use online::{Online, OnlineParams};
+pub use online::OnlineParams;
 pub use param::{NoParams, ParamFault, ParamInfo, ParamKind, ParamValues};
-pub use shortest::Shortest;
-pub use sticky::Sticky;
-pub use yardsticks::Yardstick;
 
 use crate::engine::Policy;
 use crate::instance::Instance;
 use info::PolicyInfo;
+pub(crate) use yardsticks::{random, round_robin};
 
 /// Gives the list of rules to a macro. A new rule is its file, its `mod` above and its line here.
 macro_rules! with_rules {
