@@ -33,7 +33,7 @@ enum Wanted {
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
-    let files = SchemaKind::ALL.map(|kind| (kind.name(), Wanted::File(kind)));
+    let files = SchemaKind::ALL.iter().map(|&kind| (kind.name(), Wanted::File(kind)));
     crate::args::choice(
         files
             .into_iter()

@@ -3,7 +3,7 @@
 use super::field::{Described, Field, Shape};
 use super::kinds::BackendKind;
 use super::spec::{COMMON, Endpoint, Reach};
-use gswarm_core::input::document::Limits;
+use gswarm_core::input::document::NumberRange;
 use serde_json::{Map, Value, json};
 
 /// The JSON Schema (draft 2020-12) of a file of servers.
@@ -96,7 +96,7 @@ fn of_shape(shape: Shape, default: Option<&Value>) -> Value {
     }
 }
 
-fn within(kind: &str, limits: Limits) -> Value {
+fn within(kind: &str, limits: NumberRange) -> Value {
     let least = if limits.zero { "minimum" } else { "exclusiveMinimum" };
     json!({"type": kind, least: 0, "maximum": limits.max})
 }
