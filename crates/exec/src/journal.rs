@@ -5,16 +5,18 @@
 
 mod reader;
 pub(crate) mod replay;
+pub(crate) mod writer;
 
 pub use reader::{JournalReader, is_written};
 
-use crate::writer::{Writer, level};
 use gswarm_core::engine::{Decision, Event};
+use gswarm_core::input::Code;
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use writer::{Writer, level};
 
 /// The version of the file's layout.
 const VERSION: i64 = 1;
@@ -41,9 +43,9 @@ pub enum JournalError {
     /// There is a run in it already.
     #[error("there is a journal of an earlier run")]
     Taken,
-    /// It is of another version of this program, or not a journal.
-    #[error("the journal has version {0}, and this program reads version {VERSION}")]
-    Version(i64),
+    /// Another version of this program wrote it.
+    #[error("{code}: another version of gswarm wrote this journal: {0}", code = Code::JournalVersion)]
+    Version(String),
     /// What was accepted does not fit the configuration any more.
     #[error("{count} requests that were accepted do not fit this configuration, `{first}` first: {why}")]
     OtherConfiguration {
@@ -60,6 +62,14 @@ pub enum JournalError {
     /// What it holds makes no sense.
     #[error("the journal is damaged: {0}")]
     Damaged(String),
+}
+
+impl JournalError {
+    /// A file whose layout has another version than the one that is read.
+    pub(crate) fn other_version(found: i64, read: i64) -> JournalError {
+        let why = format!("its layout has version {found}, and this program reads version {read}");
+        JournalError::Version(why)
+    }
 }
 
 impl From<rusqlite::Error> for JournalError {
@@ -154,7 +164,7 @@ impl Journal {
         match version {
             VERSION => Ok(journal),
             0 => Err(JournalError::Empty),
-            other => Err(JournalError::Version(other)),
+            other => Err(JournalError::other_version(other, VERSION)),
         }
     }
 
@@ -382,7 +392,9 @@ mod tests {
             let refused = Journal::open(&folder.path().join("j"), Durability::Process).err().unwrap();
             match version {
                 None => assert!(matches!(refused, JournalError::Empty), "{refused}"),
-                Some(version) => assert!(matches!(refused, JournalError::Version(v) if v == version)),
+                Some(version) => {
+                    assert!(refused.to_string().contains(&format!("has version {version}")), "{refused}")
+                }
             }
             assert!(files(folder.path()) == before, "{before:?}");
         }

@@ -4,7 +4,7 @@
 //! Pure: it is told what was ordered and what is done, and answers with what to do next. Orders that touch the same GPUs
 //! are carried out in the order in which they came; others do not wait for each other.
 
-use crate::backend::Replica;
+use crate::replica::{Replica, overlap};
 use gswarm_core::{GpuId, Gpus, Span, TaskId};
 
 /// What to do now.
@@ -345,10 +345,4 @@ impl Order {
             ) => overlap(replica.gpus, later.gpus) || evict.contains(later) || later_evicts.contains(replica),
         }
     }
-}
-
-/// Whether two windows have a GPU in common.
-#[must_use]
-pub fn overlap(one: Gpus, other: Gpus) -> bool {
-    one.first.0 < other.first.0 + other.count && other.first.0 < one.first.0 + one.count
 }

@@ -15,7 +15,7 @@ mod online;
 mod schema;
 mod texts;
 
-pub use conformal::Prediction;
+pub use conformal::{Prediction, pinball};
 pub use file::{FORMAT_VERSION, MAGIC};
 pub(crate) use fit::targets;
 pub use fit::{Fitted, TargetScale, fit, fit_with_folds, folds};

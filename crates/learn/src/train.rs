@@ -4,7 +4,8 @@
 mod measure;
 mod refuse;
 
-pub use measure::{coverage, mean_absolute_error, pinball, r2};
+pub use crate::model::pinball;
+pub use measure::{coverage, mean_absolute_error, r2};
 
 use crate::model::{Memory, Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
 use crate::table::Table;

@@ -1,6 +1,6 @@
 //! `gswarm completions`: a script that teaches a shell the command line.
 
-use crate::args::Cli;
+use super::cli::Cli;
 use crate::failure::Failure;
 use crate::output;
 use clap::{Args, Command, CommandFactory};

@@ -3,6 +3,7 @@
 pub mod bound;
 pub mod calibrate;
 pub mod check;
+pub mod cli;
 pub mod compare;
 pub mod completions;
 pub mod diff;
@@ -27,8 +28,8 @@ pub mod trace;
 pub mod train;
 pub mod view;
 
-use crate::args::{Cli, Command};
 use crate::failure::Failure;
+use cli::{Cli, Command};
 
 /// Does what the command line says.
 pub fn dispatch(cli: Cli) -> Result<(), Failure> {

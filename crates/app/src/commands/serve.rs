@@ -206,6 +206,9 @@ fn begin(
             JournalError::OtherConfiguration { .. } => failure.hint(
                 "start with the configuration that they were accepted under, or give --state another folder",
             ),
+            JournalError::Version(_) => {
+                failure.hint("serve with the version that wrote it, or give --state another folder")
+            }
             _ => failure,
         }
     })

@@ -4,6 +4,7 @@
 use crate::http::http_server;
 use crate::model_server::{Running, client, post};
 use crate::support::{Place, inputs};
+use gswarm_exec::wire::PolicyList;
 use gswarm_testing::LIMIT;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -96,11 +97,28 @@ async fn a_service_shows_what_its_ledger_says() {
     assert_eq!(status, 200, "{ahead}");
     assert_eq!((&ahead["as_it_is"]["policy"], &ahead["what_if"]["gpus"]), (&json!("adaptive"), &json!(4)));
     assert_eq!(ahead["as_it_is"]["requests"], ahead["what_if"]["requests"]);
+    // As a run specification writes them, with parameters of the policy.
+    let sections = json!({"cluster": {"gpus": 3}, "policy": {"name": "planned", "rounds": 2}});
+    let (status, ahead) = post(&url, "/v1/what-if", sections).await;
+    assert_eq!(
+        (status, &ahead["what_if"]["gpus"], &ahead["what_if"]["policy"]),
+        (200, &json!(3), &json!("planned"))
+    );
+    let (_, listed) = get(&url, "/v1/policies").await;
+    let listed: PolicyList = serde_json::from_value(listed).unwrap();
+    let planned = listed.policies.iter().find(|one| one.name == "planned").unwrap();
+    assert!(
+        planned.parameters.iter().any(|one| one.name == "rounds" && one.value.kind == "integer"),
+        "{planned:?}"
+    );
     for (body, expected) in [
         (json!({"policy": "best"}), 422),
         (json!({"gpus": 0}), 422),
         (json!({"gpus": "many"}), 400),
         (json!({"speed": 2}), 400),
+        (json!({"cluster": {"gpus": 4, "gpu_memory_gb": 80}}), 422),
+        (json!({"policy": {"name": "adaptive", "colour": 1}}), 422),
+        (json!({"policy": {"colour": 1}}), 422),
     ] {
         let (status, said) = post(&url, "/v1/what-if", body).await;
         assert!(status == expected && said["error"]["message"].is_string(), "{status} {said}");

@@ -2,6 +2,7 @@
 
 use crate::http::http_server;
 use crate::support::{Place, inputs};
+use gswarm_exec::journal::{Durability, Journal};
 use gswarm_testing::{ended, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -61,6 +62,24 @@ fn a_journal_that_was_never_begun_is_no_hindrance() {
     let left: Vec<_> = std::fs::read_dir(place.path("out")).unwrap().map(|file| file.unwrap()).collect();
     assert!(left.len() == 1 && place.read("out/journal.db").is_empty(), "it was changed: {left:?}");
     place.run(&live("baseline", "out")).code(0);
+}
+
+#[test]
+fn a_journal_of_another_version_is_refused_with_its_code_and_what_to_do() {
+    let place = Place::new();
+    let journals: [(&str, &[(&str, &[u8])], &str); 2] = [
+        ("older", &[("config", b"{}"), ("requests", b"{}"), ("settings", b"{}")], "holds no specification"),
+        ("newer", &[("spec", br#"{"colour": "red"}"#)], "unknown field `colour`"),
+    ];
+    for (folder, parts, why) in journals {
+        let path = place.path(folder);
+        std::fs::create_dir(&path).unwrap();
+        drop(Journal::create(&path.join("journal.db"), Durability::Process, parts).unwrap());
+        for command in ["resume", "view"] {
+            let refused = place.run(&format!("{command} {folder}")).code(2);
+            refused.says("E521").says(why).says("with the version that began it");
+        }
+    }
 }
 
 #[test]

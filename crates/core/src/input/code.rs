@@ -137,6 +137,8 @@ codes! {
         "The checksum does not fit the content: the file was cut off or changed. Copy it again, or train again."
     OtherFeatures "E514" "other features than the model's"
         "A model predicts from the columns that it was trained on, of the same kinds. The message names those that are missing or of another kind, or what the model predicts where something else is asked for."
+    JournalVersion "E521" "journal of another version"
+        "The journal of a live run, or the requests of a service, were written by a version of gswarm that keeps them in another way. They are not damaged. Go on with the version that wrote them, or begin anew in another folder."
 
     OtherKind "E601" "not a file of this kind"
         "`gswarm import KIND` was given a file that is of another kind. The message says what was looked for and what the file looks like."

@@ -3,7 +3,7 @@
 use super::BackendError;
 use super::http::{Http, Passed};
 use crate::call::Call;
-use crate::work::{Forward, Relay};
+use crate::forward::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! every failure turned into what can be done about it.
 
 use super::BackendError;
-use crate::work::{Forward, Relay};
+use crate::forward::{Forward, Relay};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;

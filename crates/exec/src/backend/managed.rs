@@ -20,7 +20,7 @@ use super::attempt::Attempt;
 use super::http::{Limits, Passed};
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
-use crate::work::{Forward, Relay};
+use crate::forward::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId, Span};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -215,7 +215,7 @@ impl<A: Api + 'static> Managed<A> {
         beside.any(|(_, slot)| {
             // One that is being loaded or unloaded just now takes room too.
             let Ok(slot) = slot.try_lock() else { return true };
-            let shares = |gpus: &Gpus| !self.api.places() || crate::keeper::overlap(*gpus, replica.gpus);
+            let shares = |gpus: &Gpus| !self.api.places() || crate::replica::overlap(*gpus, replica.gpus);
             slot.handle.is_some() && slot.holders.iter().any(shares)
         })
     }

@@ -5,13 +5,12 @@ mod attempt;
 mod company;
 mod connect;
 mod field;
-mod http;
+pub(crate) mod http;
 mod kinds;
-mod managed;
+pub(crate) mod managed;
 mod openai;
-mod process;
+pub(crate) mod process;
 mod program;
-pub mod ray;
 mod read;
 mod schema;
 mod spec;
@@ -28,19 +27,12 @@ pub use read::{BackendsReading, Given, read_backends, read_backends_here};
 pub use schema::json_schema;
 pub use spec::*;
 
-use crate::call::Call;
-use crate::work::{Forward, Relay};
-use gswarm_core::{Gpus, ModelId, Span};
-use serde_json::Value;
+pub use crate::replica::Replica;
 
-/// A model on its GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Replica {
-    /// The model.
-    pub model: ModelId,
-    /// All of its GPUs.
-    pub gpus: Gpus,
-}
+use crate::call::Call;
+use crate::forward::{Forward, Relay};
+use gswarm_core::Span;
+use serde_json::Value;
 
 /// What went wrong, by what can be done about it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use super::ledger::Records;
 use super::status::Standing;
 use super::told::Told;
-use crate::work::{Answering, Forward};
+use crate::forward::{Answering, Forward};
 use gswarm_core::input::{ModelSpec, RequestSpec, Scenario};
 use gswarm_core::{Instance, ModelId, Span};
 use serde_json::{Map, Value};

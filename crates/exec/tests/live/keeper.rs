@@ -2,7 +2,8 @@
 
 use gswarm_core::{Gpus, ModelId, Span, TaskId};
 use gswarm_exec::backend::Replica;
-use gswarm_exec::keeper::{Act, Done, Keeper, Report, overlap};
+use gswarm_exec::keeper::{Act, Done, Keeper, Report};
+use gswarm_exec::replica::overlap;
 use stateright::{Checker, Model, Property};
 
 fn replica(model: u32, first: u32, count: u32) -> Replica {

@@ -11,9 +11,9 @@ use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::drive::Patience;
 use gswarm_exec::fleet::Fleet;
+use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::journal::{Durability, JournalError};
 use gswarm_exec::service::{Beliefs, Client, Limits, Refusal, Service, with_direct_workflows};
-use gswarm_exec::work::{Forward, Piece};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -372,7 +372,7 @@ impl Backend for Shaky {
         &self,
         _: Replica,
         forward: &Forward,
-        relay: &mut gswarm_exec::work::Relay,
+        relay: &mut gswarm_exec::forward::Relay,
     ) -> Result<(), BackendError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         if number.is_multiple_of(2) {

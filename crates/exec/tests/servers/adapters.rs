@@ -6,7 +6,8 @@ use gswarm_core::{Gpus, Span};
 use gswarm_exec::backend::{
     BackendError, BackendKind, Calls, OpenAiSpec, Replica, SglangSpec, Tier, VllmSpec,
 };
-use gswarm_exec::work::{Direct, Forward, Work};
+use gswarm_exec::forward::Forward;
+use gswarm_exec::work::{Direct, Work};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! How good predictions are.
 
 use super::Intervals;
-use crate::model::{Prediction, Predictor};
+use crate::model::{Prediction, Predictor, pinball};
 
 /// The quantiles that the pinball loss is taken over.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
@@ -27,14 +27,6 @@ pub fn r2(truths: &[f64], means: &[f64]) -> Option<f64> {
 pub fn mean_absolute_error(truths: &[f64], means: &[f64]) -> f64 {
     let sum: f64 = truths.iter().zip(means).map(|(truth, mean)| (truth - mean).abs()).sum();
     sum / truths.len().max(1) as f64
-}
-
-/// The loss of a value that is said to be the quantile `p`: each unit that the truth lies above it costs `p`, each
-/// unit below it `1 - p`.
-#[must_use]
-pub fn pinball(truth: f64, value: f64, p: f64) -> f64 {
-    let above = truth - value;
-    if above >= 0.0 { p * above } else { (p - 1.0) * above }
 }
 
 /// The share of the truths that lie between two quantiles.

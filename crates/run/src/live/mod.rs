@@ -259,6 +259,9 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
         JournalError::Damaged(_) | JournalError::Sqlite(_) => failure.hint(
             "is the disk full, or was the file changed by something else? A copy of it from before can be resumed; without one, begin anew in another folder",
         ),
+        JournalError::Version(_) => {
+            failure.hint("resume the run with the version that began it, or begin anew in another folder")
+        }
         _ => failure,
     }
 }

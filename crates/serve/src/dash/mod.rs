@@ -13,8 +13,8 @@ pub use service::Served;
 pub use viewed::Viewed;
 pub use what_if::State as WhatIfState;
 
+use crate::extract::Params;
 use crate::fault::Fault;
-use crate::front::extract::Params;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -23,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_exec::chronicle::MOST_AT_ONCE;
-use gswarm_exec::wire::{HistoryPage, Overview, WhatIf, WhatIfRequest};
+use gswarm_exec::wire::{HistoryPage, Overview, PolicyList, WhatIf, WhatIfRequest};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -79,7 +79,7 @@ async fn overview(State(source): State<SharedSource>) -> Response {
 }
 
 /// The policies, and the parameters of each.
-#[utoipa::path(get, path = "/v1/policies", responses((status = 200, body = Object)))]
+#[utoipa::path(get, path = "/v1/policies", responses((status = 200, body = PolicyList)))]
 async fn policies() -> Response {
     let all: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.description()).collect();
     Json(serde_json::json!({"policies": all})).into_response()

@@ -1,14 +1,13 @@
 //! The dashboard of a run that is watched from outside: the page, and the same paths as the front door where they only read.
 
 use super::{PAGE_PATHS, Viewed, routes as dash_routes, told};
+use crate::extract::{Named, Page, Params};
 use crate::fault::Fault;
-use crate::front::Health;
-use crate::front::extract::{Named, Page, Params};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use gswarm_exec::wire::{ClusterStatus, Queue, RequestList, RequestRecord, RequestStatus};
+use gswarm_exec::wire::{ClusterStatus, Health, Queue, RequestList, RequestRecord, RequestStatus};
 use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;

@@ -1,7 +1,7 @@
 //! The OpenAI API: each call is a request of one node, scheduled among all others.
 
-use super::extract::Named;
 use super::{Front, Shared};
+use crate::extract::Named;
 use crate::fault::Fault;
 use crate::openai::{
     ChatCompletion, ChatRequest, Completion, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
@@ -13,8 +13,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gswarm_core::ModelId;
+use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::service::{Client, Refusal, Ticket};
-use gswarm_exec::work::{Forward, Piece};
 use serde_json::{Map, Value};
 
 /// The header that says how urgent a call is: a whole number, higher first.

@@ -2,13 +2,11 @@
 //! workflows, each request scheduled among all others.
 
 mod calls;
-pub(crate) mod extract;
 mod views;
 mod workflows;
 
 use crate::dash::{self, Served};
 use crate::guard::{Bound, Ended};
-pub use views::Health;
 
 use axum::Router;
 use gswarm_core::policy::{Policy, PolicySpec};

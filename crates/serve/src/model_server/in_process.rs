@@ -19,7 +19,7 @@ use gswarm_exec::backend::{
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::fleet::{Fleet, Member};
-use gswarm_exec::work::{Forward, Relay};
+use gswarm_exec::forward::{Forward, Relay};
 use gswarm_infer::{Error, Store};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;

@@ -9,7 +9,8 @@ use gswarm_exec::backend::{
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
-use gswarm_exec::work::{Direct, Forward, Piece, Work};
+use gswarm_exec::forward::{Forward, Piece};
+use gswarm_exec::work::{Direct, Work};
 use gswarm_serve::model_server::{EmbeddedModels, FolderError};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};

@@ -3,7 +3,7 @@
 //! SVGs take their ink from the page that they are on (`currentColor`), so that one drawing serves light and dark.
 
 use super::{Axis, Chart, Mark, QUIET, Series, Stroke};
-use crate::page::grouped;
+use crate::number::grouped;
 use kuva::prelude::{
     BarPlot, Histogram, Layout, LegendPosition, LinePlot, LineStyle, Plot, PngBackend, ReferenceLine,
     ScatterPlot, ShadedRegion, SvgBackend, Theme, TickFormat, render_multiple,

@@ -8,12 +8,8 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 
 const STYLE: &str = include_str!("../../assets/page.css");
-const SCRIPT: &str = concat!(
-    include_str!("../../assets/table.js"),
-    include_str!("../../assets/columns.js"),
-    include_str!("../../assets/lanes.js"),
-    include_str!("../../assets/gantt.js")
-);
+/// `gantt.js` is built from `web/src/report` by `npm run build` in `web`.
+const SCRIPT: &str = concat!(include_str!("../../assets/table.js"), include_str!("../../assets/gantt.js"));
 
 /// Escaping is the template's; what is marked safe there is made by this crate and has been escaped before.
 #[derive(Template)]

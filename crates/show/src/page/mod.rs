@@ -8,6 +8,7 @@ pub use markdown::markdown;
 
 use crate::chart::Chart;
 use crate::gantt::Gantt;
+use crate::number::grouped;
 
 /// A figure that is seen first.
 #[derive(Clone, Debug)]
@@ -148,33 +149,12 @@ impl Page {
     }
 }
 
-/// A number for people: thousands parted by commas.
-#[must_use]
-pub fn grouped(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.abs());
-    let (whole, rest) = text
-        .split_once('.')
-        .map_or((text.as_str(), String::new()), |(whole, rest)| (whole, format!(".{rest}")));
-    let mut grouped = String::new();
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    let sign = if value < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) { "-" } else { "" };
-    format!("{sign}{grouped}{rest}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped_and_the_best_is_marked() {
-        assert_eq!(grouped(1_234_567.891, 2), "1,234,567.89");
-        assert_eq!(grouped(-0.001, 2), "0.00");
-        assert_eq!(grouped(-1234.0, 0), "-1,234");
+    fn the_best_is_marked() {
         let row = |value| vec![Cell::number(value, 1)];
         let mut table = Table { rows: vec![row(Some(3.0)), row(Some(2.0)), row(None)], ..Table::default() };
         table.mark_best(0, true);

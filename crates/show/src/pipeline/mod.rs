@@ -8,7 +8,8 @@ mod workload;
 
 pub use files::{Files, MEASURED, device, read};
 
-use crate::page::{Block, Card, Cell, Page, Section, Table, grouped};
+use crate::number::grouped;
+use crate::page::{Block, Card, Cell, Page, Section, Table};
 
 /// What the published description expects of its own run.
 pub mod expected {

@@ -3,7 +3,8 @@
 use super::Files;
 use super::files::{device, numbers};
 use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, Stroke, colour};
-use crate::page::{Block, Cell, Section, Table, grouped};
+use crate::number::grouped;
+use crate::page::{Block, Cell, Section, Table};
 use gswarm_learn::train::{Importance, TrainingReport};
 
 /// The most points of a cloud.

@@ -6,7 +6,8 @@ mod table;
 
 pub use table::comparison;
 
-use crate::page::{Block, Card, Page, Section, grouped};
+use crate::number::grouped;
+use crate::page::{Block, Card, Page, Section};
 use crate::run::Run;
 
 /// Runs with a curve each on one chart; more cannot be told apart.

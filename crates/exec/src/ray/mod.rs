@@ -8,10 +8,11 @@ mod bridge;
 
 pub use bridge::Bridge;
 
-use super::api::{Record, Tier, Timed};
-use super::{Backend, BackendError, Replica};
+use crate::backend::{Backend, BackendError, Record, Tier, Timed};
+
 use crate::call::Call;
 use crate::fleet::{Fleet, Member};
+use crate::replica::{Replica, overlap};
 use gswarm_core::instance::Cluster;
 use gswarm_core::{Gpus, Span};
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ impl RayServer {
     fn order(&self, what: &str, Replica { model, gpus }: Replica) -> Value {
         let here = [gpus.first.0 - self.servers[self.server].first.0, gpus.count];
         let others = self.servers.iter().enumerate().skip(self.server + 1);
-        let others = others.filter(|&(_, &other)| crate::keeper::overlap(other, gpus));
+        let others = others.filter(|&(_, &other)| overlap(other, gpus));
         let others: Vec<usize> = others.map(|(number, _)| number).collect();
         json!({"op": what, "server": self.server, "with": others, "model": model.0, "gpus": here})
     }
