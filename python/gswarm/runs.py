@@ -261,7 +261,7 @@ def plan(
     """Searches for the shortest schedule of a batch, as `gswarm plan` does, until the time or the rounds are
     used up, the plan is as close to the bound as `gap` asks (0.005 is 0.5%), or no schedule is shorter.
 
-    `objective` is `makespan`, `latency`, `p99`, `switches`, or a sum such as `makespan=1,latency=0.2`. With
+    `objective` is `makespan`, `mean` or `p99` (latency), `switches`, or a sum such as `makespan=1,mean=0.2`. With
     `keep=True`, Ctrl-C ends the search and gives the best plan so far; without it, it raises
     `KeyboardInterrupt`. The same seed and rounds give the same plan.
     """

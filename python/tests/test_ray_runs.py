@@ -15,7 +15,7 @@ from ray_support import GPUS, NODES, Run, chain, finished, requests, start, star
 import gswarm
 import gswarm.ray
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm-scheduler[ray]")
 
 MODELS = """
 import gswarm

@@ -21,10 +21,10 @@ pub struct InputArgs {
     pub measured: MeasuredArgs,
 }
 
-/// Measured costs in the place of those that the files give.
+/// Measured costs instead of those in the files.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MeasuredArgs {
-    /// Use the times of nodes, loads and batches that `gswarm calibrate` measured, whatever the files say
+    /// Use the costs that `gswarm calibrate` measured instead of those in the files
     #[arg(
         long,
         alias = "profile",
@@ -32,7 +32,7 @@ pub struct MeasuredArgs {
         help_heading = "Measured costs (see docs/calibration.md)"
     )]
     pub calibration: Option<PathBuf>,
-    /// With --calibration: loads take what the first one took, as of servers that have just been started
+    /// With --calibration: every load takes as long as the first, as on freshly started servers
     #[arg(
         long,
         alias = "first_loads",

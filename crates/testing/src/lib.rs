@@ -119,3 +119,19 @@ fn collect(value: &Value, at: String, pointers: &mut Vec<String>) {
     }
     pointers.push(at);
 }
+
+/// An item of a list in generated documentation: lines of at most 118 columns, those after the first indented by two spaces.
+#[must_use]
+pub fn list_item(text: &str) -> String {
+    let mut lines = vec!["-".to_owned()];
+    for word in text.split_whitespace() {
+        if lines[lines.len() - 1].chars().count() + 1 + word.chars().count() > 118 {
+            lines.push(" ".to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
+}

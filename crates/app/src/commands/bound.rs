@@ -38,7 +38,7 @@ pub struct BoundArgs {
     /// Write that object to a file
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
 

@@ -38,7 +38,7 @@ Examples:
   gswarm calibrate --backends backends.yaml --config config.yaml --model llm7b --batches 1,8,32,128 --budget 2min
   gswarm plan --calibration calibration.json --config config.yaml --requests other.yaml --out plan
   gswarm run --calibration calibration.json --plan plan/plan.json --config config.yaml --requests other.yaml \\
-      --simulate true --backends backends.yaml --out live
+      --live --backends backends.yaml --out live
   gswarm calibrate --from calibration.json --config config.yaml --requests other.yaml \\
       --write-config measured.yaml --write-requests timed.yaml
 
@@ -99,7 +99,7 @@ pub struct CalibrateArgs {
     /// Print nothing but errors
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
 

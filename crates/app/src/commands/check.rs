@@ -82,7 +82,7 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
             "--predictor: {} does not say that a predictor gave its estimates",
             args.log.display()
         ))
-        .hint("leave the flag away: then its estimates are those of the inputs"));
+        .hint("remove the flag: the estimates are those of the inputs"));
     }
     if !args.quiet {
         notes(args, log, &scenario.cluster).iter().for_each(|note| output::note(&format!("note: {note}")));

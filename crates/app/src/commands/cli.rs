@@ -1,8 +1,9 @@
 //! The command line: all commands.
 
 use super::{
-    bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, import, model_server,
-    models, plan, policies, report, resume, run, sample, schema, serve, size, tasks, top, trace, train, view,
+    bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, help, import, init,
+    man, model_server, models, plan, policies, report, resume, run, sample, schema, serve, size, tasks, top,
+    trace, train, validate, view,
 };
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -10,7 +11,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 const EXAMPLES: &str = "\
 Examples:
   gswarm                                       all policies on a built-in sample
-  gswarm generate --preset simple --requests 200 --out work
+  gswarm init --out work                       files of your own to start from
+  gswarm validate work/config.yaml work/requests.yaml
   gswarm run --policy baseline --gpus 8 --config work/config.yaml --requests work/requests.yaml
   gswarm plan --gpus 8 --budget 10s --config work/config.yaml --requests work/requests.yaml
   gswarm check baseline_execution_log.json --config work/config.yaml --requests work/requests.yaml
@@ -27,7 +29,7 @@ Exit codes:
 ///
 /// Without a command: runs every policy on a built-in sample and compares them.
 #[derive(Debug, Parser)]
-#[command(name = "gswarm", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "gswarm", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// When to colour the output
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
@@ -43,31 +45,35 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a commented configuration and requests to start from
+    Init(init::InitArgs),
+    /// Check input files: all faults at once, and what is unlikely to be meant
+    Validate(validate::ValidateArgs),
     /// Run requests under one policy, write the logs and report what happened
     Run(Box<run::RunArgs>),
-    /// Go on with a live run that was interrupted
+    /// Continue an interrupted live run
     Resume(resume::ResumeArgs),
-    /// Search for the shortest schedule of a batch, with a bound on what is left to gain
+    /// Search for the shortest schedule of a batch, with a lower bound
     Plan(Box<plan::PlanArgs>),
-    /// Say how short any schedule can be at best, and why
+    /// Print lower bounds on the makespan, and why they hold
     Bound(Box<bound::BoundArgs>),
     /// Check an execution log against its inputs, independently of the scheduler
     Check(check::CheckArgs),
-    /// Say why a run went as it did: a node's wait, a request's time, a GPU's idle time
+    /// Explain a run: why a node waited, where a request's time went, why GPUs were idle
     Explain(Box<explain::ExplainArgs>),
-    /// Run policies side by side, over numbers of GPUs, modes and seeds, and compare them
+    /// Compare policies over numbers of GPUs, modes and seeds
     Compare(Box<compare::CompareArgs>),
-    /// Put two runs side by side: what moved, and what it cost
+    /// Compare two runs: what moved, and what it cost
     Diff(Box<diff::DiffArgs>),
-    /// Make a page of one or more runs: comparison, charts, and a Gantt chart to move about in
+    /// Make an HTML page of runs: comparison, charts and a Gantt chart
     Report(Box<report::ReportArgs>),
     /// Write an execution log for trace viewers (Chrome, Perfetto)
     Trace(Box<trace::TraceArgs>),
-    /// Measure what servers take: loads, executions by length and batch, for schedules that hold
+    /// Measure servers: loads, executions by length, batching
     Calibrate(Box<calibrate::CalibrateArgs>),
-    /// Say how far a run went from what was predicted of it
+    /// Report how far a run deviated from its prediction
     Fidelity(Box<fidelity::FidelityArgs>),
-    /// Find the fewest GPUs that keep a makespan or a latency
+    /// Find the fewest GPUs that meet a makespan or a latency
     Size(Box<size::SizeArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
@@ -75,20 +81,20 @@ pub enum Command {
     Import(Box<import::ImportArgs>),
     /// Learn run times from a table or from execution logs, with intervals
     Train(Box<train::TrainArgs>),
-    /// Independent tasks on one machine's CPU and GPUs: profile it, make, schedule and check workloads
+    /// Schedule independent tasks on one machine's CPU and GPUs
     Tasks(tasks::TasksArgs),
     /// What `tasks` does, by the names of before.
     #[command(flatten)]
     FormerTasks(tasks::FormerName),
-    /// Make small models to try things with, and list the models of a folder
+    /// Make small models to try things with, or list a folder of models
     Models(models::ModelsArgs),
     /// Serve models over HTTP: load, call, estimate, and the OpenAI-compatible endpoints
     ModelServer(Box<model_server::ModelServerArgs>),
-    /// The front door to a cluster: all models and workflows of a configuration over HTTP, scheduled
+    /// Serve all models and workflows of a configuration over HTTP, scheduled
     Serve(Box<serve::ServeArgs>),
     /// Show GPUs, queue and rates of a service in the terminal
     Top(top::TopArgs),
-    /// Look at a run in progress, or at a finished one, in a browser
+    /// Show a running or finished run in a browser
     View(Box<view::ViewArgs>),
     /// List the policies, what each optimises and when to use it
     Policies(policies::PoliciesArgs),
@@ -96,6 +102,11 @@ pub enum Command {
     Schema(schema::SchemaArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Write manual pages
+    #[command(hide = true)]
+    Man(man::ManArgs),
+    /// Print the help of a command, or what the code of a message means
+    Help(help::HelpArgs),
 }
 
 /// When to colour the output.

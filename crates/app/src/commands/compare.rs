@@ -66,7 +66,7 @@ pub struct CompareArgs {
     quiet: bool,
     #[command(flatten)]
     measured: MeasuredArgs,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     machines: MachineArgs,
 }
 

@@ -96,7 +96,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
             let file = LogFile::read_bytes(&files::read_log(path)?);
             if is_measured(&file) {
                 return Err(Failure::input(format!("{} is a run, and no prediction", path.display())).hint(
-                    "`gswarm run` without --simulate writes a prediction; without --predicted, one is made",
+                    "`gswarm run` without --live writes a prediction; without --predicted, one is made",
                 ));
             }
             let (_, predicted) = run_of(args, path, &file, &scenario, mode)?;
@@ -154,7 +154,7 @@ fn run_of(
     let (log, mut faults) = read_back(&instance, file);
     if let Some(fault) = faults.iter().find(|fault| fault.code == ViolationCode::File) {
         return Err(Failure::input(format!("{}: {}", path.display(), fault.message))
-            .hint("name an execution log: `gswarm run --simulate true` writes one"));
+            .hint("name an execution log: `gswarm run --live` writes one"));
     }
     // What was expected of it when it was made is not what is expected of it now, with another calibration or with none.
     faults.retain(|fault| fault.code != ViolationCode::Estimate);

@@ -110,7 +110,7 @@ struct DrawArgs {
     /// Weights of the workflows, as in a=2,b=1; without it all alike
     #[arg(long, value_name = "ID=WEIGHT,...", value_delimiter = ',', value_parser = weight)]
     mix: Vec<(String, f64)>,
-    /// For every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
 }

@@ -109,7 +109,7 @@ struct TraceArgs {
     /// Share of the rows to keep, as in 10% or 0.1
     #[arg(long, value_name = "SHARE", default_value = "100%", allow_negative_numbers = true, value_parser = share)]
     sample: f64,
-    /// For every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// The pace of answers, where a model has none of its own

@@ -10,7 +10,10 @@ pub mod diff;
 pub mod explain;
 pub mod fidelity;
 pub mod generate;
+pub mod help;
 pub mod import;
+pub mod init;
+pub mod man;
 pub mod model_server;
 pub mod models;
 pub mod plan;
@@ -26,6 +29,7 @@ pub mod tasks;
 pub mod top;
 pub mod trace;
 pub mod train;
+pub mod validate;
 pub mod view;
 
 use crate::failure::Failure;
@@ -39,6 +43,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         None => sample::sample(&cli.sample),
+        Some(Command::Init(args)) => init::init(&args),
+        Some(Command::Validate(args)) => validate::validate(&args),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Resume(args)) => resume::resume(&args),
         Some(Command::Plan(args)) => plan::plan(&args),
@@ -65,5 +71,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Policies(args)) => policies::policies(&args),
         Some(Command::Schema(args)) => schema::schema(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
+        Some(Command::Man(args)) => man::man(&args),
+        Some(Command::Help(args)) => help::help(&args),
     }
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const EXAMPLES: &str = "\
 Examples:
   gswarm plan --gpus 16 --budget 10s --config config.yaml --requests requests.yaml
-  gswarm plan --gpus 16 --objective latency --config config.yaml --requests requests.yaml
+  gswarm plan --gpus 16 --objective mean --config config.yaml --requests requests.yaml
   gswarm plan --gpus 16 --gap 0.5% --config config.yaml --requests requests.yaml --out results
   gswarm run --plan results/plan.json --gpus 16 --config config.yaml --requests requests.yaml
 
@@ -44,10 +44,10 @@ pub struct PlanArgs {
     /// Stop after this many rounds of search
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
-    /// For every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// What to plan for: makespan, latency (mean), p99, switches, or a weighted sum as in makespan=1,latency=0.2
+    /// What to minimise: makespan, mean or p99 latency, switches, or a weighted sum as in makespan=1,mean=0.2
     #[arg(long, value_name = "TERMS", default_value = "makespan", value_parser = PlanObjective::parse)]
     objective: PlanObjective,
     /// Folder for the plan and the logs
@@ -61,7 +61,7 @@ pub struct PlanArgs {
     json: bool,
     #[command(flatten)]
     predictor: PredictorArgs,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  gswarm run --simulate true --policy planned --gpus 8 --backends servers.yaml \\
+  gswarm run --live --policy planned --gpus 8 --backends servers.yaml \\
       --config config.yaml --requests requests.yaml --out results
   gswarm resume results
 

@@ -84,7 +84,7 @@ pub struct ServeArgs {
     params: PolicyFlags<Serving>,
     #[command(flatten)]
     listen: ListenArgs,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
 

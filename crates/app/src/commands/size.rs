@@ -24,7 +24,7 @@ Examples:
 
 Without --mode, a makespan alone is of a batch (offline) and a latency is of a stream (online).
 Without --policy, a batch is run under `planned`, a stream under `adaptive`.
-Exit code 3: no number of GPUs up to --max-gpus meets the target; what it can be at the least is said.";
+Exit code 3: no number of GPUs up to --max-gpus meets the target.";
 
 /// Rounds of search for each number of GPUs, where nothing is said of them.
 const ROUNDS: u64 = 2;
@@ -36,12 +36,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SizeArgs {
-    /// What has to be kept: makespan, mean or p99 (of request latency), and a time; may be given several times
+    /// A target: makespan, or mean or p99 latency, and a time; repeatable
     #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = Target::from_str)]
     target: Vec<Target>,
     #[command(flatten)]
     input: InputArgs,
-    /// Who schedules; see `gswarm policies`
+    /// The policy; see `gswarm policies`
     #[arg(long, short, value_name = "NAME", value_parser = policy_parser())]
     policy: Option<PolicyKind>,
     /// When requests arrive: all at the start, or at their timestamps
@@ -54,13 +54,13 @@ pub struct SizeArgs {
     /// `planned`: rounds of search for each number of GPUs [default: 2]
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
-    /// For every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     machines: MachineArgs,
 }
 

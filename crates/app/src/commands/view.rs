@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
-  gswarm run --simulate true --policy adaptive --gpus 8 --backends servers.yaml \\
+  gswarm run --live --policy adaptive --gpus 8 --backends servers.yaml \\
       --config config.yaml --requests requests.yaml --out results &
   gswarm view results --port 8080
   gswarm view planned_execution_log.json --config work/config.yaml --requests work/requests.yaml

@@ -83,7 +83,7 @@ async fn what_is_recorded_of_loads_says_where_the_weights_were() {
     place.write("requests.yaml", request);
     let inputs = "--config config.yaml --requests requests.yaml";
     let live = |out: &str| {
-        let line = "run --policy lru --simulate true --backends servers.yaml --quiet";
+        let line = "run --policy lru --live --backends servers.yaml --quiet";
         place.run(&format!("{line} {inputs} --out {out}")).code(0);
         let loads = place.read(&format!("{out}/loads.jsonl"));
         let told = loads.lines().map(json).filter(|line| line["action"] == "load");
@@ -134,7 +134,7 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     let inputs = format!("{inputs} --calibration profile.json");
     place.run(&format!("run --policy planned {inputs} --out estimate --quiet")).code(0);
     place.run(&format!("check estimate/planned_execution_log.json {inputs}")).code(0);
-    let live = "run --policy planned --simulate true --backends servers.yaml --out live --quiet";
+    let live = "run --policy planned --live --backends servers.yaml --out live --quiet";
     place.run(&format!("{live} {inputs}")).code(0);
     place.run(&format!("check live/planned_execution_log.json {inputs}")).code(0);
     let fidelity = format!("fidelity --log live/planned_execution_log.json {inputs}");

@@ -201,9 +201,7 @@ async fn the_page_needs_no_token_and_all_else_does() {
 
 fn live(out: &str) -> String {
     let work = inputs("work");
-    format!(
-        "run --simulate true --backends servers.yaml --policy adaptive --mode online --gpus 4 --out {out} {work}"
-    )
+    format!("run --live --backends servers.yaml --policy adaptive --mode online --gpus 4 --out {out} {work}")
 }
 
 /// A server that answers five calls, and all others only once it may go on: a run cannot end before.

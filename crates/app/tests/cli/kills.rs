@@ -37,10 +37,8 @@ fn killed_after(place: &Place, line: &str, out: &str, bytes: u64) -> bool {
 fn a_run_that_is_killed_at_random_moments_loses_nothing_and_does_nothing_twice() {
     let place = Place::with_work("simple", 20);
     place.write("servers.yaml", "backends: [{kind: emulated, speed: 3000}]");
-    let line = format!(
-        "run --simulate true --backends servers.yaml --policy offline --gpus 4 --quiet {}",
-        inputs("work")
-    );
+    let line =
+        format!("run --live --backends servers.yaml --policy offline --gpus 4 --quiet {}", inputs("work"));
     // What a run writes in all; each is killed after a part of it, the same parts every time.
     place.run(&format!("{line} --out whole")).code(0);
     let all = written(&place, "whole");

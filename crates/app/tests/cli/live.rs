@@ -19,10 +19,7 @@ fn with_servers(speed: u32) -> Place {
 }
 
 fn live(policy: &str, out: &str) -> String {
-    format!(
-        "run --simulate true --backends servers.yaml --policy {policy} --gpus 4 --out {out} {}",
-        inputs("work")
-    )
+    format!("run --live --backends servers.yaml --policy {policy} --gpus 4 --out {out} {}", inputs("work"))
 }
 
 /// The results, by request.
@@ -148,7 +145,7 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
         assert!(!place.path("out").exists(), "{text}");
     }
     place.run("resume work").code(2).says("there is no journal");
-    place.run(&live("baseline", "out").replace("--simulate true ", "")).code(2).says("--simulate true");
+    place.run(&live("baseline", "out").replace("--live ", "")).code(2).says("--live");
 }
 
 /// A server with OpenAI's interface, as small as one can be: it repeats what it is asked, and every seventh time fails, but

@@ -30,10 +30,7 @@ fn with_wishes(wishes: &[&str]) -> Place {
 }
 
 fn live(out: &str) -> String {
-    format!(
-        "run --simulate true --backends servers.yaml --policy baseline --gpus 2 --out {out} {}",
-        inputs("work")
-    )
+    format!("run --live --backends servers.yaml --policy baseline --gpus 2 --out {out} {}", inputs("work"))
 }
 
 /// A server with OpenAI's interface that refuses what is bad and fails over what is broken.

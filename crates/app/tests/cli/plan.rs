@@ -141,7 +141,7 @@ cluster: {residency: memory, gpu_memory_gb: 80}
 #[test]
 fn a_plan_can_be_made_for_other_ends() {
     let place = Place::with_work("simple", 12);
-    let terms = ["latency", "p99", "switches", "makespan=1,latency=0.2"];
+    let terms = ["mean", "p99", "switches", "makespan=1,mean=0.2"];
     for (at, objective) in terms.into_iter().enumerate() {
         let line = format!(
             "plan --objective {objective} --budget 1h --rounds 1 --gpus 4 --json --out o{at} {}",

@@ -51,10 +51,14 @@ fn missing_files_are_named() {
 fn live_runs_need_servers_or_models() {
     let place = Place::with_work("simple", 1);
     let line = format!("run --policy baseline {}", inputs("work"));
-    place.run(&format!("{line} --simulate true")).code(2).says("serves models from a folder");
+    for live in ["--live", "--simulate true"] {
+        place.run(&format!("{line} {live}")).code(2).says("serves models from a folder");
+    }
     place.run("models init --dir models --name llm-small").code(0);
     place.run(&format!("{line} --simulate")).code(2).says("there is no model").says("--backends");
     assert_eq!(place.names(), ["models", "work"]);
+    place.run(&format!("{line} --live --simulate false")).code(2).says("cannot be used with");
+    assert!(!place.run("run --help").code(0).out.contains("--simulate"));
     place.run(&format!("{line} --simulate false --quiet")).code(0);
 }
 

@@ -9,6 +9,9 @@ use serde_json::{Map, Number, Value};
 /// Names the schema of a file, for editors; it says nothing to a reader.
 const SCHEMA_KEY: &str = "$schema";
 
+/// For people who are used to other formats.
+pub(super) const NO_COMMENT: &str = "`//` and `/*` are no comments: YAML's begin with `#`, and JSON has none";
+
 /// A field of a mapping, there or not.
 #[derive(Clone, Copy)]
 pub struct Slot<'t, 'p> {
@@ -95,7 +98,10 @@ fn fill<'t>(
             continue;
         }
         let Some(place) = slots.iter().position(|slot| slot.path.name() == name) else {
-            let hint = faults.nearest(name, slots.iter().map(|slot| slot.path.name()));
+            let hint = match name.starts_with("//") || name.starts_with("/*") {
+                true => Some(NO_COMMENT.to_owned()),
+                false => faults.nearest(name, slots.iter().map(|slot| slot.path.name())),
+            };
             let path = path.key(name, key.at());
             let left_out = if unknown == Code::UnknownField { ", left out" } else { "" };
             let message = format_args!("unknown field `{}`{left_out}", Shown(name));
@@ -122,8 +128,12 @@ pub fn duplicate_key(key: Item<'_>, path: &Path<'_>, faults: &mut Faults) {
 /// Reports that something else was expected here.
 pub fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults: &mut Faults) {
     let found = item.described();
-    let hint = (expected == "a number" && item.kind() == Kind::Quoted && number(item.text()).is_some())
-        .then(|| format!("write it without quotes: {}", Shown(item.text())));
+    let is_number = item.kind() == Kind::Quoted && number(item.text()).is_some();
+    let hint = match expected {
+        "a number" if is_number => Some(format!("write it without quotes: {}", Shown(item.text()))),
+        "a number" => without_unit(item.text()),
+        _ => None,
+    };
     let message = match item.scalar() {
         Some(Scalar::Text | Scalar::Number(_)) => {
             format!("expected {expected}, found {found} `{}`", Shown(item.text()))
@@ -131,6 +141,28 @@ pub fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults: &mut 
         _ => format!("expected {expected}, found {found}"),
     };
     faults.add_hinted(Code::WrongType, item.at(), path, format_args!("{message}"), hint);
+}
+
+/// What to write in place of a number with its unit, such as `500ms`.
+fn without_unit(text: &str) -> Option<String> {
+    let units = [
+        ("ms", 1e-3, "seconds"),
+        ("sec", 1.0, "seconds"),
+        ("s", 1.0, "seconds"),
+        ("min", 60.0, "seconds"),
+        ("m", 60.0, "seconds"),
+        ("h", 3600.0, "seconds"),
+        ("mb", 1e-3, "GB"),
+        ("mib", 1.048_576e-3, "GB"),
+        ("gb", 1.0, "GB"),
+        ("g", 1.0, "GB"),
+        ("gib", 1.073_741_824, "GB"),
+        ("tb", 1e3, "GB"),
+    ];
+    let at = text.find(|letter: char| letter.is_ascii_alphabetic())?;
+    let (value, unit) = (text[..at].trim().parse::<f64>().ok()?, text[at..].trim().to_lowercase());
+    let &(_, factor, base) = units.iter().find(|(name, ..)| *name == unit)?;
+    Some(format!("write the number alone, in {base}: {}", value * factor))
 }
 
 /// An id or a name. A number is taken as it is written: people number their requests.
@@ -306,10 +338,11 @@ impl NumberRange {
     ) -> Option<f64> {
         let value = finite_number(value, text, at, path, faults)?;
         let shown = Shown(text);
+        let hint = (value < 0.0).then(|| format!("did you mean {}?", -value));
         if value < 0.0 && self.zero {
-            faults.add(Code::Negative, at, path, format_args!("{shown} is below zero"));
+            faults.add_hinted(Code::Negative, at, path, format_args!("{shown} is below zero"), hint);
         } else if value <= 0.0 && !self.zero {
-            faults.add(Code::NotPositive, at, path, format_args!("{shown} is not above zero"));
+            faults.add_hinted(Code::NotPositive, at, path, format_args!("{shown} is not above zero"), hint);
         } else if value > self.max {
             let message = format_args!("{shown} is above the limit of {}{}", self.max, self.unit);
             faults.add_hinted(Code::TooLarge, at, path, message, Some(in_unit(value, self)));

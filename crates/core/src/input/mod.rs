@@ -13,6 +13,7 @@ pub mod document;
 mod faults;
 mod fields;
 mod json;
+mod plausible;
 mod requests;
 mod text;
 mod timestamp;

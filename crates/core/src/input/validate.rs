@@ -46,7 +46,7 @@ impl Scenario {
     /// scenario.models[0].memory_gb = -1.0;
     /// scenario.requests[0].times = vec![None];
     /// let found = scenario.validate();
-    /// assert_eq!(found[0].to_string(), "error[E201]: -1 is not above zero\n  --> configuration (models.llm.memory_gb)");
+    /// assert_eq!(found[0].to_string(), "error[E201]: -1 is not above zero\n  --> configuration (models.llm.memory_gb)\n  hint: did you mean 1?");
     /// assert_eq!((found[1].code, found[1].path.as_str()), (Code::NoTime, "workflows.chat.nodes[0].model"));
     /// ```
     #[must_use]

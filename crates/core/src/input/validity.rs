@@ -210,7 +210,8 @@ pub(super) fn edges(
     for cycle in cycle::cycles(nodes.len(), &edges) {
         let PlacedEdge { place, at, .. } = kept[cycle.edge];
         let message = format!("cycle: {}", described(nodes, &cycle.nodes));
-        faults.add(Code::Cycle, at, &path.index(place, at), format_args!("{message}"));
+        let hint = Some("a workflow is a graph without cycles: remove one of these edges".to_owned());
+        faults.add_hinted(Code::Cycle, at, &path.index(place, at), format_args!("{message}"), hint);
     }
     edges
 }

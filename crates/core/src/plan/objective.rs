@@ -20,25 +20,28 @@ pub struct PlanObjective {
 }
 
 /// The terms, as flags and files spell them.
-pub const TERMS: [&str; 4] = ["makespan", "latency", "p99", "switches"];
+pub const TERMS: [&str; 4] = ["makespan", "mean", "p99", "switches"];
+
+/// The former name of `mean`, still read.
+const FORMER_MEAN: &str = "latency";
 
 impl PlanObjective {
     /// The makespan alone.
     pub const MAKESPAN: PlanObjective =
         PlanObjective { makespan: 1.0, latency: 0.0, p99: 0.0, switches: 0.0 };
 
-    /// From a term (`latency`) or a weighted sum (`makespan=1,latency=0.2`).
+    /// From a term (`mean`) or a weighted sum (`makespan=1,mean=0.2`).
     pub fn parse(text: &str) -> Result<PlanObjective, String> {
         let mut weights = [None; TERMS.len()];
         for part in text.split(',') {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-            let known = TERMS.iter().position(|&term| term == name.trim());
-            let at =
-                known.ok_or_else(|| format!("no term `{}`: there are {}", name.trim(), TERMS.join(", ")))?;
+            let name = if name.trim() == FORMER_MEAN { "mean" } else { name.trim() };
+            let known = TERMS.iter().position(|&term| term == name);
+            let at = known.ok_or_else(|| format!("no term `{name}`: there are {}", TERMS.join(", ")))?;
             let weight = weight.trim().parse::<f64>().ok().filter(|weight| (0.0..=1e9).contains(weight));
-            let weight = weight.ok_or_else(|| format!("give `{}` a weight from 0 to 1e9", name.trim()))?;
+            let weight = weight.ok_or_else(|| format!("give `{name}` a weight from 0 to 1e9"))?;
             if weights[at].replace(weight).is_some() {
-                return Err(format!("`{}` is there twice", name.trim()));
+                return Err(format!("`{name}` is there twice"));
             }
         }
         let [makespan, latency, p99, switches] = weights.map(|weight| weight.unwrap_or(0.0));
@@ -172,9 +175,10 @@ mod tests {
 
     #[test]
     fn objectives_are_read_and_written() {
-        for text in ["makespan", "latency", "p99", "switches", "makespan=1,latency=0.2", "p99=3"] {
+        for text in ["makespan", "mean", "p99", "switches", "makespan=1,mean=0.2", "p99=3"] {
             assert_eq!(PlanObjective::parse(text).unwrap().to_string(), text);
         }
+        assert_eq!(PlanObjective::parse("latency=2").unwrap().to_string(), "mean=2", "the former name");
         assert!(PlanObjective::parse("makespan=2").unwrap().is_makespan());
         assert!(!PlanObjective::parse("makespan,switches").unwrap().is_makespan());
     }
@@ -182,11 +186,12 @@ mod tests {
     #[test]
     fn bad_objectives_are_refused() {
         for (text, says) in [
-            ("speed", "no term `speed`: there are makespan, latency, p99, switches"),
-            ("latency=fast", "give `latency` a weight"),
-            ("latency=-1", "give `latency` a weight"),
-            ("latency=nan", "give `latency` a weight"),
+            ("speed", "no term `speed`: there are makespan, mean, p99, switches"),
+            ("mean=fast", "give `mean` a weight"),
+            ("mean=-1", "give `mean` a weight"),
+            ("mean=nan", "give `mean` a weight"),
             ("p99,p99", "twice"),
+            ("mean,latency", "twice"),
             ("makespan=0", "above zero"),
             ("", "no term"),
         ] {

@@ -26,7 +26,7 @@ params! {
     pub struct PlannedParams {
         /// Rounds of search; 8 where neither rounds nor a budget is given
         rounds: Option<u64>,
-        /// Time to search for; all of it is used unless the plan is proven to be best
+        /// Time to search; all of it is used unless the plan is proven optimal
         budget: Option<Span>,
     }
 }

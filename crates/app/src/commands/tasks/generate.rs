@@ -58,7 +58,7 @@ pub struct GenerateArgs {
     /// Hardware profile that run times come from; without it, a described machine
     #[arg(long, alias = "profile", value_name = "FILE")]
     hardware: Option<PathBuf>,
-    /// For every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// File to write, CSV or Parquet by its ending

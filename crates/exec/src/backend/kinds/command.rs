@@ -64,8 +64,9 @@ backends:
     grace: 20
     models: {llm7b: "org/llama-7b", llm70b: "org/llama-70b"}
 ```
-A process ends with gswarm, however gswarm ends. A shell (`/bin/sh`) stands between the two. It runs the process in its own process group and reads
-from a pipe that gswarm holds. When the pipe closes, it sends TERM to the group, and KILL after the grace time."#,
+A process ends with gswarm, however gswarm ends. A shell (`/bin/sh`) stands between the two. It runs the process in
+its own process group and reads from a pipe that gswarm holds. When the pipe closes, it sends TERM to the group, and
+KILL after the grace time."#,
     };
 
     fn check(&self, given: &Given<'_>, faults: &mut Faults) {

@@ -41,8 +41,9 @@ impl Server for SglangSpec {
             "`GET /health`, and the last order: the server does not report it",
             "OpenAI's interface",
         ],
-        example: r#"SGLang, started with `--enable-memory-saver`. A server does not report whether it has released its memory. gswarm assumes that it holds its model
-when a run begins and after it was away: start a run on servers that have not released theirs.
+        example: r#"SGLang, started with `--enable-memory-saver`. A server does not report whether it has released its memory. gswarm
+assumes that it holds its model when a run begins and after it was away: start a run on servers that have not released
+theirs.
 ```yaml
 backends:
   - kind: sglang
