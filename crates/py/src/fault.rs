@@ -56,6 +56,19 @@ impl From<ProblemError> for Fault {
     }
 }
 
+impl From<serde_json::Error> for Fault {
+    fn from(error: serde_json::Error) -> Fault {
+        Fault::Internal(error.to_string())
+    }
+}
+
+/// Where memory cannot be written to.
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Fault {
+        Fault::Internal(error.to_string())
+    }
+}
+
 /// Arguments that no argument parser has looked at.
 pub fn usage(message: impl Into<String>) -> Fault {
     Fault::Usage(message.into(), String::new())

@@ -57,7 +57,6 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
 
 #[pymethods]
 impl Outcome {
-    /// The metrics as JSON.
     fn metrics(&self) -> PyResult<String> {
         serde_json::to_string(&self.outcome.metrics).map_err(failed)
     }
@@ -108,7 +107,6 @@ impl Outcome {
         found.iter().map(plain_violation).collect()
     }
 
-    /// The executions, by column.
     fn executions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let instance = &self.instance;
         let all = &self.outcome.log.executions;
@@ -210,7 +208,6 @@ pub type PlainViolation = (
     Option<u32>,
 );
 
-/// Its fields.
 pub fn plain_violation(found: &Violation) -> PlainViolation {
     let place = &found.place;
     (

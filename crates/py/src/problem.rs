@@ -156,7 +156,7 @@ impl Inputs {
         let (mut config, mut requests) = (Vec::new(), Vec::new());
         write_config(scenario, Format::Json, &mut config)
             .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests))
-            .map_err(|error| Fault::Internal(error.to_string()))?;
+            .map_err(Fault::from)?;
         Ok([text(&names[0], &config), text(&names[1], &requests)])
     }
 

@@ -262,7 +262,7 @@ pub fn read_spec(file: PathBuf) -> PyResult<String> {
         let bytes = gswarm_run::files::read_or(&file, "check the path")?;
         let folder = file.parent().unwrap_or(Path::new(""));
         let (spec, _) = RunSpec::read(Source { name: &name, bytes: &bytes }, folder).map_err(Fault::Input)?;
-        serde_json::to_string(&spec).map_err(|error| Fault::Internal(error.to_string()))
+        Ok(serde_json::to_string(&spec)?)
     };
     Ok(read()?)
 }
@@ -324,8 +324,7 @@ pub fn plan_for<'py>(
         let prepared = prepared(&given, spec, contents, shared)?;
         let found = prepared.plan(&options, &mut Told::to(shared)).planned;
         let mut bytes = Vec::new();
-        plan::file::write(&prepared.instance, &found, &mut bytes)
-            .map_err(|error| Fault::Internal(error.to_string()))?;
+        prepared.write_plan(&found, &mut bytes)?;
         Ok(bytes)
     })
 }

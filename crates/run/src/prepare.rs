@@ -17,7 +17,7 @@ use gswarm_core::report::RunInfo;
 use gswarm_core::run::{ProblemError, RunOutcome, assess, problem};
 use gswarm_core::sim::{Faults, SimError, SimOptions, simulate_learning};
 use gswarm_core::{GpuId, Span, Time};
-use gswarm_learn::expect::{Beliefs, Expectations, Source};
+use gswarm_learn::expect::{Beliefs, Expectations, PredictorSource};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -71,7 +71,8 @@ pub(crate) fn prepare_on(
     }
     observer.stage(Stage::Reading);
     let scenario = materials.scenario(&spec, observer)?;
-    let cluster = complete(spec.cluster.over(&scenario.cluster), &scenario)?;
+    let configured = planned_on(&spec, &materials).over(&scenario.cluster);
+    let cluster = complete(spec.cluster.over(&configured), &scenario)?;
     observer.stage(Stage::Preparing);
     let policy = spec.policy().kind();
     let source =
@@ -99,6 +100,14 @@ pub(crate) fn prepare_on(
     Ok(prepared)
 }
 
+/// The cluster that a plan was made for, where the specification names none.
+fn planned_on(spec: &RunSpec, materials: &Materials) -> ClusterSpec {
+    let plan = materials.plan.as_ref().filter(|_| spec.cluster.gpus.is_none());
+    let made_for = plan.and_then(|(_, bytes)| plan::file::spec(bytes));
+    let made_for = made_for.and_then(|value| serde_json::from_value::<RunSpec>(value).ok());
+    made_for.map(|spec| spec.cluster).unwrap_or_default()
+}
+
 /// The problem that `policy` is to solve.
 ///
 /// # Errors
@@ -118,9 +127,9 @@ fn build_predicted(
     cluster: &ClusterSpec,
     mode: Mode,
     policy: Option<PolicyKind>,
-    source: Option<&Source>,
+    source: Option<&PredictorSource>,
 ) -> Result<Instance, Failure> {
-    let estimates = source.map_or(&[][..], Source::estimates);
+    let estimates = source.map_or(&[][..], PredictorSource::estimates);
     problem(scenario, cluster, mode, policy, estimates).map_err(|why| match why {
         ProblemError::NoGpus => {
             Failure::input(why.to_string()).hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
@@ -141,7 +150,7 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 
 fn beliefs(
     spec: &RunSpec,
-    source: Option<Source>,
+    source: Option<PredictorSource>,
     scenario: &Scenario,
     instance: &mut Instance,
 ) -> Result<Beliefs, Failure> {
@@ -163,12 +172,14 @@ fn beliefs(
 ///
 /// # Errors
 /// Why it is no predictor for these requests.
-pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<Source, Failure> {
+pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<PredictorSource, Failure> {
     let short = Path::new(name).file_name().map_or(name.into(), |file| file.to_string_lossy());
-    Source::read(short.into_owned(), bytes.to_vec(), scenario).map_err(|mut faults: Vec<Diagnostic>| {
-        faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
-        Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
-    })
+    PredictorSource::read(short.into_owned(), bytes.to_vec(), scenario).map_err(
+        |mut faults: Vec<Diagnostic>| {
+            faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
+            Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
+        },
+    )
 }
 
 /// Reads a plan for this problem; all that is wrong with it is reported at once.
@@ -198,6 +209,14 @@ impl Prepared {
             stop: Arc::default(),
             bound: Arc::default(),
         }
+    }
+
+    /// Writes a plan for this run, with its specification.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write_plan(&self, planned: &Planned, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        plan::file::write_with(&self.instance, planned, Some(self.spec.to_value()?), out)
     }
 
     /// Frees the inputs, which a simulation no longer needs.

@@ -24,7 +24,7 @@ use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::probe::Probe;
-use gswarm_learn::calibration::{CALIBRATION, Calibration, Options, SCHEMA, StartsFrom};
+use gswarm_learn::calibration::{ApplyOptions, CALIBRATION, Calibration, SCHEMA, StartsFrom};
 use gswarm_run::{apply_calibration, live, read_calibration};
 use measure::{Limits, Stop};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,6 @@ others. With --requests, the models that they use are measured at the lengths th
 measurement while it lasts: what they hold is taken off.
 Exit code 4: some models could not be measured; what was measured of the others is written.";
 
-/// Arguments of `gswarm calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CalibrateArgs {
@@ -131,7 +130,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     save(batch, &calibration)?;
     if args.json {
-        output::line(&serde_json::to_string(&calibration).map_err(|error| internal(&error))?)?;
+        output::line(&serde_json::to_string(&calibration).map_err(Failure::internal)?)?;
     } else if !args.quiet {
         shown::calibration(&calibration)?;
         output::line(&format!("Wrote {}", args.out.display()))?;
@@ -202,10 +201,6 @@ fn save((mut batch, name): (Batch, String), calibration: &Calibration) -> Result
     batch.commit().map(drop)
 }
 
-fn internal(error: &serde_json::Error) -> Failure {
-    Failure::new(Code::Internal, format!("internal error: {error}"))
-}
-
 /// The inputs with measured costs, where they were asked for.
 fn write(
     args: &CalibrateArgs,
@@ -217,7 +212,7 @@ fn write(
         return Ok(());
     }
     let loads = if args.first_loads { StartsFrom::First } else { StartsFrom::Again };
-    let options = Options { loads, batching: !args.no_batching };
+    let options = ApplyOptions { loads, batching: !args.no_batching };
     let mut terminal = Terminal::new("", args.quiet, false);
     apply_calibration(&file.display().to_string(), calibration, &mut scenario, options, &mut terminal)?;
     let format = |path: &Path| {
@@ -239,7 +234,6 @@ fn write(
     Ok(())
 }
 
-/// Everything that measuring takes.
 struct Bench<'a> {
     args: &'a CalibrateArgs,
     scenario: &'a Scenario,

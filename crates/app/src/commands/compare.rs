@@ -29,7 +29,6 @@ Examples:
 Writes rows.jsonl as runs end, then comparison.csv and comparison.parquet, one row a run, into --out. Every log is checked.
 The same command again goes on where it was interrupted; with more GPUs, policies or seeds, it only runs what is new.";
 
-/// Arguments of `gswarm compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {

@@ -24,7 +24,6 @@ Examples:
 
 The same seed gives the same bytes. Files that are there already are kept unless --force is given.";
 
-/// Arguments of `gswarm generate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct GenerateArgs {
@@ -138,7 +137,6 @@ impl DrawArgs {
 /// What is said of it where it takes long.
 const MAKING: &str = "making the requests";
 
-/// Makes the files.
 pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     match &args.only {
         Some(Only::Config(args)) => {

@@ -30,7 +30,6 @@ Then, from elsewhere:
 The first line of the output is the server's address. The first TERM or Ctrl-C lets calls end that are being answered; a
 second ends the server at once. docs/model-server.md has every endpoint.";
 
-/// Arguments of `gswarm model-server`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ModelServerArgs {

@@ -23,7 +23,6 @@ The models that `init` makes have random weights: they load, run and answer as r
 nonsense. The same seed gives the same bytes. Models from elsewhere go into the same folder: config.json, tokenizer.json
 and model.safetensors in a folder of their own.";
 
-/// Arguments of `gswarm models`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ModelsArgs {
@@ -82,7 +81,6 @@ enum Kinds {
     Both,
 }
 
-/// Makes models, or lists them.
 pub fn models(args: &ModelsArgs) -> Result<(), Failure> {
     match &args.what {
         What::Init(args) => init(args),

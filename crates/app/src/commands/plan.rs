@@ -8,7 +8,7 @@ use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::generate::Format;
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{self, Aimed, ObjectiveValues, PlanObjective, Planned, Proof};
+use gswarm_core::plan::{Aimed, ObjectiveValues, PlanObjective, Planned, Proof};
 use gswarm_core::policy::{PolicyKind, PolicySpec, carry_out};
 use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::duration;
@@ -29,7 +29,6 @@ Stops when the time is up, when the gap is reached, when the plan is proved to b
 the best so far. Writes plan.json and the two logs of the simulated run into --out.
 The same seed and --rounds give the same plan; with --budget alone, how far the search comes depends on the machine.";
 
-/// Arguments of `gswarm plan`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PlanArgs {
@@ -137,7 +136,7 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     drop(search);
     let mut batch = Batch::new(&args.out)?;
     schemas::add(&mut batch, "plan.json", SchemaKind::Plan, Format::Json, |mut out| {
-        plan::file::write(instance, &planned, &mut out)
+        prepared.write_plan(&planned, &mut out)
     })?;
     gswarm_run::output::save(&mut batch, instance, &outcome, LogFormat::Auto)?;
     let written = batch.commit()?;

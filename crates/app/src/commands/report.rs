@@ -4,7 +4,7 @@ mod browser;
 pub mod inputs;
 
 use crate::commands::compare::rows;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output;
 use crate::output::files::Batch;
 use crate::output::progress::Bar;
@@ -32,7 +32,6 @@ in one of the two folders above. The page works offline and asks nobody for anyt
 /// Pixels of a PNG for each of the chart's own.
 const PNG_SCALE: f32 = 3.0;
 
-/// Arguments of `gswarm report`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
@@ -61,7 +60,6 @@ pub struct ReportArgs {
     given: Given,
 }
 
-/// Makes the report.
 pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     // What cannot be done is known before minutes are spent on reading.
     let (mut batch, name) = Batch::beside(&args.out, "--out")?;
@@ -156,8 +154,7 @@ fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec<Pat
     if let Some(folder) = png {
         let mut batch = Batch::new_for(folder, "--png")?;
         for one in page.charts().filter(|chart| !chart.is_empty()) {
-            let bytes = chart::png(one, PNG_SCALE)
-                .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
+            let bytes = chart::png(one, PNG_SCALE).map_err(Failure::internal)?;
             batch.add(&format!("{}.png", one.name), |out| out.write_all(&bytes))?;
         }
         written.extend(batch.commit()?);

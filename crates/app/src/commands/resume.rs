@@ -17,7 +17,6 @@ Examples:
 Everything that the run needs is in the journal of its folder: no other flag has to be given again. Nodes that have
 finished are not run again; what was under way when the run ended is.";
 
-/// Arguments of `gswarm resume`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ResumeArgs {
@@ -38,7 +37,6 @@ pub struct ResumeArgs {
     quiet: bool,
 }
 
-/// Goes on.
 pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     let changes = Resume {
         backends: args.backends.clone(),

@@ -39,7 +39,6 @@ Writes <policy>_scheduler.log (what happened when) and <policy>_execution_log.js
 Logs of the same policy in that folder are replaced. A live run needs a folder without a journal.
 The same inputs, flags and seed give the same files, byte for byte. `gswarm policies` lists the policies.";
 
-/// Arguments of `gswarm run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
@@ -105,7 +104,6 @@ fn format_parser() -> impl clap::builder::TypedValueParser<Value = LogFormat> {
     ])
 }
 
-/// A policy's name.
 pub fn policy_parser() -> impl clap::builder::TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
@@ -172,7 +170,6 @@ fn read_spec(file: &Path, quiet: bool) -> Result<RunSpec, Failure> {
     Ok(spec)
 }
 
-/// Runs the requests.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let spec = args.spec()?;
     let faults = spec.validate();

@@ -18,7 +18,6 @@ const PRESET: Preset = Preset::Complex;
 const REQUESTS: u32 = 100;
 const SEED: u64 = 1;
 
-/// Arguments of `gswarm` without a command.
 #[derive(Debug, Default, Args)]
 pub struct SampleArgs {
     /// Folder for the sample's inputs and logs; without it, the next free gswarm-out/sample-N
@@ -26,7 +25,6 @@ pub struct SampleArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// Runs the sample.
 pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
     let (folder, mut batch) = match &args.out {
         Some(folder) => match Batch::reserve(folder)? {

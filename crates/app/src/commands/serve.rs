@@ -44,7 +44,6 @@ Then, from elsewhere:
 The first line of the output is the address. Requests of workflows that were accepted are in --state, and are done after a
 crash too. The first TERM or Ctrl-C lets what is under way end; docs/serve.md has every endpoint.";
 
-/// Arguments of `gswarm serve`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {

@@ -32,7 +32,6 @@ const ROUNDS: u64 = 2;
 /// Before this, nothing is said of how far the search is.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Arguments of `gswarm size`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SizeArgs {

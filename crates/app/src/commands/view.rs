@@ -28,7 +28,6 @@ The first line of the output is the address, to be opened in a browser. A live r
 was interrupted and resumed; of a folder without a journal the execution log is shown. Nothing is written into the folder, and
 the run is not disturbed. docs/dashboard.md describes the page.";
 
-/// Arguments of `gswarm view`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ViewArgs {

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_process_gives_the_count_in_order_and_inside_the_duration() {
-        for &kind in Arrivals::ALL {
+        for kind in Arrivals::ALL {
             for count in [0, 1, 2, 5000] {
                 let moments = draw(kind, count, 7);
                 assert_eq!(moments.len(), count);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        for &kind in Arrivals::ALL {
+        for kind in Arrivals::ALL {
             assert_eq!(draw(kind, 100, 5), draw(kind, 100, 5));
             assert_ne!(draw(kind, 100, 5), draw(kind, 100, 6));
         }

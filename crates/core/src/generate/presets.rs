@@ -38,7 +38,7 @@ mod tests {
             let widths = config.models.iter().map(|model| model.gpus_required);
             assert_eq!(widths.clone().max(), Some(widest));
             assert_eq!(widths.filter(|&width| width == widest).count(), 1);
-            assert_eq!(Preset::from_name(preset.name()), Some(preset));
+            assert_eq!(Preset::of_name(preset.name()), Some(preset));
         }
     }
 

@@ -76,7 +76,7 @@ impl LogFile {
     /// When requests arrived, as the summary says it.
     #[must_use]
     pub fn mode(&self) -> Option<Mode> {
-        self.claims.mode.as_deref().and_then(Mode::from_name)
+        self.claims.mode.as_deref().and_then(Mode::of_name)
     }
 
     /// The cluster that the run was made on: the summary wins, then `spec`, then the usual values. The notes say where
@@ -106,8 +106,8 @@ impl LogFile {
             Some(claimed) => merge_said("gpus_per_server", claimed, spec.gpus_per_server, &mut notes),
             None => spec.gpus_per_server,
         };
-        let rule = rules.switch_cost.as_deref().and_then(SwitchRule::from_name);
-        let residency = rules.residency.as_deref().and_then(Residency::from_name);
+        let rule = rules.switch_cost.as_deref().and_then(SwitchRule::of_name);
+        let residency = rules.residency.as_deref().and_then(Residency::of_name);
         let names = [rule, spec.switch_cost].map(|one| one.map(SwitchRule::name));
         merge("switch_cost", names[0], names[1], &mut notes);
         let names = [residency, spec.residency].map(|one| one.map(Residency::name));

@@ -7,6 +7,7 @@ use crate::log_file::BoundClaim;
 use crate::time::{MAX_SECONDS, Span, Time};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::io;
 
 #[derive(Serialize, Deserialize)]
@@ -23,6 +24,9 @@ struct PlanFile {
     optimal: bool,
     #[serde(default)]
     proof: Option<String>,
+    /// The specification of the run that it was made for, where whoever wrote it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spec: Option<Value>,
     plan: Vec<Entry>,
 }
 
@@ -53,6 +57,16 @@ pub enum PlanRead {
 
 /// Writes a plan: with schema 1 where it is an order, with schema 2 where it says more.
 pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -> io::Result<()> {
+    write_with(instance, planned, None, out)
+}
+
+/// The same with the specification of the run that it was made for.
+pub fn write_with(
+    instance: &Instance,
+    planned: &Planned,
+    spec: Option<Value>,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
     let entries = match &planned.steps {
         None => planned.plan.0.iter().map(|&(task, gpus)| run_entry(instance, task, gpus)).collect(),
         Some(steps) => steps.0.iter().map(|step| step_entry(instance, step)).collect(),
@@ -66,6 +80,7 @@ pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -
         found_by: planned.found_by.clone(),
         optimal: planned.proof.is_some(),
         proof: planned.proof.map(|proof| proof.name().to_owned()),
+        spec,
         plan: entries,
     };
     serde_json::to_writer_pretty(&mut *out, &file)?;
@@ -114,6 +129,16 @@ pub struct Promise {
 pub fn promise(bytes: &[u8]) -> Option<Promise> {
     let PlanFile { makespan, lower_bound, optimal, proof, .. } = serde_json::from_slice(bytes).ok()?;
     Some(Promise { makespan, lower_bound, optimal, proof })
+}
+
+/// The specification of the run that a plan was made for, where the file has it.
+#[must_use]
+pub fn spec(bytes: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Only {
+        spec: Option<Value>,
+    }
+    serde_json::from_slice::<Only>(bytes).ok()?.spec
 }
 
 /// Most faults that are listed; a plan for other inputs has one for every node.

@@ -25,7 +25,7 @@ use std::str::FromStr;
 
 named! {
     /// What a target is about.
-    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Measure {
         /// Last end minus first arrival.
@@ -54,7 +54,7 @@ impl FromStr for Target {
         let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
         let usage = || format!("give one of {} and a time, as in makespan=2h or p99=60s", names.join(", "));
         let (name, time) = text.split_once('=').ok_or_else(usage)?;
-        let measure = Measure::from_name(name.trim()).ok_or_else(usage)?;
+        let measure = Measure::of_name(name.trim()).ok_or_else(usage)?;
         let at_most = duration(time.trim()).map_err(|error| format!("{}: {error}", measure.name()))?;
         Ok(Target { measure, at_most })
     }

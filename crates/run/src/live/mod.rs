@@ -89,7 +89,6 @@ impl Ended {
     }
 }
 
-/// Who serves the models.
 enum Place {
     /// Servers that a file lists.
     Servers(BackendsFile),

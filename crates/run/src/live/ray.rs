@@ -31,7 +31,6 @@ pub struct Callables {
 }
 
 impl Callables {
-    /// Reads the file.
     pub(super) fn read(file: &Path) -> Result<Callables, Failure> {
         Callables::from(file, files::read(file)?)
     }
@@ -59,7 +58,6 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Joins a cluster.
     pub fn to(settings: &RaySpec, observer: &mut dyn Observer) -> Result<Joined, Failure> {
         observer.waiting(&format!("joining the Ray cluster at {}", settings.address));
         is_listening(&settings.address).map_err(|why| {
@@ -155,7 +153,6 @@ impl Joined {
         &self.runtime
     }
 
-    /// The servers.
     pub fn fleet(&self, instance: &Instance, record: &Record) -> Fleet {
         ray::fleet(&self.bridge, &instance.cluster, record)
     }

@@ -9,7 +9,6 @@ use gswarm_learn::calibration::{Loads, ModelCalibration, Tier, summarise};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Loads after the first.
 const LOADS: usize = 3;
 /// Half the distance of the quartiles, as a share of the median, at which a point is known well enough.
 const CLOSE: f64 = 0.01;
@@ -63,7 +62,6 @@ struct Session<'s> {
     notes: Vec<String>,
 }
 
-/// Measures a model.
 pub async fn model(
     probe: &Probe,
     backend: &str,
@@ -141,7 +139,6 @@ impl Session<'_> {
         Duration::from_secs_f64((clock.now() - self.begun).seconds() / clock.speed())
     }
 
-    /// Time that is left.
     fn left(&self) -> Duration {
         self.limits.budget.saturating_sub(self.used())
     }

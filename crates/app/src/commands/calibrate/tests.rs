@@ -14,7 +14,7 @@ use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::probe::Probe;
 use gswarm_learn::calibration::{
-    CALIBRATION, Calibration, ModelCalibration, Options, SCHEMA, Sizes, Tier, apply, lengths,
+    ApplyOptions, CALIBRATION, Calibration, ModelCalibration, SCHEMA, Sizes, Tier, apply, lengths,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ async fn the_parameters_of_emulated_models_are_found() {
 
     // What comes of it are the inputs that the server goes by.
     let mut taken = scenario.clone();
-    apply(&calibration(found), &mut taken, Options::default()).unwrap();
+    apply(&calibration(found), &mut taken, ApplyOptions::default()).unwrap();
     assert!(near(taken.models[0].tokens_per_second.unwrap(), 40.0, 0.1));
     let batching = taken.models[0].batching.as_ref().unwrap();
     let truth = [(1, 1.0), (2, 1.1), (4, 1.35), (8, 2.0)];
@@ -306,7 +306,7 @@ async fn measured_and_predicted(prompts: (u32, u32), outputs: (u32, u32), batch:
             design.question(design::Point { prompt: length.prompt, output: length.output }, salt)
         })
         .collect();
-    apply(&calibration(found), &mut scenario, Options::default()).unwrap();
+    apply(&calibration(found), &mut scenario, ApplyOptions::default()).unwrap();
     let instance = built(&scenario);
     assert_eq!(instance.models[ModelId(0)].max_batch(), batch, "larger batches get more done");
     let mut policy = PolicyKind::Lru.build(&instance, &BuildContext::default());

@@ -19,7 +19,6 @@ pub struct Told {
     pub happenings: Vec<Happening>,
 }
 
-/// Whoever can be asked.
 pub trait Asked: Send + 'static {
     /// How things stand; or why nobody said.
     fn ask(&mut self) -> Result<Told, String>;

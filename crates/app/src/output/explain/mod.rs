@@ -102,7 +102,6 @@ pub fn request(story: &RequestStory) -> String {
     out
 }
 
-/// What a GPU did.
 pub fn gpu(story: &GpuStory) -> String {
     let share = |span| percent(span, story.makespan);
     let mut out = format!("{}\n\n", heading(&format!("GPU {} over {}", story.gpu, long(story.makespan))));
@@ -134,7 +133,6 @@ pub fn gpu(story: &GpuStory) -> String {
     out
 }
 
-/// Why GPUs were idle.
 pub fn idle(story: &IdleStory) -> String {
     let title = format!(
         "{} idle {:.1}% of {}: {} GPU-seconds in {}",
