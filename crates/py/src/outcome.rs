@@ -13,7 +13,7 @@ use gswarm_core::truth::Truth;
 use gswarm_show::gantt::Gantt;
 use gswarm_show::page::html;
 use gswarm_show::report::page;
-use gswarm_show::run::Run;
+use gswarm_show::run::ReportRun;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::io;
@@ -170,7 +170,7 @@ impl Outcome {
         py.detach(|| {
             let file = LogFile::read_bytes(&self.log_text(true)?);
             let run::RunOutcome { log, summary, .. } = &self.outcome;
-            let mut run = Run::of(name, name, &self.instance, log, &file);
+            let mut run = ReportRun::of(name, name, &self.instance, log, &file);
             let bound = summary.lower_bound.map(|bound| bound.seconds());
             run.gantt = Some(Gantt::of(&self.instance, log, run.label(), bound, MOST_BARS));
             Ok(html(&page(&mut [run])))

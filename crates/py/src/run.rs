@@ -16,7 +16,7 @@ use gswarm_run::live::{self, Resume};
 use gswarm_run::{
     Failure, Materials, Named, Observer, PlanOptions, Prepared, Problem, RunSpec, Stage, prepare,
 };
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -235,7 +235,7 @@ pub fn run_live(
     let (given, spec) = (inputs.given(), specification(spec, Some(&contents))?);
     apart(py, progress.as_ref(), true, move |shared| {
         let materials = materials(&given, &spec, contents)?;
-        Ok(ended(live::run(spec, materials, &Embedded, &mut Told::to(shared))?))
+        Ok(ended(live::run(spec, materials, &EmbeddedHost, &mut Told::to(shared))?))
     })
 }
 
@@ -250,7 +250,7 @@ pub fn resume(
 ) -> PyResult<Ended> {
     apart(py, progress.as_ref(), true, move |shared| {
         let changes = Resume { backends, address, python: None };
-        Ok(ended(live::resume(&folder, &changes, &Embedded, &mut Told::to(shared))?))
+        Ok(ended(live::resume(&folder, &changes, &EmbeddedHost, &mut Told::to(shared))?))
     })
 }
 

@@ -1,8 +1,8 @@
 //! The page about a comparison's rows: who did best, a table and charts for each problem. Rows are all that it needs: the
 //! runs of a sweep leave no logs.
 
-use crate::chart::{Axis, Chart, Mark, QUIET, Series, Stroke};
-use crate::page::{Block, Card, Cell, Page, Section, Table};
+use crate::chart::{Axis, Chart, Mark};
+use crate::page::{Block, Card, Cell, Page, PageTable, Section};
 use gswarm_core::compare::{ComparisonLine, ComparisonRow, FIGURES, lines, same_table};
 
 /// Policies with a line each on one chart; more cannot be told apart.
@@ -99,7 +99,7 @@ fn section(number: usize, lines: &[ComparisonLine<'_>]) -> Section {
     Section { title: format!("{input}, {mode}{without}"), blocks }
 }
 
-fn table(number: usize, lines: &[ComparisonLine<'_>]) -> Table {
+fn table(number: usize, lines: &[ComparisonLine<'_>]) -> PageTable {
     let mut head = vec!["GPUs".to_owned(), "policy".to_owned()];
     head.extend(FIGURES.iter().map(|figure| figure.name.to_owned()));
     let rows = lines.iter().map(|line| {
@@ -113,7 +113,7 @@ fn table(number: usize, lines: &[ComparisonLine<'_>]) -> Table {
         }
         row
     });
-    Table {
+    PageTable {
         caption: "The best of a column for each number of GPUs in bold; a click on a heading sorts."
             .to_owned(),
         head,
@@ -167,14 +167,7 @@ fn charts(lines: &[ComparisonLine<'_>]) -> Vec<Chart> {
     );
     let bound = bound(lines);
     if !bound.is_empty() {
-        makespan.series.push(Series::Line {
-            name: "lower bound".to_owned(),
-            points: bound,
-            colour: QUIET,
-            stroke: Stroke::Dashed,
-            stairs: false,
-            dots: false,
-        });
+        makespan.reference("lower bound", bound);
     }
     let mut speedup = by_gpus(
         "speedup",
@@ -220,6 +213,7 @@ fn bound(lines: &[ComparisonLine<'_>]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::Series;
     use crate::page::{html, markdown};
     use gswarm_core::compare::{RunKey, fill_in_speedups};
 

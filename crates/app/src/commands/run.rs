@@ -17,7 +17,7 @@ use gswarm_core::run::RunOutcome;
 use gswarm_core::{Instance, Span};
 use gswarm_run::live::{self, FailedNode};
 use gswarm_run::{LogFormat, Observer, RunSpec, Stage, prepare};
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -191,7 +191,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         if !args.quiet && !args.json {
             output::tell_warnings();
         }
-        let ended = live::run(spec, materials, &Embedded, &mut terminal)?;
+        let ended = live::run(spec, materials, &EmbeddedHost, &mut terminal)?;
         drop(terminal);
         print(
             args,

@@ -23,12 +23,12 @@ pub struct BackendsReading {
 }
 
 /// What a file says of one server: its fields, there or not.
-pub struct Given<'g> {
+pub struct GivenFields<'g> {
     slots: &'g [Slot<'g, 'g>],
     why_not: &'g dyn Fn(&str) -> Option<String>,
 }
 
-impl<'g> Given<'g> {
+impl<'g> GivenFields<'g> {
     /// A field, by its name.
     #[must_use]
     pub fn slot(&self, name: &str) -> Option<&'g Slot<'g, 'g>> {
@@ -106,7 +106,7 @@ fn backend(
     let fields = all_fields();
     let names: Vec<&'static str> = fields.iter().map(|field| field.name).collect();
     let slots = fields_among(Code::NotOfKind, item, path, &names, faults)?;
-    let given = Given { slots: &slots, why_not };
+    let given = GivenFields { slots: &slots, why_not };
     let slot = |name: &str| given.slot(name).copied();
     let kinds: Vec<(&str, BackendKind)> = BackendKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect();
     let named = slot("kind")?;

@@ -10,9 +10,9 @@ use crate::backend::{Backend, BackendError, Replica};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Member};
 use crate::journal::JournalError;
-use crate::keeper::{Done, Keeper, Report};
+use crate::keeper::{GpuDone, GpuKeeper, GpuReport};
 use crate::replica::overlap;
-use crate::work::Work;
+use crate::work::ReplicaCall;
 use gswarm_core::engine::{Decision, Driver, Effect, Engine, Event, News, Rejected, TaskState, View};
 use gswarm_core::policy::Policy;
 use gswarm_core::{GpuId, Gpus, Span, TaskId, Time};
@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 /// What a machine knows nothing of: what the tasks ask for, and where all that happens is written down.
 pub(crate) trait Book {
     /// What to do for a task.
-    fn work(&self, view: &View<'_>, task: TaskId) -> Work;
+    fn work(&self, view: &View<'_>, task: TaskId) -> ReplicaCall;
 
     /// A task was answered: the answer is kept, or the task has not been done.
     fn answered(&mut self, view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError>;
@@ -79,7 +79,7 @@ pub(crate) struct Machine<'i, B> {
     pub engine: Engine<'i>,
     pub book: B,
     pub clock: Clock,
-    keeper: Keeper,
+    keeper: GpuKeeper,
     pub(super) acts: Acts,
     wakes: BinaryHeap<Reverse<Time>>,
     pub(super) pauses: Pauses,
@@ -98,7 +98,7 @@ impl<'i, B: Book> Machine<'i, B> {
         Machine {
             engine,
             book,
-            keeper: Keeper::default(),
+            keeper: GpuKeeper::default(),
             pauses: Pauses::new(patience.backoff),
             acts: Acts::new(fleet, clock.clone(), patience, sender),
             clock,
@@ -243,7 +243,7 @@ impl<'i, B: Book> Machine<'i, B> {
                 if !self.acts.is_current(task, ticket) {
                     return;
                 }
-                self.keeper.done(Done::Called(task, replica), &mut reports);
+                self.keeper.done(GpuDone::Called(task, replica), &mut reports);
                 self.judge(task, replica, result.as_ref().err());
                 if let Err(BackendError::Gone(why)) = &result {
                     let (why, is_blamed) = (why.clone(), self.is_blamed(task, replica));
@@ -261,10 +261,10 @@ impl<'i, B: Book> Machine<'i, B> {
                     tracing::warn!("{}: {why}", self.told(&done));
                 }
                 self.keeper.done(done, &mut reports);
-                if let Done::Loaded(replica) = done {
+                if let GpuDone::Loaded(replica) = done {
                     self.losses.was_loaded(replica.model);
                 }
-                if let (Done::LoadFailed(replica), Some(BackendError::Gone(why))) = (done, &why) {
+                if let (GpuDone::LoadFailed(replica), Some(BackendError::Gone(why))) = (done, &why) {
                     self.loses(replica, why);
                     if !reports.is_empty() && !self.losses.of_load(replica.model) {
                         return;
@@ -296,14 +296,14 @@ impl<'i, B: Book> Machine<'i, B> {
         );
         for (why, report) in reports {
             match report {
-                Report::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
-                Report::NotBrought(gpus) => {
+                GpuReport::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
+                GpuReport::NotBrought(gpus) => {
                     self.happened.push(Happening { event: Event::LoadFailed(gpus.first), why, may_pass });
                 }
-                Report::CannotRun(task) => {
+                GpuReport::CannotRun(task) => {
                     self.happened.push(Happening { event: Event::Failed(task), why, may_pass });
                 }
-                Report::Broken(gpus) => self.is_broken(gpus),
+                GpuReport::Broken(gpus) => self.is_broken(gpus),
             }
         }
     }
@@ -359,7 +359,7 @@ impl<'i, B: Book> Machine<'i, B> {
     }
 
     /// What has ended, in words.
-    fn told(&self, done: &Done) -> String {
+    fn told(&self, done: &GpuDone) -> String {
         let view = self.engine.view();
         let of = |replica: &Replica| {
             let (first, last) = (replica.gpus.first.0, replica.gpus.first.0 + replica.gpus.count - 1);
@@ -367,11 +367,11 @@ impl<'i, B: Book> Machine<'i, B> {
             format!("`{}` on {gpus}", view.instance().models[replica.model].name)
         };
         match done {
-            Done::Loaded(replica) => format!("{} was loaded", of(replica)),
-            Done::LoadFailed(replica) => format!("{} could not be loaded", of(replica)),
-            Done::Unloaded(replica) => format!("{} was taken off", of(replica)),
-            Done::UnloadFailed(replica) => format!("{} could not be taken off", of(replica)),
-            Done::Called(_, replica) => format!("{} was called", of(replica)),
+            GpuDone::Loaded(replica) => format!("{} was loaded", of(replica)),
+            GpuDone::LoadFailed(replica) => format!("{} could not be loaded", of(replica)),
+            GpuDone::Unloaded(replica) => format!("{} was taken off", of(replica)),
+            GpuDone::UnloadFailed(replica) => format!("{} could not be taken off", of(replica)),
+            GpuDone::Called(_, replica) => format!("{} was called", of(replica)),
         }
     }
 
@@ -431,7 +431,7 @@ impl<'i, B: Book> Driver<'i> for Machine<'i, B> {
         let view = self.engine.view();
         match effect {
             Effect::Load { model, gpus, .. } if self.unfit.fits_nowhere(self.acts.fleet(), model) => {
-                self.acts.send(Message::Kept(Report::NotBrought(gpus)));
+                self.acts.send(Message::Kept(GpuReport::NotBrought(gpus)));
             }
             Effect::Load { model, gpus, span } => {
                 let replica = Replica { model, gpus };
@@ -444,7 +444,7 @@ impl<'i, B: Book> Driver<'i> for Machine<'i, B> {
             Effect::AbortTask { task, gpus } => {
                 if !self.keeper.withdraw_run(task) && self.acts.cancel(task) {
                     let replica = Replica { model: view.instance().model_of(task), gpus };
-                    self.keeper.done(Done::Called(task, replica), &mut Vec::new());
+                    self.keeper.done(GpuDone::Called(task, replica), &mut Vec::new());
                 }
             }
             Effect::AbortLoad { gpus } => self.keeper.withdraw_bring(gpus),
@@ -468,7 +468,7 @@ fn is_overtaken(view: &View<'_>, event: Event) -> bool {
 }
 
 /// What has to leave for a replica to come: whatever on its GPUs the engine no longer counts on.
-fn makes_way(view: &View<'_>, keeper: &Keeper, replica: Replica) -> Vec<Replica> {
+fn makes_way(view: &View<'_>, keeper: &GpuKeeper, replica: Replica) -> Vec<Replica> {
     let goes = |other: &Replica| {
         let shared = other.gpus.iter().filter(|&gpu| replica.gpus.contains(gpu));
         *other != replica

@@ -28,10 +28,10 @@ use gswarm_core::instance::Instance;
 use gswarm_core::log_file::Timing;
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::run::RunOutcome;
-use gswarm_exec::backend::{BackendsFile, BackendsReading, Record, read_backends_here};
+use gswarm_exec::backend::{BackendsFile, BackendsReading, LoadRecorder, read_backends_here};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
-use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
+use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, Journal, JournalError};
 use ray::Joined;
@@ -60,7 +60,7 @@ pub trait EmbeddedModels: Sync {
         folder: &Path,
         scenario: &Scenario,
         instance: &Instance,
-        record: &Record,
+        record: &LoadRecorder,
     ) -> Result<Fleet, Failure>;
 }
 
@@ -170,7 +170,7 @@ fn on_ray(joined: Joined, live: &LiveSpec, observer: &mut dyn Observer) -> Resul
 
 /// Says at once all that is wrong with the servers of a run, before anything is begun.
 fn fits(place: &Place, instance: &Instance) -> Result<(), Failure> {
-    let nobody: Record = Arc::new(|_| {});
+    let nobody: LoadRecorder = Arc::new(|_| {});
     match place {
         Place::Servers(backends) => {
             let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
@@ -295,7 +295,7 @@ fn execute(
     resumes: bool,
     embedded: &dyn EmbeddedModels,
     observer: &mut dyn Observer,
-) -> Result<(RunOutcome, Finished), Failure> {
+) -> Result<(RunOutcome, FinishedRun), Failure> {
     let Prepared { spec, scenario, instance, beliefs, .. } = prepared;
     observer.stage(Stage::Planning);
     let (mut policy, _) = prepared.policy(true, observer);
@@ -334,7 +334,7 @@ fn execute(
                 (clock, joined.fleet(instance, &record))
             }
         };
-        let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
+        let mut run = Live::new(LiveProblem { scenario, instance }, fleet, clock, journal, patience);
         if let Some(learner) = beliefs.learner(instance) {
             run.learn_with(learner);
         }

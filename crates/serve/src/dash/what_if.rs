@@ -31,14 +31,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 static TURN: Semaphore = Semaphore::const_new(1);
 
 /// What is left, on the GPUs that there are and on those that are supposed.
-pub struct State {
+pub struct WhatIfState {
     as_it_is: Continuation,
     supposed: Continuation,
 }
 
-impl State {
+impl WhatIfState {
     /// Looks at a run, of which nothing changes meanwhile.
-    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<State, Fault> {
+    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<WhatIfState, Fault> {
         let open = scene.view.open_tasks();
         if open > MOST_NODES {
             let message = format!("{open} nodes are open, and {MOST_NODES} at most are simulated");
@@ -51,7 +51,7 @@ impl State {
             Some(gpus) if gpus != now => on(gpus)?,
             _ => as_it_is.clone(),
         };
-        Ok(State { as_it_is, supposed })
+        Ok(WhatIfState { as_it_is, supposed })
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) async fn answer(source: &SharedSource, supposed: WhatIfRequest) -> Re
     }
 }
 
-fn both(state: &State, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<WhatIf, Fault> {
+fn both(state: &WhatIfState, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<WhatIf, Fault> {
     let of = |onward: &Continuation, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
     let as_it_is = of(&state.as_it_is, policy)?;
     let supposed = of(&state.supposed, other)?;

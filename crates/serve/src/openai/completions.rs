@@ -85,7 +85,7 @@ impl Check for CompletionRequest {
 }
 
 /// An answer of `/v1/completions`, or a piece of one.
-pub type Completion = TextAnswer<CompletionChoice>;
+pub type TextCompletion = TextAnswer<CompletionChoice>;
 
 /// One answer.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
