@@ -25,7 +25,7 @@ pub struct RunKey {
 /// A run and what it came to. Flat, so that it is a line of JSON and a row of a table alike.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ComparisonRow {
+pub struct SweepRow {
     /// What people call the two input files.
     pub input: String,
     /// What the inputs and everything else that a run depends on come to, as a fingerprint.
@@ -78,12 +78,12 @@ pub struct ComparisonRow {
     pub run_seconds: Option<f64>,
 }
 
-impl ComparisonRow {
+impl SweepRow {
     /// A run that could not be made.
     #[must_use]
-    pub fn infeasible(key: &RunKey, fingerprint: &str, why: String) -> ComparisonRow {
+    pub fn infeasible(key: &RunKey, fingerprint: &str, why: String) -> SweepRow {
         let RunKey { input, mode, batching, gpus, policy, seed } = key.clone();
-        ComparisonRow {
+        SweepRow {
             input,
             fingerprint: fingerprint.to_owned(),
             mode,
@@ -92,7 +92,7 @@ impl ComparisonRow {
             policy,
             seed,
             infeasible: Some(why),
-            ..ComparisonRow::default()
+            ..SweepRow::default()
         }
     }
 
@@ -104,8 +104,8 @@ impl ComparisonRow {
         metrics: &Metrics,
         summary: &Summary,
         seconds: [f64; 2],
-    ) -> ComparisonRow {
-        ComparisonRow {
+    ) -> SweepRow {
+        SweepRow {
             infeasible: None,
             makespan_seconds: Some(metrics.makespan.seconds()),
             lower_bound_seconds: summary.lower_bound.map(|bound| bound.seconds()),
@@ -123,7 +123,7 @@ impl ComparisonRow {
             failed_requests: Some(metrics.failed_requests),
             planning_seconds: Some(seconds[0]),
             run_seconds: Some(seconds[1]),
-            ..ComparisonRow::infeasible(key, fingerprint, String::new())
+            ..SweepRow::infeasible(key, fingerprint, String::new())
         }
     }
 
@@ -142,9 +142,9 @@ impl ComparisonRow {
 }
 
 /// Fills in how many times faster than `baseline` each run is, where that was run too.
-pub fn fill_in_speedups(rows: &mut [ComparisonRow]) {
-    let problem = |row: &ComparisonRow| RunKey { policy: String::new(), ..row.key() };
-    let is_baseline = |row: &&ComparisonRow| row.policy == "baseline";
+pub fn fill_in_speedups(rows: &mut [SweepRow]) {
+    let problem = |row: &SweepRow| RunKey { policy: String::new(), ..row.key() };
+    let is_baseline = |row: &&SweepRow| row.policy == "baseline";
     let baselines: BTreeMap<RunKey, f64> = rows
         .iter()
         .filter(is_baseline)
@@ -163,7 +163,7 @@ pub struct Figure {
     /// Its heading.
     pub name: &'static str,
     /// Where it is in a row.
-    pub get: fn(&ComparisonRow) -> Option<f64>,
+    pub get: fn(&SweepRow) -> Option<f64>,
     /// What is better.
     pub better: Better,
     /// What it is multiplied by to be shown, and with how many digits after the point.
@@ -196,7 +196,7 @@ pub const FIGURES: [Figure; 11] = [
 
 const fn figure(
     name: &'static str,
-    get: fn(&ComparisonRow) -> Option<f64>,
+    get: fn(&SweepRow) -> Option<f64>,
     better: Better,
     shown: (f64, usize),
 ) -> Figure {
@@ -206,7 +206,7 @@ const fn figure(
 /// The runs of one policy on one problem, over all seeds.
 pub struct ComparisonLine<'r> {
     /// One of them, for what they have in common.
-    pub first: &'r ComparisonRow,
+    pub first: &'r SweepRow,
     /// The mean of each of [`FIGURES`], where all of them have it.
     pub means: [Option<f64>; FIGURES.len()],
     /// Whether no other policy does better at it on the same problem.
@@ -215,9 +215,9 @@ pub struct ComparisonLine<'r> {
 
 /// A line for each policy on each problem, in the order of the rows; `same` says which lines are about the same problem.
 #[must_use]
-pub fn lines(rows: &[ComparisonRow]) -> Vec<ComparisonLine<'_>> {
+pub fn lines(rows: &[SweepRow]) -> Vec<ComparisonLine<'_>> {
     let mut lines: Vec<ComparisonLine<'_>> = Vec::new();
-    let mut seeds: BTreeMap<RunKey, Vec<&ComparisonRow>> = BTreeMap::new();
+    let mut seeds: BTreeMap<RunKey, Vec<&SweepRow>> = BTreeMap::new();
     let mut order = Vec::new();
     for row in rows {
         let of_all_seeds = RunKey { seed: 0, ..row.key() };
@@ -251,13 +251,13 @@ pub fn lines(rows: &[ComparisonRow]) -> Vec<ComparisonLine<'_>> {
 
 /// Whether two runs are of the same problem.
 #[must_use]
-pub fn same_problem(one: &ComparisonRow, other: &ComparisonRow) -> bool {
+pub fn same_problem(one: &SweepRow, other: &SweepRow) -> bool {
     same_table(one, other) && one.gpus == other.gpus
 }
 
 /// Whether two runs differ at most in their GPUs, policy and seed: those stand in one table.
 #[must_use]
-pub fn same_table(one: &ComparisonRow, other: &ComparisonRow) -> bool {
+pub fn same_table(one: &SweepRow, other: &SweepRow) -> bool {
     (&one.input, &one.mode, one.batching) == (&other.input, &other.mode, other.batching)
 }
 
@@ -265,7 +265,7 @@ pub fn same_table(one: &ComparisonRow, other: &ComparisonRow) -> bool {
 mod tests {
     use super::*;
 
-    fn row(policy: &str, gpus: u32, seed: u64, makespan: f64, switches: u64) -> ComparisonRow {
+    fn row(policy: &str, gpus: u32, seed: u64, makespan: f64, switches: u64) -> SweepRow {
         let key = RunKey {
             input: "one".to_owned(),
             mode: "offline".to_owned(),
@@ -274,11 +274,11 @@ mod tests {
             policy: policy.to_owned(),
             seed,
         };
-        ComparisonRow {
+        SweepRow {
             infeasible: None,
             makespan_seconds: Some(makespan),
             model_switches: Some(switches),
-            ..ComparisonRow::infeasible(&key, "f", String::new())
+            ..SweepRow::infeasible(&key, "f", String::new())
         }
     }
 

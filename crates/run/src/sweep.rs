@@ -6,7 +6,7 @@ use crate::observe::{Observer, Silent};
 use crate::prepare::prepare;
 use crate::spec::RunSpec;
 use gswarm_core::bound::Bound;
-use gswarm_core::compare::{ComparisonRow, RunKey};
+use gswarm_core::compare::{RunKey, SweepRow};
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::policy::PolicySpec;
@@ -184,7 +184,7 @@ impl Sweep {
         &self,
         runs: &[Run],
         is_stopped: &(dyn Fn() -> bool + Sync),
-        keep: &(dyn Fn(ComparisonRow) -> Result<(), Failure> + Sync),
+        keep: &(dyn Fn(SweepRow) -> Result<(), Failure> + Sync),
     ) -> Result<(), Failure> {
         runs.par_iter().try_for_each(|run| if is_stopped() { Ok(()) } else { keep(self.row(run)?) })
     }
@@ -197,15 +197,11 @@ impl Sweep {
         Arc::clone(bounds.entry(problem).or_default())
     }
 
-    fn row(&self, run: &Run) -> Result<ComparisonRow, Failure> {
+    fn row(&self, run: &Run) -> Result<SweepRow, Failure> {
         let materials = Materials::of(Problem::Scenario(Arc::clone(&run.scenario)));
         let mut prepared = match prepare(run.spec.clone(), materials, &mut Silent) {
             Err(failure) if failure.code == Code::Infeasible => {
-                return Ok(ComparisonRow::infeasible(
-                    &run.key,
-                    &self.fingerprint,
-                    failure.message().to_owned(),
-                ));
+                return Ok(SweepRow::infeasible(&run.key, &self.fingerprint, failure.message().to_owned()));
             }
             prepared => prepared?,
         };
@@ -216,6 +212,6 @@ impl Sweep {
         let planned = begun.elapsed().as_secs_f64();
         let outcome = prepared.simulate_with(policy.as_mut(), &mut Silent)?;
         let seconds = [planned, begun.elapsed().as_secs_f64()];
-        Ok(ComparisonRow::of(&run.key, &self.fingerprint, &outcome.metrics, &outcome.summary, seconds))
+        Ok(SweepRow::of(&run.key, &self.fingerprint, &outcome.metrics, &outcome.summary, seconds))
     }
 }

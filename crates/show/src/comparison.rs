@@ -3,14 +3,14 @@
 
 use crate::chart::{Axis, Chart, Mark};
 use crate::page::{Block, Card, Cell, Page, PageTable, Section};
-use gswarm_core::compare::{ComparisonLine, ComparisonRow, FIGURES, lines, same_table};
+use gswarm_core::compare::{ComparisonLine, FIGURES, SweepRow, lines, same_table};
 
 /// Policies with a line each on one chart; more cannot be told apart.
 const MOST_LINES: usize = 6;
 
 /// The page about these rows, in which the speedups are filled in.
 #[must_use]
-pub fn page(rows: &[ComparisonRow]) -> Page {
+pub fn page(rows: &[SweepRow]) -> Page {
     let lines = lines(rows);
     let problems: Vec<&[ComparisonLine<'_>]> =
         lines.chunk_by(|one, other| same_table(one.first, other.first)).collect();
@@ -47,7 +47,7 @@ fn cards(lines: &[ComparisonLine<'_>], ran: usize, left_out: usize, problems: us
         .max_by(|one, other| one.means[1].unwrap_or_default().total_cmp(&other.means[1].unwrap_or_default()))
     {
         let speedup = line.means[1].unwrap_or_default();
-        let ComparisonRow { policy, gpus, input, mode, .. } = line.first;
+        let SweepRow { policy, gpus, input, mode, .. } = line.first;
         cards.push(Card::new(
             "Largest speedup",
             format!("{speedup:.2} times"),
@@ -78,7 +78,7 @@ fn winner<'r>(lines: &[ComparisonLine<'r>], figure: usize) -> Option<(&'r str, u
 }
 
 fn section(number: usize, lines: &[ComparisonLine<'_>]) -> Section {
-    let Some(ComparisonRow { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
+    let Some(SweepRow { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
         return Section { title: String::new(), blocks: Vec::new() };
     };
     let without = if *batching { "" } else { ", without batching" };
@@ -217,7 +217,7 @@ mod tests {
     use crate::page::{html, markdown};
     use gswarm_core::compare::{RunKey, fill_in_speedups};
 
-    fn row(policy: &str, mode: &str, gpus: u32, makespan: Option<f64>) -> ComparisonRow {
+    fn row(policy: &str, mode: &str, gpus: u32, makespan: Option<f64>) -> SweepRow {
         let key = RunKey {
             input: "work".to_owned(),
             mode: mode.to_owned(),
@@ -226,10 +226,10 @@ mod tests {
             policy: policy.to_owned(),
             seed: 1,
         };
-        let row = ComparisonRow::infeasible(&key, "f", "too large".to_owned());
+        let row = SweepRow::infeasible(&key, "f", "too large".to_owned());
         match makespan {
             None => row,
-            Some(_) => ComparisonRow {
+            Some(_) => SweepRow {
                 infeasible: None,
                 makespan_seconds: makespan,
                 lower_bound_seconds: Some(90.0),
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn charts_keep_the_best_policies_and_the_baseline() {
-        let mut rows: Vec<ComparisonRow> =
+        let mut rows: Vec<SweepRow> =
             (0..8).map(|at| row(&format!("p{at}"), "offline", 4, Some(100.0 + f64::from(at)))).collect();
         rows.push(row("baseline", "offline", 4, Some(500.0)));
         let lines = lines(&rows);

@@ -7,9 +7,7 @@ use crate::failure::{Code, Failure};
 use crate::output::progress::Bar;
 use crate::output::{self, count, table, terminal::Terminal};
 use clap::Args;
-use gswarm_core::compare::{
-    ComparisonLine, ComparisonRow, FIGURES, RunKey, fill_in_speedups, lines, same_table,
-};
+use gswarm_core::compare::{ComparisonLine, FIGURES, RunKey, SweepRow, fill_in_speedups, lines, same_table};
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
@@ -175,7 +173,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
         return Err(Failure::new(Code::Interrupted, "interrupted")
             .hint("what has been run is kept: the same command goes on from there"));
     }
-    let mut found: Vec<ComparisonRow> = rows.of(&wanted);
+    let mut found: Vec<SweepRow> = rows.of(&wanted);
     fill_in_speedups(&mut found);
     let paths = rows::write(&args.out, &found)?;
     if args.quiet {
@@ -197,7 +195,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
 
 /// One table: a problem on several numbers of GPUs.
 fn rendered(lines: &[ComparisonLine<'_>]) -> String {
-    let Some(ComparisonRow { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
+    let Some(SweepRow { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
         return String::new();
     };
     let batching = if *batching { "" } else { ", without batching" };
