@@ -124,6 +124,7 @@ fn backend(
     }
     let models = slot("models")?;
     let (name, gpus) = (slot("name")?.string(faults), gpus_of(&slot("gpus")?, faults));
+    slot("description")?.string(faults);
     let served = models_of(&models, kind, faults);
     let kind = kind?;
     let reached = values.clone().into_iter().filter(|(name, _)| is_endpoint(name)).collect();
