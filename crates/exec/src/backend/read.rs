@@ -291,7 +291,13 @@ fn reachable(
 ) {
     if kind.holds_one_model() && spec.models.is_empty() {
         let hint = format!("a {} server holds one model: name each with its address", kind.name());
-        models.required_hinted(Some(&hint), faults);
+        match models.item {
+            Some(item) if item.kind() == Kind::Map => {
+                let message = format_args!("there is no model in `models`");
+                faults.add_hinted(Code::Nothing, item.at(), &models.path, message, Some(hint));
+            }
+            _ => drop(models.required_hinted(Some(&hint), faults)),
+        }
         return;
     }
     let each_has_one = !spec.models.is_empty() && spec.models.values().all(|model| model.url.is_some());
