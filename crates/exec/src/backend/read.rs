@@ -296,7 +296,9 @@ fn reachable(
                 let message = format_args!("there is no model in `models`");
                 faults.add_hinted(Code::Nothing, item.at(), &models.path, message, Some(hint));
             }
-            _ => drop(models.required_hinted(Some(&hint), faults)),
+            _ => {
+                models.required_hinted(Some(&hint), faults);
+            }
         }
         return;
     }
