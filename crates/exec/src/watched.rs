@@ -112,10 +112,9 @@ impl Watched {
 
     /// What follows from an entry.
     fn settle(&mut self, at: Time) {
-        let (mut news, mut effects) = (Vec::new(), Vec::new());
-        self.engine.take_news(&mut news);
+        let news = self.engine.take_news();
         // Whoever drives the run has done what there was to do.
-        self.engine.take_effects(&mut effects);
+        self.engine.take_effects();
         let log = self.engine.take_log();
         let view = self.engine.view();
         for one in &log.executions {

@@ -35,7 +35,7 @@ pub use gswarm_run as run;
 pub use gswarm_run::RunSpec;
 
 use gswarm_core::input::Scenario;
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 use gswarm_run::live::{self, Ended};
 use gswarm_run::{Failure, Materials, Observer, Prepared, Problem, prepare};
 use gswarm_serve::embedded::EmbeddedHost;
@@ -57,7 +57,7 @@ pub struct Simulation {
     /// The run: its specification, its problem.
     pub prepared: Prepared,
     /// The log, measured, bounded and checked.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// Simulates a run of the files that its specification names.

@@ -7,9 +7,9 @@ use crate::policy::PythonPolicy;
 use crate::problem::{Given, Inputs};
 use gswarm_core::engine::{Rejected, View};
 use gswarm_core::input::{Diagnostic, Source};
-use gswarm_core::plan::{self, Objective, Planned};
+use gswarm_core::plan::{self, PlanObjective, Planned};
 use gswarm_core::policy::{ParamValues, PolicyKind, PolicySpec, UnknownPolicy};
-use gswarm_core::run::Outcome as Ran;
+use gswarm_core::run::RunOutcome as Ran;
 use gswarm_core::sim::SimError;
 use gswarm_core::{Instance, ModelId};
 use gswarm_run::live::{self, Resume};
@@ -118,7 +118,7 @@ impl Observer for Told<'_> {
         self.shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
     }
 
-    fn better_aim(&mut self, _: &Objective, found: &plan::Aimed) {
+    fn better_aim(&mut self, _: &PlanObjective, found: &plan::Aimed) {
         self.shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
     }
 
@@ -318,7 +318,7 @@ pub fn plan_for<'py>(
         budget: Duration::from_secs_f64(search.budget),
         rounds: search.rounds.unwrap_or(u64::MAX),
         gap: search.gap,
-        objective: Objective::parse(&search.objective).map_err(usage)?,
+        objective: PlanObjective::parse(&search.objective).map_err(usage)?,
     };
     apart(py, progress.as_ref(), search.keep, move |shared| {
         let prepared = prepared(&given, spec, contents, shared)?;

@@ -15,7 +15,7 @@ use crate::job;
 use crate::output::{self, files, files::Batch, progress::Line, terminal::Terminal};
 use clap::Args;
 use design::Design;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{Scenario, Source, read_profiled, read_profiled_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{ModelId, Span};
@@ -222,7 +222,7 @@ fn write(
     if let Some(path) = &args.write_config {
         let (batch, name) = Batch::beside(path, "--write-config")?;
         let mut batch = batch.replacing(args.force);
-        batch.add(&name, |out| write_scenario_config(&scenario, format(path), out))?;
+        batch.add(&name, |out| write_config(&scenario, format(path), out))?;
         batch.commit()?;
     }
     if let Some(path) = &args.write_requests {

@@ -13,7 +13,7 @@ use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::report::{Metrics, render_text, write_events};
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 use gswarm_core::{Instance, Span};
 use gswarm_run::live::{self, FailedNode};
 use gswarm_run::{LogFormat, Observer, RunSpec, Stage, prepare};
@@ -218,7 +218,7 @@ fn print(
     args: &RunArgs,
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> Result<(), Failure> {
@@ -262,7 +262,7 @@ pub struct RunReport {
 fn report(
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> RunReport {

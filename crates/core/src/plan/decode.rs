@@ -48,7 +48,7 @@ pub(super) fn is_exact(instance: &Instance) -> bool {
 /// A plan with the times that it leads to. A model comes over as soon as its GPUs are free, so that it is there when the
 /// inputs are.
 #[derive(Clone, Debug)]
-pub struct Timed {
+pub struct TimedPlan {
     /// When each task starts.
     pub start: IdVec<TaskId, Time>,
     /// When each task ends.
@@ -57,13 +57,13 @@ pub struct Timed {
     pub makespan: Time,
 }
 
-impl Timed {
+impl TimedPlan {
     /// Works out the times of a plan.
     #[must_use]
-    pub fn of(instance: &Instance, plan: &Plan) -> Timed {
+    pub fn of(instance: &Instance, plan: &Plan) -> TimedPlan {
         let table = SwitchTable::new(instance);
         let none: IdVec<TaskId, Time> = vec![Time::ZERO; instance.tasks()].into();
-        let mut timed = Timed { start: none.clone(), end: none, makespan: Time::ZERO };
+        let mut timed = TimedPlan { start: none.clone(), end: none, makespan: Time::ZERO };
         let mut free = vec![Time::ZERO; instance.cluster.gpus as usize];
         let mut held = vec![EMPTY; instance.cluster.gpus as usize];
         for &(task, gpus) in &plan.0 {

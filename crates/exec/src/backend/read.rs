@@ -124,6 +124,7 @@ fn backend(
     }
     let models = slot("models")?;
     let (name, gpus) = (slot("name")?.string(faults), gpus_of(&slot("gpus")?, faults));
+    slot("description")?.string(faults);
     let served = models_of(&models, kind, faults);
     let kind = kind?;
     let reached = values.clone().into_iter().filter(|(name, _)| is_endpoint(name)).collect();
@@ -290,7 +291,15 @@ fn reachable(
 ) {
     if kind.holds_one_model() && spec.models.is_empty() {
         let hint = format!("a {} server holds one model: name each with its address", kind.name());
-        models.required_hinted(Some(&hint), faults);
+        match models.item {
+            Some(item) if item.kind() == Kind::Map => {
+                let message = format_args!("there is no model in `models`");
+                faults.add_hinted(Code::Nothing, item.at(), &models.path, message, Some(hint));
+            }
+            _ => {
+                models.required_hinted(Some(&hint), faults);
+            }
+        }
         return;
     }
     let each_has_one = !spec.models.is_empty() && spec.models.values().all(|model| model.url.is_some());

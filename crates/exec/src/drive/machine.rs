@@ -13,7 +13,7 @@ use crate::journal::JournalError;
 use crate::keeper::{GpuDone, GpuKeeper, GpuReport};
 use crate::replica::overlap;
 use crate::work::ReplicaCall;
-use gswarm_core::engine::{Decision, Effect, Engine, Event, News, TaskState, View};
+use gswarm_core::engine::{Decision, Driver, Effect, Engine, Event, News, Rejected, TaskState, View};
 use gswarm_core::policy::Policy;
 use gswarm_core::{GpuId, Gpus, Span, TaskId, Time};
 use rustc_hash::FxHashMap;
@@ -90,8 +90,6 @@ pub(crate) struct Machine<'i, B> {
     messages: mpsc::UnboundedReceiver<Message>,
     /// What has been taken in and not been handled. Here, so that nothing is lost where a wait is broken off.
     happened: Vec<Happening>,
-    news: Vec<News>,
-    effects: Vec<Effect>,
 }
 
 impl<'i, B: Book> Machine<'i, B> {
@@ -110,8 +108,6 @@ impl<'i, B: Book> Machine<'i, B> {
             unfit: Unfit::default(),
             messages,
             happened: Vec::new(),
-            news: Vec::new(),
-            effects: Vec::new(),
         }
     }
 
@@ -193,11 +189,11 @@ impl<'i, B: Book> Machine<'i, B> {
                 _ if may_pass => self.pause(at, &fails)?,
                 _ => {}
             }
-            self.order();
+            self.carry_out_effects();
         }
         // Whatever is decided is decided now, also where what happened did so before, or nothing did.
         self.engine.handle(now, Event::Woken);
-        self.ask(policy, now)?;
+        self.ask(policy)?;
         self.book.commit()?;
         self.act();
         Ok(())
@@ -216,56 +212,6 @@ impl<'i, B: Book> Machine<'i, B> {
         timed
     }
 
-    fn ask(&mut self, policy: &mut dyn Policy, at: Time) -> Result<(), LiveError> {
-        self.engine.take_news(&mut self.news);
-        let view = self.engine.view();
-        for news in self.news.drain(..) {
-            self.book.news(&view, news);
-            match news {
-                News::Ready(task) => policy.ready(task, &view),
-                News::Freed(gpus) => policy.freed(gpus, &view),
-                News::Lost(gpu) => policy.lost(gpu, &view),
-                News::Returned(gpu) => policy.returned(gpu, &view),
-                News::GivenUp(task) => policy.given_up(task, &view),
-            }
-        }
-        while let Some(decision) = policy.decide(&self.engine.view()) {
-            self.book.decision(&self.engine.view(), at, decision)?;
-            self.engine.apply(decision).map_err(|why| LiveError::Rejected { at, why })?;
-            self.order();
-        }
-        Ok(())
-    }
-
-    /// Turns what the engine wants into orders for the GPUs.
-    fn order(&mut self) {
-        self.engine.take_effects(&mut self.effects);
-        let view = self.engine.view();
-        for effect in self.effects.drain(..) {
-            match effect {
-                Effect::Load { model, gpus, .. } if self.unfit.fits_nowhere(self.acts.fleet(), model) => {
-                    self.acts.send(Message::Kept(GpuReport::NotBrought(gpus)));
-                }
-                Effect::Load { model, gpus, span } => {
-                    let replica = Replica { model, gpus };
-                    let evict = makes_way(&view, &self.keeper, replica);
-                    self.keeper.bring(replica, span, evict);
-                }
-                Effect::Execute { task, gpus } => {
-                    self.keeper.run(task, Replica { model: view.instance().model_of(task), gpus });
-                }
-                Effect::AbortTask { task, gpus } => {
-                    if !self.keeper.withdraw_run(task) && self.acts.cancel(task) {
-                        let replica = Replica { model: view.instance().model_of(task), gpus };
-                        self.keeper.done(GpuDone::Called(task, replica), &mut Vec::new());
-                    }
-                }
-                Effect::AbortLoad { gpus } => self.keeper.withdraw_bring(gpus),
-                Effect::Wake { at } => self.wakes.push(Reverse(at)),
-            }
-        }
-    }
-
     /// Does whatever can be done now.
     pub fn act(&mut self) {
         let mut reports = Vec::new();
@@ -281,10 +227,8 @@ impl<'i, B: Book> Machine<'i, B> {
 
     /// Nothing that was decided in the process that died is under way in this one.
     pub fn forget_orders(&mut self) {
-        self.engine.take_effects(&mut self.effects);
-        self.engine.take_news(&mut self.news);
-        self.effects.clear();
-        self.news.clear();
+        self.engine.take_effects();
+        self.engine.take_news();
     }
 
     /// Ends all calls.
@@ -458,6 +402,53 @@ impl<'i, B: Book> Machine<'i, B> {
         let members = self.acts.fleet().members();
         if let Some(member) = members.iter().position(|member| overlap(member.gpus, gpus)) {
             self.goes_down(member, "it would not unload a model", self.pauses.shortest());
+        }
+    }
+}
+
+impl<'i, B: Book> Driver<'i> for Machine<'i, B> {
+    type Error = LiveError;
+
+    fn engine(&mut self) -> &mut Engine<'i> {
+        &mut self.engine
+    }
+
+    fn before_news(&mut self, news: News) {
+        self.book.news(&self.engine.view(), news);
+    }
+
+    fn before_decision(&mut self, decision: Decision) -> Result<(), LiveError> {
+        let view = self.engine.view();
+        Ok(self.book.decision(&view, view.now(), decision)?)
+    }
+
+    fn rejected(&mut self, why: Rejected) -> LiveError {
+        LiveError::Rejected { at: self.engine.view().now(), why }
+    }
+
+    /// Turns what the engine wants into orders for the GPUs.
+    fn carry_out(&mut self, effect: Effect) {
+        let view = self.engine.view();
+        match effect {
+            Effect::Load { model, gpus, .. } if self.unfit.fits_nowhere(self.acts.fleet(), model) => {
+                self.acts.send(Message::Kept(GpuReport::NotBrought(gpus)));
+            }
+            Effect::Load { model, gpus, span } => {
+                let replica = Replica { model, gpus };
+                let evict = makes_way(&view, &self.keeper, replica);
+                self.keeper.bring(replica, span, evict);
+            }
+            Effect::Execute { task, gpus } => {
+                self.keeper.run(task, Replica { model: view.instance().model_of(task), gpus });
+            }
+            Effect::AbortTask { task, gpus } => {
+                if !self.keeper.withdraw_run(task) && self.acts.cancel(task) {
+                    let replica = Replica { model: view.instance().model_of(task), gpus };
+                    self.keeper.done(GpuDone::Called(task, replica), &mut Vec::new());
+                }
+            }
+            Effect::AbortLoad { gpus } => self.keeper.withdraw_bring(gpus),
+            Effect::Wake { at } => self.wakes.push(Reverse(at)),
         }
     }
 }

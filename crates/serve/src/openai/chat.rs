@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`.
 
 use super::body::Check;
-use super::sampling::{Sampling, Stop, StreamOptions, TextAnswer, text_request};
+use super::sampling::{Sampling, Stop, StreamOptions, text_request};
 use crate::fault::Fault;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -153,9 +153,6 @@ impl Check for ChatRequest {
         self.sampling().check(&most)
     }
 }
-
-/// An answer of `/v1/chat/completions`.
-pub type ChatCompletion = TextAnswer<ChatChoice>;
 
 /// One answer.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

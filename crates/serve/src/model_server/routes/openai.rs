@@ -7,9 +7,9 @@ use crate::model_server::ModelServer;
 use crate::model_server::gate::Pass;
 use crate::model_server::instance::ModelInstance;
 use crate::openai::{
-    AssistantMessage, Body, ChatChoice, ChatCompletion, ChatRequest, CompletionChoice, CompletionRequest,
-    Embedding, EmbeddingList, EmbeddingRequest, ModelCard, ModelList, Role, Sampling, TextAnswer,
-    TextCompletion, TextInput, Usage, Vector,
+    AssistantMessage, Body, ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, Embedding,
+    EmbeddingList, EmbeddingRequest, ModelCard, ModelList, Role, Sampling, TextAnswer, TextInput, Usage,
+    Vector,
 };
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -67,7 +67,7 @@ fn cards(server: &ModelServer) -> BTreeMap<String, ModelCard> {
 
 /// Continue texts
 #[utoipa::path(post, path = "/v1/completions", tag = "openai", request_body = CompletionRequest, responses(
-    (status = 200, content((TextCompletion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
+    (status = 200, content((TextAnswer<CompletionChoice> = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
@@ -105,7 +105,7 @@ pub(super) async fn completions(
 
 /// Answer in a chat
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses(
-    (status = 200, content((ChatCompletion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
+    (status = 200, content((TextAnswer<ChatChoice> = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
