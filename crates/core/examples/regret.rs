@@ -5,7 +5,7 @@
 //! batch its makespan, a stream its mean latency) than the same policy's with all times known beforehand, in percent, over
 //! seeds; behind it, the standard error. Every log has passed the check.
 
-use gswarm_core::belief::{Learner, Recent};
+use gswarm_core::belief::{Learner, Recent, sigma_of};
 use gswarm_core::check::check_run;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
@@ -90,7 +90,7 @@ const ARMS: [Arm; 5] = [
 /// An instance in which the spread of times is known.
 fn told(instance: &Instance, noise: Option<Noise>) -> Instance {
     let mut told = instance.clone();
-    told.models.iter_mut().for_each(|model| model.spread = noise.map_or(0.0, Noise::sigma));
+    told.models.iter_mut().for_each(|model| model.spread = sigma_of(share(noise)));
     told
 }
 
@@ -177,11 +177,7 @@ fn batches(seeds: u64, wanted: &dyn Fn(&str) -> bool) {
                 };
                 let found: Vec<_> = (1..=seeds).into_par_iter().map(of_seed).collect();
                 for (place, policy) in ["planned", "adaptive"].into_iter().enumerate() {
-                    let case = format!(
-                        "{name} {gpus}, {:.0}%{}",
-                        noise.map_or(0.0, Noise::share) * 100.0,
-                        unknown.name()
-                    );
+                    let case = format!("{name} {gpus}, {:.0}%{}", share(noise) * 100.0, unknown.name());
                     let cells = (0..ARMS.len()).map(|arm| {
                         let of_arm: Vec<f64> = found.iter().map(|arms| arms[arm][place]).collect();
                         if place == 1 && ARMS[arm].strict { String::new() } else { mean_and_error(&of_arm) }
@@ -217,11 +213,7 @@ fn streams(seeds: u64) {
                     })
                 };
                 let found: Vec<_> = (1..=seeds).into_par_iter().map(of_seed).collect();
-                let case = format!(
-                    "{name} {gpus}, {:.0}%{}",
-                    noise.map_or(0.0, Noise::share) * 100.0,
-                    unknown.name()
-                );
+                let case = format!("{name} {gpus}, {:.0}%{}", share(noise) * 100.0, unknown.name());
                 row(
                     &case,
                     (1..ARMS.len())
@@ -281,7 +273,7 @@ fn deadlines(seeds: u64) {
                         (best, arms)
                     };
                     let found: Vec<_> = (1..=seeds).into_par_iter().map(of_seed).collect();
-                    let share = noise.map_or(0.0, Noise::share) * 100.0;
+                    let share = share(noise) * 100.0;
                     let case = format!("{name} {gpus}, {tight} x, {share:.0}%{}", unknown.name());
                     let best = mean_and_error(&found.iter().map(|one| one.0).collect::<Vec<_>>());
                     let arms = (1..ARMS.len())
@@ -308,5 +300,13 @@ fn main() {
     }
     if wanted("deadlines") {
         deadlines(seeds);
+    }
+}
+
+/// The standard deviation of noise as a share of the mean.
+fn share(noise: Option<Noise>) -> f64 {
+    match noise {
+        Some(Noise::Lognormal(share)) => share,
+        _ => 0.0,
     }
 }

@@ -97,6 +97,7 @@ mod tests {
             slowdown: slowdown.to_vec(),
             starts: GpuSet::full(1),
             spread: 0.0,
+            deviation: 0.0,
         })
     }
 

@@ -180,7 +180,7 @@ fn learning_comes_to_the_mean_and_follows_a_change() {
         let (a, b) = (believed[0], believed[1]);
         assert!((a.factor / (1.5 * factor) - 1.0).abs() < 0.1, "{factor}: {a:?}");
         assert!((b.factor - 1.0).abs() < 0.1, "{factor}: {b:?}");
-        let spread = Noise::lognormal(0.2).unwrap().sigma();
+        let spread = gswarm_core::belief::sigma_of(0.2);
         assert!((b.spread.unwrap() / spread - 1.0).abs() < 0.4, "{b:?}");
     }
     assert_eq!(instance.execution(gswarm_core::TaskId(0)), Span(10_000_000), "estimates stay what they were");
