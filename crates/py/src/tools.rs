@@ -6,7 +6,7 @@ use crate::outcome::{PlainViolation, plain_violation};
 use crate::problem::{Inputs, mode_named};
 use crate::run::specification;
 use gswarm_core::bound::all_bounds;
-use gswarm_core::compare::{Row, fill_in_speedups};
+use gswarm_core::compare::{SweepRow, fill_in_speedups};
 use gswarm_core::generate::{
     Arrivals, Format, Preset, RequestOptions, requests, write_config, write_requests,
 };
@@ -137,10 +137,10 @@ pub fn compare(
             let mut sweep = Sweep::new(vec![input], axes, "", &mut Silent)?;
             sweep.stop = Arc::clone(&shared.stop);
             let runs = sweep.runs();
-            let kept: Mutex<Vec<Row>> = Mutex::default();
+            let kept: Mutex<Vec<SweepRow>> = Mutex::default();
             sweep.simulate(&runs, &|| shared.stopped(), &|row| {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.push(Row { fingerprint: String::new(), ..row });
+                kept.push(SweepRow { fingerprint: String::new(), ..row });
                 shared.say("comparing", kept.len(), runs.len());
                 Ok(())
             })?;

@@ -15,11 +15,11 @@ use crate::job;
 use crate::output::{self, files, files::Batch, progress::Line, terminal::Terminal};
 use clap::Args;
 use design::Design;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{Scenario, Source, read_profiled, read_profiled_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{ModelId, Span};
-use gswarm_exec::backend::{BackendKind, BackendsFile, Record, Replica, Tier, Timed};
+use gswarm_exec::backend::{BackendKind, BackendsFile, LoadRecorder, LoadTime, Replica, WeightTier};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::fleet::Fleet;
@@ -222,7 +222,7 @@ fn write(
     if let Some(path) = &args.write_config {
         let (batch, name) = Batch::beside(path, "--write-config")?;
         let mut batch = batch.replacing(args.force);
-        batch.add(&name, |out| write_scenario_config(&scenario, format(path), out))?;
+        batch.add(&name, |out| write_config(&scenario, format(path), out))?;
         batch.commit()?;
     }
     if let Some(path) = &args.write_requests {
@@ -242,7 +242,7 @@ struct Bench<'a> {
     fleet: Fleet,
     clock: Clock,
     /// Where the weights of each load came from, as far as servers tell.
-    tiers: Arc<Mutex<Vec<Tier>>>,
+    tiers: Arc<Mutex<Vec<WeightTier>>>,
 }
 
 /// Measures the models that are wanted; and whether somebody interrupted it.
@@ -263,9 +263,9 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
         .build()
         .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
     let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
-    let tiers: Arc<Mutex<Vec<Tier>>> = Arc::default();
+    let tiers: Arc<Mutex<Vec<WeightTier>>> = Arc::default();
     let heard = Arc::clone(&tiers);
-    let record: Record = Arc::new(move |timed: &Timed| {
+    let record: LoadRecorder = Arc::new(move |timed: &LoadTime| {
         if timed.load {
             heard.lock().unwrap_or_else(PoisonError::into_inner).push(timed.tier);
         }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::{self, diff as text, progress::Phase};
 use clap::Args;
 use gswarm_core::check::check;
-use gswarm_core::diff::{Diff, Side, diff as differences};
+use gswarm_core::diff::{Diff, RunSide, diff as differences};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -91,8 +91,8 @@ struct ComparedLog<'a> {
     violations: usize,
 }
 
-fn side(run: &Loaded) -> Side<'_> {
-    Side { instance: &run.instance, log: &run.log }
+fn side(run: &Loaded) -> RunSide<'_> {
+    RunSide { instance: &run.instance, log: &run.log }
 }
 
 /// What a run is called: its policy and GPUs, or its file where the log does not say.

@@ -6,7 +6,7 @@ use crate::job;
 use crate::output::{self, count, described, files};
 use clap::Args;
 use clap::builder::TypedValueParser;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::document::calendar;
 use gswarm_core::input::{MAX_GB, Scenario, Source, read_config, render};
 use gswarm_core::schema::SchemaKind;
@@ -141,9 +141,7 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     let mut batch = files::Batch::new(&args.out)?.replacing(args.force);
     let (scenario, format) = (&made.scenario, args.format);
     let kinds = [SchemaKind::Config, SchemaKind::Requests];
-    described::add(&mut batch, &names[0], kinds[0], format, |out| {
-        write_scenario_config(scenario, format, out)
-    })?;
+    described::add(&mut batch, &names[0], kinds[0], format, |out| write_config(scenario, format, out))?;
     described::add(&mut batch, &names[1], kinds[1], format, |out| {
         write_scenario_requests(scenario, format, out)
     })?;

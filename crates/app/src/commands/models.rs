@@ -7,7 +7,7 @@ use crate::output::table::{fitted, grouped};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use gswarm_infer::init::{ModelSize, model_files};
-use gswarm_infer::{Entry, Error, ModelConfig, ModelKind, Store};
+use gswarm_infer::{Error, ModelConfig, ModelKind, Store, StoreEntry};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -170,7 +170,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
         output::line(&format!("There is no model in {}", args.dir.display()))?;
         return output::line(&format!("Next: gswarm models init --dir {}", args.dir.display()));
     }
-    let row = |entry: &Entry| {
+    let row = |entry: &StoreEntry| {
         let (kind, tokens, context) = match &entry.config {
             Ok(config) => {
                 let count = |count: usize| grouped(count as f64, 0);
@@ -196,7 +196,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn describe(entry: &Entry, checksum: &Option<String>) -> Value {
+fn describe(entry: &StoreEntry, checksum: &Option<String>) -> Value {
     let mut value = json!({"name": entry.name, "path": entry.path, "bytes": entry.bytes});
     match &entry.config {
         Ok(config) => {

@@ -8,7 +8,7 @@ use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::generate::Format;
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{Aimed, Objective, Planned, Proof, Values};
+use gswarm_core::plan::{Aimed, ObjectiveValues, PlanObjective, Planned, Proof};
 use gswarm_core::policy::{PolicyKind, PolicySpec, carry_out};
 use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::duration;
@@ -47,8 +47,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// What to minimise: makespan, mean or p99 latency, switches, or a weighted sum as in makespan=1,mean=0.2
-    #[arg(long, value_name = "TERMS", default_value = "makespan", value_parser = Objective::parse)]
-    objective: Objective,
+    #[arg(long, value_name = "TERMS", default_value = "makespan", value_parser = PlanObjective::parse)]
+    objective: PlanObjective,
     /// Folder for the plan and the logs
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -99,7 +99,7 @@ impl Observer for Search {
         self.say(&described(found));
     }
 
-    fn better_aim(&mut self, objective: &Objective, found: &Aimed) {
+    fn better_aim(&mut self, objective: &PlanObjective, found: &Aimed) {
         self.say(&aimed_at(objective, found));
     }
 }
@@ -168,8 +168,8 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn aimed_at(objective: &Objective, aimed: &Aimed) -> String {
-    let Values { makespan, latency, p99, switches } = aimed.values;
+fn aimed_at(objective: &PlanObjective, aimed: &Aimed) -> String {
+    let ObjectiveValues { makespan, latency, p99, switches } = aimed.values;
     // Against a bound of zero there is no gap in percent: what is known is how much is left at most.
     let gap = match aimed.gap() {
         gap if gap.is_finite() => format!("gap {:.3}%", gap * 100.0),
@@ -217,8 +217,8 @@ struct ObjectiveReport {
     switches: u64,
 }
 
-fn objective_report(objective: &Objective, aimed: &Aimed) -> ObjectiveReport {
-    let Values { makespan, latency, p99, switches } = aimed.values;
+fn objective_report(objective: &PlanObjective, aimed: &Aimed) -> ObjectiveReport {
+    let ObjectiveValues { makespan, latency, p99, switches } = aimed.values;
     ObjectiveReport {
         terms: objective.to_string(),
         value: aimed.cost,

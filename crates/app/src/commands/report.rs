@@ -13,7 +13,7 @@ use gswarm_core::check::check;
 use gswarm_show::gantt::{Gantt, MOST_BARS};
 use gswarm_show::page::{Page, html, markdown};
 use gswarm_show::report::{MOST_GANTTS, drawn, page};
-use gswarm_show::run::Run;
+use gswarm_show::run::ReportRun;
 use gswarm_show::{chart, comparison};
 use inputs::{Given, Known, Loaded, load, logs};
 use std::io::Write;
@@ -114,7 +114,7 @@ fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
     let paths = logs(&args.logs)?;
     let mut known = Known::default();
     let mut bar = Bar::new("reading logs", !args.quiet);
-    let (mut runs, mut gantts): (Vec<Run>, Vec<Option<Gantt>>) = (Vec::new(), Vec::new());
+    let (mut runs, mut gantts): (Vec<ReportRun>, Vec<Option<Gantt>>) = (Vec::new(), Vec::new());
     let most = MOST_BARS / paths.len().clamp(1, MOST_GANTTS);
     for (number, path) in paths.iter().enumerate() {
         let read = load(path, &args.given, &mut known)?;
@@ -122,7 +122,7 @@ fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
         let (violations, (mut run, gantt)) = rayon::join(
             || check(instance, file),
             || {
-                let run = Run::of(&path.display().to_string(), configuration, instance, log, file);
+                let run = ReportRun::of(&path.display().to_string(), configuration, instance, log, file);
                 let title = format!("{}, {} ({})", run.label(), run.mode, run.log);
                 let bound = run.bound;
                 (run, Gantt::of(instance, log, title, bound, most))

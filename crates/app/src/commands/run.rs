@@ -13,11 +13,11 @@ use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::report::{Metrics, render_text, write_events};
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 use gswarm_core::{Instance, Span};
 use gswarm_run::live::{self, FailedNode};
 use gswarm_run::{LogFormat, Observer, RunSpec, Stage, prepare};
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -191,7 +191,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         if !args.quiet && !args.json {
             output::tell_warnings();
         }
-        let ended = live::run(spec, materials, &Embedded, &mut terminal)?;
+        let ended = live::run(spec, materials, &EmbeddedHost, &mut terminal)?;
         drop(terminal);
         print(
             args,
@@ -218,7 +218,7 @@ fn print(
     args: &RunArgs,
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> Result<(), Failure> {
@@ -262,7 +262,7 @@ pub struct RunReport {
 fn report(
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> RunReport {

@@ -1,8 +1,8 @@
 use crate::support::Place;
-use gswarm_core::compare::Row;
+use gswarm_core::compare::SweepRow;
 use gswarm_learn::Table;
 
-fn rows(place: &Place, folder: &str) -> Vec<Row> {
+fn rows(place: &Place, folder: &str) -> Vec<SweepRow> {
     let text = place.read(&format!("{folder}/rows.jsonl"));
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))

@@ -48,7 +48,7 @@ struct Entry {
 
 /// A plan as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum PlanRead {
     /// Schema 1: an order.
     Order(Plan),
     /// Schema 2: steps.
@@ -146,7 +146,7 @@ const MOST_FAULTS: usize = 20;
 
 /// Reads a plan for `instance`, or says all that is wrong with it: every node must be there once, on GPUs that its model
 /// may use, behind its inputs.
-pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Read, Vec<String>> {
+pub fn read(instance: &Instance, bytes: &[u8]) -> Result<PlanRead, Vec<String>> {
     let file: PlanFile =
         serde_json::from_slice(bytes).map_err(|error| vec![format!("not a plan: {error}")])?;
     if !(1..=2).contains(&file.schema) {
@@ -197,8 +197,8 @@ pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Read, Vec<String>> {
     }
     match (faults.is_empty(), file.schema) {
         (false, _) => Err(faults),
-        (true, 1) => Ok(Read::Order(steps.plan())),
-        (true, _) => Ok(Read::Steps(steps)),
+        (true, 1) => Ok(PlanRead::Order(steps.plan())),
+        (true, _) => Ok(PlanRead::Steps(steps)),
     }
 }
 

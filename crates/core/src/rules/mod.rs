@@ -12,21 +12,11 @@ pub(crate) mod sketch;
 mod yardsticks;
 
 pub use adaptive::{Adaptive, AdaptiveParams, Objective};
-pub use balanced::Balanced;
-pub use baseline::Baseline;
-pub use batch::Batch;
-pub use deployment::{Deployment, deploy};
-pub use fixed::Static;
-pub use hybrid::Hybrid;
-pub use improved::Improved;
+pub(crate) use baseline::Baseline;
+pub(crate) use deployment::{Deployment, deploy};
 pub use info::BuildContext;
-pub use lru::Lru;
-pub use offline::Offline;
-pub use online::{Online, OnlineParams};
+pub use online::OnlineParams;
 pub use param::{NoParams, ParamFault, ParamInfo, ParamKind, ParamValues};
-pub use shortest::Shortest;
-pub use sticky::Sticky;
-pub use yardsticks::Yardstick;
 
 use crate::engine::Policy;
 use crate::instance::Instance;

@@ -2,7 +2,7 @@
 
 use gswarm_core::Instance;
 use gswarm_core::check::check_log;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{ClusterSpec, Code, Diagnostic, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
@@ -31,7 +31,7 @@ pub fn codes(kind: ImportKind, text: &str, options: &ImportOptions) -> Vec<Code>
 /// What is written, read again: without an error or a warning.
 pub fn read_back(made: &Imported, format: Format) -> Scenario {
     let (mut config, mut requests) = (Vec::new(), Vec::new());
-    write_scenario_config(&made.scenario, format, &mut config).unwrap();
+    write_config(&made.scenario, format, &mut config).unwrap();
     write_scenario_requests(&made.scenario, format, &mut requests).unwrap();
     let (config, requests) =
         (Source { name: "config", bytes: &config }, Source { name: "requests", bytes: &requests });

@@ -4,7 +4,7 @@ use super::conclude::conclude;
 use super::design::{Design, Point};
 use gswarm_core::Time;
 use gswarm_exec::backend::{self, BackendError};
-use gswarm_exec::probe::{Answer, Passage, Probe};
+use gswarm_exec::probe::{Passage, Probe, ProbeAnswer};
 use gswarm_learn::calibration::{Loads, ModelCalibration, Tier, summarise};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Measured {
     pub batch: u32,
     pub point: Point,
     pub seconds: Vec<f64>,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ProbeAnswer>,
 }
 
 /// Calls that came and went at one batch.
@@ -67,7 +67,7 @@ pub async fn model(
     backend: &str,
     design: &Design,
     limits: &Limits<'_>,
-    tiers: &Mutex<Vec<backend::Tier>>,
+    tiers: &Mutex<Vec<backend::WeightTier>>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<ModelCalibration, Stop> {
     let mut session = Session {
@@ -92,7 +92,7 @@ impl Session<'_> {
     async fn all(
         &mut self,
         backend: &str,
-        tiers: &Mutex<Vec<backend::Tier>>,
+        tiers: &Mutex<Vec<backend::WeightTier>>,
         say: &(dyn Fn(&str) + Sync),
     ) -> Result<ModelCalibration, Stop> {
         let told = || std::mem::take(&mut *tiers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -160,7 +160,7 @@ impl Session<'_> {
         }
     }
 
-    async fn ask(&mut self, batch: u32, point: Point) -> Result<(f64, Vec<Answer>), Broken> {
+    async fn ask(&mut self, batch: u32, point: Point) -> Result<(f64, Vec<ProbeAnswer>), Broken> {
         let salts = self.salt..self.salt + u64::from(batch);
         self.salt = salts.end;
         let questions: Vec<_> = salts.map(|salt| self.design.question(point, salt)).collect();
@@ -168,14 +168,14 @@ impl Session<'_> {
     }
 
     /// A call that does not say how much it wants.
-    async fn open_call(&mut self) -> Result<(f64, Answer), Stop> {
+    async fn open_call(&mut self) -> Result<(f64, ProbeAnswer), Stop> {
         let point = Point { output: None, ..self.design.corners[0] };
         let (seconds, answers) = self.ask(1, point).await.map_err(while_("calling it without a limit"))?;
         Ok((seconds, answers[0]))
     }
 
     /// How much an open call wrote: as the server counts it, or as its time tells.
-    fn written(&self, measured: &ModelCalibration, seconds: f64, answer: Answer) -> Option<f64> {
+    fn written(&self, measured: &ModelCalibration, seconds: f64, answer: ProbeAnswer) -> Option<f64> {
         let cost = measured.execution.first()?;
         let prompt = measured.observations.first()?.prompt;
         let by_time = (seconds - cost.seconds(prompt, 0.0)) / cost.output;
@@ -273,15 +273,15 @@ impl Session<'_> {
 }
 
 /// Where weights come from when a model is loaded again, by the tiers of all its loads; and what is to be known of them.
-pub(super) fn tier_of(tiers: &[backend::Tier]) -> (Tier, Vec<String>) {
+pub(super) fn tier_of(tiers: &[backend::WeightTier]) -> (Tier, Vec<String>) {
     let Some((first, again)) = tiers.split_first() else { return (Tier::Disk, Vec::new()) };
     let mut notes = Vec::new();
-    if *first != backend::Tier::Disk {
+    if *first != backend::WeightTier::Disk {
         notes.push(
             "the first load did not come from disk: it does not say what one that does takes".to_owned(),
         );
     }
-    let from_disk = again.iter().filter(|&&tier| tier == backend::Tier::Disk).count();
+    let from_disk = again.iter().filter(|&&tier| tier == backend::WeightTier::Disk).count();
     if from_disk > 0 && from_disk < again.len() {
         notes.push(format!("{from_disk} of {} later loads came from disk, the others did not", again.len()));
     }

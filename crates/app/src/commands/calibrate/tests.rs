@@ -9,7 +9,7 @@ use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Gpus, ModelId, Span};
-use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
+use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::probe::Probe;
@@ -67,7 +67,7 @@ pub(super) fn near(found: f64, truth: f64, percent: f64) -> bool {
 /// What is measured again and again counts as from host memory only if all of it came from there.
 #[test]
 fn loads_that_are_not_alike_are_told_of() {
-    use gswarm_exec::backend::Tier::{Device, Disk, Host};
+    use gswarm_exec::backend::WeightTier::{Device, Disk, Host};
     for (tiers, tier, notes) in [
         (&[][..], Tier::Disk, 0),
         (&[Disk, Disk, Disk], Tier::Disk, 0),
@@ -96,7 +96,7 @@ async fn the_parameters_of_emulated_models_are_found() {
     let instance = built(&scenario);
     let clock = Clock::virtual_clock();
     let slowdown = instance.models.iter().map(|model| model.slowdown.to_vec()).collect();
-    let backend = Arc::new(Emulated::new(clock.clone(), slowdown));
+    let backend = Arc::new(EmulatedBackend::new(clock.clone(), slowdown));
     let found = measured(&clock, backend, &scenario, design::batches(8)).await.unwrap();
     assert!(near(found.load.first.median, 7.5, 0.01) && near(found.load.again.median, 7.5, 0.01));
     assert_eq!((found.unload.median, found.first_call_extra), (0.0, 0.0));

@@ -90,7 +90,7 @@ pub fn request(story: &RequestStory) -> String {
     });
     let header = ["node", "model", "GPUs", "start s", "wait s", "switch s", "run s", "% of all"];
     let _ = write!(out, "\n{}\n", fitted(&header, 3, rows.collect(), width()));
-    let slack = |one: &gswarm_core::explain::Slack| format!("{} ({})", shown(&one.node), long(one.slack));
+    let slack = |one: &gswarm_core::explain::NodeSlack| format!("{} ({})", shown(&one.node), long(one.slack));
     if !story.others.is_empty() {
         let list: Vec<String> = story.others.iter().map(slack).collect();
         let _ = write!(
