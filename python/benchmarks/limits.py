@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gswarm
+from gswarm.imports import ImportKind
 
 ROUNDS = 5
 
@@ -42,7 +43,7 @@ def interrupted(call: Callable[[Callable[[str, int, int], object]], object]) -> 
     raise SystemExit("the call ended by itself: make it longer")
 
 
-def refused(kind: gswarm.ImportKind, file: Path) -> float:
+def refused(kind: ImportKind, file: Path) -> float:
     """The seconds until a file is refused, the start of the command included."""
     began = time.perf_counter()
     try:
@@ -52,7 +53,7 @@ def refused(kind: gswarm.ImportKind, file: Path) -> float:
     raise SystemExit(f"{file.name} was not refused")
 
 
-def bombs(folder: Path) -> list[tuple[str, gswarm.ImportKind, Path]]:
+def bombs(folder: Path) -> list[tuple[str, ImportKind, Path]]:
     """Files that would take for ever if they were written out."""
     inner = [
         {"id": f"s{at}", "nodes": [{"id": n, "type": f"s{at + 1}"} for n in (1, 2)], "links": []}
@@ -61,7 +62,7 @@ def bombs(folder: Path) -> list[tuple[str, gswarm.ImportKind, Path]]:
     doubled = {"nodes": [{"id": 1, "type": "s0"}], "links": [], "definitions": {"subgraphs": inner}}
     deep = '{"nodes": ' + "[" * 100_000
     texts = {"2^40 nodes": json.dumps(doubled), "100,000 brackets": deep}
-    cases: list[tuple[str, gswarm.ImportKind, Path]] = []
+    cases: list[tuple[str, ImportKind, Path]] = []
     for at, (name, text) in enumerate(texts.items()):
         (file := folder / f"{at}.json").write_text(text)
         cases.append((name, "comfyui", file))

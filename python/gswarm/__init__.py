@@ -23,7 +23,7 @@ try:
         PolicyError,
         UsageError,
     )
-    from .imports import Imported, ImportKind, import_files
+    from .imports import Imported, import_files
     from .learn import Predictions, Predictor, train
     from .metrics import Metrics
     from .models import model
@@ -57,7 +57,6 @@ __all__ = [
     "Diagnostic",
     "FailedNode",
     "GswarmError",
-    "ImportKind",
     "Imported",
     "InfeasibleError",
     "InputError",
