@@ -269,8 +269,7 @@ class Measurement:
             [
                 self.gswarm,
                 "run",
-                "--simulate",
-                "true",
+                "--live",
                 "--backends",
                 servers,
                 *self.who(name),

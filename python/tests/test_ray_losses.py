@@ -28,7 +28,7 @@ from ray_support import (
     until,
 )
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm-scheduler[ray]")
 
 #: Calls take long enough to be interrupted, and say where and how often they were made.
 MODELS = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ray_support import children, until
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
+pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm-scheduler[ray]")
 
 PROGRAM = """
 import sys

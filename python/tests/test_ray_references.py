@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm[ray]")
+pytest.importorskip("ray", reason="Ray is not installed: pip install gswarm-scheduler[ray]")
 
 from gswarm.ray.references import INLINE_BYTES, is_reference, new_key, references_in, replaced, split
 

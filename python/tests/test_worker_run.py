@@ -76,8 +76,7 @@ def test_a_batch_runs_on_a_worker(policy: str, flags: list[str], tmp_path: Path)
         command = [
             str(gswarm),
             "run",
-            "--simulate",
-            "true",
+            "--live",
             "--backends",
             str(tmp_path / "servers.yaml"),
             "--policy",

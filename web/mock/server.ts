@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
-import type { WhatIfOutcome } from "../src/api/types";
+import type { PolicyList, WhatIfOutcome } from "../src/api/types";
 import { MODELS, type Options, World } from "./world";
 
 /** As the real server sends it. */
@@ -12,6 +12,16 @@ const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8" };
 
 export const ORDINARY: Options = { gpus: 16, perServer: 8, past: 600, waiting: 24, state: "running", source: "serve", lost: null, length: 3 };
+
+const POLICIES: PolicyList = {
+  policies: ["adaptive", "planned", "baseline"].map((name) => ({
+    name, about: "a policy", modes: ["offline", "online"], yardstick: false,
+    parameters: name === "adaptive" ? [
+      { name: "load_factor", help: "How much a load counts.", value: { type: "number", min: 0, max: 10 }, default: 1 },
+      { name: "objective", help: "What is made small.", value: { type: "choice", names: ["mean", "p99"] }, default: "mean" },
+    ] : [],
+  })),
+};
 
 export class Mock {
   world: World;
@@ -93,7 +103,8 @@ export class Mock {
         world.happen("cancelled", world.now(), `${record.request_id} was cancelled`, { request: record.request_id });
         return [200, { request_id: record.request_id, status: "cancelled" }];
       }
-      case "POST what-if": return [200, this.whatIf(Number(body.gpus), String(body.policy))];
+      case "GET policies": return [200, POLICIES];
+      case "POST what-if": return [200, this.whatIf(Number((body.cluster as { gpus: number }).gpus), String((body.policy as { name: string }).name))];
       default: return "there is no such address";
     }
   }

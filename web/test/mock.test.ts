@@ -91,12 +91,33 @@ inBrowser("a what-if waits for another, and its answer for whoever changes the f
   mock.simulated = new Promise((done) => (answer = done));
   mock.simulating = false;
   await form.locator("input[name=gpus]").fill("24");
-  await form.locator("select").selectOption("planned");
+  await form.locator("select[name=policy]").selectOption("planned");
   assert.ok(await form.locator("button[type=submit]").isDisabled(), "one at a time");
   answer();
   await said.filter({ hasText: "With 20 GPUs, the 24 open requests" }).waitFor();
   await form.locator("button[type=submit]").click();
   await said.filter({ hasText: "With 24 GPUs and planned" }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
+inBrowser("a what-if shows the parameters of the policy that is chosen, and sends those that were filled in", async (t) => {
+  const { address } = await mocked(t);
+  const { page, faults } = await visit(t, chrome, address);
+  const form = page.locator("#what-if form");
+  const asked = async (): Promise<unknown> => {
+    const [request] = await Promise.all([page.waitForRequest((request) => request.url().endsWith("/v1/what-if")), form.locator("button[type=submit]").click()]);
+    await form.locator("button[type=submit]:enabled").waitFor();
+    return request.postDataJSON();
+  };
+  await form.locator("input[name=load_factor]").fill("2.5");
+  await form.locator("select[name=objective]").selectOption("p99");
+  await accessible(page);
+  assert.deepEqual(await asked(), { cluster: { gpus: 16 }, policy: { name: "adaptive", load_factor: 2.5, objective: "p99" } });
+  await form.locator("select[name=policy]").selectOption("baseline");
+  assert.equal(await form.locator("fieldset").count(), 0, "it has none");
+  assert.deepEqual(await asked(), { cluster: { gpus: 16 }, policy: { name: "baseline" } });
+  await form.locator("select[name=policy]").selectOption("adaptive");
+  assert.equal(await form.locator("input[name=load_factor]").inputValue(), "", "what was given for another choice is gone");
   assert.deepEqual(faults, []);
 });
 

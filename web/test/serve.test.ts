@@ -192,7 +192,7 @@ real("the queue says who waits and why, and what if says what would be", async (
   await until("all GPUs have loaded and are at work", async () => (await card(page, "gpus-busy")) === "4/4");
 
   await page.locator("#what-if input[name=gpus]").fill("8");
-  await page.locator("#what-if select").selectOption("planned");
+  await page.locator("#what-if select[name=policy]").selectOption("planned");
   const [answer] = await Promise.all([page.waitForResponse((response) => response.url().endsWith("/v1/what-if")), page.locator("#what-if button[type=submit]").click()]);
   const outcome = (await answer.json()) as WhatIf;
   assert.deepEqual([outcome.as_it_is.gpus, outcome.what_if.gpus, outcome.what_if.policy, outcome.as_it_is.requests], [4, 8, "planned", 30]);

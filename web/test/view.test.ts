@@ -54,7 +54,7 @@ async function inputs(t: TestContext, speed: number): Promise<{ made: string; ru
   const made = await folder(t);
   await gswarm("generate", "--preset", "simple", "--requests", "15", "--seed", "3", "--out", join(made, "work"));
   await writeFile(join(made, "servers.yaml"), `backends: [{kind: emulated, speed: ${speed}}]\n`);
-  const run = ["run", "--simulate", "true", "--backends", join(made, "servers.yaml"), "--policy", "planned", "--gpus", "4",
+  const run = ["run", "--live", "--backends", join(made, "servers.yaml"), "--policy", "planned", "--gpus", "4",
     "--config", join(made, "work/config.yaml"), "--requests", join(made, "work/requests.yaml"), "--out", join(made, "live")];
   return { made, run };
 }

@@ -1,8 +1,9 @@
-//! Development tasks of the repository: `cargo xtask test`, `bench`, `release`, `python`, `servers`, `dashboard` and `fuzz-http`.
+//! Development tasks of the repository; `cargo xtask help` lists them.
 //!
 //! No dependencies, so that it builds in a moment on a machine that has nothing but Rust.
 
 mod dashboard;
+mod dist;
 mod fuzz_http;
 mod python;
 mod servers;
@@ -16,20 +17,28 @@ use steps::{Step, Verdict};
 
 const USAGE: &str = "\
 cargo xtask test     installs what the tests need, then runs every check that a change has to pass
+cargo xtask test --fast
+                     formatting and the Rust tests only; downloads and installs nothing
 cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)
 cargo xtask release  builds for release and runs the first command of the README
-cargo xtask servers  installs real model servers for the tests; with --llamacpp builds that of llama.cpp too, which takes
-                     five minutes and more
-cargo xtask python   tests the Python package alone; with --install as users install it, which builds it for release
+cargo xtask dist [--only archive|wheel|image] [--out DIR]
+                     makes what users install: an archive, a wheel and an OCI image, with checksums
+cargo xtask servers  installs real model servers for the tests; --llamacpp also builds the server of llama.cpp (5 minutes or more)
+cargo xtask python   tests the Python package alone; --install tests it as users install it, built for release
 cargo xtask dashboard --types
-                     writes the dashboard's TypeScript types anew from the server's OpenAPI document
+                     regenerates the dashboard's TypeScript types from the server's OpenAPI document
 cargo xtask fuzz-http [N]
-                     sends N generated requests, 10,000 where nothing is said, to the model server";
+                     sends N generated requests (default 10,000) to the model server";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
-        Some("test") => test(),
+        Some("test") => match &args.collect::<Vec<_>>()[..] {
+            [] => test(steps::ALL),
+            [flag] if flag == "--fast" => test(steps::FAST),
+            _ => Err("usage: cargo xtask test [--fast]".to_owned()),
+        },
+        Some("dist") => dist::dist(&args.collect::<Vec<_>>()),
         Some("bench") => steps::bench(&args.collect::<Vec<_>>()),
         Some("release") => steps::release(),
         Some("servers") => servers::servers(&args.collect::<Vec<_>>()),
@@ -52,12 +61,12 @@ fn main() -> ExitCode {
 }
 
 /// Every step, in order; the first that fails ends it. The last lines sum up.
-fn test() -> Result<(), String> {
+fn test(steps: &[Step]) -> Result<(), String> {
     let start = Instant::now();
     let mut lines = Vec::new();
     skips::forget()?;
-    for (place, Step { name, run }) in steps::ALL.iter().enumerate() {
-        println!("\n==> [{}/{}] {name}", place + 1, steps::ALL.len());
+    for (place, Step { name, run }) in steps.iter().enumerate() {
+        println!("\n==> [{}/{}] {name}", place + 1, steps.len());
         let step_start = Instant::now();
         let verdict = run().map_err(|message| format!("step `{name}` failed: {message}"))?;
         let seconds = step_start.elapsed().as_secs_f64();

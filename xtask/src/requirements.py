@@ -8,13 +8,14 @@ try:
 except ImportError:  # Before Python 3.11 pip has it.
     from pip._vendor import tomli as tomllib
 
-extras = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
+project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+extras = project["optional-dependencies"]
 
 
 def expanded(extra: str) -> list[str]:
     found = []
     for requirement in extras[extra]:
-        own = re.fullmatch(r"gswarm\[(.*)\]", requirement)
+        own = re.fullmatch(re.escape(project["name"]) + r"\[(.*)\]", requirement)
         found += [one for name in own[1].split(",") for one in expanded(name)] if own else [requirement]
     return found
 

@@ -1,130 +1,12 @@
-//! The command line: what every command shares.
+//! Arguments that commands share.
 
-use crate::commands::{
-    bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, import, model_server,
-    models, plan, policies, report, resume, run, sample, schema, serve, size, tasks, top, trace, train, view,
-};
-use anstream::ColorChoice;
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::{ClusterSpec, MAX_GB, MAX_GPUS};
 use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::time::MAX_SECONDS;
 use std::path::PathBuf;
-
-const EXAMPLES: &str = "\
-Examples:
-  gswarm                                       all policies on a built-in sample
-  gswarm generate --preset simple --requests 200 --out work
-  gswarm run --policy baseline --gpus 8 --config work/config.yaml --requests work/requests.yaml
-  gswarm plan --gpus 8 --budget 10s --config work/config.yaml --requests work/requests.yaml
-  gswarm check baseline_execution_log.json --config work/config.yaml --requests work/requests.yaml
-  gswarm explain baseline_execution_log.json --idle --config work/config.yaml --requests work/requests.yaml
-  gswarm compare --gpus 4,8,16 --config work/config.yaml --requests work/requests.yaml --out comparison
-  gswarm size --target makespan=2h --config work/config.yaml --requests work/requests.yaml
-  gswarm policies                              what there is to choose from
-
-Exit codes:
-  0 ok; 1 a check found violations; 2 bad input or usage; 3 the problem cannot be run on these GPUs;
-  4 a run ended with failed requests; 70 a fault of gswarm; 130 interrupted";
-
-/// Schedules compound AI workflows on fewer GPUs than models.
-///
-/// Without a command: runs every policy on a built-in sample and compares them.
-#[derive(Debug, Parser)]
-#[command(name = "gswarm", version, after_help = EXAMPLES, max_term_width = 100)]
-pub struct Cli {
-    /// When to colour the output
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    pub color: Color,
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Option<Command>,
-    /// The sample's own.
-    #[command(flatten)]
-    pub sample: sample::SampleArgs,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Run requests under one policy, write the logs and report what happened
-    Run(Box<run::RunArgs>),
-    /// Go on with a live run that was interrupted
-    Resume(resume::ResumeArgs),
-    /// Search for the shortest schedule of a batch, with a bound on what is left to gain
-    Plan(Box<plan::PlanArgs>),
-    /// Say how short any schedule can be at best, and why
-    Bound(Box<bound::BoundArgs>),
-    /// Check an execution log against its inputs, independently of the scheduler
-    Check(check::CheckArgs),
-    /// Say why a run went as it did: a node's wait, a request's time, a GPU's idle time
-    Explain(Box<explain::ExplainArgs>),
-    /// Run policies side by side, over numbers of GPUs, modes and seeds, and compare them
-    Compare(Box<compare::CompareArgs>),
-    /// Put two runs side by side: what moved, and what it cost
-    Diff(Box<diff::DiffArgs>),
-    /// Make a page of one or more runs: comparison, charts, and a Gantt chart to move about in
-    Report(Box<report::ReportArgs>),
-    /// Write an execution log for trace viewers (Chrome, Perfetto)
-    Trace(Box<trace::TraceArgs>),
-    /// Measure what servers take: loads, executions by length and batch, for schedules that hold
-    Calibrate(Box<calibrate::CalibrateArgs>),
-    /// Say how far a run went from what was predicted of it
-    Fidelity(Box<fidelity::FidelityArgs>),
-    /// Find the fewest GPUs that keep a makespan or a latency
-    Size(Box<size::SizeArgs>),
-    /// Make configurations and request files from a seed
-    Generate(Box<generate::GenerateArgs>),
-    /// Turn workflows, traces and logs of other programs into a configuration and requests
-    Import(Box<import::ImportArgs>),
-    /// Learn run times from a table or from execution logs, with intervals
-    Train(Box<train::TrainArgs>),
-    /// Independent tasks on one machine's CPU and GPUs: profile it, make, schedule and check workloads
-    Tasks(tasks::TasksArgs),
-    /// What `tasks` does, by the names of before.
-    #[command(flatten)]
-    FormerTasks(tasks::FormerName),
-    /// Make small models to try things with, and list the models of a folder
-    Models(models::ModelsArgs),
-    /// Serve models over HTTP: load, call, estimate, and the OpenAI-compatible endpoints
-    ModelServer(Box<model_server::ModelServerArgs>),
-    /// The front door to a cluster: all models and workflows of a configuration over HTTP, scheduled
-    Serve(Box<serve::ServeArgs>),
-    /// Show GPUs, queue and rates of a service in the terminal
-    Top(top::TopArgs),
-    /// Look at a run in progress, or at a finished one, in a browser
-    View(Box<view::ViewArgs>),
-    /// List the policies, what each optimises and when to use it
-    Policies(policies::PoliciesArgs),
-    /// Print the JSON Schema of a kind of file, or the OpenAPI document of the server
-    Schema(schema::SchemaArgs),
-    /// Print a completion script for a shell
-    Completions(completions::CompletionsArgs),
-}
-
-/// When to colour the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Color {
-    /// On a terminal, unless NO_COLOR is set
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
-impl Color {
-    /// Makes it hold for everything that is printed from now on.
-    pub fn apply(self) {
-        match self {
-            Color::Auto => ColorChoice::Auto.write_global(),
-            Color::Always => ColorChoice::Always.write_global(),
-            Color::Never => ColorChoice::Never.write_global(),
-        }
-    }
-}
 
 /// The two input files.
 #[derive(Clone, Debug, Args)]
@@ -139,10 +21,10 @@ pub struct InputArgs {
     pub measured: MeasuredArgs,
 }
 
-/// Measured costs in the place of those that the files give.
+/// Measured costs instead of those in the files.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MeasuredArgs {
-    /// Use the times of nodes, loads and batches that `gswarm calibrate` measured, whatever the files say
+    /// Use the costs that `gswarm calibrate` measured instead of those in the files
     #[arg(
         long,
         alias = "profile",
@@ -150,7 +32,7 @@ pub struct MeasuredArgs {
         help_heading = "Measured costs (see docs/calibration.md)"
     )]
     pub calibration: Option<PathBuf>,
-    /// With --calibration: loads take what the first one took, as of servers that have just been started
+    /// With --calibration: every load takes as long as the first, as on freshly started servers
     #[arg(
         long,
         alias = "first_loads",
@@ -301,30 +183,6 @@ pub fn not_negative(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn underscores_are_taken_for_dashes() {
-        let line = [
-            "gswarm",
-            "run",
-            "--policy",
-            "baseline",
-            "--config",
-            "c",
-            "--requests",
-            "r",
-            "--gpus_per_server",
-            "4",
-        ];
-        let Some(Command::Run(run)) = Cli::parse_from(line).command else { panic!("not a run") };
-        assert_eq!(run.cluster.machines.gpus_per_server, Some(4));
-    }
 
     #[test]
     fn flags_win_over_the_file() {

@@ -18,7 +18,7 @@ use std::panic;
 /// requests to terminate are those of a command from here on: this is for programs that end with it.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     install_panic_hook();
-    let cli = match args::Cli::try_parse_from(args) {
+    let cli = match commands::cli::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(answer) => return without_command(&answer),
     };

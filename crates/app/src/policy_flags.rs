@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn the_help_names_every_parameter_and_its_default() {
         use clap::CommandFactory;
-        let mut command = crate::args::Cli::command();
+        let mut command = crate::commands::cli::Cli::command();
         let help = command.find_subcommand_mut("run").unwrap().render_help().to_string();
         for (policy, info) in parameters::<AllPolicies>() {
             assert!(help.contains(&format!("--{} <", flag_of(info.name))), "{}\n{help}", info.name);

@@ -10,12 +10,13 @@ use gswarm_core::input::{
 };
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log_file::{LogFile, write_json};
-use gswarm_core::plan::{self, Limits};
+use gswarm_core::plan::{self, SearchLimits};
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::schema::SchemaKind;
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, Span};
+use gswarm_testing::damaged;
 use serde_json::{Value, json};
 use std::path::{Path as FilePath, PathBuf};
 
@@ -86,60 +87,6 @@ fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
     } else {
         Verdict::Accepted
     }
-}
-
-/// The value with one part of it replaced or removed, in every way and place.
-fn damaged(value: &Value) -> Vec<(String, Value)> {
-    let mut pointers = Vec::new();
-    collect(value, String::new(), &mut pointers);
-    let others = [
-        Value::Null,
-        json!(true),
-        json!(""),
-        json!("text"),
-        json!(-1),
-        json!(0),
-        json!(1),
-        json!(2.5),
-        json!(10_000_000_000_000u64),
-        json!([]),
-        json!({}),
-        json!({"from": true}),
-    ];
-    let mut all = Vec::new();
-    for pointer in &pointers {
-        for other in &others {
-            let mut copy = value.clone();
-            *copy.pointer_mut(pointer).unwrap() = other.clone();
-            all.push((format!("{pointer} = {other}"), copy));
-        }
-        if let Some((parent, key)) = pointer.rsplit_once('/') {
-            let mut copy = value.clone();
-            if let Some(fields) = copy.pointer_mut(parent).and_then(Value::as_object_mut) {
-                fields.remove(&key.replace("~1", "/").replace("~0", "~"));
-                all.push((format!("without {pointer}"), copy));
-            }
-        }
-    }
-    all
-}
-
-fn collect(value: &Value, at: String, pointers: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                collect(value, format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), pointers);
-            }
-        }
-        Value::Array(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(place, item)| collect(item, format!("{at}/{place}"), pointers));
-        }
-        _ => {}
-    }
-    pointers.push(at);
 }
 
 fn agree(kind: SchemaKind, good: &Value, read: impl Fn(&[u8]) -> Vec<Diagnostic>) {
@@ -284,7 +231,7 @@ fn plans_are_accepted_and_refused_as_by_the_reader() {
     let validator = validator(SchemaKind::Plan);
     for batching in [false, true] {
         let instance = instance(batching);
-        let limits = Limits { rounds: 2, stop: &|| false, gap: 0.0, seed: 1 };
+        let limits = SearchLimits { rounds: 2, seed: 1, ..SearchLimits::default() };
         let mut bytes = Vec::new();
         plan::file::write(&instance, &plan::improve(&instance, &limits, &mut |_| {}), &mut bytes).unwrap();
         let good = value(&bytes);

@@ -6,7 +6,7 @@
 //! be alone gets an empty one beside it. It is also the faster way: see [`for_products`].
 
 use crate::error::Result;
-use crate::weights::Weights;
+use crate::weights::{Weights, for_products};
 use candle_core::Tensor;
 
 /// Most rows of a block.
@@ -15,12 +15,6 @@ const BLOCK: usize = 64;
 /// How many rows there have to be for `count` of them: no block may be left with one.
 pub(crate) fn padded(count: usize) -> usize {
     if count % BLOCK == 1 { count + 1 } else { count }
-}
-
-/// A matrix with its numbers ordered for products: the same matrix, stored by columns. Two rows then take a third of the
-/// time that one takes with the order of the files, because several outputs are computed at once.
-pub(crate) fn for_products(matrix: &Tensor) -> candle_core::Result<Tensor> {
-    matrix.t()?.contiguous()?.t()
 }
 
 /// A linear layer.

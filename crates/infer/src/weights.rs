@@ -3,7 +3,6 @@
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::linear::for_products;
 use crate::text::chat::ChatTemplate;
 use crate::text::tokenizer::TextTokenizer;
 use candle_core::{DType, Device, Tensor};
@@ -110,6 +109,12 @@ impl Weights {
         }
         Ok(tensor.clone())
     }
+}
+
+/// A matrix with its numbers ordered for products: the same matrix, stored by columns. Two rows then take a third of the
+/// time that one takes with the order of the files, because several outputs are computed at once.
+pub(crate) fn for_products(matrix: &Tensor) -> candle_core::Result<Tensor> {
+    matrix.t()?.contiguous()?.t()
 }
 
 /// The one file, or those that the index names.

@@ -5,6 +5,7 @@
 
 pub mod dash;
 pub mod embedded;
+mod extract;
 pub mod fault;
 pub mod front;
 pub mod guard;

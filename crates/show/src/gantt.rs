@@ -70,10 +70,10 @@ impl Gantt {
         if notes.is_empty() {
             notes.push(format!(
                 "All {} bars are there, exact to the microsecond.",
-                crate::page::grouped(all as f64, 0)
+                crate::number::grouped(all as f64, 0)
             ));
         } else if all <= most {
-            notes.insert(0, format!("All {} bars are there.", crate::page::grouped(all as f64, 0)));
+            notes.insert(0, format!("All {} bars are there.", crate::number::grouped(all as f64, 0)));
         }
         let data = json!({
             "tick": tick as f64 / 1e6,
@@ -146,8 +146,8 @@ fn thin(rows: &mut Vec<Row>, most: usize) -> String {
     format!(
         "Thinned: of {} bars the {} shortest without a load are left out; none of them is longer than {:.3} s, and together they \
          are {:.2}% of the execution time.",
-        crate::page::grouped(before as f64, 0),
-        crate::page::grouped((before - most) as f64, 0),
+        crate::number::grouped(before as f64, 0),
+        crate::number::grouped((before - most) as f64, 0),
         longest as f64 / 1e6,
         gone as f64 / (total.max(1)) as f64 * 100.0
     )

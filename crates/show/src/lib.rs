@@ -7,6 +7,7 @@ pub mod chart;
 pub mod comparison;
 pub mod fidelity;
 pub mod gantt;
+mod number;
 pub mod page;
 pub mod pipeline;
 pub mod report;

@@ -1,5 +1,6 @@
-//! Shared by the tests of all crates: how they wait, and how they skip. CONTRIBUTING.md has the rules.
+//! Shared by the tests of all crates: how they wait, how they skip, and how they damage files. CONTRIBUTING.md has the rules.
 
+use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -61,4 +62,76 @@ fn test() -> String {
         (Ok(binary), Ok(test)) => format!("{binary} {test}"),
         _ => std::thread::current().name().unwrap_or("a test").to_owned(),
     }
+}
+
+/// The value with one part of it replaced or removed, in every way and place.
+#[must_use]
+pub fn damaged(value: &Value) -> Vec<(String, Value)> {
+    let mut pointers = Vec::new();
+    collect(value, String::new(), &mut pointers);
+    let others = [
+        Value::Null,
+        json!(true),
+        json!(""),
+        json!("text"),
+        json!(-1),
+        json!(0),
+        json!(1),
+        json!(2.5),
+        json!(10_000_000_000_000u64),
+        json!([]),
+        json!({}),
+        json!({"from": true}),
+    ];
+    let mut all = Vec::new();
+    for pointer in &pointers {
+        for other in &others {
+            let mut copy = value.clone();
+            *copy.pointer_mut(pointer).expect("its own place") = other.clone();
+            all.push((format!("{pointer} = {other}"), copy));
+        }
+        if let Some((parent, key)) = pointer.rsplit_once('/') {
+            let mut copy = value.clone();
+            if let Some(fields) = copy.pointer_mut(parent).and_then(Value::as_object_mut) {
+                fields.remove(&key.replace("~1", "/").replace("~0", "~"));
+                all.push((format!("without {pointer}"), copy));
+            }
+        }
+    }
+    all
+}
+
+/// The places of all parts of a value, as JSON pointers.
+fn collect(value: &Value, at: String, pointers: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                collect(value, format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), pointers);
+            }
+        }
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(place, item)| collect(item, format!("{at}/{place}"), pointers));
+        }
+        _ => {}
+    }
+    pointers.push(at);
+}
+
+/// An item of a list in generated documentation: lines of at most 118 columns, those after the first indented by two spaces.
+#[must_use]
+pub fn list_item(text: &str) -> String {
+    let mut lines = vec!["-".to_owned()];
+    for word in text.split_whitespace() {
+        if lines[lines.len() - 1].chars().count() + 1 + word.chars().count() > 118 {
+            lines.push(" ".to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
 }

@@ -281,6 +281,18 @@ export interface Overview {
 /** What an overview is of. */
 export type OverviewSource = "serve" | "run" | "log";
 
+/** The values that a parameter takes. */
+export interface ParameterValues {
+  /** The greatest number. */
+  max?: number | null;
+  /** The least number. */
+  min?: number | null;
+  /** The names to choose from. */
+  names?: string[] | null;
+  /** `number`, `integer`, `seconds` or `choice`. */
+  type: string;
+}
+
 /** A simulated execution or load. */
 export interface PlannedBar {
   /** To, in seconds from now. */
@@ -297,6 +309,38 @@ export interface PlannedBar {
   request: string | null;
   /** From, in seconds from now. */
   start: number;
+}
+
+/** All policies. */
+export interface PolicyList {
+  /** In the order in which people should look at them. */
+  policies: PolicyOutline[];
+}
+
+/** A policy. */
+export interface PolicyOutline {
+  /** What it optimises and when to use it. */
+  about: string;
+  /** How requests may arrive: `offline`, `online`. */
+  modes: string[];
+  /** As requests and flags spell it. */
+  name: string;
+  /** Its parameters. */
+  parameters: PolicyParameter[];
+  /** Whether it is there to be compared with, not to be used. */
+  yardstick: boolean;
+}
+
+/** A parameter of a policy. */
+export interface PolicyParameter {
+  /** The value where none is given; null where the parameter is optional. */
+  default: unknown;
+  /** What it does. */
+  help: string;
+  /** Its name. */
+  name: string;
+  /** The values that it takes. */
+  value: ParameterValues;
 }
 
 /** A page of the open requests, oldest first. */
@@ -458,12 +502,14 @@ export interface WhatIfOutcome {
   utilisation: number;
 }
 
-/** What to change. */
+/** What to change: parts of a run specification. */
 export interface WhatIfRequest {
-  /** This many GPUs; default: as many as there are. */
+  /** The cluster, of which `gpus` can be another number; default: as many as there are. */
+  cluster?: Record<string, unknown> | null;
+  /** Short for `cluster.gpus`. */
   gpus?: number | null;
-  /** This policy; default: the present one. */
-  policy?: string | null;
+  /** The policy: its name, or its name and parameters; default: the present one. Parameters of the present policy that are not given stay as they are. */
+  policy?: Record<string, unknown> | null;
 }
 
 /** A node of a workflow. */

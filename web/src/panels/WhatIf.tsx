@@ -1,22 +1,28 @@
 // What would be, with other GPUs or another policy: two simulations from the present state, side by side.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { wordsOf } from "../api/client";
-import type { WhatIfOutcome, Overview, WhatIf as Answer } from "../api/types";
+import { get, wordsOf } from "../api/client";
+import type { PolicyList, WhatIfOutcome, Overview, WhatIf as Answer } from "../api/types";
 import { count, percent, plural, span } from "../parts/format";
 import { SmallGantt } from "../timeline/SmallGantt";
 import { whatWouldBe } from "./ask";
 import { compared, verdict } from "./compare";
+import { Parameters, type Values, given } from "./Parameters";
 
 export function WhatIf({ overview }: { overview: Overview }) {
   const present = overview.gpus.length;
   const [gpus, setGpus] = useState(present);
   const [policy, setPolicy] = useState(overview.policy);
+  const [values, setValues] = useState<Values>({});
+  const [known, setKnown] = useState<PolicyList["policies"]>([]);
   const [busy, setBusy] = useState<"" | "simulating" | "queued">("");
   const [answer, setAnswer] = useState<Answer | null>(null);
   const [fault, setFault] = useState<string | null>(null);
   const leaving = useRef(new AbortController());
   useEffect(() => () => leaving.current.abort(), []);
+  // Without the list the form still names policies, and their parameters stay as they are.
+  useEffect(() => void get<PolicyList>("/v1/policies").then((list) => setKnown(list.policies), () => undefined), []);
+  const parameters = known.find((one) => one.name === policy)?.parameters ?? [];
   const step = (by: number): void => setGpus((now) => Math.max(1, now + by));
   // The form may be changed meanwhile: the answer says itself what it was asked.
   const ask = async (event: SubmitEvent): Promise<void> => {
@@ -25,7 +31,7 @@ export function WhatIf({ overview }: { overview: Overview }) {
     setBusy("simulating");
     setFault(null);
     try {
-      setAnswer(await whatWouldBe({ gpus, policy }, () => setBusy("queued"), leaving.current.signal));
+      setAnswer(await whatWouldBe({ cluster: { gpus }, policy: { name: policy, ...given(parameters, values) } }, () => setBusy("queued"), leaving.current.signal));
     } catch (error) {
       setAnswer(null);
       setFault(wordsOf(error));
@@ -43,10 +49,11 @@ export function WhatIf({ overview }: { overview: Overview }) {
           <label><input type="number" name="gpus" min={1} max={4096} step={1} required value={gpus} onInput={(event) => setGpus(event.currentTarget.valueAsNumber || 1)} /> GPUs</label>
           <button type="button" aria-label="One GPU more" onClick={() => step(1)}>+</button>
         </span>
-        <label>Policy <select name="policy" value={policy} onChange={(event) => setPolicy(event.currentTarget.value)}>
+        <label>Policy <select name="policy" value={policy} onChange={(event) => { setPolicy(event.currentTarget.value); setValues({}); }}>
           {policies.map((name) => <option key={name} value={name}>{name}{name === overview.policy ? " (present)" : ""}</option>)}
         </select></label>
         <button type="submit" class="primary" disabled={busy !== ""}>{busy === "queued" ? "Waiting …" : busy ? "Simulating …" : "Simulate"}</button>
+        <Parameters parameters={parameters} present={policy === overview.policy} values={values} change={setValues} />
         <span class="quiet">From how things stand now: {present} GPUs, {overview.policy}, {plural(overview.counts.open, "open request")}.</span>
       </form>
       <p role="status" class={fault ? "bad" : "verdict"}>{fault ?? (waits || (answer ? verdict(answer) : ""))}</p>

@@ -18,7 +18,7 @@ export function SmallGantt({ outcome, until, label }: { outcome: WhatIfOutcome; 
       layout, lanes: Lanes.from(outcome.bars), ongoing: [], now: null, cutOff: null, chosen: null, origin: 0, lost: new Set<number>(),
       colour: (model: string) => colours.of(model), label: (time: number, step: number) => elapsed(time, step),
     };
-    const chart = new Chart(canvas.current, () => content, () => ({ first: 0, last: until }), { mark: () => undefined, open: () => undefined, moved: () => undefined }, true);
+    const chart = new Chart(canvas.current, () => content, () => ({ first: 0, last: until }), { mark: () => undefined, open: () => undefined, moved: () => undefined }, { still: true });
     chart.window = { from: 0, to: until * 1.02, follow: false };
     chart.draw();
     return () => chart.end();

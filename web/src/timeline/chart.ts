@@ -26,6 +26,13 @@ const themeOf = (element: Element): Theme => {
   };
 };
 
+export interface Options {
+  /** Only drawn: it answers neither pointer nor keys. */
+  still?: boolean;
+  /** The wheel zooms without Ctrl. */
+  wheelZooms?: boolean;
+}
+
 export class Chart {
   window: Window = { from: 0, to: 60, follow: true };
   private marked: Anything | null = null;
@@ -39,19 +46,20 @@ export class Chart {
     private readonly content: () => Content | null,
     private readonly limits: () => Limits,
     private readonly told: Told,
-    /** Only drawn: it answers neither pointer nor keys. */
-    still = false,
+    private readonly options: Options = {},
   ) {
     this.theme = themeOf(canvas);
     const { signal } = this.off;
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    const repaint = (): void => {
       this.theme = themeOf(canvas);
-      this.ask();
-    }, { signal });
+      this.draw();
+    };
+    // Printing does not wait for the next frame.
+    for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", repaint, { signal });
     const resized = new ResizeObserver(() => this.ask());
     resized.observe(canvas);
     signal.addEventListener("abort", () => resized.disconnect());
-    if (still) return;
+    if (options.still) return;
     this.pointer(signal);
     canvas.addEventListener("keydown", (event) => this.key(event), { signal });
     canvas.addEventListener("blur", () => this.mark(null, 0, 0, true), { signal });
@@ -136,7 +144,7 @@ export class Chart {
       if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
         event.preventDefault();
         this.pan(event.deltaX / 1000);
-      } else if (event.ctrlKey || event.metaKey || event.shiftKey) {
+      } else if (this.options.wheelZooms || event.ctrlKey || event.metaKey || event.shiftKey) {
         event.preventDefault();
         const scene = this.scene();
         if (scene) this.zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), timeAt(scene, event.offsetX));

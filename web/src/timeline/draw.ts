@@ -1,7 +1,7 @@
 // Draws bars on a canvas. Only what is seen is drawn, and bars that would share a pixel are drawn once.
 
 import type { OngoingBar } from "../api/types";
-import { type Drawn, type Lanes, type Piece, same } from "./lanes";
+import { type Drawn, type LanesView, type Merged, type Piece, same } from "./lanes";
 import type { Layout, Row } from "./layout";
 import { inkOn } from "../parts/colours";
 import { plainly } from "../parts/format";
@@ -20,7 +20,7 @@ export interface Scene {
   layout: Layout;
   width: number;
   window: Window;
-  lanes: Lanes;
+  lanes: LanesView;
   ongoing: OngoingBar[];
   /** Where the line of the present is drawn, if it is. */
   now: number | null;
@@ -35,6 +35,8 @@ export interface Scene {
   /** A request whose bars stand out, and the others back. */
   chosen: string | null;
   lost: Set<number>;
+  /** Drawn last, over the bars. */
+  over?: (c: CanvasRenderingContext2D, scene: Scene) => void;
 }
 
 export const xOf = (scene: Scene, time: number): number =>
@@ -64,6 +66,7 @@ export function draw(c: CanvasRenderingContext2D, scene: Scene): number {
   let drawn = 0;
   for (const row of layout.rows) drawn += lane(c, scene, row);
   present(c, scene);
+  scene.over?.(c, scene);
   c.restore();
   return drawn;
 }
@@ -111,11 +114,16 @@ function names(c: CanvasRenderingContext2D, scene: Scene): void {
 function lane(c: CanvasRenderingContext2D, scene: Scene, row: Row): number {
   const { window } = scene;
   const lane = scene.lanes.of(row.gpu);
+  const merged = lane.merged?.(window.from, window.to, scene.width - scene.layout.gutter);
+  if (merged) {
+    for (const one of merged) mergedBar(c, scene, row, one);
+    return merged.length;
+  }
   const pieces: Piece[] = [];
   lane.within(window.from, window.to, (piece) => void pieces.push(piece));
   const going = scene.ongoing.filter((work) => work.gpus.includes(row.gpu));
   const places = lane.slotsFor(going.map((work) => work.start));
-  const slots = 1 + pieces.reduce((most, piece) => Math.max(most, piece.slot), places.reduce((most, slot) => Math.max(most, slot), 0));
+  const slots = lane.slots ?? 1 + pieces.reduce((most, piece) => Math.max(most, piece.slot), places.reduce((most, slot) => Math.max(most, slot), 0));
   const strip = (row.height - 1) / slots;
   const filled = new Array<number>(slots).fill(-Infinity);
   for (const { bar, slot } of pieces) {
@@ -127,6 +135,22 @@ function lane(c: CanvasRenderingContext2D, scene: Scene, row: Row): number {
   }
   going.forEach((work, at) => ongoingBar(c, scene, work, row.y + (places[at] ?? 0) * strip, strip));
   return pieces.length + going.length;
+}
+
+function mergedBar(c: CanvasRenderingContext2D, scene: Scene, row: Row, one: Merged): void {
+  const x = Math.floor(xOf(scene, one.start));
+  const width = Math.max(Math.ceil(xOf(scene, one.end)) - x, 1);
+  const [whole, height] = [Math.max(one.end - one.start, 1e-12), row.height - 1];
+  const share = Math.min(1, one.busy / whole);
+  c.globalAlpha = share > 0.95 ? 1 : 0.3 + 0.7 * share;
+  c.fillStyle = scene.colour(one.model);
+  c.fillRect(x, row.y, width, height);
+  c.globalAlpha = 1;
+  if (one.loading <= 0) return;
+  // The part of the height that was loading, so that loads are seen from afar.
+  const part = Math.max(1.5, height * Math.min(1, one.loading / whole));
+  c.fillStyle = scene.theme.ink;
+  c.fillRect(x, row.y + height - part, width, part);
 }
 
 function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number, end: number, y: number, height: number): void {
@@ -141,7 +165,7 @@ function oneBar(c: CanvasRenderingContext2D, scene: Scene, bar: Drawn, x: number
   if (bar.kind === "load") hatched(c, scene, left, y, width, height);
   else if (width > 34 && height > 14 && bar.request) caption(c, scene, bar, left, y, width, height);
   if (bar.ok === false) crossed(c, scene, left, y, Math.max(width, 3), height);
-  if (scene.marked === bar) outlined(c, scene, left, y, width, height);
+  if (scene.marked && (scene.marked === bar || same(scene.marked, bar))) outlined(c, scene, left, y, width, height);
   c.globalAlpha = 1;
 }
 
@@ -203,7 +227,7 @@ function crossed(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number
   c.stroke();
 }
 
-function outlined(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
+export function outlined(c: CanvasRenderingContext2D, scene: Scene, x: number, y: number, width: number, height: number): void {
   c.globalAlpha = 1;
   c.lineWidth = 2;
   c.strokeStyle = scene.theme.paper;

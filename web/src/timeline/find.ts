@@ -25,8 +25,11 @@ function pieces(scene: Scene, gpu: number, from: number, to: number): { bar: Fou
 export function barAt(scene: Scene, x: number, y: number): Found | null {
   const row = rowAt(scene.layout, y);
   if (!row || x < scene.layout.gutter) return null;
-  const seen = pieces(scene, row.gpu, scene.window.from, scene.window.to);
-  const strip = (row.height - 1) / (1 + seen.reduce((most, piece) => Math.max(most, piece.slot), 0));
+  const { slots } = scene.lanes.of(row.gpu);
+  // Where the number of slots does not depend on what is seen, only bars near the pointer are looked at.
+  const [from, to] = slots ? [timeAt(scene, x - 3), timeAt(scene, x + 3)] : [scene.window.from, scene.window.to];
+  const seen = pieces(scene, row.gpu, from, to);
+  const strip = (row.height - 1) / (slots ?? 1 + seen.reduce((most, piece) => Math.max(most, piece.slot), 0));
   const slot = Math.floor((y - row.y) / strip);
   // A bar of a pixel or less can still be hit: the nearest within three pixels is taken.
   let [best, least] = [null as Found | null, 3];

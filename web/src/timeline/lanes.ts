@@ -20,10 +20,34 @@ export interface Piece<B extends Drawn = Drawn> {
   slot: number;
 }
 
-export class Lane<B extends Drawn = Drawn> {
+/** Bars that would share pixels, as one: from when to when, how much of it was work and loading, and mostly of which model. */
+export interface Merged {
+  start: number;
+  end: number;
+  busy: number;
+  loading: number;
+  model: string;
+}
+
+/** The bars of one GPU, as drawing needs them. */
+export interface LaneView {
+  /** The number of slots, where it does not depend on what is seen. */
+  readonly slots?: number;
+  within(from: number, to: number, visit: (piece: Piece) => void): void;
+  /** Slots for bars that have not ended. */
+  slotsFor(starts: number[]): number[];
+  /** What to draw where there are more bars than pixels. */
+  merged?(from: number, to: number, pixels: number): Merged[] | null;
+}
+
+export interface LanesView {
+  of(gpu: number): LaneView;
+}
+
+export class Lane<B extends Drawn = Drawn> implements LaneView {
   pieces: Piece<B>[] = [];
   /** The end of the last bar of each slot. */
-  private slots: number[] = [];
+  private ends: number[] = [];
   /** The longest bar: none that ends later than this after a moment can have begun before it. */
   longest = 0;
 
@@ -33,7 +57,7 @@ export class Lane<B extends Drawn = Drawn> {
     if (last && bar.end < last.bar.end) {
       // Seldom: an answer out of order. The slots are then given anew, since each depends on those before it.
       this.pieces.splice(this.after(bar.end), 0, { bar, slot: 0 });
-      this.slots = [];
+      this.ends = [];
       for (const piece of this.pieces) piece.slot = this.take(piece.bar);
       return;
     }
@@ -42,8 +66,8 @@ export class Lane<B extends Drawn = Drawn> {
 
   /** The slot that was free last before the bar began: with bars in the order of their ends, this needs the fewest. */
   private take(bar: B): number {
-    const slot = this.free(bar.start, this.slots);
-    this.slots[slot] = bar.end;
+    const slot = this.free(bar.start, this.ends);
+    this.ends[slot] = bar.end;
     return slot;
   }
 
@@ -57,7 +81,7 @@ export class Lane<B extends Drawn = Drawn> {
 
   /** Slots for bars that have not ended: after all those that have. */
   slotsFor(starts: number[]): number[] {
-    const ends = [...this.slots];
+    const ends = [...this.ends];
     return starts.map((start) => {
       const slot = this.free(start, ends);
       ends[slot] = Infinity;

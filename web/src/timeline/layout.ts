@@ -23,10 +23,10 @@ export interface Placed {
 const GAP = 7;
 
 /** Lanes one below the other, a gap between servers: as high as can be, and no higher than reads well. */
-export function layoutOf(gpus: Placed[], wanted: number, highest = 26, gutter = 62, head = 26): Layout {
+export function layoutOf(gpus: Placed[], wanted: number, highest = 26, gutter = 62, head = 26, lowest = 5): Layout {
   const servers = new Set(gpus.map((gpu) => gpu.server)).size;
   const room = wanted - head - Math.max(0, servers - 1) * GAP;
-  const height = Math.max(5, Math.min(highest, Math.floor(room / Math.max(gpus.length, 1))));
+  const height = Math.max(lowest, Math.min(highest, Math.floor(room / Math.max(gpus.length, 1))));
   const rows: Row[] = [];
   let y = head;
   gpus.forEach((gpu, at) => {

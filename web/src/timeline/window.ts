@@ -11,6 +11,8 @@ export interface Window {
 export interface Limits {
   first: number;
   last: number;
+  /** The shortest span that can be seen. */
+  least?: number;
 }
 
 /** Room to the right of the present, as a share of what is seen: what is expected shows there. */
@@ -38,7 +40,7 @@ export function all(limits: Limits): Window {
 /** Zooms about a moment: a factor below 1 comes nearer. Whoever follows the present goes on doing so. */
 export function zoomed(window: Window, factor: number, about: number, limits: Limits): Window {
   const old = window.to - window.from;
-  const width = Math.min(Math.max(old * factor, LEAST), longest(limits));
+  const width = Math.min(Math.max(old * factor, limits.least ?? LEAST), longest(limits));
   if (window.follow) return followed({ ...window, from: window.to - width }, limits.last);
   const share = (about - window.from) / old;
   return kept({ from: about - width * share, to: about + width * (1 - share), follow: false }, limits);

@@ -23,7 +23,6 @@ Examples:
 
 The JSON holds a witness of each bound, from which `gswarm check` recomputes it by code of its own.";
 
-/// Arguments of `gswarm bound`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BoundArgs {
@@ -38,11 +37,10 @@ pub struct BoundArgs {
     /// Write that object to a file
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
 
-/// Prints the bounds, best first.
 pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let scenario = job::load(&args.input, args.mode, args.json, !args.json)?;
     let spec = args.cluster.over(&scenario.cluster);

@@ -1,6 +1,6 @@
 //! `gswarm completions`: a script that teaches a shell the command line.
 
-use crate::args::Cli;
+use super::cli::Cli;
 use crate::failure::Failure;
 use crate::output;
 use clap::{Args, Command, CommandFactory};
@@ -35,6 +35,7 @@ fn visible(command: &Command) -> Command {
     let name: &'static str = command.get_name().to_owned().leak();
     let shown = command.get_subcommands().filter(|one| !one.is_hide_set()).map(visible);
     Command::new(name)
+        .disable_help_subcommand(command.is_disable_help_subcommand_set())
         .about(command.get_about().cloned().unwrap_or_default())
         .args(command.get_arguments().cloned())
         .subcommands(shown)

@@ -37,7 +37,6 @@ Two predictions are made from the measured costs: `from scratch`, in which the p
 that was written before the run in their place. The policy's settings and the plan are read from the journal beside the log
 where there is one.";
 
-/// Arguments of `gswarm fidelity`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FidelityArgs {
@@ -96,7 +95,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
             let file = LogFile::read_bytes(&files::read_log(path)?);
             if is_measured(&file) {
                 return Err(Failure::input(format!("{} is a run, and no prediction", path.display())).hint(
-                    "`gswarm run` without --simulate writes a prediction; without --predicted, one is made",
+                    "`gswarm run` without --live writes a prediction; without --predicted, one is made",
                 ));
             }
             let (_, predicted) = run_of(args, path, &file, &scenario, mode)?;
@@ -154,7 +153,7 @@ fn run_of(
     let (log, mut faults) = read_back(&instance, file);
     if let Some(fault) = faults.iter().find(|fault| fault.code == ViolationCode::File) {
         return Err(Failure::input(format!("{}: {}", path.display(), fault.message))
-            .hint("name an execution log: `gswarm run --simulate true` writes one"));
+            .hint("name an execution log: `gswarm run --live` writes one"));
     }
     // What was expected of it when it was made is not what is expected of it now, with another calibration or with none.
     faults.retain(|fault| fault.code != ViolationCode::Estimate);
@@ -227,11 +226,9 @@ fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionL
 }
 
 fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Failure> {
-    let internal =
-        |error: serde_json::Error| Failure::new(Code::Internal, format!("internal error: {error}"));
     let mut all = serde_json::Map::new();
     for one in predictions {
-        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(internal)?);
+        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(Failure::internal)?);
     }
     Ok(json!({"log": args.log, "profile": args.input.measured.calibration, "predictions": all}))
 }

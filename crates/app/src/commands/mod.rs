@@ -3,13 +3,17 @@
 pub mod bound;
 pub mod calibrate;
 pub mod check;
+pub mod cli;
 pub mod compare;
 pub mod completions;
 pub mod diff;
 pub mod explain;
 pub mod fidelity;
 pub mod generate;
+pub mod help;
 pub mod import;
+pub mod init;
+pub mod man;
 pub mod model_server;
 pub mod models;
 pub mod plan;
@@ -25,10 +29,11 @@ pub mod tasks;
 pub mod top;
 pub mod trace;
 pub mod train;
+pub mod validate;
 pub mod view;
 
-use crate::args::{Cli, Command};
 use crate::failure::Failure;
+use cli::{Cli, Command};
 
 /// Does what the command line says.
 pub fn dispatch(cli: Cli) -> Result<(), Failure> {
@@ -38,6 +43,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         None => sample::sample(&cli.sample),
+        Some(Command::Init(args)) => init::init(&args),
+        Some(Command::Validate(args)) => validate::validate(&args),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Resume(args)) => resume::resume(&args),
         Some(Command::Plan(args)) => plan::plan(&args),
@@ -64,5 +71,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Policies(args)) => policies::policies(&args),
         Some(Command::Schema(args)) => schema::schema(&args),
         Some(Command::Completions(args)) => completions::completions(&args),
+        Some(Command::Man(args)) => man::man(&args),
+        Some(Command::Help(args)) => help::help(&args),
     }
 }

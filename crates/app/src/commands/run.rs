@@ -13,11 +13,11 @@ use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::report::{Metrics, render_text, write_events};
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 use gswarm_core::{Instance, Span};
 use gswarm_run::live::{self, FailedNode};
 use gswarm_run::{LogFormat, Observer, RunSpec, Stage, prepare};
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -36,11 +36,9 @@ Examples:
       --config config.yaml --requests requests.yaml --out results
 
 Writes <policy>_scheduler.log (what happened when) and <policy>_execution_log.json (every execution) into --out.
-Logs of the same policy that are there already are replaced: give each run a folder of its own to keep both. A live run
-(--simulate true) begins in a folder without a journal.
-Same inputs, flags and seed: same files, byte for byte. `gswarm policies` lists the policies.";
+Logs of the same policy in that folder are replaced. A live run needs a folder without a journal.
+The same inputs, flags and seed give the same files, byte for byte. `gswarm policies` lists the policies.";
 
-/// Arguments of `gswarm run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
@@ -50,10 +48,10 @@ pub struct RunArgs {
     /// Print the specification that these flags give, as YAML, and run nothing
     #[arg(long, alias = "print_spec")]
     print_spec: bool,
-    /// Who chooses what runs where; see `gswarm policies` [default: planned, or adaptive with --mode online]
+    /// The policy; see `gswarm policies` [default: planned, or adaptive with --mode online]
     #[arg(long = "policy", short = 'p', short_alias = 'c', value_name = "NAME", value_parser = policy_parser())]
     chosen: Option<PolicyKind>,
-    /// Follow a plan that `gswarm plan` wrote, in place of a policy
+    /// Follow a plan of `gswarm plan` instead of a policy
     #[arg(long, value_name = "FILE", conflicts_with = "chosen")]
     plan: Option<PathBuf>,
     /// System configuration, JSON or YAML
@@ -69,13 +67,13 @@ pub struct RunArgs {
     mode: Option<Mode>,
     #[command(flatten)]
     live: LiveArgs,
-    /// For every random choice [default: 0]
+    /// Seed of every random choice [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
-    /// Folder for the two log files; those of an earlier run of the same policy in it are replaced [default: .]
+    /// Folder for the logs; logs of the same policy in it are replaced [default: .]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Form of the execution log [default: auto]
+    /// Format of the execution log [default: auto]
     #[arg(long, value_name = "FORM", value_parser = format_parser())]
     format: Option<LogFormat>,
     /// Print nothing but errors
@@ -106,7 +104,6 @@ fn format_parser() -> impl clap::builder::TypedValueParser<Value = LogFormat> {
     ])
 }
 
-/// A policy's name.
 pub fn policy_parser() -> impl clap::builder::TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
@@ -173,7 +170,6 @@ fn read_spec(file: &Path, quiet: bool) -> Result<RunSpec, Failure> {
     Ok(spec)
 }
 
-/// Runs the requests.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let spec = args.spec()?;
     let faults = spec.validate();
@@ -195,7 +191,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         if !args.quiet && !args.json {
             output::tell_warnings();
         }
-        let ended = live::run(spec, materials, &Embedded, &mut terminal)?;
+        let ended = live::run(spec, materials, &EmbeddedHost, &mut terminal)?;
         drop(terminal);
         print(
             args,
@@ -222,7 +218,7 @@ fn print(
     args: &RunArgs,
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> Result<(), Failure> {
@@ -266,7 +262,7 @@ pub struct RunReport {
 fn report(
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> RunReport {

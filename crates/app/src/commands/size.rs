@@ -10,7 +10,7 @@ use gswarm_core::Span;
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::size::{Measure, Point, Question, Sizing, Target, Telling, Verdict};
+use gswarm_core::size::{Measure, Point, SizeQuestion, Sizing, Target, Telling, Verdict};
 use gswarm_run::RunSpec;
 use gswarm_run::size::{ask, mode_of};
 use std::str::FromStr;
@@ -24,7 +24,7 @@ Examples:
 
 Without --mode, a makespan alone is of a batch (offline) and a latency is of a stream (online).
 Without --policy, a batch is run under `planned`, a stream under `adaptive`.
-Exit code 3: no number of GPUs up to --max-gpus meets the target; what it can be at the least is said.";
+Exit code 3: no number of GPUs up to --max-gpus meets the target.";
 
 /// Rounds of search for each number of GPUs, where nothing is said of them.
 const ROUNDS: u64 = 2;
@@ -32,16 +32,15 @@ const ROUNDS: u64 = 2;
 /// Before this, nothing is said of how far the search is.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Arguments of `gswarm size`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SizeArgs {
-    /// What has to be kept: makespan, mean or p99 (of request latency), and a time; may be given several times
+    /// A target: makespan, or mean or p99 latency, and a time; repeatable
     #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = Target::from_str)]
     target: Vec<Target>,
     #[command(flatten)]
     input: InputArgs,
-    /// Who schedules; see `gswarm policies`
+    /// The policy; see `gswarm policies`
     #[arg(long, short, value_name = "NAME", value_parser = policy_parser())]
     policy: Option<PolicyKind>,
     /// When requests arrive: all at the start, or at their timestamps
@@ -54,13 +53,13 @@ pub struct SizeArgs {
     /// `planned`: rounds of search for each number of GPUs [default: 2]
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
-    /// For every random choice
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Cluster (each wins over the configuration's `cluster`)")]
+    #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     machines: MachineArgs,
 }
 
@@ -124,7 +123,7 @@ fn progress(elapsed: Duration, point: &Point) -> String {
 }
 
 /// Why the answer is no number, where it is none.
-fn refusal(question: &Question<'_>, sizing: &Sizing) -> Option<Failure> {
+fn refusal(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<Failure> {
     let most = question.max_gpus;
     let message = match &sizing.verdict {
         Verdict::Met { .. } => return None,

@@ -4,6 +4,7 @@
 use crate::http::http_server;
 use crate::model_server::{Running, client, post};
 use crate::support::{Place, inputs};
+use gswarm_exec::wire::PolicyList;
 use gswarm_testing::LIMIT;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -96,11 +97,28 @@ async fn a_service_shows_what_its_ledger_says() {
     assert_eq!(status, 200, "{ahead}");
     assert_eq!((&ahead["as_it_is"]["policy"], &ahead["what_if"]["gpus"]), (&json!("adaptive"), &json!(4)));
     assert_eq!(ahead["as_it_is"]["requests"], ahead["what_if"]["requests"]);
+    // As a run specification writes them, with parameters of the policy.
+    let sections = json!({"cluster": {"gpus": 3}, "policy": {"name": "planned", "rounds": 2}});
+    let (status, ahead) = post(&url, "/v1/what-if", sections).await;
+    assert_eq!(
+        (status, &ahead["what_if"]["gpus"], &ahead["what_if"]["policy"]),
+        (200, &json!(3), &json!("planned"))
+    );
+    let (_, listed) = get(&url, "/v1/policies").await;
+    let listed: PolicyList = serde_json::from_value(listed).unwrap();
+    let planned = listed.policies.iter().find(|one| one.name == "planned").unwrap();
+    assert!(
+        planned.parameters.iter().any(|one| one.name == "rounds" && one.value.kind == "integer"),
+        "{planned:?}"
+    );
     for (body, expected) in [
         (json!({"policy": "best"}), 422),
         (json!({"gpus": 0}), 422),
         (json!({"gpus": "many"}), 400),
         (json!({"speed": 2}), 400),
+        (json!({"cluster": {"gpus": 4, "gpu_memory_gb": 80}}), 422),
+        (json!({"policy": {"name": "adaptive", "colour": 1}}), 422),
+        (json!({"policy": {"colour": 1}}), 422),
     ] {
         let (status, said) = post(&url, "/v1/what-if", body).await;
         assert!(status == expected && said["error"]["message"].is_string(), "{status} {said}");
@@ -183,9 +201,7 @@ async fn the_page_needs_no_token_and_all_else_does() {
 
 fn live(out: &str) -> String {
     let work = inputs("work");
-    format!(
-        "run --simulate true --backends servers.yaml --policy adaptive --mode online --gpus 4 --out {out} {work}"
-    )
+    format!("run --live --backends servers.yaml --policy adaptive --mode online --gpus 4 --out {out} {work}")
 }
 
 /// A server that answers five calls, and all others only once it may go on: a run cannot end before.
@@ -261,7 +277,7 @@ async fn a_run_is_seen_while_it_goes_on_after_it_was_killed_and_once_it_is_over(
     place.run("resume out --quiet").code(0);
     let over = until(&url, "/v1/overview", |said| said["state"] == "finished").await;
     assert_eq!((&over["counts"]["completed"], &over["counts"]["open"]), (&json!(12), &json!(0)));
-    let log: Value = serde_json::from_str(&place.read("out/adaptive_execution_log.json")).unwrap();
+    let log = place.json("out/adaptive_execution_log.json");
     let (bars, _) = history(&url).await;
     let shown = runs(&of_kind(&bars, "run"), "request", "node", "start", "end", "gpus");
     let written = log["executions"].as_array().unwrap();
@@ -276,9 +292,7 @@ async fn a_run_is_seen_while_it_goes_on_after_it_was_killed_and_once_it_is_over(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_simulated_run_is_shown_from_its_log() {
     let place = Place::with_work("simple", 20);
-    place
-        .run(&format!("run --policy adaptive --mode online --gpus 4 --out work/out {}", inputs("work")))
-        .code(0);
+    place.run("run --policy adaptive --mode online --gpus 4 --out work/out @work").code(0);
     let before = files(&place, "work/out");
     let viewer = Running::of(&place, "view work/out --port 0");
     let url = viewer.url.clone();
@@ -288,7 +302,7 @@ async fn a_simulated_run_is_shown_from_its_log() {
         (&json!("log"), &json!("finished"), &json!("adaptive"))
     );
     assert_eq!((&seen["counts"]["completed"], &seen["counts"]["failed"]), (&json!(20), &json!(0)));
-    let log: Value = serde_json::from_str(&place.read("work/out/adaptive_execution_log.json")).unwrap();
+    let log = place.json("work/out/adaptive_execution_log.json");
     let (bars, _) = history(&url).await;
     let shown = runs(&of_kind(&bars, "run"), "request", "node", "start", "end", "gpus");
     let written = log["executions"].as_array().unwrap();
@@ -320,7 +334,7 @@ fn what_cannot_be_shown_is_said() {
     place.run("view nowhere --port 0").code(2).says("V001");
     place.run("view empty --port 0").code(2).says("R002");
     for policy in ["baseline", "adaptive"] {
-        place.run(&format!("run --policy {policy} --gpus 4 --out work/out {}", inputs("work"))).code(0);
+        place.run(&format!("run --policy {policy} --gpus 4 --out work/out @work")).code(0);
     }
     place.run("view work/out --port 0").code(2).says("V002");
     std::fs::create_dir(place.path("broken")).unwrap();

@@ -1,15 +1,12 @@
 //! Live runs on emulated servers: what they leave, and how they go on after they were killed.
 
 use crate::http::http_server;
-use crate::support::{Place, inputs};
+use crate::support::{Place, json};
+use gswarm_exec::journal::{Durability, Journal};
 use gswarm_testing::{ended, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
-}
 
 fn with_servers(speed: u32) -> Place {
     let place = Place::with_work("simple", 12);
@@ -18,13 +15,9 @@ fn with_servers(speed: u32) -> Place {
 }
 
 fn live(policy: &str, out: &str) -> String {
-    format!(
-        "run --simulate true --backends servers.yaml --policy {policy} --gpus 4 --out {out} {}",
-        inputs("work")
-    )
+    format!("run --live --backends servers.yaml --policy {policy} --gpus 4 --out {out} @work")
 }
 
-/// The results, by request.
 fn results(place: &Place, file: &str) -> BTreeMap<String, Value> {
     let lines = place.read(file);
     let all = lines.lines().map(json).map(|line| (line["request_id"].as_str().unwrap().to_owned(), line));
@@ -35,20 +28,16 @@ fn results(place: &Place, file: &str) -> BTreeMap<String, Value> {
 fn a_live_run_leaves_a_log_that_passes_the_check_and_a_result_for_each_request() {
     let place = with_servers(2000);
     place.run(&live("baseline", "out")).code(0);
-    let log = json(&place.read("out/baseline_execution_log.json"));
+    let log = place.json("out/baseline_execution_log.json");
     assert_eq!((&log["summary"]["simulate"], &log["summary"]["timing"]), (&true.into(), &"measured".into()));
-    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    place.run("check out/baseline_execution_log.json @work").code(0);
     let results = results(&place, "out/baseline_results.jsonl");
     assert_eq!(results.len(), 12);
     assert!(results.values().all(|line| line["status"] == "completed"));
     // The folder has a journal now: nothing begins anew over it, and nothing is left to resume.
     place.run(&live("baseline", "out")).code(2).says("gswarm resume out");
     place.run("resume out --quiet").code(0);
-    assert_eq!(
-        json(&place.read("out/baseline_execution_log.json")),
-        log,
-        "a run that is over stays as it was"
-    );
+    assert_eq!(place.json("out/baseline_execution_log.json"), log, "a run that is over stays as it was");
 }
 
 /// Killed before the first entry was written: the folder is as good as new.
@@ -61,6 +50,24 @@ fn a_journal_that_was_never_begun_is_no_hindrance() {
     let left: Vec<_> = std::fs::read_dir(place.path("out")).unwrap().map(|file| file.unwrap()).collect();
     assert!(left.len() == 1 && place.read("out/journal.db").is_empty(), "it was changed: {left:?}");
     place.run(&live("baseline", "out")).code(0);
+}
+
+#[test]
+fn a_journal_of_another_version_is_refused_with_its_code_and_what_to_do() {
+    let place = Place::new();
+    let journals: [(&str, &[(&str, &[u8])], &str); 2] = [
+        ("older", &[("config", b"{}"), ("requests", b"{}"), ("settings", b"{}")], "holds no specification"),
+        ("newer", &[("spec", br#"{"colour": "red"}"#)], "unknown field `colour`"),
+    ];
+    for (folder, parts, why) in journals {
+        let path = place.path(folder);
+        std::fs::create_dir(&path).unwrap();
+        drop(Journal::create(&path.join("journal.db"), Durability::Process, parts).unwrap());
+        for command in ["resume", "view"] {
+            let refused = place.run(&format!("{command} {folder}")).code(2);
+            refused.says("E521").says(why).says("with the version that began it");
+        }
+    }
 }
 
 #[test]
@@ -78,7 +85,7 @@ fn a_run_that_is_killed_goes_on_and_keeps_what_it_had() {
         child.kill().unwrap();
         child.wait().unwrap();
         place.run(&format!("resume {folder} --quiet")).code(0);
-        place.run(&format!("check {folder}/{policy}_execution_log.json {}", inputs("work"))).code(0);
+        place.run(&format!("check {folder}/{policy}_execution_log.json @work")).code(0);
         let results = results(&place, &format!("{folder}/{policy}_results.jsonl"));
         assert_eq!(results.len(), 12);
         assert!(results.values().all(|line| line["status"] == "completed"), "{policy}");
@@ -99,7 +106,7 @@ fn a_full_disk_ends_the_run_and_nothing_is_lost() {
     assert!(said.contains("disk full") && said.contains("gswarm resume out"), "{said}");
     assert!(!place.path("out/baseline_execution_log.json").exists(), "nothing is half-written");
     place.run("resume out --quiet").code(0);
-    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    place.run("check out/baseline_execution_log.json @work").code(0);
     assert_eq!(results(&place, "out/baseline_results.jsonl").len(), 12);
 }
 
@@ -129,7 +136,7 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
         assert!(!place.path("out").exists(), "{text}");
     }
     place.run("resume work").code(2).says("there is no journal");
-    place.run(&live("baseline", "out").replace("--simulate true ", "")).code(2).says("--simulate true");
+    place.run(&live("baseline", "out").replace("--live ", "")).code(2).says("--live");
 }
 
 /// A server with OpenAI's interface, as small as one can be: it repeats what it is asked, and every seventh time fails, but
@@ -162,7 +169,7 @@ fn a_live_run_on_a_server_over_http_ends_with_results_and_measured_loads() {
     let url = echo_server();
     place.write("servers.yaml", &format!("backends: [{{kind: openai, url: '{url}'}}]"));
     place.run(&live("baseline", "out")).code(0);
-    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    place.run("check out/baseline_execution_log.json @work").code(0);
     let results = results(&place, "out/baseline_results.jsonl");
     assert_eq!(results.len(), 12);
     assert!(results.values().all(|line| line["status"] == "completed"));

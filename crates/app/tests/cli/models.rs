@@ -116,8 +116,7 @@ fn a_file_that_is_cut_off_is_found_before_anything_is_loaded() {
     place.run("models list --dir models").code(0).says("writer cannot be used").says("cut off");
     place.write("config.yaml", ONE_MODEL);
     place.write("requests.yaml", "requests: [{request_id: r, workflow_id: w}]");
-    let run =
-        "run --simulate true --policy baseline --config config.yaml --requests requests.yaml --models models";
+    let run = "run --live --policy baseline --config config.yaml --requests requests.yaml --models models";
     place.run(run).code(2).says("models that cannot be used").says("cut off");
     std::fs::write(&tensors, &whole).unwrap();
     std::fs::remove_file(place.path("models/writer/tokenizer.json")).unwrap();

@@ -9,13 +9,12 @@ fn blocks(page: &str) -> Vec<String> {
     blocks.map(str::to_string).collect()
 }
 
-/// As written, in a shell, with `gswarm` on the path; only the port may be taken, and is another.
-#[test]
-fn the_commands_of_the_readme_work_in_their_order() {
-    let (place, blocks) = (Place::new(), blocks("README.md"));
-    assert!(blocks.len() >= 3, "{blocks:?}");
+/// Runs the `sh` blocks of a page in order, as written, in a shell with `gswarm` on the path, in a folder with the repository's
+/// examples. Only the port may be taken, and is another.
+fn run_page(page: &str, least: usize) -> Place {
+    let (place, blocks) = (Place::new(), blocks(page));
+    assert!(blocks.len() >= least, "{page}: {blocks:?}");
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    // The commands are written for the folder of the repository.
     let copied =
         Command::new("cp").arg("-r").arg(root().join("examples")).arg(place.path("examples")).status();
     assert!(copied.unwrap().success());
@@ -35,9 +34,35 @@ fn the_commands_of_the_readme_work_in_their_order() {
             .current_dir(place.path(""))
             .output();
         let done = done.unwrap();
-        assert!(done.status.success(), "{block}\n{}", String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{page}\n{block}\n{}", String::from_utf8_lossy(&done.stderr));
     }
-    // What it promises of the live runs is seen in their logs.
+    place
+}
+
+#[test]
+fn the_commands_of_the_readme_work_in_their_order() {
+    let place = run_page("README.md", 1);
+    assert!(place.path("results/adaptive_execution_log.json").exists());
+}
+
+#[test]
+fn the_commands_of_the_tutorial_work_in_their_order() {
+    let place = run_page("docs/tutorial.md", 8);
+    // What the page says of the two policies on two GPUs.
+    let rows = place.read("comparison/rows.jsonl");
+    let rows: Vec<serde_json::Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let median = |policy: &str| {
+        let row = rows.iter().find(|row| row["policy"] == policy && row["gpus"] == 2).unwrap();
+        row["latency_p50_seconds"].as_f64().unwrap()
+    };
+    assert!(median("lru") > 100.0 && median("adaptive") < 10.0);
+    assert!(place.path("report.html").exists());
+}
+
+#[test]
+fn the_commands_of_live_runs_work_in_their_order() {
+    let place = run_page("docs/live.md", 3);
+    // What it promises of the runs is seen in their logs.
     let switches = |policy: &str| {
         let log = place.read(&format!("live-{policy}/{policy}_execution_log.json"));
         let log: serde_json::Value = serde_json::from_str(&log).unwrap();

@@ -5,7 +5,7 @@
 //! long an execution really takes.
 
 use super::onward::left_of;
-use super::state::{Gpu, LoadState, Member, Progress, Run, TaskState};
+use super::state::{Gpu, LoadState, Member, News, Progress, Run, TaskState};
 use super::{Engine, View};
 use crate::belief::Belief;
 use crate::id::{GpuId, Gpus, IdVec, RequestId, TaskId};
@@ -23,7 +23,7 @@ pub(crate) struct Snapshot {
     /// First GPUs of the windows onto which models are being loaded, and when each load is expected to end.
     pub loads: Vec<(GpuId, Time)>,
     /// Ready tasks in the order in which they became ready.
-    pub ready: Vec<TaskId>,
+    ready: Vec<TaskId>,
     /// Requests from this one on have not arrived.
     pub first_to_come: RequestId,
 }
@@ -129,13 +129,14 @@ impl Snapshot {
         instance.requests.keys().map(|id| instance.tasks_of(id).filter(is_left).count() as u32).collect()
     }
 
-    /// An engine that stands where the run stood.
+    /// An engine that stands where the run stood. Its news are the tasks that are ready.
     pub fn engine(&self) -> Engine<'_> {
         Engine {
             tasks: self.engine.tasks.clone(),
             open: self.engine.open,
             runs: self.engine.runs.iter().map(Run::copy).collect(),
             loads: self.engine.loads.iter().map(|load| load.as_ref().map(LoadState::copy)).collect(),
+            news: self.ready.iter().map(|&task| News::Ready(task)).collect(),
             ..self.engine.shell(Cow::Borrowed(self.instance()))
         }
     }

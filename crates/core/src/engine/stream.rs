@@ -5,7 +5,7 @@ use super::Engine;
 use super::state::{Progress, TaskState};
 use crate::id::{RequestId, TaskId};
 use crate::instance::{Instance, NewRequest};
-use crate::log::{Execution, ExecutionLog};
+use crate::log::ExecutionLog;
 use std::borrow::Cow;
 
 impl Engine<'static> {
@@ -71,11 +71,5 @@ impl Engine<'static> {
         let still_gone = log.losses.extract_if(.., |loss| loss.until.is_none());
         self.log.losses.extend(still_gone);
         log
-    }
-
-    /// The executions that ended since the log was taken last.
-    #[must_use]
-    pub fn recent(&self) -> &[Execution] {
-        &self.log.executions
     }
 }

@@ -15,7 +15,7 @@ pub struct View<'a> {
 
 /// A task that executes, or waits on its GPUs for its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnderWay {
+pub struct RunningTask {
     /// The task.
     pub task: TaskId,
     /// Where.
@@ -220,11 +220,11 @@ impl<'a> View<'a> {
     }
 
     /// Everything that executes, or waits on its GPUs for its model.
-    pub fn under_way(&self) -> impl Iterator<Item = UnderWay> + 'a {
+    pub fn under_way(&self) -> impl Iterator<Item = RunningTask> + 'a {
         let engine = self.engine;
         let active = engine.runs.iter().filter(|run| run.is_active());
         active.flat_map(move |run| {
-            run.members.iter().map(move |member| UnderWay {
+            run.members.iter().map(move |member| RunningTask {
                 task: member.task,
                 gpus: run.gpus,
                 began: (!run.loading).then_some(member.start),

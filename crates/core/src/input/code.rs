@@ -1,22 +1,12 @@
 //! The closed list of what can be wrong with an input file. `docs/errors.md` explains each with an example.
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// The input cannot be used.
-    Error,
-    /// The input can be used; the finding says what was assumed.
-    Warning,
-}
-
-impl Severity {
-    /// As diagnostics spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        }
+named! {
+    /// How bad a finding is.
+    pub enum Severity {
+        /// The input cannot be used.
+        Error = "error",
+        /// The input can be used; the finding says what was assumed.
+        Warning = "warning",
     }
 }
 
@@ -147,6 +137,8 @@ codes! {
         "The checksum does not fit the content: the file was cut off or changed. Copy it again, or train again."
     OtherFeatures "E514" "other features than the model's"
         "A model predicts from the columns that it was trained on, of the same kinds. The message names those that are missing or of another kind, or what the model predicts where something else is asked for."
+    JournalVersion "E521" "journal of another version"
+        "The journal of a live run, or the requests of a service, were written by a version of gswarm that keeps them in another way. They are not damaged. Go on with the version that wrote them, or begin anew in another folder."
 
     OtherKind "E601" "not a file of this kind"
         "`gswarm import KIND` was given a file that is of another kind. The message says what was looked for and what the file looks like."
@@ -169,6 +161,19 @@ codes! {
         "The same two nodes are joined by two edges. One is kept."
     LeftOut "W404" "findings left out"
         "After 10,000 errors, or as many warnings, in a file the others are counted but not kept. Mend those that are shown and read the file again."
+
+    Unconnected "W411" "nodes without edges"
+        "Nodes that no edge joins to the rest of their workflow start as soon as a request arrives, all at once. Add edges where one node needs the output of another."
+    NoBatching "W412" "language model without batching"
+        "Without `batching` a model serves one call at a time. Model servers batch calls of language models, so times would come out many times too long. Add a curve, or measure one with `gswarm calibrate`."
+    LongTime "W413" "time of hours"
+        "A load or an execution takes more than an hour. Times are seconds; a number in milliseconds is a thousand times too large."
+    LongSpan "W414" "arrivals over months"
+        "From the first to the last arrival there is more than a month. Timestamps that are numbers are seconds, not milliseconds."
+    TooBigForGpus "W415" "model larger than its GPUs"
+        "The weights and one execution need more memory than the model's GPUs have, or the model needs more GPUs than the cluster has. A run is refused. Raise `gpus_required`; a model that is larger than a whole server needs GPUs with more memory, or quantised weights."
+    UnusedDeviation "W416" "standard deviation that nothing uses"
+        "A standard deviation is used with the mean that it belongs to: `inference_time_std` with `inference_time_mean`, `token_std` with `token_mean` and `tokens_per_second`."
 }
 
 impl Code {

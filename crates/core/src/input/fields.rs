@@ -2,12 +2,15 @@
 
 use super::code::Code;
 use super::faults::{Faults, Path, Shown};
-use super::rules;
 use super::tree::{Item, Kind, Scalar, number};
+use super::validity;
 use serde_json::{Map, Number, Value};
 
 /// Names the schema of a file, for editors; it says nothing to a reader.
 const SCHEMA_KEY: &str = "$schema";
+
+/// For people who are used to other formats.
+pub(super) const NO_COMMENT: &str = "`//` and `/*` are no comments: YAML's begin with `#`, and JSON has none";
 
 /// A field of a mapping, there or not.
 #[derive(Clone, Copy)]
@@ -20,7 +23,7 @@ pub struct Slot<'t, 'p> {
 
 /// What a number may be.
 #[derive(Clone, Copy)]
-pub struct Limits {
+pub struct NumberRange {
     /// Whether it may be zero.
     pub zero: bool,
     /// The largest.
@@ -31,14 +34,14 @@ pub struct Limits {
 
 /// Above zero, up to `max`.
 #[must_use]
-pub const fn positive(max: f64, unit: &'static str) -> Limits {
-    Limits { zero: false, max, unit }
+pub const fn positive(max: f64, unit: &'static str) -> NumberRange {
+    NumberRange { zero: false, max, unit }
 }
 
 /// Zero or above, up to `max`.
 #[must_use]
-pub const fn not_negative(max: f64, unit: &'static str) -> Limits {
-    Limits { zero: true, max, unit }
+pub const fn not_negative(max: f64, unit: &'static str) -> NumberRange {
+    NumberRange { zero: true, max, unit }
 }
 
 /// The fields of `map` by `names`, in the same order; others are warned of, and those given twice refused. `None`
@@ -95,7 +98,10 @@ fn fill<'t>(
             continue;
         }
         let Some(place) = slots.iter().position(|slot| slot.path.name() == name) else {
-            let hint = faults.nearest(name, slots.iter().map(|slot| slot.path.name()));
+            let hint = match name.starts_with("//") || name.starts_with("/*") {
+                true => Some(NO_COMMENT.to_owned()),
+                false => faults.nearest(name, slots.iter().map(|slot| slot.path.name())),
+            };
             let path = path.key(name, key.at());
             let left_out = if unknown == Code::UnknownField { ", left out" } else { "" };
             let message = format_args!("unknown field `{}`{left_out}", Shown(name));
@@ -122,8 +128,12 @@ pub fn duplicate_key(key: Item<'_>, path: &Path<'_>, faults: &mut Faults) {
 /// Reports that something else was expected here.
 pub fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults: &mut Faults) {
     let found = item.described();
-    let hint = (expected == "a number" && item.kind() == Kind::Quoted && number(item.text()).is_some())
-        .then(|| format!("write it without quotes: {}", Shown(item.text())));
+    let is_number = item.kind() == Kind::Quoted && number(item.text()).is_some();
+    let hint = match expected {
+        "a number" if is_number => Some(format!("write it without quotes: {}", Shown(item.text()))),
+        "a number" => without_unit(item.text()),
+        _ => None,
+    };
     let message = match item.scalar() {
         Some(Scalar::Text | Scalar::Number(_)) => {
             format!("expected {expected}, found {found} `{}`", Shown(item.text()))
@@ -131,6 +141,28 @@ pub fn wrong_type(item: Item<'_>, path: &Path<'_>, expected: &str, faults: &mut 
         _ => format!("expected {expected}, found {found}"),
     };
     faults.add_hinted(Code::WrongType, item.at(), path, format_args!("{message}"), hint);
+}
+
+/// What to write in place of a number with its unit, such as `500ms`.
+fn without_unit(text: &str) -> Option<String> {
+    let units = [
+        ("ms", 1e-3, "seconds"),
+        ("sec", 1.0, "seconds"),
+        ("s", 1.0, "seconds"),
+        ("min", 60.0, "seconds"),
+        ("m", 60.0, "seconds"),
+        ("h", 3600.0, "seconds"),
+        ("mb", 1e-3, "GB"),
+        ("mib", 1.048_576e-3, "GB"),
+        ("gb", 1.0, "GB"),
+        ("g", 1.0, "GB"),
+        ("gib", 1.073_741_824, "GB"),
+        ("tb", 1e3, "GB"),
+    ];
+    let at = text.find(|letter: char| letter.is_ascii_alphabetic())?;
+    let (value, unit) = (text[..at].trim().parse::<f64>().ok()?, text[at..].trim().to_lowercase());
+    let &(_, factor, base) = units.iter().find(|(name, ..)| *name == unit)?;
+    Some(format!("write the number alone, in {base}: {}", value * factor))
 }
 
 /// An id or a name. A number is taken as it is written: people number their requests.
@@ -167,7 +199,7 @@ impl<'t, 'p> Slot<'t, 'p> {
     /// An id, which cannot be empty or absent.
     pub fn id(&self, faults: &mut Faults) -> Option<&'t str> {
         let item = self.required(faults)?;
-        rules::id(text(item, &self.path, faults)?, item.at(), &self.path, faults)
+        validity::id(text(item, &self.path, faults)?, item.at(), &self.path, faults)
     }
 
     /// The same, owned.
@@ -204,13 +236,13 @@ impl<'t, 'p> Slot<'t, 'p> {
     }
 
     /// A number within `limits`.
-    pub fn number(&self, limits: Limits, faults: &mut Faults) -> Option<f64> {
+    pub fn number(&self, limits: NumberRange, faults: &mut Faults) -> Option<f64> {
         quantity(self.item?, &self.path, limits, faults)
     }
 
     /// A number within the limits of this field.
     pub fn amount(&self, faults: &mut Faults) -> Option<f64> {
-        self.number(rules::limits(self.path.name()), faults)
+        self.number(validity::limits(self.path.name()), faults)
     }
 
     /// A whole number within the limits of this field.
@@ -225,7 +257,7 @@ impl<'t, 'p> Slot<'t, 'p> {
     }
 
     /// A whole number within `limits`, which end below 2^32.
-    pub fn whole(&self, limits: Limits, faults: &mut Faults) -> Option<u32> {
+    pub fn whole(&self, limits: NumberRange, faults: &mut Faults) -> Option<u32> {
         let value = self.number(limits, faults)?;
         whole(value, self.item?, &self.path, faults).map(|value| value as u32)
     }
@@ -290,11 +322,11 @@ fn finite_number(value: f64, text: &str, at: u32, path: &Path<'_>, faults: &mut 
 }
 
 /// A number within `limits`.
-pub fn quantity(item: Item<'_>, path: &Path<'_>, limits: Limits, faults: &mut Faults) -> Option<f64> {
+pub fn quantity(item: Item<'_>, path: &Path<'_>, limits: NumberRange, faults: &mut Faults) -> Option<f64> {
     limits.check(finite(item, path, faults)?, item.text(), item.at(), path, faults)
 }
 
-impl Limits {
+impl NumberRange {
     /// The number, which is written as `text`, where it is finite and within the limits; otherwise that is reported.
     pub(super) fn check(
         self,
@@ -306,10 +338,11 @@ impl Limits {
     ) -> Option<f64> {
         let value = finite_number(value, text, at, path, faults)?;
         let shown = Shown(text);
+        let hint = (value < 0.0).then(|| format!("did you mean {}?", -value));
         if value < 0.0 && self.zero {
-            faults.add(Code::Negative, at, path, format_args!("{shown} is below zero"));
+            faults.add_hinted(Code::Negative, at, path, format_args!("{shown} is below zero"), hint);
         } else if value <= 0.0 && !self.zero {
-            faults.add(Code::NotPositive, at, path, format_args!("{shown} is not above zero"));
+            faults.add_hinted(Code::NotPositive, at, path, format_args!("{shown} is not above zero"), hint);
         } else if value > self.max {
             let message = format_args!("{shown} is above the limit of {}{}", self.max, self.unit);
             faults.add_hinted(Code::TooLarge, at, path, message, Some(in_unit(value, self)));
@@ -321,7 +354,7 @@ impl Limits {
 }
 
 /// What to do about a number above its limit: most are right, and in another unit.
-fn in_unit(value: f64, limits: Limits) -> String {
+fn in_unit(value: f64, limits: NumberRange) -> String {
     let smaller = match limits.unit {
         " seconds" => [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")],
         " GB" | " GB/s" => [(1e3, "MB"), (1e6, "kB"), (1e9, "bytes")],

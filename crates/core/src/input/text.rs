@@ -2,6 +2,7 @@
 
 use super::code::Code;
 use super::faults::{Faults, Path};
+use super::fields;
 use super::json;
 use super::tree::{Kind, Tree};
 use super::yaml;
@@ -63,9 +64,27 @@ pub(super) fn parse<'a>(bytes: &'a [u8], form: Form, faults: &mut Faults) -> Opt
     let mut found = Vec::new();
     let tree = read(source, form, &mut found);
     for fault in found {
-        faults.add(fault.code, fault.at as u32, &root, format_args!("{}", fault.message));
+        let hint = foreign_syntax(source, fault.at).filter(|_| fault.code != Code::NoContent);
+        let hint = hint.map(str::to_owned);
+        faults.add_hinted(fault.code, fault.at as u32, &root, format_args!("{}", fault.message), hint);
     }
     tree.filter(|tree| tree.len() > 0)
+}
+
+/// What people are used to from other formats, in the line of a fault or in the two before it.
+fn foreign_syntax(source: &str, at: usize) -> Option<&'static str> {
+    let end = source.get(at..)?.find('\n').map_or(source.len(), |length| at + length);
+    source[..end].lines().rev().take(3).find_map(|line| {
+        let text = line.trim_start();
+        let indent = &line[..line.len() - text.len()];
+        if text.starts_with("//") || line.contains(" // ") || text.starts_with("/*") {
+            Some(fields::NO_COMMENT)
+        } else if indent.contains('\t') {
+            Some("YAML is indented with spaces, and there is a tab: replace it")
+        } else {
+            None
+        }
+    })
 }
 
 fn decode(bytes: &[u8]) -> Result<&str, TextFault> {

@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::hardware::Hardware;
-use crate::engine::{Event, News, Policy, Snapshot};
+use crate::engine::{Driver, Event, Policy, Snapshot};
 use crate::id::{IdVec, RequestId, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
@@ -69,12 +69,7 @@ impl Latencies {
 /// does not get there.
 pub(crate) fn play(snapshot: &Snapshot, policy: &mut dyn Policy, limit: f64) -> Option<Played> {
     let instance = snapshot.instance();
-    let mut run = Simulation {
-        engine: snapshot.engine(),
-        hardware: Hardware::under_way(snapshot),
-        effects: Vec::new(),
-        news: snapshot.ready.iter().map(|&task| News::Ready(task)).collect(),
-    };
+    let mut run = Simulation { engine: snapshot.engine(), hardware: Hardware::under_way(snapshot) };
     let count = instance.requests.len() as u32;
     let mut to_come = (snapshot.first_to_come.0..count).map(RequestId).peekable();
     let mut latencies = Latencies::of(snapshot);

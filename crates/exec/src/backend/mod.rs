@@ -2,45 +2,37 @@
 
 mod api;
 mod attempt;
-mod company;
 mod connect;
 mod field;
-mod http;
+pub(crate) mod http;
 mod kinds;
-mod managed;
+pub(crate) mod managed;
 mod openai;
-mod process;
+pub(crate) mod process;
 mod program;
-pub mod ray;
 mod read;
 mod schema;
+mod sharing;
 mod spec;
 
-pub use api::{Api, Brought, Held, Record, Served, State, Tier, Timed};
-pub use company::Company;
-pub use connect::{Known, Link, Place, connect, connect_at};
+pub use api::{Api, Brought, Held, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
+pub use connect::{GpuPlace, KnownModel, ServerLink, connect, connect_at};
 pub use field::{Described, Field, Shape};
-pub use http::{Http, Limits as HttpLimits, Passed, escaped, reason};
+pub use http::{ForwardResult, Http, HttpLimits, escaped, reason};
 pub use kinds::*;
 pub use managed::Managed;
 pub use openai::{MOST_TOKENS, Servers, Wants};
-pub use read::{BackendsReading, Given, read_backends, read_backends_here};
+pub use read::{BackendsReading, GivenFields, read_backends, read_backends_here};
 pub use schema::json_schema;
+pub use sharing::SharedReplica;
 pub use spec::*;
 
-use crate::call::Call;
-use crate::work::{Forward, Relay};
-use gswarm_core::{Gpus, ModelId, Span};
-use serde_json::Value;
+pub use crate::replica::Replica;
 
-/// A model on its GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Replica {
-    /// The model.
-    pub model: ModelId,
-    /// All of its GPUs.
-    pub gpus: Gpus,
-}
+use crate::call::Call;
+use crate::forward::{Forward, Relay};
+use gswarm_core::Span;
+use serde_json::Value;
 
 /// What went wrong, by what can be done about it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -99,6 +91,21 @@ impl BackendError {
     }
 }
 
+/// Passes a request on as calls, and puts their answers into its form.
+async fn forward_as_calls<B: Backend + ?Sized>(
+    backend: &B,
+    replica: Replica,
+    forward: &Forward,
+    relay: &mut Relay,
+) -> Result<(), BackendError> {
+    let mut answers = Vec::new();
+    for call in forward.as_calls() {
+        answers.push(backend.call(replica, &call).await?);
+    }
+    relay.whole(forward, &answers).await;
+    Ok(())
+}
+
 /// Whether an error is about memory that is lacking, in the words that servers have for it.
 fn speaks_of_memory(text: &str) -> bool {
     let text = text.to_lowercase();
@@ -131,12 +138,7 @@ pub trait Backend: Send + Sync {
         forward: &Forward,
         relay: &mut Relay,
     ) -> Result<(), BackendError> {
-        let mut answers = Vec::new();
-        for call in forward.as_calls() {
-            answers.push(self.call(replica, &call).await?);
-        }
-        relay.whole(forward, &answers).await;
-        Ok(())
+        forward_as_calls(self, replica, forward, relay).await
     }
 
     /// Whether it answers, asked by somebody who wants to know.

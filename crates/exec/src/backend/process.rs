@@ -126,7 +126,7 @@ impl Guarded {
 }
 
 /// Keeps the end of what a program says, so many bytes of it.
-pub(super) async fn listen(mut stream: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>, kept: usize) {
+pub(crate) async fn listen(mut stream: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>, kept: usize) {
     let mut chunk = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut chunk).await {
         let mut said = locked(&said);

@@ -54,7 +54,7 @@ impl JournalReader {
         match version {
             VERSION => Ok(JournalReader { db, copy }),
             0 => Err(JournalError::Empty),
-            other => Err(JournalError::Version(other)),
+            other => Err(JournalError::other_version(other, VERSION)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A direct call as a request of its model's workflow of one node, for whoever predicts what nodes take.
 
-use crate::work::Forward;
+use crate::forward::Forward;
 use gswarm_core::WorkflowId;
 use gswarm_core::input::RequestSpec;
 use serde_json::{Map, Value, json};

@@ -4,9 +4,9 @@
 //! again; a node that has finished is not.
 
 use crate::chronicle::End;
+use crate::journal::writer::{Writer, level};
 use crate::journal::{Durability, JournalError};
 use crate::wire::{RequestFailure, RequestRecord, RequestState};
-use crate::writer::{Writer, level};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ impl Ledger {
                 db.execute_batch(&format!("BEGIN;{SCHEMA}PRAGMA user_version = {VERSION};COMMIT"))?;
             }
             VERSION => {}
-            other => return Err(JournalError::Version(other)),
+            other => return Err(JournalError::other_version(other, VERSION)),
         }
         Ok(Ledger { db: Writer::new(db), _lock: lock })
     }

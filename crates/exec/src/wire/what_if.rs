@@ -1,19 +1,24 @@
 //! What would happen on other GPUs or under another policy: `POST /v1/what-if`.
 
 use super::history::BarKind;
+use gswarm_core::input::ClusterSpec;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
-/// What to change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// What to change: parts of a run specification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WhatIfRequest {
-    /// This many GPUs; default: as many as there are.
-    #[serde(default)]
+    /// The cluster, of which `gpus` can be another number; default: as many as there are.
+    #[schema(value_type = Option<Object>)]
+    pub cluster: Option<ClusterSpec>,
+    /// The policy: its name, or its name and parameters; default: the present one. Parameters of the present policy that are
+    /// not given stay as they are.
+    #[schema(value_type = Option<Object>)]
+    pub policy: Option<Value>,
+    /// Short for `cluster.gpus`.
     pub gpus: Option<u32>,
-    /// This policy; default: the present one.
-    #[serde(default)]
-    pub policy: Option<String>,
 }
 
 /// The rest of the open work, simulated to its end twice.

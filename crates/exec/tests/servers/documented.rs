@@ -1,21 +1,20 @@
 //! The generated parts of docs/backends.md, and the JSON Schema. `UPDATE_DOCS=1 cargo test -p gswarm-exec` writes them anew.
 
 use gswarm_exec::backend::{BackendKind, COMMON, Described, Endpoint, Field, Shape, json_schema};
+use gswarm_testing::list_item;
 use serde_json::Value;
 use std::path::Path;
 
-fn kinds_table() -> String {
-    let mut table =
-        "| kind | a load is | an unload is | the state is read from | a call is |\n|---|---|---|---|---|\n"
-            .to_owned();
-    for kind in BackendKind::ALL {
+fn kinds_list() -> String {
+    let item = |kind: &BackendKind| {
         let [load, unload, state, call] = kind.about().protocol;
-        table += &format!("| `{}` | {load} | {unload} | {state} | {call} |\n", kind.name());
-    }
-    table
+        let name = kind.name();
+        list_item(&format!("**`{name}`**. Load: {load}. Unload: {unload}. State: {state}. Call: {call}."))
+    };
+    BackendKind::ALL.iter().map(item).collect()
 }
 
-fn fields_table() -> String {
+fn fields_list() -> String {
     let mut rows: Vec<(String, Vec<BackendKind>, &Field, String)> = Vec::new();
     for field in COMMON {
         rows.push((field.name.to_owned(), BackendKind::ALL.to_vec(), field, String::new()));
@@ -34,10 +33,10 @@ fn fields_table() -> String {
             }
         }
     }
-    let mut table = "| field | of | holds | default | meaning |\n|---|---|---|---|---|\n".to_owned();
+    let mut list = String::new();
     for (name, kinds, field, default) in rows {
         let kinds = match kinds.len() {
-            all if all == BackendKind::ALL.len() => "all".to_owned(),
+            all if all == BackendKind::ALL.len() => "all kinds".to_owned(),
             _ => kinds.iter().map(|kind| format!("`{}`", kind.name())).collect::<Vec<_>>().join(", "),
         };
         let help = field.help.trim();
@@ -53,9 +52,10 @@ fn fields_table() -> String {
             }
             shape => (holds(shape), help.to_owned()),
         };
-        table += &format!("| `{name}` | {kinds} | {holds} | {default} | {help} |\n");
+        let default = if default.is_empty() { default } else { format!(" Default: {default}.") };
+        list += &list_item(&format!("**`{name}`** ({kinds}; {holds}): {help}{default}"));
     }
-    table
+    list
 }
 
 fn holds(shape: Shape) -> String {
@@ -99,7 +99,7 @@ fn the_page_about_servers_says_what_the_adapters_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/backends.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let mut fresh = page.clone();
-    for (name, text) in [("kinds", kinds_table()), ("fields", fields_table()), ("examples", examples())] {
+    for (name, text) in [("kinds", kinds_list()), ("fields", fields_list()), ("examples", examples())] {
         let (start, end) = (format!("<!-- generated: {name} -->\n"), format!("<!-- end: {name} -->"));
         let from = fresh.find(&start).unwrap_or_else(|| panic!("{start} is not there")) + start.len();
         let to = fresh.find(&end).unwrap_or_else(|| panic!("{end} is not there"));

@@ -1,7 +1,9 @@
 //! The file of servers: what the documentation shows can be read, and every fault is told at once, with its line.
 
 use gswarm_core::input::{Code, Source};
-use gswarm_exec::backend::{BackendKind, BackendsReading, read_backends};
+use gswarm_exec::backend::{BackendKind, BackendsReading, json_schema, read_backends};
+use gswarm_testing::damaged;
+use serde_json::{Value, json};
 
 fn read(text: &str) -> BackendsReading {
     read_backends(Source { name: "servers.yaml", bytes: text.as_bytes() })
@@ -98,4 +100,70 @@ fn all_faults_are_told_at_once() {
     let lines: Vec<_> = reading.diagnostics.iter().map(|one| one.line.unwrap()).collect();
     assert_eq!(lines, [2, 2, 3, 4, 4], "{:#?}", reading.diagnostics);
     assert!(reading.diagnostics.iter().any(|one| one.hint.as_deref() == Some("did you mean `input`?")));
+}
+
+/// Every field of every kind of server, with a value that it may have.
+fn whole_files() -> Vec<Value> {
+    let common = |kind: BackendKind| {
+        let models = if kind.holds_one_model() {
+            json!({"a": {"as": "x", "url": "http://one"}, "b": {"url": "http://two"}})
+        } else {
+            json!({"a": "x", "b": {"as": "y"}, "c": null})
+        };
+        json!({"kind": kind.name(), "name": "n", "gpus": "0-3", "models": models, "description": "d"})
+    };
+    let more = json!({
+        "url": "http://host:8000", "token_env": "TOKEN", "timeouts": {"connect": 1, "answer": 2.5, "load": 3, "unload": 4},
+        "calls": "chat", "level": 1, "speed": 10, "first_device": 2, "command": ["run", "{model}"],
+        "health": "http://127.0.0.1:{port}/ready", "env": {"A": "b"}, "grace": 1.5, "input": "text",
+        "device": "cpu",
+    });
+    let one = |kind: &BackendKind| {
+        let mut server = common(*kind);
+        for field in kind.fields() {
+            let known = more.get(field.name).unwrap_or_else(|| panic!("no value for `{}`", field.name));
+            server[field.name] = known.clone();
+        }
+        json!({"backends": [server]})
+    };
+    BackendKind::ALL.iter().map(one).collect()
+}
+
+/// Faults that no schema can see: what an address says, which GPUs there are, what other fields say.
+const NOT_OF_SHAPE: [&str; 6] = [
+    "is no address",
+    "names no GPUs",
+    "share a server",
+    "has a query",
+    "no address of its own",
+    "`url` is missing",
+];
+
+#[test]
+fn damaged_files_are_accepted_and_refused_by_the_schema_as_by_the_reader() {
+    let (mut compiler, mut schemas) = (boon::Compiler::new(), boon::Schemas::new());
+    compiler.add_resource("backends.json", json_schema()).unwrap();
+    let index = compiler.compile("backends.json", &mut schemas).unwrap();
+    let (mut accepted, mut refused, mut differ) = (0, 0, Vec::new());
+    for good in whole_files() {
+        assert_eq!(read(&good.to_string()).diagnostics, [], "{good}");
+        for (what, file) in damaged(&good) {
+            let reading = read(&file.to_string());
+            let by_schema = schemas.validate(&file, index);
+            let faults: Vec<String> = reading.diagnostics.iter().map(ToString::to_string).collect();
+            match (reading.file.is_some(), by_schema.is_ok()) {
+                (true, true) => accepted += 1,
+                (false, false) => refused += 1,
+                (false, true)
+                    if faults.iter().all(|one| NOT_OF_SHAPE.iter().any(|says| one.contains(says))) => {}
+                (_, by_schema) => {
+                    let kind = &good["backends"][0]["kind"];
+                    differ
+                        .push(format!("{kind}: {what}: the schema says {by_schema}, the reader {faults:?}"));
+                }
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{} differences:\n{}", differ.len(), differ.join("\n"));
+    assert!(accepted > 100 && refused > 500, "{accepted} accepted, {refused} refused");
 }

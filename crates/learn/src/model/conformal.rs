@@ -8,8 +8,15 @@ use super::bins::Bins;
 use super::boost::{self, Boost};
 use super::flat::Trees;
 use super::schema::{Feature, Rows};
-use crate::train::pinball;
 use serde::{Deserialize, Serialize};
+
+/// The loss of a value that is said to be the quantile `p`: each unit that the truth lies above it costs `p`, each
+/// unit below it `1 - p`.
+#[must_use]
+pub fn pinball(truth: f64, value: f64, p: f64) -> f64 {
+    let above = truth - value;
+    if above >= 0.0 { p * above } else { (p - 1.0) * above }
+}
 
 /// How many of the sorted scores are kept.
 const MAX_SCORES: usize = 2_001;

@@ -11,6 +11,7 @@ use crate::prepare::{Prepared, prepare};
 use crate::spec::RunSpec;
 use gswarm_exec::backend::BackendsFile;
 use gswarm_exec::journal::{Durability, Journal, JournalError};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// A run as its journal has it.
@@ -25,13 +26,17 @@ pub struct Begun {
 /// prepared, the journal is damaged.
 ///
 /// # Errors
-/// How the journal is damaged.
+/// How the journal is damaged, or that another version of gswarm wrote it.
 pub fn begun(path: &Path, meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure>) -> Result<Begun, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let damaged = |why: String| journal_failure(folder, &JournalError::Damaged(why));
     let part = |name: &str| meta(name)?.ok_or_else(|| damaged(format!("`{name}` is missing")));
-    let mut spec: RunSpec =
-        serde_json::from_slice(&part("spec")?).map_err(|error| damaged(format!("`spec`: {error}")))?;
+    // What a run begins with is written at once: a part that is missing was never there.
+    let of_another_version = |why: String| journal_failure(folder, &JournalError::Version(why));
+    let spec = meta("spec")?.ok_or_else(|| of_another_version("it holds no specification".to_owned()))?;
+    let spec: Value = serde_json::from_slice(&spec).map_err(|error| damaged(format!("`spec`: {error}")))?;
+    let mut spec: RunSpec = serde_json::from_value(spec)
+        .map_err(|error| of_another_version(format!("its specification cannot be read: {error}")))?;
     // The folder may have been moved.
     spec.output.folder = folder.to_owned();
     let shown = |path: &PathBuf| path.display().to_string();

@@ -8,13 +8,13 @@ pub mod view;
 mod viewed;
 mod what_if;
 
-pub use overview::{About, Present, workflows};
-pub use service::Served;
-pub use viewed::Viewed;
-pub use what_if::State as WhatIfState;
+pub use overview::{DashboardAbout, Present, workflows};
+pub use service::ServiceSource;
+pub use viewed::RunSource;
+pub use what_if::WhatIfState;
 
+use crate::extract::Params;
 use crate::fault::Fault;
-use crate::front::extract::Params;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -23,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_exec::chronicle::MOST_AT_ONCE;
-use gswarm_exec::wire::{HistoryPage, Overview, WhatIf, WhatIfRequest};
+use gswarm_exec::wire::{HistoryPage, Overview, PolicyList, WhatIf, WhatIfRequest};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -34,25 +34,25 @@ use utoipa_axum::routes;
 pub const PAGE_PATHS: [&str; 3] = ["/", "/dashboard/app.js", "/dashboard/app.css"];
 
 /// An answer, or why there is none.
-pub type Answer<'s, T> = BoxFuture<'s, Result<T, Fault>>;
+pub type DashboardAnswer<'s, T> = BoxFuture<'s, Result<T, Fault>>;
 
 /// What is left of a run, and the policy that it is run under.
 pub type Ahead<'s> = BoxFuture<'s, Result<(WhatIfState, PolicySpec, u64), Fault>>;
 
 /// Where what the dashboard shows comes from.
-pub trait Source: Send + Sync + 'static {
+pub trait DashboardSource: Send + Sync + 'static {
     /// How things stand.
-    fn overview(&self) -> Answer<'_, Overview>;
+    fn overview(&self) -> DashboardAnswer<'_, Overview>;
 
     /// What happened after the thing of this number, `limit` things at most, and what goes on.
-    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage>;
+    fn history(&self, after: u64, limit: usize) -> DashboardAnswer<'_, HistoryPage>;
 
     /// What is left, as it is and on so many GPUs, with the policy that it is run under.
     fn onward(&self, gpus: Option<u32>) -> Ahead<'_>;
 }
 
 /// Somebody who can be asked.
-pub type SharedSource = Arc<dyn Source>;
+pub type SharedSource = Arc<dyn DashboardSource>;
 
 /// The page and what it asks for.
 pub fn routes(source: SharedSource) -> OpenApiRouter {
@@ -79,7 +79,7 @@ async fn overview(State(source): State<SharedSource>) -> Response {
 }
 
 /// The policies, and the parameters of each.
-#[utoipa::path(get, path = "/v1/policies", responses((status = 200, body = Object)))]
+#[utoipa::path(get, path = "/v1/policies", responses((status = 200, body = PolicyList)))]
 async fn policies() -> Response {
     let all: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.description()).collect();
     Json(serde_json::json!({"policies": all})).into_response()

@@ -3,15 +3,18 @@
 use super::SharedSource;
 use crate::fault::Fault;
 use axum::http::StatusCode;
-use gswarm_core::engine::Onward;
+use gswarm_core::engine::Continuation;
+use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::{Infeasible, Instance};
 use gswarm_core::log::{ExecutionLog, Status};
-use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::what_if::{Outcome, WhyNot, what_if};
+use gswarm_core::policy::PolicySpec;
+use gswarm_core::what_if::{WhatIfError, WhatIfRun, what_if};
 use gswarm_core::{Gpus, ModelId, Span, TaskId, Time};
 use gswarm_exec::chronicle::numbers;
 use gswarm_exec::scene::Scene;
 use gswarm_exec::wire::{BarKind, PlannedBar, WhatIf, WhatIfOutcome, WhatIfRequest};
+use serde::Deserialize;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -28,14 +31,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 static TURN: Semaphore = Semaphore::const_new(1);
 
 /// What is left, on the GPUs that there are and on those that are supposed.
-pub struct State {
-    as_it_is: Onward,
-    supposed: Onward,
+pub struct WhatIfState {
+    as_it_is: Continuation,
+    supposed: Continuation,
 }
 
-impl State {
+impl WhatIfState {
     /// Looks at a run, of which nothing changes meanwhile.
-    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<State, Fault> {
+    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<WhatIfState, Fault> {
         let open = scene.view.open_tasks();
         if open > MOST_NODES {
             let message = format!("{open} nodes are open, and {MOST_NODES} at most are simulated");
@@ -48,7 +51,7 @@ impl State {
             Some(gpus) if gpus != now => on(gpus)?,
             _ => as_it_is.clone(),
         };
-        Ok(State { as_it_is, supposed })
+        Ok(WhatIfState { as_it_is, supposed })
     }
 }
 
@@ -61,25 +64,53 @@ fn cannot(faults: &[Infeasible]) -> Fault {
     unprocessable("infeasible", said.join("; "))
 }
 
+/// A fault of a field.
+fn at_field(field: &str, code: &'static str, message: impl Into<String>) -> Fault {
+    Fault { param: Some(field.to_owned()), ..unprocessable(code, message) }
+}
+
+/// The number of GPUs, by either of its names. Nothing else about the cluster can be supposed.
+fn gpus_of(supposed: &WhatIfRequest) -> Result<Option<u32>, Fault> {
+    let cluster = supposed.cluster.clone().unwrap_or_default();
+    let gpus = cluster.gpus.or(supposed.gpus);
+    if (ClusterSpec { gpus: None, ..cluster }) != ClusterSpec::default() {
+        return Err(at_field(
+            "cluster",
+            "invalid_cluster",
+            "of the cluster only `gpus` can be another number",
+        ));
+    }
+    if gpus.is_some_and(|gpus| gpus == 0 || gpus > MOST_GPUS) {
+        return Err(at_field("gpus", "invalid_gpus", format!("gpus has to be from 1 to {MOST_GPUS}")));
+    }
+    Ok(gpus)
+}
+
+/// A policy as run specifications write it, over another's parameters where there is one of the same kind.
+fn policy_of(given: &Value, over: Option<&PolicySpec>) -> Result<PolicySpec, Fault> {
+    let mut whole = over.map_or_else(|| Ok(given.clone()), serde_json::to_value).unwrap_or_default();
+    if let (Value::Object(whole), Value::Object(given)) = (&mut whole, given) {
+        whole.extend(given.clone());
+    }
+    PolicySpec::deserialize(whole).map_err(|error| at_field("policy", "unknown_policy", error.to_string()))
+}
+
 /// Simulates both, and tells them side by side.
 pub(super) async fn answer(source: &SharedSource, supposed: WhatIfRequest) -> Result<WhatIf, Fault> {
-    if supposed.gpus.is_some_and(|gpus| gpus == 0 || gpus > MOST_GPUS) {
-        let fault = unprocessable("invalid_gpus", format!("gpus has to be from 1 to {MOST_GPUS}"));
-        return Err(Fault { param: Some("gpus".to_owned()), ..fault });
-    }
-    let other = supposed.policy.as_deref().map(str::parse::<PolicyKind>).transpose().map_err(|error| {
-        let fault = unprocessable("unknown_policy", error.to_string());
-        Fault { param: Some("policy".to_owned()), ..fault }
-    })?;
+    let gpus = gpus_of(&supposed)?;
+    let other = supposed.policy.as_ref().map(|other| policy_of(other, None)).transpose()?;
     let busy = || Fault::full("another what-if is being worked out; try again in a moment");
     let turn = TURN.try_acquire().map_err(|_| busy())?;
-    let (state, policy, seed) = source.onward(supposed.gpus).await?;
+    let (state, policy, seed) = source.onward(gpus).await?;
     let worked_out = tokio::task::spawn_blocking(move || {
         // Held until the end, whoever still waits for it.
         let _turn = turn;
-        // Another policy knows nothing of the parameters of this one.
-        let supposed = other.filter(|kind| *kind != policy.kind()).map(PolicySpec::default_of);
-        both(&state, &policy, supposed.as_ref().unwrap_or(&policy), seed)
+        let other = match (&supposed.policy, other) {
+            // What is not given stays as it is. Another policy has other parameters, with their defaults.
+            (Some(given), Some(other)) if other.kind() == policy.kind() => policy_of(given, Some(&policy))?,
+            (_, other) => other.unwrap_or_else(|| policy.clone()),
+        };
+        both(&state, &policy, &other, seed)
     });
     match tokio::time::timeout(PATIENCE, worked_out).await {
         Ok(Ok(told)) => told,
@@ -90,24 +121,24 @@ pub(super) async fn answer(source: &SharedSource, supposed: WhatIfRequest) -> Re
     }
 }
 
-fn both(state: &State, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<WhatIf, Fault> {
-    let of = |onward: &Onward, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
+fn both(state: &WhatIfState, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<WhatIf, Fault> {
+    let of = |onward: &Continuation, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
     let as_it_is = of(&state.as_it_is, policy)?;
     let supposed = of(&state.supposed, other)?;
     let assumed = assumed(&state.supposed);
     Ok(WhatIf { as_it_is: told(&as_it_is), what_if: told(&supposed), assumed })
 }
 
-fn refused(why: &WhyNot) -> Fault {
+fn refused(why: &WhatIfError) -> Fault {
     match why {
-        WhyNot::Violation(_) => Fault::internal(why.to_string()),
-        WhyNot::Mode(_) | WhyNot::InUse(_) | WhyNot::Infeasible(_) | WhyNot::Sim(_) => {
+        WhatIfError::Violation(_) => Fault::internal(why.to_string()),
+        WhatIfError::Mode(_) | WhatIfError::InUse(_) | WhatIfError::Infeasible(_) | WhatIfError::Sim(_) => {
             unprocessable("cannot_be", why.to_string())
         }
     }
 }
 
-fn assumed(onward: &Onward) -> Vec<String> {
+fn assumed(onward: &Continuation) -> Vec<String> {
     let mut assumed = vec![
         "no further request comes, and every node takes what is expected of it".to_owned(),
         "latencies count from when each request came".to_owned(),
@@ -127,8 +158,8 @@ fn assumed(onward: &Onward) -> Vec<String> {
     assumed
 }
 
-fn told(outcome: &Outcome) -> WhatIfOutcome {
-    let Outcome { policy, instance, log, ends_in, latency, loads, utilisation } = outcome;
+fn told(outcome: &WhatIfRun) -> WhatIfOutcome {
+    let WhatIfRun { policy, instance, log, ends_in, latency, loads, utilisation } = outcome;
     WhatIfOutcome {
         policy: policy.name().to_owned(),
         gpus: instance.cluster.gpus,

@@ -1,11 +1,11 @@
 //! The OpenAI API: each call is a request of one node, scheduled among all others.
 
-use super::extract::Named;
 use super::{Front, Shared};
+use crate::extract::Named;
 use crate::fault::Fault;
 use crate::openai::{
-    ChatCompletion, ChatRequest, Completion, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
-    StreamEvent,
+    ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
+    StreamEvent, TextAnswer,
 };
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -13,8 +13,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gswarm_core::ModelId;
+use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::service::{Client, Refusal, Ticket};
-use gswarm_exec::work::{Forward, Piece};
 use serde_json::{Map, Value};
 
 /// The header that says how urgent a call is: a whole number, higher first.
@@ -52,7 +52,7 @@ fn card(front: &Front, id: &str) -> ModelCard {
 /// A chat.
 #[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest,
     responses((status = 200, description = "server-sent events with `stream`",
-               content((ChatCompletion = "application/json"), (StreamEvent = "text/event-stream"))),
+               content((TextAnswer<ChatChoice> = "application/json"), (StreamEvent = "text/event-stream"))),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/chat/completions", &headers, &body).await
@@ -61,7 +61,7 @@ pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: 
 /// A text to be continued.
 #[utoipa::path(post, path = "/v1/completions", request_body = CompletionRequest,
     responses((status = 200, description = "server-sent events with `stream`",
-               content((Completion = "application/json"), (StreamEvent = "text/event-stream"))),
+               content((TextAnswer<CompletionChoice> = "application/json"), (StreamEvent = "text/event-stream"))),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/completions", &headers, &body).await

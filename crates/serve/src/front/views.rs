@@ -1,7 +1,7 @@
 //! How things stand, for people and for programs: the queue, the GPUs, what happens, and numbers.
 
 use super::Shared;
-use super::extract::{Page, Params};
+use crate::extract::{Page, Params};
 use crate::fault::Fault;
 use axum::Json;
 use axum::extract::State;
@@ -10,31 +10,11 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
 use futures_util::stream::{Stream, unfold};
-use gswarm_exec::wire::{ClusterStatus, Queue, ServiceEvent, TimedEvent};
-use serde::{Deserialize, Serialize};
+use gswarm_exec::wire::{ClusterStatus, Health, Queue, ServiceEvent, TimedEvent};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
-use utoipa::ToSchema;
-
-/// That the process lives, or is ready.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Health {
-    /// `ok` or `ready`.
-    pub status: String,
-    /// The version of gswarm.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-}
-
-impl Health {
-    /// That the process lives.
-    #[must_use]
-    pub fn ok() -> Health {
-        Health { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) }
-    }
-}
 
 fn stopping() -> Response {
     Fault::unavailable("stopping", "the service is stopping").openai()

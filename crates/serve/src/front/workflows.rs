@@ -1,8 +1,8 @@
 //! Workflows: requests that are accepted, written down, and done, whatever happens meanwhile.
 
 use super::calls::refused;
-use super::extract::{Named, Params};
 use super::{Front, Shared};
+use crate::extract::{Named, Params};
 use crate::fault::Fault;
 use axum::Json;
 use axum::body::Bytes;
@@ -30,7 +30,6 @@ use utoipa::{IntoParams, ToSchema};
 pub(super) struct Submission {
     /// What it is to be called; chosen here where nothing is said. The same name and the same content again is the same
     /// request.
-    #[serde(default)]
     request_id: Option<String>,
     /// What the workflow reads.
     #[serde(default)]
@@ -42,13 +41,10 @@ pub(super) struct Submission {
     #[serde(default)]
     node_execution_times: Map<String, Value>,
     /// Higher first.
-    #[serde(default)]
     priority: Option<i32>,
     /// From now on.
-    #[serde(default)]
     deadline_seconds: Option<f64>,
     /// Kept as it is.
-    #[serde(default)]
     metadata: Option<Value>,
 }
 

@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`.
 
 use super::body::Check;
-use super::sampling::{Ranges, Stop, StreamOptions, Usage};
+use super::sampling::{Sampling, Stop, StreamOptions, text_request};
 use crate::fault::Fault;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -50,17 +50,16 @@ pub enum Content {
     /// A text.
     Text(String),
     /// Parts, of which texts are understood here.
-    Parts(Vec<Part>),
+    Parts(Vec<ContentPart>),
 }
 
 /// A part of what is said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Part {
+pub struct ContentPart {
     /// `text`, `image_url`, ...
     #[serde(rename = "type")]
     pub kind: String,
     /// The text of a part that is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
@@ -70,7 +69,7 @@ impl<'de> Deserialize<'de> for Content {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Content::Text(text)),
             Value::Array(list) => {
-                Vec::<Part>::deserialize(Value::Array(list)).map(Content::Parts).map_err(|_| wrong())
+                Vec::<ContentPart>::deserialize(Value::Array(list)).map(Content::Parts).map_err(|_| wrong())
             }
             _ => Err(wrong()),
         }
@@ -78,12 +77,11 @@ impl<'de> Deserialize<'de> for Content {
 }
 
 /// A message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, ToSchema)]
 pub struct ChatMessage {
     /// Who says it.
     pub role: Role,
     /// What is said; nothing where an assistant called a tool.
-    #[serde(default)]
     pub content: Option<Content>,
 }
 
@@ -98,7 +96,7 @@ impl ChatMessage {
             None => Ok(String::new()),
             Some(Content::Text(text)) => Ok(text.clone()),
             Some(Content::Parts(parts)) => {
-                let text = |(place, part): (usize, &Part)| match (part.kind.as_str(), &part.text) {
+                let text = |(place, part): (usize, &ContentPart)| match (part.kind.as_str(), &part.text) {
                     ("text", Some(text)) => Ok(text.clone()),
                     (kind, _) => refuse(place, kind),
                 };
@@ -108,67 +106,29 @@ impl ChatMessage {
     }
 }
 
-/// A request for `/v1/chat/completions`.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ChatRequest {
-    /// The model.
-    pub model: String,
-    /// The chat so far.
-    #[schema(min_items = 1)]
-    pub messages: Vec<ChatMessage>,
-    /// Most tokens of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 16777216)]
-    pub max_tokens: Option<u32>,
-    /// The same, by its newer name, which wins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 16777216)]
-    pub max_completion_tokens: Option<u32>,
-    /// How freely tokens are drawn; 0 takes the likeliest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 2)]
-    pub temperature: Option<f64>,
-    /// Only the likeliest tokens with this share are drawn from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 1)]
-    pub top_p: Option<f64>,
-    /// Answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 16)]
-    pub n: Option<u32>,
-    /// Whether to send the answer as it comes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<bool>,
-    /// What a stream tells beside the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream_options: Option<StreamOptions>,
-    /// What ends the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Stop>,
-    /// For every random choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<i64>,
-    /// Log-probabilities.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub logprobs: Option<bool>,
-    /// The form of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_format: Option<ResponseFormat>,
-    /// Makes what was said less likely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = -2, maximum = 2)]
-    pub presence_penalty: Option<f64>,
-    /// Makes what was said often less likely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = -2, maximum = 2)]
-    pub frequency_penalty: Option<f64>,
-    /// Go on where the model would end: for measuring.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ignore_eos: Option<bool>,
+text_request! {
+    /// A request for `/v1/chat/completions`.
+    pub struct ChatRequest {
+        /// The model.
+        pub model: String,
+        /// The chat so far.
+        #[schema(min_items = 1)]
+        pub messages: Vec<ChatMessage>,
+        /// Most tokens of the answer.
+        #[schema(minimum = 1, maximum = 16777216)]
+        pub max_tokens: Option<u32>,
+        /// The same, by its newer name, which wins.
+        #[schema(minimum = 1, maximum = 16777216)]
+        pub max_completion_tokens: Option<u32>,
+        /// Log-probabilities.
+        pub logprobs: Option<bool>,
+        /// The form of the answer.
+        pub response_format: Option<ResponseFormat>,
+    }
 }
 
 /// The form of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 pub struct ResponseFormat {
     /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
@@ -189,48 +149,9 @@ impl Check for ChatRequest {
             let message = format!("a chat has from 1 to {MAX_MESSAGES} messages");
             return Err(Fault::param("messages", message));
         }
-        let limit = |name, count: Option<u32>| count.map(|count| (name, count));
-        let limits = [
-            limit("max_tokens", self.max_tokens),
-            limit("max_completion_tokens", self.max_completion_tokens),
-        ];
-        for max_tokens in limits {
-            Ranges {
-                temperature: self.temperature,
-                top_p: self.top_p,
-                presence_penalty: self.presence_penalty,
-                frequency_penalty: self.frequency_penalty,
-                n: self.n,
-                max_tokens,
-                stop: self.stop.as_ref(),
-                stream: self.stream,
-                stream_options: self.stream_options.as_ref(),
-            }
-            .check()?;
-        }
-        Ok(())
+        let most = [("max_tokens", self.max_tokens), ("max_completion_tokens", self.max_completion_tokens)];
+        self.sampling().check(&most)
     }
-}
-
-/// An answer of `/v1/chat/completions`.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ChatCompletion {
-    /// The request's id.
-    pub id: String,
-    /// `chat.completion`.
-    pub object: String,
-    /// Seconds since 1970.
-    pub created: u64,
-    /// The model.
-    pub model: String,
-    /// The answers.
-    pub choices: Vec<ChatChoice>,
-    /// Tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// Whether no model computed this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulated: Option<bool>,
 }
 
 /// One answer.
@@ -264,27 +185,6 @@ pub struct AssistantMessage {
 pub struct StreamEvent {
     /// A piece of the answer as JSON, like a whole answer with a `delta` for its message; `[DONE]` at the end.
     data: String,
-}
-
-/// A piece of a streamed answer.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ChatChunk {
-    /// The request's id.
-    pub id: String,
-    /// `chat.completion.chunk`.
-    pub object: String,
-    /// Seconds since 1970.
-    pub created: u64,
-    /// The model.
-    pub model: String,
-    /// What is new; nothing in the piece that tells the tokens.
-    pub choices: Vec<ChatDelta>,
-    /// Tokens, in the last piece where they were asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// Whether no model computed this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulated: Option<bool>,
 }
 
 /// What is new in one of the answers.

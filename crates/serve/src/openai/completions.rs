@@ -1,7 +1,7 @@
 //! `/v1/completions`.
 
 use super::body::Check;
-use super::sampling::{Ranges, Stop, StreamOptions, Usage};
+use super::sampling::{Sampling, Stop, StreamOptions, text_request};
 use crate::fault::Fault;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -56,61 +56,23 @@ impl TextInput {
     }
 }
 
-/// A request for `/v1/completions`.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct CompletionRequest {
-    /// The model.
-    pub model: String,
-    /// What is to be continued.
-    pub prompt: TextInput,
-    /// Most tokens of the answer; 16 where nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 16777216)]
-    pub max_tokens: Option<u32>,
-    /// How freely tokens are drawn; 0 takes the likeliest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 2)]
-    pub temperature: Option<f64>,
-    /// Only the likeliest tokens with this share are drawn from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 1)]
-    pub top_p: Option<f64>,
-    /// Answers to each prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 16)]
-    pub n: Option<u32>,
-    /// Whether to send the answer as it comes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<bool>,
-    /// What a stream tells beside the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream_options: Option<StreamOptions>,
-    /// What ends the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Stop>,
-    /// For every random choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<i64>,
-    /// Whether the prompt is part of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub echo: Option<bool>,
-    /// Log-probabilities of so many tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub logprobs: Option<u32>,
-    /// Candidates that the answer is chosen from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best_of: Option<u32>,
-    /// Makes what was said less likely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = -2, maximum = 2)]
-    pub presence_penalty: Option<f64>,
-    /// Makes what was said often less likely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = -2, maximum = 2)]
-    pub frequency_penalty: Option<f64>,
-    /// Go on where the model would end: for measuring.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ignore_eos: Option<bool>,
+text_request! {
+    /// A request for `/v1/completions`.
+    pub struct CompletionRequest {
+        /// The model.
+        pub model: String,
+        /// What is to be continued.
+        pub prompt: TextInput,
+        /// Most tokens of the answer; 16 where nothing is said.
+        #[schema(minimum = 1, maximum = 16777216)]
+        pub max_tokens: Option<u32>,
+        /// Whether the prompt is part of the answer.
+        pub echo: Option<bool>,
+        /// Log-probabilities of so many tokens.
+        pub logprobs: Option<u32>,
+        /// Candidates that the answer is chosen from.
+        pub best_of: Option<u32>,
+    }
 }
 
 impl Check for CompletionRequest {
@@ -118,40 +80,8 @@ impl Check for CompletionRequest {
         if self.prompt.count() > MAX_PROMPTS {
             return Err(Fault::param("prompt", format!("{MAX_PROMPTS} prompts at most fit into a request")));
         }
-        Ranges {
-            temperature: self.temperature,
-            top_p: self.top_p,
-            presence_penalty: self.presence_penalty,
-            frequency_penalty: self.frequency_penalty,
-            n: self.n,
-            max_tokens: self.max_tokens.map(|count| ("max_tokens", count)),
-            stop: self.stop.as_ref(),
-            stream: self.stream,
-            stream_options: self.stream_options.as_ref(),
-        }
-        .check()
+        self.sampling().check(&[("max_tokens", self.max_tokens)])
     }
-}
-
-/// An answer of `/v1/completions`, or a piece of one.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Completion {
-    /// The request's id.
-    pub id: String,
-    /// `text_completion`.
-    pub object: String,
-    /// Seconds since 1970.
-    pub created: u64,
-    /// The model.
-    pub model: String,
-    /// The answers.
-    pub choices: Vec<CompletionChoice>,
-    /// Tokens; of a stream, the last piece has it where it was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// Whether no model computed this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulated: Option<bool>,
 }
 
 /// One answer.

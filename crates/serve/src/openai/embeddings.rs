@@ -24,17 +24,15 @@ pub enum EncodingFormat {
 }
 
 /// A request for `/v1/embeddings`.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct EmbeddingRequest {
     /// The model.
     pub model: String,
     /// The texts.
     pub input: TextInput,
     /// How vectors are written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding_format: Option<EncodingFormat>,
     /// The length of vectors, where the model leaves a choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub dimensions: Option<u32>,
 }

@@ -53,10 +53,9 @@ impl Stop {
 }
 
 /// What a stream tells beside the text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 pub struct StreamOptions {
     /// A last piece with the number of tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_usage: Option<bool>,
 }
 
@@ -81,41 +80,142 @@ impl Usage {
     }
 }
 
-/// The ranges that chats and completions share.
-pub(super) struct Ranges<'a> {
+/// How answers are drawn and sent: what chats and completions share.
+#[derive(Clone, Debug, Default)]
+pub struct Sampling {
+    /// See [`ChatRequest`](super::ChatRequest), as all that follow.
     pub temperature: Option<f64>,
+    pub(super) presence_penalty: Option<f64>,
+    pub(super) frequency_penalty: Option<f64>,
+    /// The share of the likeliest tokens.
     pub top_p: Option<f64>,
-    pub presence_penalty: Option<f64>,
-    pub frequency_penalty: Option<f64>,
+    /// Answers to each prompt.
     pub n: Option<u32>,
-    pub max_tokens: Option<(&'static str, u32)>,
-    pub stop: Option<&'a Stop>,
-    pub stream: Option<bool>,
-    pub stream_options: Option<&'a StreamOptions>,
+    /// What ends an answer.
+    pub stop: Vec<String>,
+    /// For every random choice.
+    pub seed: Option<i64>,
+    /// Go on where the model would end.
+    pub ignore_eos: bool,
+    /// Send the answer as it comes.
+    pub stream: bool,
+    pub(super) stream_options: Option<StreamOptions>,
 }
 
-impl Ranges<'_> {
-    pub fn check(&self) -> Result<(), Fault> {
+impl Sampling {
+    /// The first thing that is out of its range. `most` are limits on tokens, by name.
+    pub(super) fn check(&self, most: &[(&str, Option<u32>)]) -> Result<(), Fault> {
         within("temperature", self.temperature, 0.0, 2.0)?;
         within("top_p", self.top_p, 0.0, 1.0)?;
         within("presence_penalty", self.presence_penalty, -2.0, 2.0)?;
         within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?;
         within("n", self.n.map(f64::from), 1.0, f64::from(MAX_CHOICES))?;
-        if let Some((name, count)) = self.max_tokens {
-            within(name, Some(f64::from(count)), 1.0, f64::from(MAX_TOKENS))?;
+        for (name, count) in most {
+            within(name, count.map(f64::from), 1.0, f64::from(MAX_TOKENS))?;
         }
-        if let Some(stop) = self.stop {
-            let list = stop.list();
-            if list.len() > MAX_STOPS {
-                return Err(Fault::param("stop", format!("{MAX_STOPS} strings at most can end an answer")));
-            }
-            if list.iter().any(String::is_empty) {
-                return Err(Fault::param("stop", "an empty string cannot end an answer"));
-            }
+        if self.stop.len() > MAX_STOPS {
+            return Err(Fault::param("stop", format!("{MAX_STOPS} strings at most can end an answer")));
         }
-        if self.stream_options.is_some() && self.stream != Some(true) {
+        if self.stop.iter().any(String::is_empty) {
+            return Err(Fault::param("stop", "an empty string cannot end an answer"));
+        }
+        if self.stream_options.is_some() && !self.stream {
             return Err(Fault::param("stream_options", "stream_options go with `stream: true`"));
         }
         Ok(())
     }
+
+    /// The name of a penalty that is asked for.
+    #[must_use]
+    pub fn penalty(&self) -> Option<&'static str> {
+        let penalties =
+            [("presence_penalty", self.presence_penalty), ("frequency_penalty", self.frequency_penalty)];
+        penalties
+            .into_iter()
+            .find(|(_, given)| given.is_some_and(|penalty| penalty != 0.0))
+            .map(|(name, _)| name)
+    }
+
+    /// Whether a stream ends with the number of tokens.
+    #[must_use]
+    pub fn includes_usage(&self) -> bool {
+        self.stream_options.as_ref().and_then(|options| options.include_usage) == Some(true)
+    }
+}
+
+/// A request for text: its own fields, and those of [`Sampling`].
+macro_rules! text_request {
+    ($(#[$about:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Deserialize, ToSchema)]
+        pub struct $name {
+            $($own)*
+            /// How freely tokens are drawn; 0 takes the likeliest.
+            #[schema(minimum = 0, maximum = 2)]
+            pub temperature: Option<f64>,
+            /// Only the likeliest tokens with this share are drawn from.
+            #[schema(minimum = 0, maximum = 1)]
+            pub top_p: Option<f64>,
+            /// Answers to each prompt.
+            #[schema(minimum = 1, maximum = 16)]
+            pub n: Option<u32>,
+            /// Whether to send the answer as it comes.
+            pub stream: Option<bool>,
+            /// What a stream tells beside the text.
+            pub stream_options: Option<StreamOptions>,
+            /// What ends the answer.
+            pub stop: Option<Stop>,
+            /// For every random choice.
+            pub seed: Option<i64>,
+            /// Makes what was said less likely.
+            #[schema(minimum = -2, maximum = 2)]
+            pub presence_penalty: Option<f64>,
+            /// Makes what was said often less likely.
+            #[schema(minimum = -2, maximum = 2)]
+            pub frequency_penalty: Option<f64>,
+            /// Go on where the model would end: for measuring.
+            pub ignore_eos: Option<bool>,
+        }
+
+        impl $name {
+            /// How its answers are drawn and sent.
+            #[must_use]
+            pub fn sampling(&self) -> Sampling {
+                Sampling {
+                    temperature: self.temperature,
+                    presence_penalty: self.presence_penalty,
+                    frequency_penalty: self.frequency_penalty,
+                    top_p: self.top_p,
+                    n: self.n,
+                    stop: self.stop.as_ref().map(Stop::list).unwrap_or_default(),
+                    seed: self.seed,
+                    ignore_eos: self.ignore_eos == Some(true),
+                    stream: self.stream == Some(true),
+                    stream_options: self.stream_options.clone(),
+                }
+            }
+        }
+    };
+}
+pub(super) use text_request;
+
+/// An answer for people or programs: all of it, or a piece of one that is streamed.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TextAnswer<C> {
+    /// The request's id.
+    pub id: String,
+    /// `chat.completion`, `chat.completion.chunk` or `text_completion`.
+    pub object: String,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// The model.
+    pub model: String,
+    /// The answers, or what is new in each; nothing in the piece that tells the tokens.
+    pub choices: Vec<C>,
+    /// Tokens; of a stream, the last piece has it where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Whether no model computed this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulated: Option<bool>,
 }

@@ -8,8 +8,15 @@ use std::path::Path;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/api/types.ts");
 
 /// The paths that the page asks for.
-const PATHS: [&str; 6] =
-    ["/v1/overview", "/v1/history", "/v1/queue", "/v1/requests", "/v1/what-if", "/v1/workflows/"];
+const PATHS: [&str; 7] = [
+    "/v1/overview",
+    "/v1/history",
+    "/v1/queue",
+    "/v1/requests",
+    "/v1/what-if",
+    "/v1/workflows/",
+    "/v1/policies",
+];
 
 #[test]
 fn the_dashboards_types_are_those_of_the_openapi_document() {

@@ -1,6 +1,6 @@
 //! A page as one HTML file that asks nobody for anything.
 
-use super::{Block, Page, Table};
+use super::{Block, Page, PageTable};
 use crate::chart::inline_svg;
 use askama::Template;
 use base64::Engine;
@@ -8,12 +8,8 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 
 const STYLE: &str = include_str!("../../assets/page.css");
-const SCRIPT: &str = concat!(
-    include_str!("../../assets/table.js"),
-    include_str!("../../assets/columns.js"),
-    include_str!("../../assets/lanes.js"),
-    include_str!("../../assets/gantt.js")
-);
+/// `gantt.js` is built from `web/src/report` by `npm run build` in `web`.
+const SCRIPT: &str = concat!(include_str!("../../assets/table.js"), include_str!("../../assets/gantt.js"));
 
 /// Escaping is the template's; what is marked safe there is made by this crate and has been escaped before.
 #[derive(Template)]
@@ -37,7 +33,7 @@ struct SectionView<'a> {
 enum BlockView<'a> {
     Text(String),
     Chart { name: &'a str, svg: String, about: String },
-    Table(&'a Table),
+    Table(&'a PageTable),
     Gantt { id: usize, title: &'a str, note: &'a str, data: String },
 }
 
@@ -95,7 +91,8 @@ mod tests {
     #[test]
     fn names_from_files_stay_text_and_nothing_is_fetched() {
         let evil = "<script>alert(1)</script>";
-        let table = Table { head: vec![evil.into()], rows: vec![vec![Cell::text(evil)]], ..Table::default() };
+        let table =
+            PageTable { head: vec![evil.into()], rows: vec![vec![Cell::text(evil)]], ..PageTable::default() };
         let page = Page {
             title: evil.into(),
             lead: evil.into(),

@@ -8,6 +8,7 @@ pub use markdown::markdown;
 
 use crate::chart::Chart;
 use crate::gantt::Gantt;
+use crate::number::grouped;
 
 /// A figure that is seen first.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ impl Cell {
 
 /// A table.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct PageTable {
     /// What it shows.
     pub caption: String,
     /// The names of the columns.
@@ -81,7 +82,7 @@ pub struct Table {
     pub id: String,
 }
 
-impl Table {
+impl PageTable {
     /// Whether a column holds numbers.
     #[must_use]
     pub fn numeric(&self, column: &usize) -> bool {
@@ -110,7 +111,7 @@ pub enum Block {
     /// A chart.
     Chart(Box<Chart>),
     /// A table.
-    Table(Table),
+    Table(PageTable),
     /// A Gantt chart to move about in; Markdown leaves it out.
     Gantt(Box<Gantt>),
 }
@@ -148,35 +149,15 @@ impl Page {
     }
 }
 
-/// A number for people: thousands parted by commas.
-#[must_use]
-pub fn grouped(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.abs());
-    let (whole, rest) = text
-        .split_once('.')
-        .map_or((text.as_str(), String::new()), |(whole, rest)| (whole, format!(".{rest}")));
-    let mut grouped = String::new();
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    let sign = if value < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) { "-" } else { "" };
-    format!("{sign}{grouped}{rest}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped_and_the_best_is_marked() {
-        assert_eq!(grouped(1_234_567.891, 2), "1,234,567.89");
-        assert_eq!(grouped(-0.001, 2), "0.00");
-        assert_eq!(grouped(-1234.0, 0), "-1,234");
+    fn the_best_is_marked() {
         let row = |value| vec![Cell::number(value, 1)];
-        let mut table = Table { rows: vec![row(Some(3.0)), row(Some(2.0)), row(None)], ..Table::default() };
+        let mut table =
+            PageTable { rows: vec![row(Some(3.0)), row(Some(2.0)), row(None)], ..PageTable::default() };
         table.mark_best(0, true);
         let best: Vec<bool> = table.rows.iter().map(|row| row[0].best).collect();
         assert_eq!(best, [false, true, false]);

@@ -15,11 +15,11 @@ pub struct FaultArgs {
     /// Chance that an execution fails [default: 0]
     #[arg(long, alias = "fail_rate", value_name = "0..1", allow_negative_numbers = true, value_parser = share)]
     fail_rate: Option<f64>,
-    /// Attempts at a node before its request is given up [default: 3]
+    /// Attempts at a node before its request fails [default: 3]
     #[arg(long, alias = "max_attempts", value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: Option<u32>,
-    /// Lose a GPU at a moment, as in 3@600; repeatable
+    /// Lose a GPU at a time, as in 3@600; repeatable
     #[arg(long = "lose-gpu", alias = "lose_gpu", value_name = "ID@SECONDS", allow_hyphen_values = true, value_parser = loss)]
     lose_gpu: Vec<LostGpu>,
 }
@@ -40,7 +40,7 @@ impl FaultArgs {
 pub enum Carrier {
     /// Servers that this process calls itself
     Local,
-    /// A Ray cluster, which places the servers and moves what nodes write
+    /// A Ray cluster, which places the servers and moves data between nodes
     Ray,
 }
 
@@ -49,18 +49,21 @@ const RAY: &str = "Ray (with --engine ray; see docs/ray.md)";
 /// Where a live run happens.
 #[derive(Debug, Args)]
 pub struct LiveArgs {
-    /// `false`: estimate by simulation. `true`: run live, on the servers of --backends, on the models of --models, or on a Ray
-    /// cluster
-    #[arg(long, value_name = "BOOL", default_missing_value = "true", num_args = 0..=1, action = clap::ArgAction::Set)]
+    /// Run for real: on the servers of --backends, on the models of --models, or on a Ray cluster. Without it the run is
+    /// simulated
+    #[arg(long, conflicts_with = "simulate")]
+    live: bool,
+    /// Former spelling: `--simulate true` is --live, `--simulate false` a simulation
+    #[arg(long, hide = true, value_name = "BOOL", default_missing_value = "true", num_args = 0..=1, action = clap::ArgAction::Set)]
     simulate: Option<bool>,
     /// The servers of a live run, JSON or YAML; see docs/live.md
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
-    /// Folder of models that a live run serves itself where --backends names no servers; see docs/models.md [default:
-    /// models]. With --engine ray a file with a callable for each model; see docs/ray.md
+    /// Folder of models that a live run without --backends serves itself; see docs/models.md [default: models]. With
+    /// --engine ray, a file with a callable for each model; see docs/ray.md
     #[arg(long, value_name = "DIR|FILE")]
     models: Option<PathBuf>,
-    /// Who carries a live run out; `ray` means --simulate true [default: local]
+    /// What runs the servers of a live run; `ray` implies --live [default: local]
     #[arg(long, value_name = "NAME", value_enum, help_heading = RAY)]
     engine: Option<Carrier>,
     /// The cluster's head as HOST:PORT, or `auto` for the cluster of this machine [default: auto]
@@ -69,10 +72,10 @@ pub struct LiveArgs {
     /// The Python that has Ray and gswarm [default: python3]
     #[arg(long, value_name = "PROGRAM", env = "GSWARM_PYTHON", help_heading = RAY)]
     python: Option<String>,
-    /// How many times as fast as the clock models are emulated, where neither --models nor --backends says what runs
+    /// Speed of emulated models, if neither --models nor --backends is given
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = speed, help_heading = RAY)]
     speed: Option<f64>,
-    /// How long a call may take before it counts as failed [default: a minute, and ten times its estimate]
+    /// Time limit of a call [default: a minute plus ten times its estimate]
     #[arg(long, alias = "call_timeout", value_name = "SECONDS", allow_negative_numbers = true,
           value_parser = call_timeout, help_heading = RAY)]
     call_timeout: Option<f64>,
@@ -85,13 +88,13 @@ impl LiveArgs {
             spec.live = None;
         }
         let on_ray = self.engine == Some(Carrier::Ray);
-        if self.simulate == Some(true) || on_ray {
+        if self.live || self.simulate == Some(true) || on_ray {
             spec.live.get_or_insert_default();
         }
         let Some(live) = &mut spec.live else {
             return match &self.backends {
                 Some(_) => Err(Failure::input("--backends is for live runs, and this run is simulated")
-                    .hint("add --simulate true to run on these servers, or remove --backends")),
+                    .hint("add --live to run on these servers, or remove --backends")),
                 None => self.none_of_ray(),
             };
         };

@@ -6,7 +6,12 @@ use super::ranked::{Ranked, Weights};
 use crate::engine::{Policy, View};
 use crate::id::GpuId;
 use crate::instance::Instance;
-use crate::rules::{Baseline, Improved, Lru, Online, OnlineParams, Shortest, Sticky};
+use crate::rules::baseline::Baseline;
+use crate::rules::improved::Improved;
+use crate::rules::lru::Lru;
+use crate::rules::online::{Online, OnlineParams};
+use crate::rules::shortest::Shortest;
+use crate::rules::sticky::Sticky;
 use crate::time::Span;
 
 /// A rule that can be followed.

@@ -35,7 +35,7 @@ params! {
     pub struct AdaptiveParams {
         /// The latency to keep low: mean, p99 or balanced (both, and few loads)
         objective: Objective = Objective::Balanced,
-        /// The longest that a node may wait because nodes are collated by model; kept where the GPUs can keep it at all
+        /// Longest wait of a node because nodes are grouped by model
         max_collate_wait: Option<Span>,
     }
 }

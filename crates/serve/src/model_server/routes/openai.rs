@@ -5,11 +5,11 @@ use super::stream::{self, Choice};
 use crate::fault::{Fault, OpenAiError, OpenAiFault};
 use crate::model_server::ModelServer;
 use crate::model_server::gate::Pass;
-use crate::model_server::instance::Instance;
+use crate::model_server::instance::ModelInstance;
 use crate::openai::{
-    AssistantMessage, Body, ChatChoice, ChatCompletion, ChatRequest, Completion, CompletionChoice,
-    CompletionRequest, Embedding, EmbeddingList, EmbeddingRequest, ModelCard, ModelList, Role, TextInput,
-    Usage, Vector,
+    AssistantMessage, Body, ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, Embedding,
+    EmbeddingList, EmbeddingRequest, ModelCard, ModelList, Role, Sampling, TextAnswer, TextInput, Usage,
+    Vector,
 };
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -67,7 +67,7 @@ fn cards(server: &ModelServer) -> BTreeMap<String, ModelCard> {
 
 /// Continue texts
 #[utoipa::path(post, path = "/v1/completions", tag = "openai", request_body = CompletionRequest, responses(
-    (status = 200, content((Completion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
+    (status = 200, content((TextAnswer<CompletionChoice> = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
@@ -77,8 +77,7 @@ pub(super) async fn completions(
 ) -> Result<Response, OpenAiFault> {
     refuse("logprobs", request.logprobs.is_some())?;
     refuse("best_of", request.best_of.is_some_and(|count| count != 1))?;
-    refuse("presence_penalty", request.presence_penalty.is_some_and(|penalty| penalty != 0.0))?;
-    refuse("frequency_penalty", request.frequency_penalty.is_some_and(|penalty| penalty != 0.0))?;
+    let sampling = drawn(request.sampling())?;
     let prompts: Vec<Prompt> = match &request.prompt {
         TextInput::Text(text) => vec![Prompt::Text(text.clone())],
         TextInput::Texts(texts) => texts.iter().cloned().map(Prompt::Text).collect(),
@@ -87,20 +86,11 @@ pub(super) async fn completions(
     };
     let echo = request.echo == Some(true);
     refuse("echo", echo && prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_))))?;
-    let sampling = Sampling {
-        max_tokens: Some(request.max_tokens.unwrap_or(USUAL_TOKENS)),
-        temperature: request.temperature,
-        top_p: request.top_p,
-        seed: request.seed,
-        stop: request.stop.as_ref().map(|stop| stop.list()).unwrap_or_default(),
-        ignore_eos: request.ignore_eos == Some(true),
-        n: request.n.unwrap_or(1),
-    };
-    let call = Call::begin(&server, &request.model, prompts, sampling, echo).await?;
+    let most = Some(request.max_tokens.unwrap_or(USUAL_TOKENS));
+    let call = Call::begin(&server, &request.model, prompts, most, &sampling, echo).await?;
     let head = Head::new("cmpl-", &call.instance);
-    if request.stream == Some(true) {
-        let usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
-        return Ok(stream::completion(head, call, usage).into_response());
+    if sampling.stream {
+        return Ok(stream::completion(head, call, sampling.includes_usage()).into_response());
     }
     let (done, usage) = call.finish().await?;
     let choice = |(index, (text, reason))| CompletionChoice {
@@ -110,12 +100,12 @@ pub(super) async fn completions(
         finish_reason: Some(reason),
     };
     let choices = done.into_iter().enumerate().map(choice).collect();
-    Ok(Json(head.completion(choices, Some(usage))).into_response())
+    Ok(Json(head.answer("text_completion", choices, Some(usage))).into_response())
 }
 
 /// Answer in a chat
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses(
-    (status = 200, content((ChatCompletion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
+    (status = 200, content((TextAnswer<ChatChoice> = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
@@ -125,26 +115,16 @@ pub(super) async fn chat(
 ) -> Result<Response, OpenAiFault> {
     refuse("logprobs", request.logprobs == Some(true))?;
     refuse("response_format", request.response_format.as_ref().is_some_and(|format| format.kind != "text"))?;
-    refuse("presence_penalty", request.presence_penalty.is_some_and(|penalty| penalty != 0.0))?;
-    refuse("frequency_penalty", request.frequency_penalty.is_some_and(|penalty| penalty != 0.0))?;
+    let sampling = drawn(request.sampling())?;
     let said = |(at, message): (usize, &crate::openai::ChatMessage)| {
         Ok(Message { role: message.role.name().to_string(), content: message.text(at)? })
     };
     let messages = request.messages.iter().enumerate().map(said).collect::<Result<Vec<_>, Fault>>()?;
-    let sampling = Sampling {
-        max_tokens: request.token_limit(),
-        temperature: request.temperature,
-        top_p: request.top_p,
-        seed: request.seed,
-        stop: request.stop.as_ref().map(|stop| stop.list()).unwrap_or_default(),
-        ignore_eos: request.ignore_eos == Some(true),
-        n: request.n.unwrap_or(1),
-    };
-    let call = Call::begin(&server, &request.model, vec![Prompt::Chat(messages)], sampling, false).await?;
+    let (prompts, most) = (vec![Prompt::Chat(messages)], request.token_limit());
+    let call = Call::begin(&server, &request.model, prompts, most, &sampling, false).await?;
     let head = Head::new("chatcmpl-", &call.instance);
-    if request.stream == Some(true) {
-        let usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
-        return Ok(stream::chat(head, call, usage).into_response());
+    if sampling.stream {
+        return Ok(stream::chat(head, call, sampling.includes_usage()).into_response());
     }
     let (done, usage) = call.finish().await?;
     let choice = |(index, (text, reason))| ChatChoice {
@@ -153,16 +133,8 @@ pub(super) async fn chat(
         logprobs: None,
         finish_reason: Some(reason),
     };
-    Ok(Json(ChatCompletion {
-        id: head.id,
-        object: "chat.completion".to_string(),
-        created: head.created,
-        model: head.model,
-        choices: done.into_iter().enumerate().map(choice).collect(),
-        usage: Some(usage),
-        emulated: head.emulated,
-    })
-    .into_response())
+    let choices = done.into_iter().enumerate().map(choice).collect();
+    Ok(Json(head.answer("chat.completion", choices, Some(usage))).into_response())
 }
 
 /// Make vectors of texts
@@ -212,8 +184,13 @@ fn refuse(param: &str, given: bool) -> Result<(), Fault> {
     }
 }
 
+/// How answers are drawn, where this server can.
+fn drawn(sampling: Sampling) -> Result<Sampling, Fault> {
+    sampling.penalty().map_or(Ok(()), |name| refuse(name, true)).map(|()| sampling)
+}
+
 /// Goes into the least busy instance of a model.
-fn enter(server: &ModelServer, model: &str) -> Result<(Arc<Instance>, Pass), Fault> {
+fn enter(server: &ModelServer, model: &str) -> Result<(Arc<ModelInstance>, Pass), Fault> {
     let instance = server.registry().instance_of(model).ok_or_else(|| {
         let shown: String = model.chars().take(100).collect();
         let message = format!("the model `{shown}` is not serving: POST /standalone/serve starts it");
@@ -232,7 +209,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn new(prefix: &str, instance: &Instance) -> Head {
+    fn new(prefix: &str, instance: &ModelInstance) -> Head {
         Head {
             id: format!("{prefix}{:016x}", random()),
             created: Timestamp::now().as_second().unsigned_abs(),
@@ -241,10 +218,10 @@ impl Head {
         }
     }
 
-    pub(super) fn completion(&self, choices: Vec<CompletionChoice>, usage: Option<Usage>) -> Completion {
-        Completion {
+    pub(super) fn answer<C>(&self, object: &str, choices: Vec<C>, usage: Option<Usage>) -> TextAnswer<C> {
+        TextAnswer {
             id: self.id.clone(),
-            object: "text_completion".to_string(),
+            object: object.to_string(),
             created: self.created,
             model: self.model.clone(),
             choices,
@@ -254,20 +231,9 @@ impl Head {
     }
 }
 
-/// How tokens are drawn.
-struct Sampling {
-    max_tokens: Option<u32>,
-    temperature: Option<f64>,
-    top_p: Option<f64>,
-    seed: Option<i64>,
-    stop: Vec<String>,
-    ignore_eos: bool,
-    n: u32,
-}
-
 /// All answers of one request, on their way.
 pub(super) struct Call {
-    pub instance: Arc<Instance>,
+    pub instance: Arc<ModelInstance>,
     pub pass: Pass,
     pub choices: Vec<Choice>,
 }
@@ -277,22 +243,24 @@ impl Call {
         server: &ModelServer,
         model: &str,
         prompts: Vec<Prompt>,
-        sampling: Sampling,
+        max_tokens: Option<u32>,
+        sampling: &Sampling,
         echo: bool,
     ) -> Result<Call, Fault> {
         let (instance, pass) = enter(server, model)?;
-        if prompts.len() * sampling.n as usize > MAX_ANSWERS {
+        let answers = sampling.n.unwrap_or(1);
+        if prompts.len() * answers as usize > MAX_ANSWERS {
             let message = format!("{MAX_ANSWERS} answers at most come from one request");
             return Err(Fault::param("n", message));
         }
         let seed = sampling.seed.map_or_else(random, |seed| seed as u64);
         let mut choices = Vec::new();
         for prompt in prompts {
-            for nth in 0..sampling.n {
+            for nth in 0..answers {
                 let request = GenerateRequest {
                     prompt: prompt.clone(),
                     // Without a limit, until the model ends or can hold no more.
-                    max_tokens: sampling.max_tokens.map_or(usize::MAX, |count| count as usize),
+                    max_tokens: max_tokens.map_or(usize::MAX, |count| count as usize),
                     temperature: sampling.temperature.unwrap_or(1.0),
                     top_p: sampling.top_p.unwrap_or(1.0),
                     seed: seed.wrapping_add(u64::from(nth)),

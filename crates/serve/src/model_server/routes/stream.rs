@@ -4,11 +4,11 @@ use super::call::reason;
 use super::openai::{Call, Head};
 use crate::fault::{ErrorDetail, Fault, OpenAiError};
 use crate::model_server::engines::{self, Generation};
-use crate::openai::{ChatChunk, ChatDelta, CompletionChoice, Delta, Role, Usage};
+use crate::openai::{ChatDelta, CompletionChoice, Delta, Role, Usage};
 use axum::response::Sse;
 use axum::response::sse::{Event as Sent, KeepAlive};
 use futures_util::stream::{self, Stream, StreamExt};
-use gswarm_infer::Event;
+use gswarm_infer::GenerationEvent;
 use serde::Serialize;
 use std::convert::Infallible;
 
@@ -35,23 +35,19 @@ pub(super) fn completion(
     usage: bool,
 ) -> Sse<impl Stream<Item = Result<Sent, Infallible>>> {
     let piece = |head: &Head, index: u32, text: String, finish_reason: Option<String>| {
-        sent(&head.completion(vec![CompletionChoice { index, text, logprobs: None, finish_reason }], None))
+        let choice = CompletionChoice { index, text, logprobs: None, finish_reason };
+        sent(&head.answer("text_completion", vec![choice], None))
     };
-    let total = |head: &Head, usage: Usage| sent(&head.completion(Vec::new(), Some(usage)));
+    let total = |head: &Head, usage: Usage| {
+        sent(&head.answer("text_completion", Vec::<CompletionChoice>::new(), Some(usage)))
+    };
     events(head, call, usage, false, piece, total)
 }
 
 /// A chat's answer, as it comes.
 pub(super) fn chat(head: Head, call: Call, usage: bool) -> Sse<impl Stream<Item = Result<Sent, Infallible>>> {
-    let chunk = |head: &Head, choices, usage| ChatChunk {
-        id: head.id.clone(),
-        object: "chat.completion.chunk".to_string(),
-        created: head.created,
-        model: head.model.clone(),
-        choices,
-        usage,
-        emulated: head.emulated,
-    };
+    let chunk =
+        |head: &Head, choices: Vec<ChatDelta>, usage| head.answer("chat.completion.chunk", choices, usage);
     let piece = move |head: &Head, index: u32, text: String, finish_reason: Option<String>| {
         let delta = match (&finish_reason, text.is_empty()) {
             (Some(_), _) => Delta::default(),
@@ -113,9 +109,9 @@ fn steps(index: u32, choice: Choice) -> impl Stream<Item = (u32, Step)> + Send {
         let mut generation = generation?;
         loop {
             return match generation.next().await {
-                Event::Token { text, .. } if text.is_empty() => continue,
-                Event::Token { text, .. } => Some(((index, Step::Text(text)), Some(generation))),
-                Event::Done(done) => {
+                GenerationEvent::Token { text, .. } if text.is_empty() => continue,
+                GenerationEvent::Token { text, .. } => Some(((index, Step::Text(text)), Some(generation))),
+                GenerationEvent::Done(done) => {
                     let prompt_tokens = if counts_prompt { done.prompt_tokens } else { 0 };
                     let new_tokens = done.new_tokens;
                     Some((
@@ -123,7 +119,7 @@ fn steps(index: u32, choice: Choice) -> impl Stream<Item = (u32, Step)> + Send {
                         None,
                     ))
                 }
-                Event::Failed(error) => Some(((index, Step::Failed(engines::fault(error))), None)),
+                GenerationEvent::Failed(error) => Some(((index, Step::Failed(engines::fault(error))), None)),
             };
         }
     });

@@ -31,7 +31,7 @@ impl<T> Envelope<T> {
 /// Where a model comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum ModelSource {
     /// A hub with the layout of Hugging Face's.
     #[default]
     Huggingface,
@@ -43,8 +43,7 @@ pub struct DownloadRequest {
     /// `OWNER/NAME`, as the hub has it.
     pub model_name: String,
     /// Where it comes from.
-    #[serde(default)]
-    pub source: Option<Source>,
+    pub source: Option<ModelSource>,
 }
 
 /// What came of a download.
@@ -56,7 +55,7 @@ pub struct DownloadData {
     #[schema(required)]
     pub model_path: Option<String>,
     /// Where it comes from.
-    pub source: Source,
+    pub source: ModelSource,
     /// Whether it was there before.
     pub already_downloaded: bool,
     /// Whether it is still on its way.
@@ -80,10 +79,8 @@ pub struct LoadRequest {
     /// The model.
     pub model_name: String,
     /// Where to.
-    #[serde(default)]
     pub target: Option<LoadTarget>,
     /// Where it is to run later; only checked here.
-    #[serde(default)]
     pub device: Option<DeviceText>,
 }
 
@@ -115,7 +112,6 @@ pub struct ServeRequest {
     /// The model.
     pub model_name: String,
     /// Where it is to run: `auto` where nothing is said.
-    #[serde(default)]
     pub device: Option<DeviceText>,
 }
 
@@ -169,7 +165,6 @@ pub struct OffloadRequest {
     /// The model.
     pub model_name: String,
     /// Where it is to go.
-    #[serde(default)]
     pub target: Option<OffloadTarget>,
 }
 
@@ -205,41 +200,31 @@ pub struct DeletedData {
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct CallData {
     /// What is to be continued, embedded or painted.
-    #[serde(default)]
     pub prompt: Option<String>,
     /// Most tokens of the answer; 64 where nothing is said.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 16777216)]
     pub max_tokens: Option<u32>,
     /// The same; `max_tokens` goes before it.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 16777216)]
     pub max_length: Option<u32>,
     /// The same; the other two go before it.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 16777216)]
     pub max_new_tokens: Option<u32>,
     /// How freely tokens are drawn; 0, as where nothing is said, takes the likeliest.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
     /// Only the likeliest tokens with this share are drawn from.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub top_p: Option<f64>,
     /// For every random choice.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 4294967295_i64)]
     pub seed: Option<u32>,
     /// What ends the answer.
-    #[serde(default)]
     pub stop: Option<Stop>,
     /// Steps of an image model.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 100000)]
     pub steps: Option<u32>,
     /// How closely an image model follows the prompt.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 1000)]
     pub guidance_scale: Option<f64>,
 }
@@ -248,7 +233,6 @@ pub struct CallData {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct CallRequest {
     /// The instance again; has to be the one of the path.
-    #[serde(default)]
     pub instance_id: Option<String>,
     /// What it is given.
     pub data: CallData,
@@ -295,13 +279,10 @@ pub struct CallAnswer {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct EstimateRequest {
     /// The model; has to be the instance's where the path names one.
-    #[serde(default)]
     pub model_name: Option<String>,
     /// Where it would run.
-    #[serde(default)]
     pub device: Option<DeviceText>,
     /// The instance; has to be the one of the path, where that has one.
-    #[serde(default)]
     pub instance_id: Option<String>,
     /// What it would be given.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! A database that is written in batches: what is written since the last commit counts as a whole, or not at all.
 
-use crate::journal::{Durability, JournalError};
+use super::{Durability, JournalError};
 use rusqlite::Connection;
 use std::ops::Deref;
 

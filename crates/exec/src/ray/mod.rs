@@ -8,10 +8,11 @@ mod bridge;
 
 pub use bridge::Bridge;
 
-use super::api::{Record, Tier, Timed};
-use super::{Backend, BackendError, Replica};
+use crate::backend::{Backend, BackendError, LoadRecorder, LoadTime, WeightTier};
+
 use crate::call::Call;
 use crate::fleet::{Fleet, Member};
+use crate::replica::{Replica, overlap};
 use gswarm_core::instance::Cluster;
 use gswarm_core::{Gpus, Span};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ pub struct RayServer {
     servers: Vec<Gpus>,
     /// Its number.
     server: usize,
-    record: Record,
+    record: LoadRecorder,
 }
 
 /// The GPUs of each server, in order; the last may have fewer than the others.
@@ -38,7 +39,7 @@ pub fn servers(cluster: &Cluster) -> Vec<Gpus> {
 
 /// All servers of a cluster, over one bridge.
 #[must_use]
-pub fn fleet(bridge: &Arc<Bridge>, cluster: &Cluster, record: &Record) -> Fleet {
+pub fn fleet(bridge: &Arc<Bridge>, cluster: &Cluster, record: &LoadRecorder) -> Fleet {
     let all = servers(cluster);
     let member = |(server, &gpus): (usize, &Gpus)| Member {
         name: format!("server {server}"),
@@ -61,7 +62,7 @@ impl RayServer {
     fn order(&self, what: &str, Replica { model, gpus }: Replica) -> Value {
         let here = [gpus.first.0 - self.servers[self.server].first.0, gpus.count];
         let others = self.servers.iter().enumerate().skip(self.server + 1);
-        let others = others.filter(|&(_, &other)| crate::keeper::overlap(other, gpus));
+        let others = others.filter(|&(_, &other)| overlap(other, gpus));
         let others: Vec<usize> = others.map(|(number, _)| number).collect();
         json!({"op": what, "server": self.server, "with": others, "model": model.0, "gpus": here})
     }
@@ -69,8 +70,8 @@ impl RayServer {
     async fn timed(&self, load: bool, replica: Replica, order: Value) -> Result<(), BackendError> {
         let since = Instant::now();
         self.bridge.ask(order).await?;
-        let (seconds, tier) = (since.elapsed().as_secs_f64(), Tier::Disk);
-        (self.record)(&Timed { model: replica.model, gpus: replica.gpus, load, tier, seconds });
+        let (seconds, tier) = (since.elapsed().as_secs_f64(), WeightTier::Disk);
+        (self.record)(&LoadTime { model: replica.model, gpus: replica.gpus, load, tier, seconds });
         Ok(())
     }
 }
