@@ -105,6 +105,11 @@ impl Workflow {
     pub fn predecessors(&self, node: u32) -> &[u32] {
         self.predecessors.row(node)
     }
+
+    /// How many nodes each node waits for, in the order of the file.
+    pub fn predecessor_counts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.predecessors.starts.windows(2).map(|pair| pair[1] - pair[0])
+    }
 }
 
 /// Lists of numbers behind one another in one array.
@@ -203,6 +208,11 @@ impl Instance {
             intervals: IdVec::new(),
             takes_mean: IdVec::new(),
         }
+    }
+
+    /// The same models, workflows and GPUs, without any request; begins with empty GPUs.
+    pub(crate) fn without_requests(&self) -> Instance {
+        Instance::empty(self.models.clone(), self.workflows.clone(), self.cluster.clone(), self.mode)
     }
 
     /// The number of nodes of all requests.

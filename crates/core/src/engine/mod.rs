@@ -12,6 +12,7 @@ mod memory;
 mod onward;
 mod policy;
 mod possible;
+mod snapshot;
 mod state;
 mod stream;
 mod view;
@@ -19,6 +20,7 @@ mod view;
 pub use driver::Driver;
 pub use onward::Continuation;
 pub use policy::Policy;
+pub(crate) use snapshot::Snapshot;
 pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
 pub use view::{RunningTask, View};
 
@@ -84,10 +86,8 @@ impl<'i> Engine<'i> {
         let no_gpu = GpuSet::empty(gpus);
         let mut progress = IdVec::with_capacity(tasks);
         for request in &instance.requests {
-            let workflow = &instance.workflows[request.workflow];
-            let nodes = 0..workflow.nodes.len() as u32;
-            progress
-                .extend(nodes.map(|node| Progress::waiting_for(workflow.predecessors(node).len() as u32)));
+            let missing = instance.workflows[request.workflow].predecessor_counts();
+            progress.extend(missing.map(Progress::waiting_for));
         }
         let models = instance.models.len();
         let slots_count = instance.cluster.residency == Residency::Memory

@@ -108,7 +108,7 @@ impl Instance {
 }
 
 /// What is left of an execution at batch 1, with what is left of the load that it waits for.
-fn left_of(view: &View<'_>, now: Time, one: &RunningTask) -> Span {
+pub(super) fn left_of(view: &View<'_>, now: Time, one: &RunningTask) -> Span {
     let whole = view.expected(one.task);
     let instance = view.instance();
     let model: ModelId = instance.model_of(one.task);

@@ -28,9 +28,7 @@ impl Engine<'static> {
             }
             None => instance.push_request(request),
         };
-        let nodes = 0..instance.workflows[workflow].nodes.len() as u32;
-        let missing = nodes.map(|node| instance.workflows[workflow].predecessors(node).len() as u32);
-        let missing: Vec<u32> = missing.collect();
+        let missing: Vec<u32> = instance.workflows[workflow].predecessor_counts().collect();
         for (task, missing) in self.instance.tasks_of(id).zip(missing) {
             let progress = Progress::waiting_for(missing);
             if task.index() < self.tasks.len() {

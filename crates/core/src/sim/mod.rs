@@ -1,10 +1,12 @@
 //! The engine under a virtual clock: deterministic, and as fast as the machine allows.
 
 mod faults;
+mod forward;
 mod hardware;
 mod sharing;
 
 pub use faults::Faults;
+pub(crate) use forward::{Played, play};
 pub use sharing::Sharing;
 
 use crate::belief::Learner;
