@@ -23,6 +23,7 @@ try:
         PolicyError,
         UsageError,
     )
+    from .imports import Imported, import_files
     from .learn import Predictions, Predictor, train
     from .metrics import Metrics
     from .models import model
@@ -41,11 +42,11 @@ except ModuleNotFoundError as missing:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """`gswarm.ray` is imported once somebody asks for it."""
-        if name == "ray":
+        """`gswarm.ray` and `gswarm.tasks` are imported once somebody asks for them."""
+        if name in ("ray", "tasks"):
             import importlib
 
-            return importlib.import_module(f"{__name__}.ray")
+            return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -56,6 +57,7 @@ __all__ = [
     "Diagnostic",
     "FailedNode",
     "GswarmError",
+    "Imported",
     "InfeasibleError",
     "InputError",
     "InternalError",
@@ -87,6 +89,7 @@ __all__ = [
     "check",
     "compare",
     "generate",
+    "import_files",
     "load",
     "model",
     "plan",

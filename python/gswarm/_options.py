@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from . import _gswarm
+from ._parameters import PolicyParameters
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +24,33 @@ Residency: TypeAlias = Literal["single", "memory"]
 
 SwitchCost: TypeAlias = Literal["transfer", "load_time"]
 """What replacing a model costs: moving both over PCIe, or the new one's load time."""
+
+
+class ClusterOptions(TypedDict, total=False):
+    """The cluster, where it differs from that of the configuration."""
+
+    gpus_per_server: int | None
+    residency: Residency | None
+    switch_cost: SwitchCost | None
+    gpu_memory_gb: float | None
+    pcie_gb_per_s: float | None
+    switch_overhead_seconds: float | None
+
+
+class CalibrationOptions(TypedDict, total=False):
+    """Costs that `gswarm calibrate` measured: its file, and whether the first loads are taken from it."""
+
+    calibration: str | os.PathLike[str] | None
+    first_loads: bool
+
+
+class CostOptions(ClusterOptions, CalibrationOptions, total=False):
+    """The cluster and what was measured on it."""
+
+
+class RunOptions(PolicyParameters, CostOptions, total=False):
+    """The cluster, what was measured on it, and parameters of the policy."""
+
 
 _WHOLE = "a whole number"
 _NUMBER = "a number"
@@ -34,6 +63,18 @@ def policy_table() -> list[dict[str, Any]]:
     """The policies and their parameters, as the library describes them."""
     found: list[dict[str, Any]] = json.loads(_gswarm.policies())
     return found
+
+
+def parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of policies among keywords, with lengths of time in seconds."""
+    lengths = {
+        info["name"]
+        for policy in policy_table()
+        for info in policy["parameters"]
+        if info["value"]["type"] == "seconds"
+    }
+    found = part(PolicyParameters, given)
+    return {name: seconds(one, name) if name in lengths else one for name, one in found.items()}
 
 
 def _parameter_kinds() -> dict[str, str]:
@@ -60,21 +101,9 @@ _SIGNED = ("gpus", "gpus_per_server", "max_gpus")
 """Whole numbers whose range the library checks; the others are not below zero."""
 
 _MAY_BE_MISSING = {
-    *("gpus", "gpus_per_server", "residency", "switch_cost", "gpu_memory_gb", "pcie_gb_per_s"),
-    *(
-        "switch_overhead_seconds",
-        "rounds",
-        "noise",
-        "truth",
-        "policy",
-        "preset",
-        "target",
-        "trees",
-        "depth",
-        "learning_rate",
-        "min_leaf",
-    ),
-    *("speed", "call_timeout"),
+    *ClusterOptions.__annotations__,
+    *("gpus", "rounds", "noise", "truth", "policy", "preset", "target"),
+    *("trees", "depth", "learning_rate", "min_leaf", "speed", "call_timeout"),
 }
 
 
@@ -117,9 +146,42 @@ def inputs_of(problem: Problem) -> _gswarm.Inputs:
     return found
 
 
-def specification(cluster: Mapping[str, Any], **fields: Any) -> str:
-    """A run specification as JSON: the cluster, and the fields that differ from their defaults."""
-    named = {name: value for name, value in checked(cluster).items() if value is not None}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def keywords(kind: type[Any]) -> Callable[[F], F]:
+    """Lists the keywords of `kind`, which the call takes as `**options`, in the call's signature."""
+
+    def listed(call: F) -> F:
+        own = inspect.signature(call)
+        named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=type_)
+            for name, type_ in kind.__annotations__.items()
+        ]
+        call.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        return call
+
+    return listed
+
+
+def part(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the keywords that `kind` has and that have a value."""
+    return {name: given[name] for name in kind.__annotations__ if given.get(name) is not None}
+
+
+def specification(
+    call: str, kind: type[Any], options: Mapping[str, Any], gpus: int | None = None, **fields: Any
+) -> str:
+    """A run specification as JSON: the cluster and the calibration among `options`, which are keywords of
+    `kind`, and the fields that differ from their defaults.
+    """
+    if unknown := [name for name in options if name not in kind.__annotations__]:
+        raise TypeError(f"{call}() got an unexpected keyword argument {unknown[0]!r}")
+    cluster = checked({"gpus": gpus, **part(ClusterOptions, options)})
+    named = {name: value for name, value in cluster.items() if value is not None}
+    if options.get("calibration") is not None:
+        fields["calibration"] = {"first_loads": options.get("first_loads", False)}
     given = {name: value for name, value in fields.items() if value is not None}
     return json.dumps(_finite({"cluster": named, **given}), default=_number)
 

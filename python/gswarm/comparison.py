@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _gswarm
 from ._options import (
-    Residency,
-    SwitchCost,
+    CostOptions,
     checked,
     file_content,
     inputs_of,
+    keywords,
     policy_table,
     seconds,
     specification,
@@ -28,6 +28,7 @@ from .runs import run
 
 if TYPE_CHECKING:
     import pandas
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class Comparison:
         return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
+@keywords(CostOptions)
 def compare(
     problem: Problem,
     policies: str | Policy | Iterable[str | Policy] = "all",
@@ -135,15 +137,8 @@ def compare(
     seeds: int | Sequence[int] = (0,),
     batching: bool | Sequence[bool] = True,
     rounds: int = 2,
-    gpus_per_server: int | None = None,
-    residency: Residency | None = None,
-    switch_cost: SwitchCost | None = None,
-    gpu_memory_gb: float | None = None,
-    pcie_gb_per_s: float | None = None,
-    switch_overhead_seconds: float | None = None,
-    calibration: str | os.PathLike[str] | None = None,
-    first_loads: bool = False,
     progress: Progress = None,
+    **options: Unpack[CostOptions],
 ) -> Comparison:
     """Runs policies on one or more numbers of GPUs, in one or both modes; every log is checked.
 
@@ -157,18 +152,8 @@ def compare(
     seeds = list(dict.fromkeys(_several("seed", seeds, "seeds")))
     checked({"rounds": rounds})
     _are_runs(wanted, modes)
-    spec = specification(
-        {
-            "gpus_per_server": gpus_per_server,
-            "residency": residency,
-            "switch_cost": switch_cost,
-            "gpu_memory_gb": gpu_memory_gb,
-            "pcie_gb_per_s": pcie_gb_per_s,
-            "switch_overhead_seconds": switch_overhead_seconds,
-        },
-        calibration=None if calibration is None else {"first_loads": first_loads},
-    )
-    options = {
+    spec = specification("compare", CostOptions, options)
+    axes = {
         "policies": [name for name in wanted if isinstance(name, str)],
         "gpus": numbers,
         "modes": modes,
@@ -177,34 +162,17 @@ def compare(
         "rounds": rounds,
     }
     with shown(progress) as callback:
-        found = _gswarm.compare(inputs, spec, options, file_content(calibration), callback)
+        found = _gswarm.compare(inputs, spec, axes, file_content(options.get("calibration")), callback)
     rows = [json.loads(row) for row in found]
-    for policy in (one for one in wanted if isinstance(one, Policy)):
-        for when in modes:
-            for number in numbers:
-                for seed in seeds:
-                    begun = time.perf_counter()
-                    try:
-                        result = run(
-                            problem,
-                            policy,
-                            gpus=number,
-                            mode=when,
-                            seed=seed,
-                            gpus_per_server=gpus_per_server,
-                            residency=residency,
-                            switch_cost=switch_cost,
-                            gpu_memory_gb=gpu_memory_gb,
-                            pcie_gb_per_s=pcie_gb_per_s,
-                            switch_overhead_seconds=switch_overhead_seconds,
-                            calibration=calibration,
-                            first_loads=first_loads,
-                            progress=progress,
-                        )
-                        row = json.loads(result._outcome.row(problem.name, time.perf_counter() - begun))
-                    except InfeasibleError as error:
-                        row = _infeasible(rows, problem.name, when, number, name_of(policy), seed, str(error))
-                    rows.append(row)
+    own = [one for one in wanted if isinstance(one, Policy)]
+    for policy, when, number, seed in product(own, modes, numbers, seeds):
+        begun = time.perf_counter()
+        try:
+            result = run(problem, policy, gpus=number, mode=when, seed=seed, progress=progress, **options)
+            row = json.loads(result._outcome.row(problem.name, time.perf_counter() - begun))
+        except InfeasibleError as error:
+            row = _infeasible(rows, problem.name, when, number, name_of(policy), seed, str(error))
+        rows.append(row)
     for row in rows:
         # Of the command's files, which outlive their inputs.
         row.pop("fingerprint", None)
@@ -212,14 +180,10 @@ def compare(
     return Comparison(rows)
 
 
-def _own() -> list[PolicyInfo]:
-    return policies()
-
-
 def _listed(policies: str | Policy | Iterable[str | Policy]) -> list[str | Policy]:
     """The policies that are asked for, each of them a name or an object."""
     if isinstance(policies, str) and policies == "all":
-        return [info.name for info in _own()]
+        return [info["name"] for info in policy_table()]
     if isinstance(policies, str | Policy | type) or not isinstance(policies, Iterable):
         policies = [policies]
     found = list(policies)
@@ -252,7 +216,7 @@ def _several(kind: str, given: Any, name: str = "") -> list[Any]:
 
 def _are_runs(wanted: list[str | Policy], modes: list[Mode]) -> None:
     """Policies that cannot run in a mode are left out of it, but not all of them."""
-    known = {info.name: info.modes for info in _own()}
+    known = {info["name"]: info["modes"] for info in policy_table()}
     # What is not known is refused by its name, later.
     left = [one for one in wanted if not isinstance(one, str) or set(known.get(one, modes)) & set(modes)]
     if not left and set(modes) <= {"offline", "online"}:
@@ -325,6 +289,7 @@ class Sizing:
         return pandas.DataFrame([vars(point) for point in self.points])
 
 
+@keywords(CostOptions)
 def size(
     problem: Problem,
     *,
@@ -336,15 +301,8 @@ def size(
     max_gpus: int = 1024,
     rounds: int = 2,
     seed: int = 0,
-    gpus_per_server: int | None = None,
-    residency: Residency | None = None,
-    switch_cost: SwitchCost | None = None,
-    gpu_memory_gb: float | None = None,
-    pcie_gb_per_s: float | None = None,
-    switch_overhead_seconds: float | None = None,
-    calibration: str | os.PathLike[str] | None = None,
-    first_loads: bool = False,
     progress: Progress = None,
+    **options: Unpack[CostOptions],
 ) -> Sizing:
     """The fewest GPUs that keep a makespan, or a mean or P99 of request latency, each given in seconds or as
     in `"2h"`.
@@ -356,24 +314,12 @@ def size(
     targets = {"makespan": makespan, "mean": mean, "p99": p99}
     limits = {name: seconds(limit, name) for name, limit in targets.items() if limit is not None}
     checked({"policy": policy, "mode": mode, "max_gpus": max_gpus, "rounds": rounds, "seed": seed}, ("mode",))
-    spec = specification(
-        {
-            "gpus_per_server": gpus_per_server,
-            "residency": residency,
-            "switch_cost": switch_cost,
-            "gpu_memory_gb": gpu_memory_gb,
-            "pcie_gb_per_s": pcie_gb_per_s,
-            "switch_overhead_seconds": switch_overhead_seconds,
-        },
-        mode=mode,
-        seed=seed,
-        policy=policy,
-        calibration=None if calibration is None else {"first_loads": first_loads},
-    )
+    spec = specification("size", CostOptions, options, mode=mode, seed=seed, policy=policy)
+    calibration = file_content(options.get("calibration"))
     wanted = [f"{name}={limit}" for name, limit in limits.items()]
     with shown(progress) as callback:
         found = json.loads(
-            _gswarm.size_of(inputs, spec, wanted, mode, max_gpus, file_content(calibration), rounds, callback)
+            _gswarm.size_of(inputs, spec, wanted, mode, max_gpus, calibration, rounds, callback)
         )
     points = [Point(**point) for point in found["points"]]
     names = ("gpus", "verdict", "policy", "mode", "fewest_that_hold_the_models", "fewest_not_ruled_out")

@@ -8,10 +8,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _gswarm
-from ._options import Residency, SwitchCost, checked, file_content, inputs_of, seconds, specification
+from ._options import (
+    ClusterOptions,
+    CostOptions,
+    RunOptions,
+    checked,
+    file_content,
+    inputs_of,
+    keywords,
+    parameters,
+    seconds,
+    specification,
+)
 from .errors import UsageError
 from .learn import Predictor
 from .plans import Plan, content_of
@@ -20,7 +31,11 @@ from .problem import Mode, Problem, _plain, load
 from .progress import Progress, shown
 from .result import LiveResult, Result, Violation
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+
+@keywords(RunOptions)
 def run(
     problem: Problem,
     policy: str | Policy | None = None,
@@ -29,8 +44,6 @@ def run(
     mode: Mode = "offline",
     seed: int = 0,
     plan: Plan | None = None,
-    budget: float | str | None = None,
-    rounds: int | None = None,
     predictor: Predictor | None = None,
     noise: str | None = None,
     drift: Sequence[str] = (),
@@ -40,47 +53,22 @@ def run(
     fail_rate: float = 0.0,
     max_attempts: int = 3,
     lose_gpus: Mapping[int, float] | None = None,
-    objective: Literal["mean", "p99", "balanced"] | None = None,
-    max_collate_wait: float | None = None,
-    alpha: float | None = None,
-    beta: float | None = None,
-    gamma: float | None = None,
-    delta: float | None = None,
-    lookahead: int | None = None,
-    gpus_per_server: int | None = None,
-    residency: Residency | None = None,
-    switch_cost: SwitchCost | None = None,
-    gpu_memory_gb: float | None = None,
-    pcie_gb_per_s: float | None = None,
-    switch_overhead_seconds: float | None = None,
-    calibration: str | os.PathLike[str] | None = None,
-    first_loads: bool = False,
     batching: bool = True,
     live: Live | None = None,
     progress: Progress = None,
+    **options: Unpack[RunOptions],
 ) -> Result:
     """Runs a problem under one policy: a name, or an object of a class of your own (`gswarm.Policy`).
 
-    The arguments are the flags of `gswarm run`, and the same arguments give the same log. `planned` also
-    takes the time that it may search for (`budget`, as in `"5s"`) or rounds of search; with `plan` what was
-    planned earlier is followed. `lose_gpus` maps GPUs to the second at which they are lost. `calibration` is
-    a file of `gswarm calibrate`. The policy is `planned` for a batch and `adaptive` for a stream where none
-    is named. Other threads run meanwhile, and Ctrl-C ends it.
+    The arguments are the flags of `gswarm run`, and the same arguments give the same log. `options` are the
+    parameters of the policy (`gswarm.policies()` lists them, such as `budget="5s"` of `planned`), the cluster
+    and a calibration. With `plan` what was planned earlier is followed. `lose_gpus` maps GPUs to the second
+    at which they are lost. The policy is `planned` for a batch and `adaptive` for a stream where none is
+    named. Other threads run meanwhile, and Ctrl-C ends it.
 
     The run is simulated unless `live` says where to run it (`gswarm.Live`).
     """
-    parameters = {
-        "objective": objective,
-        "max_collate_wait": max_collate_wait,
-        "alpha": alpha,
-        "beta": beta,
-        "gamma": gamma,
-        "delta": delta,
-        "lookahead": lookahead,
-        "budget": None if budget is None else seconds(budget, "budget"),
-        "rounds": rounds,
-    }
-    given = {name: value for name, value in parameters.items() if value is not None}
+    given = parameters(options)
     if plan is not None and policy is not None:
         raise UsageError("a run follows either a plan or a policy")
     inputs = inputs_of(problem)
@@ -93,20 +81,11 @@ def run(
     checked({"fail_rate": fail_rate, "max_attempts": max_attempts})
     losses = [{"gpu": gpu, "at": at} for gpu, at in _pairs("lose_gpus", lose_gpus)]
     spec = specification(
-        {
-            "gpus": gpus,
-            "gpus_per_server": gpus_per_server,
-            "residency": residency,
-            "switch_cost": switch_cost,
-            "gpu_memory_gb": gpu_memory_gb,
-            "pcie_gb_per_s": pcie_gb_per_s,
-            "switch_overhead_seconds": switch_overhead_seconds,
-        },
+        *("run", RunOptions, options, gpus),
         mode=mode,
         seed=seed,
         batching=batching,
         policy={"name": chosen, **given} if isinstance(chosen, str) and plan is None else None,
-        calibration=None if calibration is None else {"first_loads": first_loads},
         times={
             "noise": noise,
             "drift": _texts("drift", drift),
@@ -121,7 +100,7 @@ def run(
     contents = {
         "plan": None if plan is None else content_of(plan),
         "predictor": _source_of(predictor),
-        "calibration": file_content(calibration),
+        "calibration": file_content(options.get("calibration")),
     }
     with shown(progress) as callback:
         if live is not None:
@@ -236,6 +215,7 @@ def _refuse_unused(policy: str | Policy, plan: Plan | None, given: Mapping[str, 
     raise UsageError(f"{what} does not take {', '.join(given)}")
 
 
+@keywords(CostOptions)
 def plan(
     problem: Problem,
     *,
@@ -247,22 +227,15 @@ def plan(
     objective: str = "makespan",
     predictor: Predictor | None = None,
     keep: bool = False,
-    gpus_per_server: int | None = None,
-    residency: Residency | None = None,
-    switch_cost: SwitchCost | None = None,
-    gpu_memory_gb: float | None = None,
-    pcie_gb_per_s: float | None = None,
-    switch_overhead_seconds: float | None = None,
-    calibration: str | os.PathLike[str] | None = None,
-    first_loads: bool = False,
     batching: bool = True,
     progress: Progress = None,
+    **options: Unpack[CostOptions],
 ) -> Plan:
     """Searches for the shortest schedule of a batch, as `gswarm plan` does, until the time or the rounds are
     used up, the plan is as close to the bound as `gap` asks (0.005 is 0.5%), or no schedule is shorter.
 
-    `objective` is `makespan`, `mean` or `p99` (latency), `switches`, or a sum such as `makespan=1,mean=0.2`. With
-    `keep=True`, Ctrl-C ends the search and gives the best plan so far; without it, it raises
+    `objective` is `makespan`, `mean` or `p99` (latency), `switches`, or a sum such as `makespan=1,mean=0.2`.
+    With `keep=True`, Ctrl-C ends the search and gives the best plan so far; without it, it raises
     `KeyboardInterrupt`. The same seed and rounds give the same plan.
     """
     inputs = inputs_of(problem)
@@ -277,21 +250,13 @@ def plan(
         }
     )
     spec = specification(
-        {
-            "gpus": gpus,
-            "gpus_per_server": gpus_per_server,
-            "residency": residency,
-            "switch_cost": switch_cost,
-            "gpu_memory_gb": gpu_memory_gb,
-            "pcie_gb_per_s": pcie_gb_per_s,
-            "switch_overhead_seconds": switch_overhead_seconds,
-        },
-        seed=seed,
-        policy="planned",
-        batching=batching,
-        calibration=None if calibration is None else {"first_loads": first_loads},
+        *("plan", CostOptions, options, gpus), seed=seed, policy="planned", batching=batching
     )
-    contents = {"plan": None, "predictor": _source_of(predictor), "calibration": file_content(calibration)}
+    contents = {
+        "plan": None,
+        "predictor": _source_of(predictor),
+        "calibration": file_content(options.get("calibration")),
+    }
     with shown(progress) as callback:
         return Plan(_gswarm.plan_for(inputs, spec, contents, search, callback))
 
@@ -307,60 +272,30 @@ class Bound:
     """What that comes to here."""
 
 
+@keywords(ClusterOptions)
 def bounds(
     problem: Problem,
     *,
     gpus: int | None = None,
     mode: Mode = "offline",
-    gpus_per_server: int | None = None,
-    residency: Residency | None = None,
-    switch_cost: SwitchCost | None = None,
-    gpu_memory_gb: float | None = None,
-    pcie_gb_per_s: float | None = None,
-    switch_overhead_seconds: float | None = None,
+    **options: Unpack[ClusterOptions],
 ) -> list[Bound]:
     """How short any schedule can be at best, by every argument that there is, the strongest first."""
     checked({"mode": mode})
-    spec = specification(
-        {
-            "gpus": gpus,
-            "gpus_per_server": gpus_per_server,
-            "residency": residency,
-            "switch_cost": switch_cost,
-            "gpu_memory_gb": gpu_memory_gb,
-            "pcie_gb_per_s": pcie_gb_per_s,
-            "switch_overhead_seconds": switch_overhead_seconds,
-        },
-        mode=mode,
-    )
+    spec = specification("bounds", ClusterOptions, options, gpus, mode=mode)
     return [Bound(*found) for found in _gswarm.bounds(inputs_of(problem), spec)]
 
 
+@keywords(ClusterOptions)
 def bound(
     problem: Problem,
     *,
     gpus: int | None = None,
     mode: Mode = "offline",
-    gpus_per_server: int | None = None,
-    residency: Residency | None = None,
-    switch_cost: SwitchCost | None = None,
-    gpu_memory_gb: float | None = None,
-    pcie_gb_per_s: float | None = None,
-    switch_overhead_seconds: float | None = None,
+    **options: Unpack[ClusterOptions],
 ) -> Bound:
     """The strongest of `bounds`."""
-    found = bounds(
-        problem,
-        gpus=gpus,
-        mode=mode,
-        gpus_per_server=gpus_per_server,
-        residency=residency,
-        switch_cost=switch_cost,
-        gpu_memory_gb=gpu_memory_gb,
-        pcie_gb_per_s=pcie_gb_per_s,
-        switch_overhead_seconds=switch_overhead_seconds,
-    )
-    return found[0]
+    return bounds(problem, gpus=gpus, mode=mode, **options)[0]
 
 
 def check(
@@ -385,7 +320,7 @@ def check(
         content = log if isinstance(log, bytes) else Path(log).read_bytes()
     else:
         raise TypeError(f"log is a {type(log).__name__}; give a result, a plan, a path or bytes")
-    spec = specification({"gpus": gpus}, mode=mode)
+    spec = specification("check", ClusterOptions, {}, gpus, mode=mode)
     return [Violation(*found) for found in _gswarm.check(inputs, content, spec, _source_of(predictor))]
 
 

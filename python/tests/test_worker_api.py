@@ -379,26 +379,9 @@ def test_http_is_read_with_care(worker: Worker) -> None:
 def test_budgets_tokens_and_the_end(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN)
-    one = Worker(
-        "--random",
-        "a=tiny-llm",
-        "--random",
-        "b=tiny-llm",
-        "--random",
-        "c=tiny-embedding",
-        "--max-batch",
-        "2",
-        "--memory-gb",
-        "0.00105",
-        "--host-gb",
-        "0.0012",
-        "--kv-gb",
-        "0.0003",
-        "--token-file",
-        str(token),
-        "--max-waiting",
-        "2",
-    )
+    models = "--random a=tiny-llm --random b=tiny-llm --random c=tiny-embedding"
+    limits = "--max-batch 2 --memory-gb 0.00105 --host-gb 0.0012 --kv-gb 0.0003 --max-waiting 2"
+    one = Worker(*models.split(), *limits.split(), "--token-file", str(token))
     try:
         mine = {"Authorization": f"Bearer {TOKEN}"}
 

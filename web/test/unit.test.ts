@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { deflateSync } from "node:zlib";
 import type { Bar, Happening, HistoryPage, RequestRecord, WhatIfOutcome } from "../src/api/types";
 import { chosen } from "../src/panels/Happenings";
 import { compared, verdict } from "../src/panels/compare";
@@ -12,6 +13,8 @@ import { roundUp, roundUpTime } from "../src/parts/Chart";
 import { colour, inkOn } from "../src/parts/colours";
 import { came, isOpen, took } from "../src/parts/record";
 import { elapsed, gigabytes, plainly, ranges, span } from "../src/parts/format";
+import { type Packed, readRun } from "../src/report/columns";
+import { type RowBar, RunLanes, waitOf } from "../src/report/lanes";
 import { changes } from "../src/state/announce";
 import { History } from "../src/state/history";
 import { pauseAfter } from "../src/state/live";
@@ -194,4 +197,42 @@ test("a run's requests are told in its own seconds, a service's by the clock", (
   const run = { ...record, accepted_at: null, ended_at: null, arrived: 2, ended: 14 };
   assert.deepEqual([took(run), came(run), isOpen(run)], ["12 s", "2.0 s", false]);
   assert.deepEqual([took({ ...run, status: "open", ended: null }), isOpen({ ...run, status: "open" })], ["–", true]);
+});
+
+/** Numbers as a report holds them. */
+const packed = (numbers: number[]): string => {
+  const bytes = numbers.flatMap((number) => {
+    const seven: number[] = [];
+    for (; number >= 128; number = Math.floor(number / 128)) seven.push((number % 128) + 128);
+    return [...seven, number];
+  });
+  return deflateSync(Buffer.from(bytes)).toString("base64");
+};
+
+/** A request of one node a second, each of two seconds on GPU 0 after a load of one, and a load ahead on GPU 1. */
+const report = (count: number): Packed => ({
+  tick: 1e-6, count: count + 1, gpus: 2, perServer: null, first: 0, last: count * 3, bound: null, models: [["a", 1], ["b", 1]],
+  workflows: [["w", ["n"], [0]]],
+  columns: {
+    begin: packed([0, 0, ...Array.from({ length: count - 1 }, () => 3_000_000)]), switch: packed(Array.from({ length: count + 1 }, () => 1_000_000)),
+    length: packed([0, ...Array.from({ length: count }, () => 2_000_000)]), wait: packed([0, 1_000_000, ...Array.from({ length: count - 1 }, () => 4_000_000)]),
+    gpu: packed([1, ...Array.from({ length: count }, () => 0)]), task: packed([0, ...Array.from({ length: count }, () => 2)]),
+    batch: packed(Array.from({ length: count + 1 }, () => 1)), loads: [1], unusual: [[2, "failed"]],
+  },
+  requests: { count, workflow: packed(Array.from({ length: count }, () => 0)), names: deflateSync(Buffer.concat(Array.from({ length: count }, (_, at) => Buffer.from([0, 5, ...Buffer.from(`r${String(at).padStart(4, "0")}`)])))).toString("base64") },
+});
+
+test("a report's columns become bars, and those that share pixels become one", async () => {
+  const run = await readRun(report(1000));
+  const lanes = new RunLanes(run);
+  const seen: RowBar[] = [];
+  lanes.of(0).within(0, 6, (piece) => void seen.push(piece.bar as RowBar));
+  assert.deepEqual(seen.map(({ kind, name, model, start, end, ok }) => [kind, name, model, start, end, ok]), [
+    ["load", "r0000/n", "a", 0, 1, true], ["run", "r0000/n", "a", 1, 3, true], ["load", "r0001/n", "a", 3, 4, false], ["run", "r0001/n", "a", 4, 6, false]]);
+  lanes.of(1).within(0, 6, ({ bar }) => assert.deepEqual([bar.kind, bar.model, bar.request, bar.gpus], ["load", "b", null, [1]]));
+  assert.equal(lanes.of(0).merged(0, 6, 800), null, "few enough to be drawn one by one");
+  const merged = lanes.of(0).merged(0, 3000, 250) ?? [];
+  assert.equal(merged.length, 250, "four in one");
+  assert.deepEqual(merged[0], { start: 0, end: 12, busy: 12, loading: 4, model: "a" });
+  assert.deepEqual(waitOf(lanes, 2), { own: 1, executing: 2, loading: 1, idle: 0, before: 1 });
 });

@@ -9,7 +9,7 @@ mod support;
 use gswarm_core::bound::lower_bound;
 use gswarm_core::input::{RequestSpec, Source, read_scenario};
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{Limits, Timed, first, improve};
+use gswarm_core::plan::{SearchLimits, TimedPlan, first, improve};
 use gswarm_core::{Instance, Time};
 use std::hint::black_box;
 use std::process::Command;
@@ -84,7 +84,7 @@ fn bound(instance: &Instance, times: u32) {
 
 fn evaluation(instance: &Instance) {
     let (plan, makespan) = first(instance).expect("cells hold every model");
-    let (took, timed) = measured(200, || Timed::of(instance, &plan));
+    let (took, timed) = measured(200, || TimedPlan::of(instance, &plan));
     assert!(timed.makespan <= Time::ZERO + makespan);
     println!("{took}");
 }
@@ -99,7 +99,7 @@ fn scaling(instance: &Instance) {
             questions.fetch_add(1, Ordering::Relaxed);
             begun.elapsed() >= Duration::from_secs(5)
         };
-        let limits = Limits { rounds: u64::MAX, stop: &stop, gap: 0.0, seed: 1 };
+        let limits = SearchLimits { rounds: u64::MAX, stop: &stop, seed: 1, ..SearchLimits::default() };
         pool.install(|| improve(instance, &limits, &mut |_| {}));
         questions.into_inner() as f64 / begun.elapsed().as_secs_f64()
     };

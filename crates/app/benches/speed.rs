@@ -120,7 +120,7 @@ fn engine(criterion: &mut Criterion) {
         let run = |events: &mut u64| {
             let free = (0..64).rev().map(|gpu| Gpus::new(gpu, 1)).collect();
             let mut policy = Trivial { free, ready: VecDeque::new() };
-            let count = &mut |at: gswarm_core::sim::Progress| *events = at.events;
+            let count = &mut |at: gswarm_core::sim::SimProgress| *events = at.events;
             simulate(&instance, &mut policy, &SimOptions::default(), count).expect("it ends")
         };
         let mut events = 0;

@@ -7,7 +7,7 @@ use gswarm_core::input::Scenario;
 use gswarm_core::truth::{Drift, Noise, TrueTimes};
 use gswarm_learn::Predictor;
 use gswarm_learn::beliefs::OneByOne;
-use gswarm_learn::expect::Source;
+use gswarm_learn::expect::PredictorSource;
 use gswarm_run::TimesSpec;
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ impl PredictorArgs {
     }
 
     /// The predictor, where one was named.
-    pub fn source(&self, scenario: &Scenario) -> Result<Option<Source>, Failure> {
+    pub fn source(&self, scenario: &Scenario) -> Result<Option<PredictorSource>, Failure> {
         let Some(file) = &self.predictor else { return Ok(None) };
         let bytes = files::read_or(file, NO_PREDICTOR)?;
         gswarm_run::predictor(&file.display().to_string(), &bytes, scenario).map(Some)

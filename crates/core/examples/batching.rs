@@ -6,7 +6,7 @@
 use gswarm_core::check::check_log;
 use gswarm_core::input::{BatchingSpec, ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::plan::{Limits, improve};
+use gswarm_core::plan::{SearchLimits, improve};
 use gswarm_core::policy::carry_out;
 use gswarm_core::sim::{SimOptions, simulate};
 use std::error::Error;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for seed in 1..=5 {
         let begun = Instant::now();
         let stop = || begun.elapsed() >= Duration::from_secs(seconds.into());
-        let limits = Limits { rounds: u64::MAX, stop: &stop, gap: 0.0, seed };
+        let limits = SearchLimits { rounds: u64::MAX, stop: &stop, seed, ..SearchLimits::default() };
         let mut best_policy = None;
         let plan = improve(&instance, &limits, &mut |found| {
             best_policy.get_or_insert((found.makespan, found.found_by.clone()));

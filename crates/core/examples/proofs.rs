@@ -11,7 +11,7 @@
 use gswarm_core::Instance;
 use gswarm_core::input::{Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::plan::{Limits, improve};
+use gswarm_core::plan::{SearchLimits, improve};
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn main() {
     for seed in given(3, 0)..given(3, 0) + seeds {
         let instance = drawn(nodes as usize, seed);
         let before = processor_seconds();
-        let limits = Limits { rounds, stop: &|| false, gap: 0.0, seed: 3 };
+        let limits = SearchLimits { rounds, seed: 3, ..SearchLimits::default() };
         let planned = improve(&instance, &limits, &mut |_| {});
         let used = processor_seconds()
             .zip(before)

@@ -10,7 +10,7 @@ use gswarm_core::check::check_run;
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::plan::{Limits, Plan, improve};
+use gswarm_core::plan::{Plan, SearchLimits, improve};
 use gswarm_core::policy::{Adaptive, AdaptiveParams, Follow, Objective, Policy};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate_learning};
@@ -105,7 +105,7 @@ fn run(instance: &Instance, policy: &mut dyn Policy, truth: &Truth, learns: bool
 }
 
 fn plan_of(instance: &Instance) -> Plan {
-    let limits = Limits { rounds: 8, stop: &|| false, gap: 0.0, seed: 1 };
+    let limits = SearchLimits { rounds: 8, seed: 1, ..SearchLimits::default() };
     improve(instance, &limits, &mut |_| {}).plan
 }
 

@@ -8,7 +8,7 @@
 use gswarm_core::check::check_run;
 use gswarm_core::input::{BatchingSpec, ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::plan::{Limits, Planned, improve};
+use gswarm_core::plan::{Planned, SearchLimits, improve};
 use gswarm_core::policy::{Adaptive, AdaptiveParams, Policy, carry_out};
 use gswarm_core::report::metrics;
 use gswarm_core::sim::{SimOptions, simulate};
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn planned(instance: &Instance) -> Planned {
-    improve(instance, &Limits { rounds: 8, stop: &|| false, gap: 0.0, seed: 1 }, &mut |_| {})
+    improve(instance, &SearchLimits { rounds: 8, seed: 1, ..SearchLimits::default() }, &mut |_| {})
 }
 
 fn run(instance: &Instance, policy: &mut dyn Policy, truth: &Truth) -> Result<f64, Box<dyn Error>> {

@@ -57,8 +57,7 @@ impl Cluster {
     }
 
     /// Whether a model may be put on these GPUs: inside one server where it fits into one, else from a server's first GPU on.
-    #[must_use]
-    pub fn legal(&self, gpus: Gpus) -> bool {
+    pub(crate) fn legal(&self, gpus: Gpus) -> bool {
         let end = u64::from(gpus.first.0) + u64::from(gpus.count);
         if gpus.count == 0 || end > u64::from(self.gpus) {
             return false;

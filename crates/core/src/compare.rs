@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Which run it is: the same problem under the same policy has the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct RunKey {
     /// What people call the two input files.
     pub input: String,
     /// `offline` or `online`.
@@ -23,9 +23,9 @@ pub struct Key {
 }
 
 /// A run and what it came to. Flat, so that it is a line of JSON and a row of a table alike.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct SweepRow {
     /// What people call the two input files.
     pub input: String,
     /// What the inputs and everything else that a run depends on come to, as a fingerprint.
@@ -78,12 +78,12 @@ pub struct Row {
     pub run_seconds: Option<f64>,
 }
 
-impl Row {
+impl SweepRow {
     /// A run that could not be made.
     #[must_use]
-    pub fn infeasible(key: &Key, fingerprint: &str, why: String) -> Row {
-        let Key { input, mode, batching, gpus, policy, seed } = key.clone();
-        Row {
+    pub fn infeasible(key: &RunKey, fingerprint: &str, why: String) -> SweepRow {
+        let RunKey { input, mode, batching, gpus, policy, seed } = key.clone();
+        SweepRow {
             input,
             fingerprint: fingerprint.to_owned(),
             mode,
@@ -92,30 +92,20 @@ impl Row {
             policy,
             seed,
             infeasible: Some(why),
-            makespan_seconds: None,
-            lower_bound_seconds: None,
-            gap_percent: None,
-            speedup_over_baseline: None,
-            model_switches: None,
-            cold_loads: None,
-            switch_overhead: None,
-            latency_mean_seconds: None,
-            latency_p50_seconds: None,
-            latency_p99_seconds: None,
-            utilisation: None,
-            utilisation_spread_points: None,
-            server_efficiency: None,
-            completed_requests: None,
-            failed_requests: None,
-            planning_seconds: None,
-            run_seconds: None,
+            ..SweepRow::default()
         }
     }
 
     /// A run whose log has passed the check. `seconds` are those of planning and of the whole.
     #[must_use]
-    pub fn of(key: &Key, fingerprint: &str, metrics: &Metrics, summary: &Summary, seconds: [f64; 2]) -> Row {
-        Row {
+    pub fn of(
+        key: &RunKey,
+        fingerprint: &str,
+        metrics: &Metrics,
+        summary: &Summary,
+        seconds: [f64; 2],
+    ) -> SweepRow {
+        SweepRow {
             infeasible: None,
             makespan_seconds: Some(metrics.makespan.seconds()),
             lower_bound_seconds: summary.lower_bound.map(|bound| bound.seconds()),
@@ -133,14 +123,14 @@ impl Row {
             failed_requests: Some(metrics.failed_requests),
             planning_seconds: Some(seconds[0]),
             run_seconds: Some(seconds[1]),
-            ..Row::infeasible(key, fingerprint, String::new())
+            ..SweepRow::infeasible(key, fingerprint, String::new())
         }
     }
 
     /// Which run it is.
     #[must_use]
-    pub fn key(&self) -> Key {
-        Key {
+    pub fn key(&self) -> RunKey {
+        RunKey {
             input: self.input.clone(),
             mode: self.mode.clone(),
             batching: self.batching,
@@ -152,10 +142,10 @@ impl Row {
 }
 
 /// Fills in how many times faster than `baseline` each run is, where that was run too.
-pub fn fill_in_speedups(rows: &mut [Row]) {
-    let problem = |row: &Row| Key { policy: String::new(), ..row.key() };
-    let is_baseline = |row: &&Row| row.policy == "baseline";
-    let baselines: BTreeMap<Key, f64> = rows
+pub fn fill_in_speedups(rows: &mut [SweepRow]) {
+    let problem = |row: &SweepRow| RunKey { policy: String::new(), ..row.key() };
+    let is_baseline = |row: &&SweepRow| row.policy == "baseline";
+    let baselines: BTreeMap<RunKey, f64> = rows
         .iter()
         .filter(is_baseline)
         .filter_map(|row| Some((problem(row), row.makespan_seconds?)))
@@ -173,7 +163,7 @@ pub struct Figure {
     /// Its heading.
     pub name: &'static str,
     /// Where it is in a row.
-    pub get: fn(&Row) -> Option<f64>,
+    pub get: fn(&SweepRow) -> Option<f64>,
     /// What is better.
     pub better: Better,
     /// What it is multiplied by to be shown, and with how many digits after the point.
@@ -206,7 +196,7 @@ pub const FIGURES: [Figure; 11] = [
 
 const fn figure(
     name: &'static str,
-    get: fn(&Row) -> Option<f64>,
+    get: fn(&SweepRow) -> Option<f64>,
     better: Better,
     shown: (f64, usize),
 ) -> Figure {
@@ -214,9 +204,9 @@ const fn figure(
 }
 
 /// The runs of one policy on one problem, over all seeds.
-pub struct Line<'r> {
+pub struct ComparisonLine<'r> {
     /// One of them, for what they have in common.
-    pub first: &'r Row,
+    pub first: &'r SweepRow,
     /// The mean of each of [`FIGURES`], where all of them have it.
     pub means: [Option<f64>; FIGURES.len()],
     /// Whether no other policy does better at it on the same problem.
@@ -225,12 +215,12 @@ pub struct Line<'r> {
 
 /// A line for each policy on each problem, in the order of the rows; `same` says which lines are about the same problem.
 #[must_use]
-pub fn lines(rows: &[Row]) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    let mut seeds: BTreeMap<Key, Vec<&Row>> = BTreeMap::new();
+pub fn lines(rows: &[SweepRow]) -> Vec<ComparisonLine<'_>> {
+    let mut lines: Vec<ComparisonLine<'_>> = Vec::new();
+    let mut seeds: BTreeMap<RunKey, Vec<&SweepRow>> = BTreeMap::new();
     let mut order = Vec::new();
     for row in rows {
-        let of_all_seeds = Key { seed: 0, ..row.key() };
+        let of_all_seeds = RunKey { seed: 0, ..row.key() };
         let group = seeds.entry(of_all_seeds.clone()).or_default();
         if group.is_empty() {
             order.push(of_all_seeds);
@@ -243,7 +233,7 @@ pub fn lines(rows: &[Row]) -> Vec<Line<'_>> {
             let values: Option<Vec<f64>> = group.iter().map(|row| (figure.get)(row)).collect();
             values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
         });
-        lines.push(Line { first, means, best: [false; FIGURES.len()] });
+        lines.push(ComparisonLine { first, means, best: [false; FIGURES.len()] });
     }
     for at in 0..lines.len() {
         for (number, figure) in FIGURES.iter().enumerate() {
@@ -261,13 +251,13 @@ pub fn lines(rows: &[Row]) -> Vec<Line<'_>> {
 
 /// Whether two runs are of the same problem.
 #[must_use]
-pub fn same_problem(one: &Row, other: &Row) -> bool {
+pub fn same_problem(one: &SweepRow, other: &SweepRow) -> bool {
     same_table(one, other) && one.gpus == other.gpus
 }
 
 /// Whether two runs differ at most in their GPUs, policy and seed: those stand in one table.
 #[must_use]
-pub fn same_table(one: &Row, other: &Row) -> bool {
+pub fn same_table(one: &SweepRow, other: &SweepRow) -> bool {
     (&one.input, &one.mode, one.batching) == (&other.input, &other.mode, other.batching)
 }
 
@@ -275,8 +265,8 @@ pub fn same_table(one: &Row, other: &Row) -> bool {
 mod tests {
     use super::*;
 
-    fn row(policy: &str, gpus: u32, seed: u64, makespan: f64, switches: u64) -> Row {
-        let key = Key {
+    fn row(policy: &str, gpus: u32, seed: u64, makespan: f64, switches: u64) -> SweepRow {
+        let key = RunKey {
             input: "one".to_owned(),
             mode: "offline".to_owned(),
             batching: true,
@@ -284,11 +274,11 @@ mod tests {
             policy: policy.to_owned(),
             seed,
         };
-        Row {
+        SweepRow {
             infeasible: None,
             makespan_seconds: Some(makespan),
             model_switches: Some(switches),
-            ..Row::infeasible(&key, "f", String::new())
+            ..SweepRow::infeasible(&key, "f", String::new())
         }
     }
 

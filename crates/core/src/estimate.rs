@@ -36,8 +36,7 @@ impl Uncertain {
     }
 
     /// What one that has run for `elapsed` still takes, with chance `p` not more.
-    #[must_use]
-    pub fn quantile_after(self, elapsed: Span, p: f64) -> Span {
+    pub(crate) fn quantile_after(self, elapsed: Span, p: f64) -> Span {
         if self.spread <= 0.0 {
             return Span(self.mean.0.saturating_sub(elapsed.0));
         }
@@ -90,8 +89,7 @@ fn normal_above(z: f64) -> f64 {
 }
 
 /// The standard normal value that a share `p` of draws do not exceed; `p` is kept between one in a million and the rest.
-#[must_use]
-pub fn normal_quantile(p: f64) -> f64 {
+pub(crate) fn normal_quantile(p: f64) -> f64 {
     let p = p.clamp(1e-6, 1.0 - 1e-6);
     // The logistic curve is close enough for Newton's steps to end within rounding.
     let mut z = (p / (1.0 - p)).ln() / 1.702;

@@ -17,8 +17,7 @@ impl GpuSet {
     }
 
     /// All GPUs of a cluster of `size`.
-    #[must_use]
-    pub fn full(size: u32) -> GpuSet {
+    pub(crate) fn full(size: u32) -> GpuSet {
         let mut set = GpuSet::empty(size);
         set.insert_all(Gpus::new(0, size));
         set
@@ -36,12 +35,12 @@ impl GpuSet {
     }
 
     /// Adds several.
-    pub fn insert_all(&mut self, gpus: Gpus) {
+    pub(crate) fn insert_all(&mut self, gpus: Gpus) {
         gpus.iter().for_each(|gpu| self.insert(gpu));
     }
 
     /// Takes several out.
-    pub fn remove_all(&mut self, gpus: Gpus) {
+    pub(crate) fn remove_all(&mut self, gpus: Gpus) {
         gpus.iter().for_each(|gpu| self.remove(gpu));
     }
 
@@ -86,8 +85,7 @@ impl GpuSet {
     }
 
     /// The windows of `width` that start in this set and lie inside `cell`, counted from the first GPU of the cell.
-    #[must_use]
-    pub fn within(&self, cell: Gpus, width: u32) -> GpuSet {
+    pub(crate) fn within(&self, cell: Gpus, width: u32) -> GpuSet {
         let mut inside = GpuSet::empty(cell.count);
         let fits = |first: u32| first + width <= cell.count && self.contains(GpuId(cell.first.0 + first));
         (0..cell.count).filter(|&first| fits(first)).for_each(|first| inside.insert(GpuId(first)));
@@ -95,8 +93,7 @@ impl GpuSet {
     }
 
     /// What is in this set and not in `other`.
-    #[must_use]
-    pub fn without(&self, other: &GpuSet) -> GpuSet {
+    pub(crate) fn without(&self, other: &GpuSet) -> GpuSet {
         let words = self.words.iter().zip(&other.words).map(|(&a, &b)| a & !b).collect();
         GpuSet { words, size: self.size }
     }

@@ -64,8 +64,7 @@ impl Model {
     }
 
     /// What it is to whoever takes its place.
-    #[must_use]
-    pub fn leaving(&self) -> Leaving {
+    pub(crate) fn leaving(&self) -> Leaving {
         Leaving { gb: self.memory_gb, seconds: self.unload_seconds }
     }
 
@@ -103,6 +102,11 @@ impl Workflow {
     #[must_use]
     pub fn predecessors(&self, node: u32) -> &[u32] {
         self.predecessors.row(node)
+    }
+
+    /// How many nodes each node waits for, in the order of the file.
+    pub fn predecessor_counts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.predecessors.starts.windows(2).map(|pair| pair[1] - pair[0])
     }
 }
 
@@ -201,25 +205,9 @@ impl Instance {
         }
     }
 
-    /// The part of the problem that some requests make on some GPUs, numbered from 0: a problem of its own, which begins with
-    /// empty GPUs.
-    #[must_use]
-    pub fn restrict(&self, requests: &[RequestId], cell: Gpus) -> Instance {
-        let models = self
-            .models
-            .iter()
-            .map(|model| Model { starts: model.starts.within(cell, model.gpus), ..model.clone() });
-        let cluster = Cluster { gpus: cell.count, ..self.cluster.clone() };
-        let mut part = Instance::empty(models.collect(), self.workflows.clone(), cluster, self.mode);
-        part.requests.reserve(requests.len());
-        for (id, &request) in requests.iter().enumerate() {
-            let first_task = TaskId::from(part.tasks.len());
-            part.requests.push(Request { first_task, ..self.requests[request].clone() });
-            let tasks =
-                self.tasks_of(request).map(|task| Task { request: RequestId::from(id), ..self.tasks[task] });
-            part.tasks.extend(tasks);
-        }
-        part
+    /// The same models, workflows and GPUs, without any request; begins with empty GPUs.
+    pub(crate) fn without_requests(&self) -> Instance {
+        Instance::empty(self.models.clone(), self.workflows.clone(), self.cluster.clone(), self.mode)
     }
 
     /// The number of nodes of all requests.

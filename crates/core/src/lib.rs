@@ -3,20 +3,23 @@
 //! The data goes one way through it:
 //! files -> [`input::Scenario`] -> [`Instance`] -> simulate -> [`log::ExecutionLog`] -> check -> report.
 
+#[macro_use]
+mod named;
+
 pub mod belief;
 pub mod bound;
 pub mod check;
-pub mod cluster;
+mod cluster;
 pub mod compare;
 pub mod cost;
 pub mod diff;
 pub mod engine;
-pub mod estimate;
+mod estimate;
 pub mod explain;
 pub mod fidelity;
 pub mod generate;
 pub mod gpuset;
-pub mod id;
+mod id;
 pub mod input;
 pub mod instance;
 pub mod log;
@@ -24,9 +27,9 @@ pub mod log_file;
 pub mod plan;
 pub mod policy;
 pub mod report;
-pub mod rules;
+mod rules;
 pub mod run;
-pub mod scenario;
+mod scenario;
 pub mod schema;
 mod shown;
 pub mod sim;
@@ -34,7 +37,7 @@ pub mod size;
 pub mod time;
 pub mod truth;
 pub mod verify;
-pub mod violation;
+mod violation;
 pub mod what_if;
 
 pub use id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};

@@ -4,29 +4,17 @@ use crate::estimate::Estimate;
 use crate::id::{Gpus, ModelId, TaskId};
 use crate::time::{Span, Time};
 
-/// How an execution ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// It gave its result.
-    Completed,
-    /// It failed; the next attempt, if any, has a record of its own.
-    Failed,
-    /// One of its GPUs was lost under it. `start == end` where it was still waiting for its model.
-    Lost,
-    /// Its request was withdrawn. `start == end` where it was still waiting for its model.
-    Cancelled,
-}
-
-impl Status {
-    /// As logs spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Status::Completed => "completed",
-            Status::Failed => "failed",
-            Status::Lost => "lost",
-            Status::Cancelled => "cancelled",
-        }
+named! {
+    /// How an execution ended.
+    pub enum Status {
+        /// It gave its result.
+        Completed = "completed",
+        /// It failed; the next attempt, if any, has a record of its own.
+        Failed = "failed",
+        /// One of its GPUs was lost under it. `start == end` where it was still waiting for its model.
+        Lost = "lost",
+        /// Its request was withdrawn. `start == end` where it was still waiting for its model.
+        Cancelled = "cancelled",
     }
 }
 

@@ -2,21 +2,22 @@
 //! against a bound and checked.
 
 use crate::belief::Estimate;
-use crate::bound::best_bound;
+use crate::bound::{Bound, best_bound};
 use crate::check::{Violation, check_run};
 use crate::id::Gpus;
 use crate::input::{ClusterSpec, Scenario, too_slow};
 use crate::instance::{Cluster, Infeasible, Instance, Mode};
 use crate::log::ExecutionLog;
 use crate::log_file::Summary;
-use crate::policy::{PolicyKind, deploy};
+use crate::policy::PolicyKind;
 use crate::report::{Metrics, RunInfo, metrics, summary};
 use crate::truth::Truth;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Why a scenario gives no problem.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum NoProblem {
+pub enum ProblemError {
     /// Nobody says how many GPUs there are.
     #[error("the number of GPUs is not given")]
     NoGpus,
@@ -48,22 +49,22 @@ pub fn problem(
     mode: Mode,
     policy: Option<PolicyKind>,
     estimates: &[Estimate],
-) -> Result<Instance, NoProblem> {
-    let mut cluster = Cluster::from_spec(spec).ok_or(NoProblem::NoGpus)?;
+) -> Result<Instance, ProblemError> {
+    let mut cluster = Cluster::from_spec(spec).ok_or(ProblemError::NoGpus)?;
     // The configuration's own rate was held against its models when it was read; a flag's is not.
     let rate = cluster.switch.pcie_gb_per_s;
     if let Some(reason) = too_slow(&scenario.models, rate) {
-        return Err(NoProblem::TooSlow { rate, reason });
+        return Err(ProblemError::TooSlow { rate, reason });
     }
     if let Some(policy) = policy {
         cluster.residency = policy.residency(cluster.residency);
     }
-    Instance::build_estimated(scenario, cluster, mode, estimates).map_err(NoProblem::Infeasible)
+    Instance::build_estimated(scenario, cluster, mode, estimates).map_err(ProblemError::Infeasible)
 }
 
 /// What came of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// What happened.
     pub log: ExecutionLog,
     /// Measured from it.
@@ -73,7 +74,8 @@ pub struct Outcome {
 }
 
 /// Measures the log of a simulated run, says how short it could have been at best, and checks all of it. `info` says who made
-/// the run; its bound and deployment are filled in here.
+/// the run; its bound and deployment are filled in here. `bound` keeps the problem's best bound, which is computed only if it
+/// is not there yet.
 ///
 /// # Errors
 /// What the log breaks: a fault of whoever made it.
@@ -81,12 +83,18 @@ pub fn assess(
     instance: &Instance,
     info: RunInfo,
     truth: &Truth,
+    bound: &OnceLock<Bound>,
     log: ExecutionLog,
-) -> Result<Outcome, Vec<Violation>> {
+) -> Result<RunOutcome, Vec<Violation>> {
     let metrics = metrics(instance, &log);
     // A run that gave requests up did less than the bound speaks of. A bound on estimates would be none on what happened.
-    let known = (!truth.is_estimate()).then(|| truth.known(instance));
-    let bound = (metrics.failed_requests == 0).then(|| best_bound(known.as_ref().unwrap_or(instance)));
+    let bound = (metrics.failed_requests == 0).then(|| {
+        if truth.is_estimate() {
+            bound.get_or_init(|| best_bound(instance)).clone()
+        } else {
+            best_bound(&truth.known(instance))
+        }
+    });
     let info = RunInfo {
         // Only a run that learns keeps what it expected of each execution when it began.
         learn: log.executions.iter().any(|execution| execution.expected.is_some()),
@@ -97,12 +105,12 @@ pub fn assess(
     };
     let summary = summary(instance, &metrics, info);
     let violations = check_run(instance, truth, &log, Some(&summary));
-    if violations.is_empty() { Ok(Outcome { log, metrics, summary }) } else { Err(violations) }
+    if violations.is_empty() { Ok(RunOutcome { log, metrics, summary }) } else { Err(violations) }
 }
 
 /// The models of each GPU in a permanent deployment.
 fn assignments(instance: &Instance) -> BTreeMap<u32, Vec<String>> {
-    let deployment = deploy(instance);
+    let deployment = crate::rules::deploy(instance);
     let mut models_of: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (id, model) in instance.models.iter_enumerated() {
         for gpu in deployment.windows(id).flat_map(Gpus::iter) {

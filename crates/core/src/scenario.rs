@@ -35,12 +35,16 @@ impl Scenario {
 }
 
 /// One model of the configuration.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct ModelSpec {
     /// Its key in `models`.
+    #[serde(skip)]
     pub id: String,
     /// Its display name; the key where none is given.
     pub name: String,
+    /// `llm`, `image_generation`, `embedding`, `audio`, ...
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Size of its weights, over all its GPUs together.
     pub memory_gb: f64,
     /// Consecutive GPUs that one execution holds.
@@ -48,31 +52,39 @@ pub struct ModelSpec {
     /// First load onto empty GPUs.
     pub load_time_seconds: f64,
     /// What taking it off its GPUs takes, as it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unload_time_seconds: Option<f64>,
     /// Output rate at batch 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<f64>,
     /// Mean number of output tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_mean: Option<f64>,
     /// Its standard deviation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_std: Option<f64>,
     /// Mean execution time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub inference_time_mean: Option<f64>,
     /// Its standard deviation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub inference_time_std: Option<f64>,
-    /// `llm`, `image_generation`, `embedding`, `audio`, ...
-    pub kind: Option<String>,
     /// The model it derives from; kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub base_model: Option<String>,
     /// The values that `node_configs` may choose from; kept.
+    #[serde(skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
     /// Several executions at once on one replica.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batching: Option<BatchingSpec>,
     /// KV or activation memory for each concurrent execution, over all its GPUs together.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gb_per_slot: Option<f64>,
 }
 
 /// How a model slows down when several executions share a replica.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct BatchingSpec {
     /// Most executions at once.
     pub max_batch: u32,
@@ -209,54 +221,43 @@ impl RequestSpec {
     }
 }
 
-/// When requests arrive.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// All at time 0.
-    #[default]
-    Offline,
-    /// At their timestamp minus the earliest.
-    Online,
-}
-
-impl Mode {
-    /// As flags and logs spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Offline => "offline",
-            Mode::Online => "online",
-        }
+named! {
+    /// When requests arrive.
+    #[derive(Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Mode {
+        /// All at time 0.
+        #[default]
+        Offline = "offline",
+        /// At their timestamp minus the earliest.
+        Online = "online",
     }
 }
 
-/// How many models a GPU holds.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Residency {
-    /// One at a time.
-    #[default]
-    Single,
-    /// As many as fit into its memory.
-    Memory,
+named! {
+    /// How many models a GPU holds.
+    #[derive(Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Residency {
+        /// One at a time.
+        #[default]
+        Single = "single",
+        /// As many as fit into its memory.
+        Memory = "memory",
+    }
 }
 
-/// How the cost of replacing one model by another is reckoned.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum SwitchRule {
-    /// (old GB + new GB) / bandwidth + overhead.
-    #[default]
-    Transfer,
-    /// The new model's load time + old GB / bandwidth.
-    LoadTime,
-    /// The new model's load time + what taking the old one off takes, both as they were measured.
-    Measured,
+named! {
+    /// How the cost of replacing one model by another is reckoned.
+    #[derive(Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SwitchRule {
+        /// (old GB + new GB) / bandwidth + overhead.
+        #[default]
+        Transfer = "transfer",
+        /// The new model's load time + old GB / bandwidth.
+        LoadTime = "load_time",
+        /// The new model's load time + what taking the old one off takes, both as they were measured.
+        Measured = "measured",
+    }
 }

@@ -1,34 +1,20 @@
 //! JSON Schemas of gswarm's files, for editors and other programs. Tests hold each against the reader of its file.
 
-/// A kind of file that has a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemaKind {
-    /// Models, workflows and the cluster.
-    Config,
-    /// Requests.
-    Requests,
-    /// A plan.
-    Plan,
-    /// An execution log.
-    Log,
+named! {
+    /// A kind of file that has a schema.
+    pub enum SchemaKind {
+        /// Models, workflows and the cluster.
+        Config = "config",
+        /// Requests.
+        Requests = "requests",
+        /// A plan.
+        Plan = "plan",
+        /// An execution log.
+        Log = "log",
+    }
 }
 
 impl SchemaKind {
-    /// Every kind.
-    pub const ALL: [SchemaKind; 4] =
-        [SchemaKind::Config, SchemaKind::Requests, SchemaKind::Plan, SchemaKind::Log];
-
-    /// As the command line spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            SchemaKind::Config => "config",
-            SchemaKind::Requests => "requests",
-            SchemaKind::Plan => "plan",
-            SchemaKind::Log => "log",
-        }
-    }
-
     /// The schema, as JSON.
     #[must_use]
     pub fn text(self) -> &'static str {

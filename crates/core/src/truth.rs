@@ -98,19 +98,6 @@ impl fmt::Display for Noise {
     }
 }
 
-impl TryFrom<String> for Noise {
-    type Error = String;
-    fn try_from(text: String) -> Result<Noise, String> {
-        text.parse()
-    }
-}
-
-impl From<Noise> for String {
-    fn from(noise: Noise) -> String {
-        noise.to_string()
-    }
-}
-
 impl FromStr for Drift {
     type Err = String;
 
@@ -140,18 +127,24 @@ impl fmt::Display for Drift {
     }
 }
 
-impl TryFrom<String> for Drift {
-    type Error = String;
-    fn try_from(text: String) -> Result<Drift, String> {
-        text.parse()
-    }
-}
+/// Files hold these as text.
+macro_rules! as_text {
+    ($($Type:ident)+) => {$(
+        impl TryFrom<String> for $Type {
+            type Error = String;
+            fn try_from(text: String) -> Result<$Type, String> {
+                text.parse()
+            }
+        }
 
-impl From<Drift> for String {
-    fn from(drift: Drift) -> String {
-        drift.to_string()
-    }
+        impl From<$Type> for String {
+            fn from(value: $Type) -> String {
+                value.to_string()
+            }
+        }
+    )+};
 }
+as_text!(Noise Drift);
 
 /// The true times of a problem. The default: everything takes what was estimated.
 #[derive(Clone, Debug, Default)]

@@ -96,7 +96,7 @@ fn of_bounds(instance: &Instance, file: &BoundFile, bytes: &[u8]) -> Vec<Violati
 const ROUNDING: f64 = 2e-6;
 
 /// What a plan promises and does not keep: it is followed, and the log of that is checked like any other.
-fn of_promise(instance: &Instance, read: &plan::file::Read, bytes: &[u8]) -> Vec<Violation> {
+fn of_promise(instance: &Instance, read: &plan::file::PlanRead, bytes: &[u8]) -> Vec<Violation> {
     let Some(promise) = plan::file::promise(bytes) else { return Vec::new() };
     let violation = |code, message: String| Violation::new(code, Place::default(), message);
     let followed = simulate(instance, follow(instance, read).as_mut(), &SimOptions::default(), &mut |_| {});

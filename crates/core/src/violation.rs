@@ -5,10 +5,10 @@ use serde::Serialize;
 use std::fmt;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $title:literal;)*) => {
+    ($($name:ident = $code:literal, $title:literal;)*) => {
         /// The rules that a log can break. Each is described in `docs/checks.md`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum ViolationCode { $($(#[$doc])* $name,)* }
+        pub enum ViolationCode { $(#[doc = concat!($code, ": ", $title, ".")] $name,)* }
 
         impl ViolationCode {
             /// All of them, in the order of reports.
@@ -30,91 +30,48 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The file is not JSON, or not a log.
     File = "C-FILE", "the file cannot be read as an execution log";
-    /// A newer or unknown version of the format, or none where there should be one.
     Schema = "C-SCHEMA", "the log's schema is missing or not one this program knows";
-    /// A record of the wrong shape.
     Record = "C-RECORD", "a record cannot be read";
-    /// A field that the format requires is not there.
     Field = "C-FIELD", "a required field is missing";
-    /// A name that the inputs do not have.
     Unknown = "C-UNKNOWN", "a request, node, workflow or model that the inputs do not have";
-    /// Another workflow than the request's.
     Workflow = "C-WORKFLOW", "a record names another workflow than its request's";
-    /// Another model than the node's.
     Model = "C-MODEL", "a record names another model than its node's";
-    /// A node without an execution.
     NodeMissing = "C-NODE-MISSING", "a node has not run";
-    /// A node that ran again after it had completed.
     NodeTwice = "C-NODE-TWICE", "a node has run more than once";
-    /// Attempts that do not follow one another.
     Attempt = "C-ATTEMPT", "the attempts at a node do not follow one another";
-    /// Lost, where no GPU was lost.
     Lost = "C-LOST", "work is marked lost where no GPU of it was lost";
-    /// Negative, not a number, or out of range.
     Time = "C-TIME", "a time is negative, not a number or out of range";
-    /// End, start and length contradict one another.
     TimeSum = "C-TIME-SUM", "times do not add up";
-    /// Another arrival than the request's.
     Arrival = "C-ARRIVAL", "the arrival time is not the request's";
-    /// Another ready time than arrival and inputs give.
     Ready = "C-READY", "the ready time is not that of arrival and inputs";
-    /// Another estimate than the node's batch-1 time.
     Estimate = "C-ESTIMATE", "the estimated time is not the node's";
-    /// A start before the request was there.
     BeforeArrival = "C-BEFORE-ARRIVAL", "a node starts before its request arrives";
-    /// A start before an input was there.
     BeforeInput = "C-BEFORE-INPUT", "a node starts before its inputs are there";
-    /// A GPU that the run did not have.
     GpuUnknown = "C-GPU-UNKNOWN", "a GPU that the run does not have";
-    /// Too few or too many GPUs.
     GpuCount = "C-GPU-COUNT", "a model does not hold the number of GPUs that it needs";
-    /// GPUs that are not consecutive, or lie across servers without need.
     GpuWindow = "C-GPU-WINDOW", "GPUs that are not consecutive or not a legal window";
-    /// Work on a GPU after it was lost.
     GpuLost = "C-GPU-LOST", "work on a lost GPU";
-    /// A GPU that the plan did not give the model, or a plan that contradicts itself.
     Assignment = "C-ASSIGNMENT", "a static run is not the deployment that it states";
-    /// Two executions at once.
     Overlap = "C-OVERLAP", "executions overlap on a GPU";
-    /// More executions than the batch limit.
     BatchLimit = "C-BATCH-LIMIT", "more executions at once than the model's batch limit";
-    /// A load while something else holds the GPU.
     SwitchOverlap = "C-SWITCH-OVERLAP", "a load overlaps work or another load";
-    /// An execution without its model.
     SwitchMissing = "C-SWITCH-MISSING", "an execution starts where its model is not loaded";
-    /// A load shorter than it costs.
     SwitchShort = "C-SWITCH-SHORT", "a load is shorter than it costs";
-    /// A load longer than it costs.
     SwitchLong = "C-SWITCH-LONG", "a load is longer than it costs";
-    /// An eviction of what was not there.
     Evicted = "C-EVICTED", "a load evicts a model that is not there";
-    /// More models than fit.
     Memory = "C-MEMORY", "models on a GPU exceed its memory";
-    /// More executions than fit beside the models.
     SlotMemory = "C-SLOT-MEMORY", "executions and models on a GPU exceed its memory";
-    /// Another batch size than the log shows.
     BatchSize = "C-BATCH-SIZE", "the batch size is not the number of executions on the replica";
-    /// An execution that ended too soon.
     WorkLittle = "C-WORK-LITTLE", "an execution has done less than its work";
-    /// An execution that ended too late.
     WorkMuch = "C-WORK-MUCH", "an execution has done more than its work";
-    /// Makespan.
     SumMakespan = "C-SUM-MAKESPAN", "the summary's makespan is not that of the executions";
-    /// Numbers of requests and nodes, and status.
     SumCounts = "C-SUM-COUNTS", "the summary's counts are not those of the executions";
-    /// Switches, cold loads and their time.
     SumSwitches = "C-SUM-SWITCHES", "the summary's switches are not those of the executions";
-    /// Server metrics.
     SumServers = "C-SUM-SERVERS", "the summary's server metrics are not those of the executions";
-    /// Bound and gap.
     SumBound = "C-SUM-BOUND", "the summary's bound or gap is not one of its makespan";
-    /// A witness that is none of these inputs.
     BoundWitness = "C-BOUND-WITNESS", "the bound's witness does not fit the inputs";
-    /// A bound that does not follow.
     BoundValue = "C-BOUND-VALUE", "the lower bound is above what its witness gives";
-    /// The cluster of the summary is none, or not that of the check.
     SumCluster = "C-SUM-CLUSTER", "the summary's mode or cluster is impossible or not that of the check";
 }
 
@@ -155,8 +112,7 @@ pub struct Place {
 
 impl Place {
     /// A line of the file.
-    #[must_use]
-    pub fn line(line: u32) -> Place {
+    pub(crate) fn line(line: u32) -> Place {
         Place { line: Some(line), ..Place::default() }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::check::check_log;
 use crate::cost::megabytes;
-use crate::engine::Onward;
+use crate::engine::Continuation;
 use crate::instance::{Infeasible, Instance, Residency};
 use crate::log::{ExecutionLog, Status};
 use crate::policy::{BuildContext, PolicyKind, PolicySpec};
@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct WhatIfRun {
     /// Under this policy.
     pub policy: PolicyKind,
     /// The problem, for the names in the log.
@@ -31,7 +31,7 @@ pub struct Outcome {
 
 /// Why nothing came of it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum WhyNot {
+pub enum WhatIfError {
     /// The policy knows no requests that come later.
     #[error("`{0}` is for batches that are known beforehand, and requests are still to come")]
     Mode(&'static str),
@@ -59,14 +59,14 @@ fn rounds(tasks: usize) -> u64 {
 }
 
 /// Simulates what is left of a run under a policy.
-pub fn what_if(onward: &Onward, spec: &PolicySpec, seed: u64) -> Result<Outcome, WhyNot> {
+pub fn what_if(onward: &Continuation, spec: &PolicySpec, seed: u64) -> Result<WhatIfRun, WhatIfError> {
     let policy = spec.kind();
     let mut instance = onward.instance.clone();
     if !policy.supports(instance.mode) {
-        return Err(WhyNot::Mode(policy.name()));
+        return Err(WhatIfError::Mode(policy.name()));
     }
     if policy == PolicyKind::Static && !instance.start.is_empty() {
-        return Err(WhyNot::InUse(policy.name()));
+        return Err(WhatIfError::InUse(policy.name()));
     }
     instance.cluster.residency = policy.residency(instance.cluster.residency);
     if instance.cluster.residency != onward.instance.cluster.residency {
@@ -80,18 +80,18 @@ pub fn what_if(onward: &Onward, spec: &PolicySpec, seed: u64) -> Result<Outcome,
         simulate(&instance, built.as_mut(), &SimOptions::default(), &mut |_| {})?
     };
     if let Some(violation) = check_log(&instance, &log, None).first() {
-        return Err(WhyNot::Violation(violation.to_string()));
+        return Err(WhatIfError::Violation(violation.to_string()));
     }
     let figures = metrics(&instance, &log);
     let loads = log.executions.iter().filter(|one| one.switch > Span::ZERO).count() + log.loads.len();
     let ends_in = log.executions.iter().map(|one| one.end).max().unwrap_or(Time::ZERO).since(Time::ZERO);
     let latency = latencies(onward, &instance, &log);
     let utilisation = figures.utilisation.mean_compute;
-    Ok(Outcome { policy, instance, log, ends_in, latency, loads, utilisation })
+    Ok(WhatIfRun { policy, instance, log, ends_in, latency, loads, utilisation })
 }
 
 /// The latency of each request, with what it had waited before.
-fn latencies(onward: &Onward, instance: &Instance, log: &ExecutionLog) -> Stats {
+fn latencies(onward: &Continuation, instance: &Instance, log: &ExecutionLog) -> Stats {
     let mut ends = vec![Time::ZERO; instance.requests.len()];
     for one in log.executions.iter().filter(|one| one.status == Status::Completed) {
         let end = &mut ends[instance.request_of(one.task).index()];
@@ -105,7 +105,7 @@ fn latencies(onward: &Onward, instance: &Instance, log: &ExecutionLog) -> Stats 
 }
 
 /// Whether the models that are used fit where models share GPUs, though they do not share them now.
-fn fits(instance: &Instance) -> Result<(), WhyNot> {
+fn fits(instance: &Instance) -> Result<(), WhatIfError> {
     let (has_gb, residency) = (instance.cluster.gpu_memory_gb, instance.cluster.residency);
     let used = instance.task_ids().map(|task| &instance.models[instance.model_of(task)]);
     let too_large = |model: &&crate::instance::Model| {
@@ -114,7 +114,7 @@ fn fits(instance: &Instance) -> Result<(), WhyNot> {
     match used.into_iter().find(too_large) {
         Some(model) => {
             let needs_gb = (model.memory_per_gpu + model.slot_per_gpu) as f64 / 1000.0;
-            Err(WhyNot::Infeasible(Infeasible::TooLittleMemory {
+            Err(WhatIfError::Infeasible(Infeasible::TooLittleMemory {
                 model: model.name.clone(),
                 needs_gb,
                 has_gb,

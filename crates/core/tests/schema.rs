@@ -10,7 +10,7 @@ use gswarm_core::input::{
 };
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::log_file::{LogFile, write_json};
-use gswarm_core::plan::{self, Limits};
+use gswarm_core::plan::{self, SearchLimits};
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::schema::SchemaKind;
@@ -231,7 +231,7 @@ fn plans_are_accepted_and_refused_as_by_the_reader() {
     let validator = validator(SchemaKind::Plan);
     for batching in [false, true] {
         let instance = instance(batching);
-        let limits = Limits { rounds: 2, stop: &|| false, gap: 0.0, seed: 1 };
+        let limits = SearchLimits { rounds: 2, seed: 1, ..SearchLimits::default() };
         let mut bytes = Vec::new();
         plan::file::write(&instance, &plan::improve(&instance, &limits, &mut |_| {}), &mut bytes).unwrap();
         let good = value(&bytes);

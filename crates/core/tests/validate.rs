@@ -2,7 +2,7 @@
 //! is written.
 
 use gswarm_core::cost::SwitchRule;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{
     BatchingSpec, Code, Diagnostic, Lacking, Scenario, Source, read_lacking, read_scenario,
 };
@@ -99,7 +99,7 @@ fn what_is_wrong_in_memory_is_wrong_in_files() {
         let found = scenario.validate_for(Mode::Online, Lacking::Nothing);
         assert!(places(&found).contains(&(code, path)), "{found:?}");
         let (mut config, mut requests) = (Vec::new(), Vec::new());
-        write_scenario_config(&scenario, Format::Json, &mut config).unwrap();
+        write_config(&scenario, Format::Json, &mut config).unwrap();
         write_scenario_requests(&scenario, Format::Json, &mut requests).unwrap();
         let [config, requests] = [&config, &requests].map(|bytes| Source { name: "file", bytes });
         let read = read_scenario(config, requests, Mode::Online);

@@ -6,14 +6,14 @@ use gswarm_core::input::{ClusterSpec, Source, read_config, read_requests};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{ModelId, Span};
-use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
+use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::drive::Patience;
 use gswarm_exec::fleet::{Fleet, Member};
 use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::journal::Durability;
-use gswarm_exec::service::{Client, Limits, Refusal, Service, with_direct_workflows};
+use gswarm_exec::service::{Client, Refusal, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
 use gswarm_exec::wire::RequestState;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ workflows:
 
 /// Emulated servers that fail now and then: calls, loads and, for moments, as a whole.
 struct Faulty {
-    inner: Emulated,
+    inner: EmulatedBackend,
     asked: AtomicU64,
 }
 
@@ -83,9 +83,17 @@ async fn main() {
     let clock = Clock::at_speed(100.0);
     let fleet = Fleet::new((0..2).map(|half| member(half, &instance, &clock)).collect());
     let folder = tempfile::tempdir().expect("a folder");
-    let limits = Limits { keep: Some(Span(60_000_000)), ..Limits::default() };
+    let limits = ServiceLimits { keep: Some(Span(60_000_000)), ..ServiceLimits::default() };
     let settings = (Durability::Process, Patience { max_attempts: 5, ..Patience::default() }, limits);
-    let begun = Service::begin(scenario, instance.clone(), fleet, clock, folder.path(), settings);
+    let begun = Service::begin(
+        scenario,
+        instance.clone(),
+        fleet,
+        clock,
+        folder.path(),
+        settings,
+        ServiceBeliefs::default(),
+    );
     let (service, client) = begun.expect("a ledger");
     let instance: &'static Instance = Box::leak(Box::new(instance));
     let service = tokio::spawn(async move {
@@ -129,7 +137,7 @@ async fn main() {
 
 fn member(half: u32, instance: &Instance, clock: &Clock) -> Member {
     let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    let inner = Emulated::new(clock.clone(), slowdown);
+    let inner = EmulatedBackend::new(clock.clone(), slowdown);
     let backend = Arc::new(Faulty { inner, asked: AtomicU64::new(u64::from(half) * 500 + 1) });
     let gpus = gswarm_core::Gpus::new(half * 4, 4);
     Member { name: format!("half {half}"), backend, gpus, reach: gpus.count, models: None }

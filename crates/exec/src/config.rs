@@ -1,7 +1,7 @@
 //! From the file that says which servers there are to the servers of a run.
 
 use crate::backend::{
-    BackendSpec, BackendsFile, EmulatedSpec, Record, Replica, ServerSpec, connect, gpu_range,
+    BackendSpec, BackendsFile, EmulatedSpec, LoadRecorder, Replica, ServerSpec, connect, gpu_range,
 };
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Member};
@@ -32,7 +32,7 @@ pub fn fleet(
     file: &BackendsFile,
     instance: &Instance,
     clock: &Clock,
-    record: &Record,
+    record: &LoadRecorder,
 ) -> Result<Fleet, Vec<String>> {
     let mut faults = Vec::new();
     let mut members = Vec::new();

@@ -90,7 +90,7 @@ impl From<rusqlite::Error> for JournalError {
 
 /// What is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum JournalEntry {
     /// Something happened.
     Event(Event),
     /// The policy decided something.
@@ -105,7 +105,7 @@ pub struct Written {
     /// When.
     pub at: Time,
     /// What.
-    pub entry: Entry,
+    pub entry: JournalEntry,
     /// Why, where something went wrong.
     pub note: Option<String>,
 }
@@ -180,13 +180,6 @@ impl Journal {
         Ok(found.optional()?)
     }
 
-    /// Writes one of those things anew.
-    pub fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), JournalError> {
-        self.db.begin()?;
-        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", params![key, value])?;
-        Ok(())
-    }
-
     /// Everything that was written, in order.
     pub fn entries(&self) -> Result<Vec<Written>, JournalError> {
         entries_after(&self.db, 0, u32::MAX)
@@ -207,7 +200,7 @@ impl Journal {
     }
 
     /// Writes an entry; it counts once it is [committed](Journal::commit).
-    pub fn append(&mut self, at: Time, entry: Entry, note: Option<&str>) -> Result<(), JournalError> {
+    pub fn append(&mut self, at: Time, entry: JournalEntry, note: Option<&str>) -> Result<(), JournalError> {
         // A wake-up changes nothing that is not asked for again.
         let Some((kind, [a, b, c, d])) = encode(entry) else { return Ok(()) };
         self.db.begin()?;
@@ -302,47 +295,47 @@ fn entries_after(db: &Connection, id: i64, limit: u32) -> Result<Vec<Written>, J
 
 const NOBODY: u32 = u32::MAX;
 
-fn encode(entry: Entry) -> Option<(i64, [u32; 4])> {
+fn encode(entry: JournalEntry) -> Option<(i64, [u32; 4])> {
     Some(match entry {
-        Entry::Event(Event::Finished(task)) => (0, [task.0, 0, 0, 0]),
-        Entry::Event(Event::Failed(task)) => (1, [task.0, 0, 0, 0]),
-        Entry::Event(Event::LoadFailed(lead)) => (2, [lead.0, 0, 0, 0]),
-        Entry::Event(Event::Lost(gpu)) => (3, [gpu.0, 0, 0, 0]),
-        Entry::Event(Event::Loaded(lead)) => (4, [lead.0, 0, 0, 0]),
-        Entry::Event(Event::Returned(gpu)) => (5, [gpu.0, 0, 0, 0]),
-        Entry::Event(Event::Arrived(request)) => (6, [request.0, 0, 0, 0]),
-        Entry::Event(Event::Withdrawn(request)) => (7, [request.0, 0, 0, 0]),
-        Entry::Decision(Decision::Start { task, gpus }) => (8, [task.0, gpus.first.0, gpus.count, 0]),
-        Entry::Decision(Decision::Load { model, gpus, ahead_of }) => {
+        JournalEntry::Event(Event::Finished(task)) => (0, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Failed(task)) => (1, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::LoadFailed(lead)) => (2, [lead.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Lost(gpu)) => (3, [gpu.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Loaded(lead)) => (4, [lead.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Returned(gpu)) => (5, [gpu.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Arrived(request)) => (6, [request.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Withdrawn(request)) => (7, [request.0, 0, 0, 0]),
+        JournalEntry::Decision(Decision::Start { task, gpus }) => (8, [task.0, gpus.first.0, gpus.count, 0]),
+        JournalEntry::Decision(Decision::Load { model, gpus, ahead_of }) => {
             (9, [model.0, gpus.first.0, gpus.count, ahead_of.map_or(NOBODY, |task| task.0)])
         }
-        Entry::Event(Event::Refused(task)) => (10, [task.0, 0, 0, 0]),
-        Entry::Event(Event::Held(task)) => (11, [task.0, 0, 0, 0]),
-        Entry::Event(Event::Released(task)) => (12, [task.0, 0, 0, 0]),
-        Entry::Event(Event::Woken) | Entry::Decision(Decision::Wake { .. }) => return None,
+        JournalEntry::Event(Event::Refused(task)) => (10, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Held(task)) => (11, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Released(task)) => (12, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Woken) | JournalEntry::Decision(Decision::Wake { .. }) => return None,
     })
 }
 
-fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<Entry, JournalError> {
+fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<JournalEntry, JournalError> {
     let [a, b, c, d] = numbers;
     let entry = match kind {
-        0 => Entry::Event(Event::Finished(TaskId(a))),
-        1 => Entry::Event(Event::Failed(TaskId(a))),
-        2 => Entry::Event(Event::LoadFailed(GpuId(a))),
-        3 => Entry::Event(Event::Lost(GpuId(a))),
-        4 => Entry::Event(Event::Loaded(GpuId(a))),
-        5 => Entry::Event(Event::Returned(GpuId(a))),
-        6 => Entry::Event(Event::Arrived(RequestId(a))),
-        7 => Entry::Event(Event::Withdrawn(RequestId(a))),
-        8 => Entry::Decision(Decision::Start { task: TaskId(a), gpus: Gpus::new(b, c) }),
-        9 => Entry::Decision(Decision::Load {
+        0 => JournalEntry::Event(Event::Finished(TaskId(a))),
+        1 => JournalEntry::Event(Event::Failed(TaskId(a))),
+        2 => JournalEntry::Event(Event::LoadFailed(GpuId(a))),
+        3 => JournalEntry::Event(Event::Lost(GpuId(a))),
+        4 => JournalEntry::Event(Event::Loaded(GpuId(a))),
+        5 => JournalEntry::Event(Event::Returned(GpuId(a))),
+        6 => JournalEntry::Event(Event::Arrived(RequestId(a))),
+        7 => JournalEntry::Event(Event::Withdrawn(RequestId(a))),
+        8 => JournalEntry::Decision(Decision::Start { task: TaskId(a), gpus: Gpus::new(b, c) }),
+        9 => JournalEntry::Decision(Decision::Load {
             model: ModelId(a),
             gpus: Gpus::new(b, c),
             ahead_of: (d != NOBODY).then_some(TaskId(d)),
         }),
-        10 => Entry::Event(Event::Refused(TaskId(a))),
-        11 => Entry::Event(Event::Held(TaskId(a))),
-        12 => Entry::Event(Event::Released(TaskId(a))),
+        10 => JournalEntry::Event(Event::Refused(TaskId(a))),
+        11 => JournalEntry::Event(Event::Held(TaskId(a))),
+        12 => JournalEntry::Event(Event::Released(TaskId(a))),
         other => return Err(JournalError::Damaged(format!("entry {id} is of kind {other}"))),
     };
     if encode(entry) != Some((kind, numbers)) {
@@ -444,7 +437,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(&folder.path().join("j"), Durability::Process, &[]).unwrap();
         let (task, gpu, gpus) = (TaskId(7), GpuId(3), Gpus::new(4, 2));
-        let mut entries: Vec<Entry> = [
+        let mut entries: Vec<JournalEntry> = [
             Event::Finished(task),
             Event::Failed(task),
             Event::Refused(task),
@@ -457,11 +450,11 @@ mod tests {
             Event::Arrived(RequestId(2)),
             Event::Withdrawn(RequestId(2)),
         ]
-        .map(Entry::Event)
+        .map(JournalEntry::Event)
         .into();
         let ahead = |ahead_of| Decision::Load { model: ModelId(1), gpus, ahead_of };
         let decisions = [Decision::Start { task, gpus }, ahead(Some(task)), ahead(None)];
-        entries.extend(decisions.map(Entry::Decision));
+        entries.extend(decisions.map(JournalEntry::Decision));
         let noted = |at: usize| (at % 2 == 1).then(|| format!("reason {at}"));
         for (at, &entry) in entries.iter().enumerate() {
             journal.append(Time(at as u64), entry, noted(at).as_deref()).unwrap();

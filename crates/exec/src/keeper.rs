@@ -9,17 +9,17 @@ use gswarm_core::{GpuId, Gpus, Span, TaskId};
 
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Act {
-    /// Bring a model onto empty GPUs; say [`Done::Loaded`] or [`Done::LoadFailed`].
+pub enum GpuAct {
+    /// Bring a model onto empty GPUs; say [`GpuDone::Loaded`] or [`GpuDone::LoadFailed`].
     Load {
         /// What and where.
         replica: Replica,
         /// What it is expected to take.
         expected: Span,
     },
-    /// Take a model off; say [`Done::Unloaded`] or [`Done::UnloadFailed`].
+    /// Take a model off; say [`GpuDone::Unloaded`] or [`GpuDone::UnloadFailed`].
     Unload(Replica),
-    /// Call a model; say [`Done::Called`].
+    /// Call a model; say [`GpuDone::Called`].
     Call {
         /// For which task.
         task: TaskId,
@@ -30,7 +30,7 @@ pub enum Act {
 
 /// What has been done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Done {
+pub enum GpuDone {
     /// The model is there.
     Loaded(Replica),
     /// It is not, and what was there before is gone.
@@ -45,24 +45,26 @@ pub enum Done {
 
 /// What whoever gave the orders has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Report {
+pub enum GpuReport {
     /// What was to be brought is there.
     Brought(Gpus),
     /// It could not be brought.
     NotBrought(Gpus),
     /// What was to be called could not be brought.
     CannotRun(TaskId),
-    /// These GPUs are in a state that nobody knows: take them out, and [forget](Keeper::forget) them.
+    /// These GPUs are in a state that nobody knows: take them out, and [forget](GpuKeeper::forget) them.
     Broken(Gpus),
 }
 
-impl Report {
+impl GpuReport {
     /// The first GPU of the window that it speaks of.
     #[must_use]
     pub fn lead(self) -> Option<GpuId> {
         match self {
-            Report::Brought(gpus) | Report::NotBrought(gpus) | Report::Broken(gpus) => Some(gpus.first),
-            Report::CannotRun(_) => None,
+            GpuReport::Brought(gpus) | GpuReport::NotBrought(gpus) | GpuReport::Broken(gpus) => {
+                Some(gpus.first)
+            }
+            GpuReport::CannotRun(_) => None,
         }
     }
 }
@@ -92,13 +94,13 @@ enum Order {
 
 /// The state of all GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Keeper {
+pub struct GpuKeeper {
     replicas: Vec<(Replica, State)>,
     /// In the order in which they came.
     orders: Vec<Order>,
 }
 
-impl Keeper {
+impl GpuKeeper {
     /// Everything that is there, is coming, is going or is ordered.
     pub fn replicas(&self) -> impl Iterator<Item = Replica> + Clone + '_ {
         let ordered = self.orders.iter().filter_map(|order| match order {
@@ -171,32 +173,32 @@ impl Keeper {
     }
 
     /// Something has been done. What is not known any more was forgotten, and nobody cares.
-    pub fn done(&mut self, done: Done, reports: &mut Vec<Report>) {
+    pub fn done(&mut self, done: GpuDone, reports: &mut Vec<GpuReport>) {
         match done {
-            Done::Loaded(replica) => {
+            GpuDone::Loaded(replica) => {
                 if self.state(replica) == Some(State::Loading) {
                     self.set(replica, State::Ready { calls: 0 });
-                    self.brought(replica, Report::Brought(replica.gpus), reports);
+                    self.brought(replica, GpuReport::Brought(replica.gpus), reports);
                 }
             }
-            Done::LoadFailed(replica) => {
+            GpuDone::LoadFailed(replica) => {
                 if self.state(replica) == Some(State::Loading) {
                     self.remove(replica);
-                    self.brought(replica, Report::NotBrought(replica.gpus), reports);
+                    self.brought(replica, GpuReport::NotBrought(replica.gpus), reports);
                     self.cannot_run(replica, reports);
                 }
             }
-            Done::Unloaded(replica) => {
+            GpuDone::Unloaded(replica) => {
                 if self.state(replica) == Some(State::Unloading) {
                     self.remove(replica);
                 }
             }
-            Done::UnloadFailed(replica) => {
+            GpuDone::UnloadFailed(replica) => {
                 if self.state(replica) == Some(State::Unloading) {
-                    reports.push(Report::Broken(replica.gpus));
+                    reports.push(GpuReport::Broken(replica.gpus));
                 }
             }
-            Done::Called(_, replica) => {
+            GpuDone::Called(_, replica) => {
                 if let Some(State::Ready { calls }) = self.state(replica) {
                     self.set(replica, State::Ready { calls: calls.saturating_sub(1) });
                 }
@@ -205,7 +207,7 @@ impl Keeper {
     }
 
     /// What can be done now; each answer counts as begun.
-    pub fn next(&mut self, reports: &mut Vec<Report>) -> Option<Act> {
+    pub fn next(&mut self, reports: &mut Vec<GpuReport>) -> Option<GpuAct> {
         let mut at = 0;
         while at < self.orders.len() {
             let order = self.orders[at].clone();
@@ -232,13 +234,13 @@ impl Keeper {
         self.orders.is_empty() && self.replicas.iter().all(rests)
     }
 
-    fn step(&mut self, at: usize, order: &Order, reports: &mut Vec<Report>) -> Step {
+    fn step(&mut self, at: usize, order: &Order, reports: &mut Vec<GpuReport>) -> Step {
         match order {
             Order::Run { task, replica } => match self.state(*replica) {
                 Some(State::Ready { calls }) => {
                     self.orders.remove(at);
                     self.set(*replica, State::Ready { calls: calls + 1 });
-                    Step::Act(Act::Call { task: *task, replica: *replica })
+                    Step::Act(GpuAct::Call { task: *task, replica: *replica })
                 }
                 _ => Step::Wait,
             },
@@ -251,7 +253,7 @@ impl Keeper {
                     // One that is called is waited for; one that loads is too, and so is one that goes already.
                     if self.state(victim) == Some(State::Ready { calls: 0 }) {
                         self.set(victim, State::Unloading);
-                        return Step::Act(Act::Unload(victim));
+                        return Step::Act(GpuAct::Unload(victim));
                     }
                 }
                 if !leaving.is_empty() {
@@ -263,11 +265,11 @@ impl Keeper {
                         if let Order::Bring { loading, .. } = &mut self.orders[at] {
                             *loading = true;
                         }
-                        Step::Act(Act::Load { replica, expected })
+                        Step::Act(GpuAct::Load { replica, expected })
                     }
                     Some(State::Ready { .. }) => {
                         if wanted {
-                            reports.push(Report::Brought(replica.gpus));
+                            reports.push(GpuReport::Brought(replica.gpus));
                         }
                         Step::Over
                     }
@@ -278,7 +280,7 @@ impl Keeper {
     }
 
     /// A load has come to an end: its order is over.
-    fn brought(&mut self, replica: Replica, report: Report, reports: &mut Vec<Report>) {
+    fn brought(&mut self, replica: Replica, report: GpuReport, reports: &mut Vec<GpuReport>) {
         let its = |order: &Order| matches!(order, Order::Bring { replica: other, loading: true, .. } if *other == replica);
         if let Some(at) = self.orders.iter().position(its)
             && let Order::Bring { wanted: true, .. } = self.orders.remove(at)
@@ -288,11 +290,11 @@ impl Keeper {
     }
 
     /// Calls of what will not come have failed: those that no order before them brings.
-    fn cannot_run(&mut self, replica: Replica, reports: &mut Vec<Report>) {
+    fn cannot_run(&mut self, replica: Replica, reports: &mut Vec<GpuReport>) {
         let mut comes = false;
         self.orders.retain(|order| match order {
             Order::Run { task, replica: other } if *other == replica && !comes => {
-                reports.push(Report::CannotRun(*task));
+                reports.push(GpuReport::CannotRun(*task));
                 false
             }
             Order::Bring { replica: other, .. } => {
@@ -317,7 +319,7 @@ impl Keeper {
 }
 
 enum Step {
-    Act(Act),
+    Act(GpuAct),
     Over,
     Wait,
 }

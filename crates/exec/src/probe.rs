@@ -26,7 +26,7 @@ pub struct Probe {
 
 /// A call that is to be made.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ProbeQuestion {
     /// What the model reads.
     pub prompt: String,
     /// The settings of the call.
@@ -37,7 +37,7 @@ pub struct Question {
 
 /// What an answer says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct ProbeAnswer {
     /// What the call took, in seconds.
     pub seconds: f64,
     /// Tokens of the prompt, where the server counts them.
@@ -56,7 +56,7 @@ pub struct Passage {
     /// When it had its answer.
     pub ended: f64,
     /// What it said; its seconds are those of this call alone.
-    pub answer: Answer,
+    pub answer: ProbeAnswer,
 }
 
 impl Probe {
@@ -76,7 +76,7 @@ impl Probe {
 
     /// Makes all calls at once: the seconds until the last has its answer, and the answers. Where one goes wrong, the others
     /// are given up.
-    pub async fn ask(&self, questions: &[Question]) -> Result<(f64, Vec<Answer>), BackendError> {
+    pub async fn ask(&self, questions: &[ProbeQuestion]) -> Result<(f64, Vec<ProbeAnswer>), BackendError> {
         let since = self.clock.now();
         let mut calls = JoinSet::new();
         for (number, question) in questions.iter().enumerate() {
@@ -84,7 +84,7 @@ impl Probe {
             calls.spawn(async move {
                 let result = probe.backend.call(probe.replica, &call).await;
                 let seconds = (probe.clock.now() - since).seconds();
-                result.map(|value| Answer { seconds, ..Answer::of(&value) })
+                result.map(|value| ProbeAnswer { seconds, ..ProbeAnswer::of(&value) })
             });
         }
         let mut answers = Vec::with_capacity(questions.len());
@@ -98,7 +98,11 @@ impl Probe {
 
     /// Keeps so many calls under way until all have been made: one begins when another has its answer. They are given in the
     /// order of the questions.
-    pub async fn flow(&self, questions: &[Question], at_once: usize) -> Result<Vec<Passage>, BackendError> {
+    pub async fn flow(
+        &self,
+        questions: &[ProbeQuestion],
+        at_once: usize,
+    ) -> Result<Vec<Passage>, BackendError> {
         let first = self.clock.now();
         let mut waiting = questions.iter().enumerate();
         let mut calls = JoinSet::new();
@@ -110,7 +114,8 @@ impl Probe {
                     let begun = probe.clock.now();
                     let value = probe.backend.call(probe.replica, &call).await?;
                     let ended = probe.clock.now();
-                    let answer = Answer { seconds: (ended - begun).seconds(), ..Answer::of(&value) };
+                    let answer =
+                        ProbeAnswer { seconds: (ended - begun).seconds(), ..ProbeAnswer::of(&value) };
                     let [begun, ended] = [begun, ended].map(|at| (at - first).seconds());
                     Ok::<_, BackendError>((number, Passage { begun, ended, answer }))
                 });
@@ -123,7 +128,7 @@ impl Probe {
         Ok(passages.into_iter().flatten().collect())
     }
 
-    fn call(&self, number: usize, question: &Question) -> Call {
+    fn call(&self, number: usize, question: &ProbeQuestion) -> Call {
         Call {
             name: format!("calibration/{number}"),
             inputs: Map::from_iter([("prompt".to_owned(), Value::from(question.prompt.clone()))]),
@@ -134,22 +139,22 @@ impl Probe {
     }
 }
 
-impl Answer {
-    fn of(value: &Value) -> Answer {
+impl ProbeAnswer {
+    fn of(value: &Value) -> ProbeAnswer {
         let usage = |name: &str| value.get("usage")?.get(name)?.as_u64();
         let written = usage("completion_tokens");
         let characters = match value.get("text") {
             Some(Value::String(text)) => text.chars().count(),
             _ => value.to_string().chars().count(),
         };
-        Answer { seconds: 0.0, read: usage("prompt_tokens"), written, characters: characters as u64 }
+        ProbeAnswer { seconds: 0.0, read: usage("prompt_tokens"), written, characters: characters as u64 }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Emulated;
+    use crate::backend::EmulatedBackend;
     use gswarm_core::{Gpus, ModelId};
 
     /// A load of 30 s, calls of 2 s, and a curve: under the virtual clock all come out as they are.
@@ -158,13 +163,14 @@ mod tests {
         let clock = Clock::virtual_clock();
         let slowdown = vec![vec![1_000_000, 1_100_000, 1_500_000]];
         let probe = Probe {
-            backend: Arc::new(Emulated::new(clock.clone(), slowdown)),
+            backend: Arc::new(EmulatedBackend::new(clock.clone(), slowdown)),
             replica: Replica { model: ModelId(0), gpus: Gpus::new(0, 1) },
             clock: clock.clone(),
             kind: None,
             expected_load: Span(30_000_000),
         };
-        let question = Question { prompt: "a b".to_owned(), settings: Map::new(), estimate: Span(2_000_000) };
+        let question =
+            ProbeQuestion { prompt: "a b".to_owned(), settings: Map::new(), estimate: Span(2_000_000) };
         let measured = async {
             let load = probe.load().await.unwrap();
             let (alone, _) = probe.ask(std::slice::from_ref(&question)).await.unwrap();

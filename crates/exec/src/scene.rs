@@ -2,7 +2,7 @@
 
 use crate::chronicle::{in_words, numbers, whose};
 use crate::wire::{BarKind, GpuState, GpuStatus, ModelQueue, ModelStatus, NodeState, OngoingBar, QueuedNode};
-use gswarm_core::engine::{TaskState, UnderWay, View};
+use gswarm_core::engine::{RunningTask, TaskState, View};
 use gswarm_core::instance::Residency;
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
 use rustc_hash::FxHashMap;
@@ -142,7 +142,7 @@ impl Scene<'_> {
     #[must_use]
     pub fn ongoing(&self) -> Vec<OngoingBar> {
         let instance = self.view.instance();
-        let executing = self.view.under_way().filter_map(|one: UnderWay| {
+        let executing = self.view.under_way().filter_map(|one: RunningTask| {
             let start = one.began?;
             let whose = whose(instance, one.task);
             let node = &instance.workflow_of(one.task).nodes[whose.node.place as usize];

@@ -1,7 +1,7 @@
 //! A run that somebody else drives, or drove: what its journal or its log says goes into an engine that only watches.
 
 use crate::chronicle::{Chronicle, End, is_tried_again};
-use crate::journal::{Entry, JournalError, replay};
+use crate::journal::{JournalEntry, JournalError, replay};
 use crate::scene::Scene;
 use gswarm_core::engine::{Decision, Engine, Event, News, TaskState};
 use gswarm_core::instance::Residency;
@@ -67,15 +67,15 @@ impl Watched {
     }
 
     /// Takes in what a journal says next.
-    pub fn take(&mut self, at: Time, entry: Entry, note: Option<&str>) -> Result<(), JournalError> {
+    pub fn take(&mut self, at: Time, entry: JournalEntry, note: Option<&str>) -> Result<(), JournalError> {
         replay::could_follow(&self.engine, at, entry)?;
         self.last = at;
         match entry {
-            Entry::Event(event) => {
+            JournalEntry::Event(event) => {
                 self.note_event(at, event, note);
                 self.engine.handle(at, event);
             }
-            Entry::Decision(decision) => {
+            JournalEntry::Decision(decision) => {
                 self.chronicle.decision(&self.engine.view(), at, decision);
                 if let Decision::Start { task, .. } = decision {
                     self.ready.remove(&task);
@@ -112,10 +112,9 @@ impl Watched {
 
     /// What follows from an entry.
     fn settle(&mut self, at: Time) {
-        let (mut news, mut effects) = (Vec::new(), Vec::new());
-        self.engine.take_news(&mut news);
+        let news = self.engine.take_news();
         // Whoever drives the run has done what there was to do.
-        self.engine.take_effects(&mut effects);
+        self.engine.take_effects();
         let log = self.engine.take_log();
         let view = self.engine.view();
         for one in &log.executions {

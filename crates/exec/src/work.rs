@@ -9,28 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is asked of a replica.
 #[derive(Clone)]
-pub enum Work {
+pub enum ReplicaCall {
     /// A node of a workflow: its answer is kept for the nodes after it.
     Node(Arc<Call>),
     /// Somebody's own request: its answer goes to them.
     Direct(Arc<Direct>),
 }
 
-impl Work {
+impl ReplicaCall {
     /// What it is expected to take on a replica of its own.
     #[must_use]
     pub fn estimate(&self) -> Span {
         match self {
-            Work::Node(call) => call.estimate,
-            Work::Direct(direct) => direct.forward.estimate,
+            ReplicaCall::Node(call) => call.estimate,
+            ReplicaCall::Direct(direct) => direct.forward.estimate,
         }
     }
 
     /// Asks, and returns when the answer is whole.
     pub async fn carry_out(&self, backend: &dyn Backend, replica: Replica) -> Result<Value, BackendError> {
         match self {
-            Work::Node(call) => backend.call(replica, call).await,
-            Work::Direct(direct) => direct.carry_out(backend, replica).await,
+            ReplicaCall::Node(call) => backend.call(replica, call).await,
+            ReplicaCall::Direct(direct) => direct.carry_out(backend, replica).await,
         }
     }
 }

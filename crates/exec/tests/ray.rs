@@ -3,7 +3,7 @@
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Cluster;
 use gswarm_core::{Gpus, ModelId, Span};
-use gswarm_exec::backend::{BackendError, Record, Replica};
+use gswarm_exec::backend::{BackendError, LoadRecorder, Replica};
 use gswarm_exec::call::Call;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::ray::{Bridge, fleet};
@@ -44,7 +44,7 @@ fn scene() -> Scene {
     let spec = ClusterSpec { gpus: Some(6), gpus_per_server: Some(2), ..ClusterSpec::default() };
     let cluster = Cluster::from_spec(&spec).unwrap();
     let bridge = Arc::new(Bridge::new(script.to_str().unwrap()));
-    let nobody: Record = Arc::new(|_| {});
+    let nobody: LoadRecorder = Arc::new(|_| {});
     Scene { fleet: fleet(&bridge, &cluster, &nobody), bridge, folder }
 }
 

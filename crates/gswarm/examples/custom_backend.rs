@@ -3,7 +3,7 @@
 //! `cargo run -p gswarm --example custom_backend`
 
 use gswarm::core::input::Scenario;
-use gswarm::exec::backend::{Backend, BackendError, Record, Replica};
+use gswarm::exec::backend::{Backend, BackendError, LoadRecorder, Replica};
 use gswarm::exec::call::Call;
 use gswarm::exec::fleet::Fleet;
 use gswarm::prelude::*;
@@ -43,7 +43,7 @@ impl EmbeddedModels for OwnModels {
         Ok(())
     }
 
-    fn serve(&self, _: &Path, _: &Scenario, instance: &Instance, _: &Record) -> Result<Fleet, Failure> {
+    fn serve(&self, _: &Path, _: &Scenario, instance: &Instance, _: &LoadRecorder) -> Result<Fleet, Failure> {
         Ok(Fleet::of(Arc::new(Shouting), instance.cluster.gpus))
     }
 }

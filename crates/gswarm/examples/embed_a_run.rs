@@ -42,7 +42,7 @@ pub fn main() -> Result<(), Failure> {
         budget: Duration::from_secs(60),
         rounds: 4,
         gap: 0.0,
-        objective: gswarm::core::plan::Objective::parse("makespan").map_err(Failure::input)?,
+        objective: gswarm::core::plan::PlanObjective::parse("makespan").map_err(Failure::input)?,
     };
     let planned = simulated.prepared.plan(&options, &mut Silent).planned;
     println!(

@@ -35,10 +35,10 @@ pub use gswarm_run as run;
 pub use gswarm_run::RunSpec;
 
 use gswarm_core::input::Scenario;
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 use gswarm_run::live::{self, Ended};
 use gswarm_run::{Failure, Materials, Observer, Prepared, Problem, prepare};
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use std::sync::Arc;
 
 /// What most programs need.
@@ -57,7 +57,7 @@ pub struct Simulation {
     /// The run: its specification, its problem.
     pub prepared: Prepared,
     /// The log, measured, bounded and checked.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// Simulates a run of the files that its specification names.
@@ -93,5 +93,5 @@ fn simulated(prepared: Prepared, observer: &mut dyn Observer) -> Result<Simulati
 /// Why the run could not begin, or ended early. Requests that fail are no error: see [`Ended::all_completed`].
 pub fn run_live(spec: RunSpec, observer: &mut dyn Observer) -> Result<Ended, Failure> {
     let materials = spec.load()?;
-    live::run(spec, materials, &Embedded, observer)
+    live::run(spec, materials, &EmbeddedHost, observer)
 }

@@ -149,7 +149,6 @@ pub struct Notes {
 const NAMED: usize = 40;
 
 impl Notes {
-    /// One sentence.
     pub fn say(&mut self, sentence: impl Into<String>) {
         let sentence = sentence.into();
         if !self.said.iter().any(|(said, _)| *said == sentence) {
@@ -168,7 +167,6 @@ impl Notes {
         }
     }
 
-    /// The sentences.
     pub fn finish(self) -> Vec<String> {
         let sentence = |(said, things): (String, Vec<String>)| {
             if things.is_empty() {

@@ -2,7 +2,7 @@
 //! to say: nothing is repaired here.
 
 use crate::draft::{Draft, DraftNode, plain_request, span};
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use gswarm_core::check::ViolationCode;
 use gswarm_core::input::document::{Path, Shown, without_mark};
 use gswarm_core::input::{Code, ModelSpec, Scenario};
@@ -22,7 +22,7 @@ struct Request<'l> {
     nodes: Vec<(&'l str, &'l str, f64)>,
 }
 
-pub fn read(files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
+pub fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) {
     if files.len() > 1 {
         let message =
             format_args!("one log is imported at a time: two may give the same request other times");

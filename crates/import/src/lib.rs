@@ -10,10 +10,11 @@ mod graph;
 mod gswarm_log;
 mod guess;
 mod options;
+mod table;
 pub mod trace;
 mod wfcommons;
 
-pub use options::{Moment, Options, Target, sizes};
+pub use options::{ImportOptions, Moment, Target, sizes};
 
 use draft::Draft;
 use gswarm_core::input::document::{Faults, without_mark};
@@ -24,24 +25,22 @@ macro_rules! kinds {
     ($($kind:ident $name:literal $what:literal)*) => {
         /// What sort of file is imported.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Kind {
+        pub enum ImportKind {
             $(#[doc = concat!($what, ".")] $kind,)*
         }
 
-        impl Kind {
-            /// Every kind.
-            pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
+        impl ImportKind {
+            /// All of them.
+            pub const ALL: &'static [ImportKind] = &[$(ImportKind::$kind),*];
 
             /// As the command line spells it.
-            #[must_use]
             pub fn name(self) -> &'static str {
-                match self { $(Kind::$kind => $name,)* }
+                match self { $(ImportKind::$kind => $name,)* }
             }
 
             /// What it is, in a few words.
-            #[must_use]
             pub fn what(self) -> &'static str {
-                match self { $(Kind::$kind => $what,)* }
+                match self { $(ImportKind::$kind => $what,)* }
             }
         }
     };
@@ -59,11 +58,17 @@ kinds! {
     GswarmLog "gswarm-log" "execution logs, of gswarm or of the published programs"
 }
 
-impl Kind {
+impl ImportKind {
     /// Whether rows with a moment each are read, which can be cut, thinned out and joined with a workflow.
-    #[must_use]
     pub fn is_trace(self) -> bool {
-        matches!(self, Kind::Azure | Kind::Mooncake | Kind::Burstgpt | Kind::Gentd26 | Kind::OpenaiLog)
+        matches!(
+            self,
+            ImportKind::Azure
+                | ImportKind::Mooncake
+                | ImportKind::Burstgpt
+                | ImportKind::Gentd26
+                | ImportKind::OpenaiLog
+        )
     }
 }
 
@@ -83,22 +88,23 @@ struct File<'a> {
 }
 
 /// Reads `files`, which are of this `kind`.
-///
-/// # Errors
-/// All that is wrong with the files, and with the flags for them.
-pub fn import(kind: Kind, files: &[Source<'_>], options: &Options) -> Result<Imported, Vec<Diagnostic>> {
+pub fn import(
+    kind: ImportKind,
+    files: &[Source<'_>],
+    options: &ImportOptions,
+) -> Result<Imported, Vec<Diagnostic>> {
     let mut draft = Draft::default();
     let mut read: Vec<File<'_>> =
         files.iter().map(|&source| File { source, faults: Faults::default() }).collect();
     match kind {
-        Kind::Comfyui => each(&mut read, |file| comfyui::read(file, options, &mut draft)),
-        Kind::Dify => dify::read_all(&mut read, options, &mut draft),
-        Kind::Wfcommons => each(&mut read, |file| wfcommons::read(file, options, &mut draft)),
-        Kind::GswarmLog => gswarm_log::read(&mut read, options, &mut draft),
-        Kind::Azure | Kind::Mooncake | Kind::Burstgpt | Kind::OpenaiLog => {
+        ImportKind::Comfyui => each(&mut read, |file| comfyui::read(file, options, &mut draft)),
+        ImportKind::Dify => dify::read_all(&mut read, options, &mut draft),
+        ImportKind::Wfcommons => each(&mut read, |file| wfcommons::read(file, options, &mut draft)),
+        ImportKind::GswarmLog => gswarm_log::read(&mut read, options, &mut draft),
+        ImportKind::Azure | ImportKind::Mooncake | ImportKind::Burstgpt | ImportKind::OpenaiLog => {
             trace::read(kind, &mut read, options, &mut draft);
         }
-        Kind::Gentd26 => trace::gentd26::read(&mut read, options, &mut draft),
+        ImportKind::Gentd26 => trace::gentd26::read(&mut read, options, &mut draft),
     }
     let mut found = Vec::new();
     for file in read {

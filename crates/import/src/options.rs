@@ -1,6 +1,6 @@
 //! What the command line adds to what the files say.
 
-use crate::{File, trace::table};
+use crate::{File, table};
 use gswarm_core::input::document::Faults;
 use gswarm_core::input::{Code, Diagnostic, MAX_GB, Scenario, Source};
 
@@ -26,7 +26,7 @@ pub struct Target {
 
 /// What the command line adds. Nodes are named by id, or by title or class.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ImportOptions {
     /// GB of model files, by name.
     pub sizes: Vec<(String, f64)>,
     /// Seconds of nodes.
@@ -61,9 +61,9 @@ pub struct Options {
     pub prompt_tokens_per_second: f64,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for ImportOptions {
+    fn default() -> ImportOptions {
+        ImportOptions {
             sizes: Vec::new(),
             times: Vec::new(),
             choices: Vec::new(),
@@ -85,9 +85,6 @@ impl Default for Options {
 }
 
 /// Reads a table of the sizes of model files: a column `file`, and `memory_gb` or `bytes`.
-///
-/// # Errors
-/// All that is wrong with it.
 pub fn sizes(source: Source<'_>) -> Result<Vec<(String, f64)>, Vec<Diagnostic>> {
     let mut file = File { source, faults: Faults::default() };
     let mut found = Vec::new();

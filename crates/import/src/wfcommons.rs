@@ -4,7 +4,7 @@ use crate::draft::{Draft, DraftNode, unique};
 use crate::graph::{MAX_LINKS, acyclic, plain};
 use crate::guess::rounded;
 use crate::options::{given, report_strangers};
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use gswarm_core::input::document::{
     Document, Item, Kind, Path, Shown, not_negative, quantity, text, wrong_type,
 };
@@ -29,7 +29,7 @@ struct Task<'t> {
     cores: f64,
 }
 
-pub fn read(file: &mut File<'_>, options: &Options, draft: &mut Draft) {
+pub fn read(file: &mut File<'_>, options: &ImportOptions, draft: &mut Draft) {
     let Some(document) = Document::parse(file.source.bytes, &mut file.faults) else { return };
     let root = document.root();
     let top = Path::root();
@@ -205,7 +205,7 @@ fn edges(file: &mut File<'_>, listed: Item<'_>, tasks: &[Task<'_>]) -> Vec<(u32,
     plain(edges)
 }
 
-fn make(name: &str, tasks: &[Task<'_>], edges: Vec<(u32, u32)>, options: &Options, draft: &mut Draft) {
+fn make(name: &str, tasks: &[Task<'_>], edges: Vec<(u32, u32)>, options: &ImportOptions, draft: &mut Draft) {
     let mut sizes: FxHashMap<&str, f64> = FxHashMap::default();
     for task in tasks {
         let size = sizes.entry(&task.program).or_insert(0.0);

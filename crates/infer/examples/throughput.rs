@@ -3,7 +3,8 @@
 
 use gswarm_infer::init::{ModelSize, model_files};
 use gswarm_infer::{
-    EmbeddingModel, Engine, EngineOptions, GenerateRequest, LanguageModel, ModelConfig, ModelKind, Weights,
+    EmbeddingModel, EngineOptions, GenerateRequest, InferenceEngine, LanguageModel, ModelConfig, ModelKind,
+    Weights,
 };
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -49,12 +50,13 @@ fn report(folder: &Path) -> Outcome<()> {
 fn generate(weights: &Weights) -> Outcome<()> {
     let start = Instant::now();
     let model = LanguageModel::from_weights(weights)?;
-    drop(Engine::start(model.clone(), EngineOptions::default())?);
+    drop(InferenceEngine::start(model.clone(), EngineOptions::default())?);
     println!("  serving after {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
     let prompt = "the king and the queen went to the sea ".repeat(28);
     let request = GenerateRequest { max_tokens: 64, ignore_eos: true, ..GenerateRequest::text(prompt) };
     for max_batch in [1, 2, 4, 8, 16] {
-        let engine = Engine::start(model.clone(), EngineOptions { max_batch, ..EngineOptions::default() })?;
+        let engine =
+            InferenceEngine::start(model.clone(), EngineOptions { max_batch, ..EngineOptions::default() })?;
         let estimate = engine.estimate(&request)?.seconds;
         let answers = (0..max_batch).map(|_| engine.submit(&request)).collect::<Result<Vec<_>, _>>()?;
         let finished = answers.into_iter().map(|answer| answer.wait()).collect::<Result<Vec<_>, _>>()?;

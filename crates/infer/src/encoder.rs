@@ -6,7 +6,7 @@
 use crate::config::{EncoderConfig, ModelConfig};
 use crate::error::{Error, Result};
 use crate::linear::{Linear, padded};
-use crate::rates::{Average, Estimate};
+use crate::rates::{Average, TimeEstimate};
 use crate::text::tokenizer::TextTokenizer;
 use crate::weights::Weights;
 use candle_core::{Device, Tensor};
@@ -110,10 +110,10 @@ impl EmbeddingModel {
     }
 
     /// How long [`EmbeddingModel::embed`] will take, from the pace of those before.
-    pub fn estimate<T: AsRef<str>>(&self, texts: &[T]) -> Result<Estimate> {
+    pub fn estimate<T: AsRef<str>>(&self, texts: &[T]) -> Result<TimeEstimate> {
         let tokens = self.tokens(texts)?.iter().map(Vec::len).sum::<usize>();
         let pace = self.pace.get().unwrap_or(f64::MIN_POSITIVE);
-        Ok(Estimate { seconds: pace * tokens.max(1) as f64, prompt_tokens: tokens, new_tokens: 0 })
+        Ok(TimeEstimate { seconds: pace * tokens.max(1) as f64, prompt_tokens: tokens, new_tokens: 0 })
     }
 
     fn tokens<T: AsRef<str>>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>> {

@@ -5,7 +5,7 @@
 //!
 //! 1. on disk: [`Store`] is a folder of models, [`ModelFolder`] one of them;
 //! 2. in host memory: [`Weights`] holds its tensors and its tokenizer, and counts their bytes;
-//! 3. serving: [`LanguageModel`] under an [`Engine`], which batches requests as they come, or [`EmbeddingModel`].
+//! 3. serving: [`LanguageModel`] under an [`InferenceEngine`], which batches requests as they come, or [`EmbeddingModel`].
 //!
 //! Instances made from the same [`Weights`] share the tensors, which nobody changes; what an instance has of its own are
 //! its thread, its queue and the key-value caches of what it is generating.
@@ -13,12 +13,12 @@
 //! A request gets the same tokens whatever shares its batch, bit for bit: `linear.rs` says how.
 //!
 //! ```no_run
-//! use gswarm_infer::{Engine, EngineOptions, GenerateRequest, LanguageModel, Store, Weights};
+//! use gswarm_infer::{InferenceEngine, EngineOptions, GenerateRequest, LanguageModel, Store, Weights};
 //!
 //! # fn main() -> Result<(), gswarm_infer::Error> {
 //! let store = Store::open("models")?;
 //! let weights = Weights::load(store.model("tiny-llm")?.path())?;
-//! let engine = Engine::start(LanguageModel::from_weights(&weights)?, EngineOptions::default())?;
+//! let engine = InferenceEngine::start(LanguageModel::from_weights(&weights)?, EngineOptions::default())?;
 //! let answer = engine.submit(&GenerateRequest::text("Once upon a time"))?.wait()?;
 //! println!("{}", answer.text);
 //! # Ok(())
@@ -43,11 +43,13 @@ mod weights;
 pub use config::{DecoderConfig, EncoderConfig, ModelConfig, ModelKind};
 pub use decoder::{LanguageModel, Sequence};
 pub use encoder::{EmbeddingModel, Embeddings};
-pub use engine::{Engine, EngineOptions, Load};
+pub use engine::{EngineLoad, EngineOptions, InferenceEngine};
 pub use error::{Error, Result};
-pub use rates::Estimate;
-pub use request::{Completion, Event, FinishReason, Finished, GenerateRequest, Prompt};
-pub use store::{Entry, ModelFolder, Store};
+pub use rates::TimeEstimate;
+pub use request::{
+    FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent, Prompt, RunningCompletion,
+};
+pub use store::{ModelFolder, Store, StoreEntry};
 pub use text::chat::{ChatTemplate, Message};
 pub use text::tokenizer::TextTokenizer;
 pub use weights::Weights;

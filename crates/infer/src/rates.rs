@@ -7,7 +7,7 @@ const SHARE: f64 = 0.1;
 
 /// How long something will take.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct TimeEstimate {
     /// Seconds, always above zero.
     pub seconds: f64,
     /// Tokens to be read.
@@ -66,7 +66,7 @@ impl Rates {
     }
 
     /// How long a request takes that joins `running` others after `waiting` more have had their turn.
-    pub(crate) fn estimate(&self, prompt: usize, new: usize, running: usize, waiting: usize) -> Estimate {
+    pub(crate) fn estimate(&self, prompt: usize, new: usize, running: usize, waiting: usize) -> TimeEstimate {
         let most = self.steps.len();
         let read = prompt as f64 * self.read.get().unwrap_or(0.0);
         // The first token comes from reading the prompt.
@@ -75,7 +75,7 @@ impl Rates {
         let ahead = (running + waiting + 1).saturating_sub(most) as f64 / most as f64;
         let wait = ahead * self.request.get().unwrap_or(read + write);
         let seconds = (read + write + wait).max(f64::MIN_POSITIVE);
-        Estimate { seconds, prompt_tokens: prompt, new_tokens: new }
+        TimeEstimate { seconds, prompt_tokens: prompt, new_tokens: new }
     }
 
     /// Seconds of a step with so many requests, from the nearest number that was measured. From a smaller number the

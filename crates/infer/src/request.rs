@@ -82,8 +82,8 @@ pub enum FinishReason {
 
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Its text: that of all [`Event::Token`] together.
+pub struct FinishedGeneration {
+    /// Its text: that of all [`GenerationEvent::Token`] together.
     pub text: String,
     /// Why it ended.
     pub reason: FinishReason,
@@ -101,7 +101,7 @@ pub struct Finished {
 
 /// What happens to a request. The last event is `Done` or `Failed`.
 #[derive(Debug)]
-pub enum Event {
+pub enum GenerationEvent {
     /// One more token; its text is empty while a character or a stop string is incomplete.
     Token {
         /// The token.
@@ -110,39 +110,39 @@ pub enum Event {
         text: String,
     },
     /// The answer is complete.
-    Done(Finished),
+    Done(FinishedGeneration),
     /// It will not be.
     Failed(Error),
 }
 
 /// The events of one request. Dropping it cancels the request.
 #[derive(Debug)]
-pub struct Completion {
-    events: UnboundedReceiver<Event>,
+pub struct RunningCompletion {
+    events: UnboundedReceiver<GenerationEvent>,
 }
 
-impl Completion {
-    pub(crate) fn new(events: UnboundedReceiver<Event>) -> Completion {
-        Completion { events }
+impl RunningCompletion {
+    pub(crate) fn new(events: UnboundedReceiver<GenerationEvent>) -> RunningCompletion {
+        RunningCompletion { events }
     }
 
     /// The next event, for async callers; `None` after the last.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<GenerationEvent> {
         self.events.recv().await
     }
 
     /// The next event, for threads that may block; `None` after the last.
-    pub fn next_blocking(&mut self) -> Option<Event> {
+    pub fn next_blocking(&mut self) -> Option<GenerationEvent> {
         self.events.blocking_recv()
     }
 
     /// The whole answer; blocks.
-    pub fn wait(mut self) -> Result<Finished> {
+    pub fn wait(mut self) -> Result<FinishedGeneration> {
         loop {
             match self.next_blocking() {
-                Some(Event::Token { .. }) => {}
-                Some(Event::Done(finished)) => return Ok(finished),
-                Some(Event::Failed(error)) => return Err(error),
+                Some(GenerationEvent::Token { .. }) => {}
+                Some(GenerationEvent::Done(finished)) => return Ok(finished),
+                Some(GenerationEvent::Failed(error)) => return Err(error),
                 None => return Err(Error::Stopped),
             }
         }

@@ -6,7 +6,7 @@ use gswarm_core::input::{Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::{GpuId, Gpus, Instance, Span, TaskId};
 use gswarm_learn::beliefs::{Corrections, Predicted};
-use gswarm_learn::{Column, Kind, Predictor, Settings, Table, Values, fit};
+use gswarm_learn::{Column, FitSettings, Predictor, PredictorKind, Table, Values, fit};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn predictor() -> Predictor {
     let model = Column { name: "model".to_owned(), values: names.iter().map(String::as_str).collect() };
     let took = Column { name: "execution_time".to_owned(), values: Values::Numbers(seconds.collect()) };
     let table = Table::new("runs", vec![model, took]);
-    let settings = Settings::new(Kind::GradientBoosting);
+    let settings = FitSettings::new(PredictorKind::GradientBoosting);
     fit(&table, "execution_time", &["model".to_owned()], &settings).expect("a predictor")
 }
 

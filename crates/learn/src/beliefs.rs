@@ -17,9 +17,6 @@ pub struct Predicted {
 
 impl Predicted {
     /// Asks the predictor for every node, as if each ran alone; `file` names it in messages.
-    ///
-    /// # Errors
-    /// Features that no node has.
     pub fn of(file: &str, predictor: &Predictor, scenario: &Scenario) -> Result<Predicted, Vec<Diagnostic>> {
         let encoder = NodeEncoder::new(file, predictor)?;
         let (mut rows, mut row) = (Rows::new(predictor.features().len()), Vec::new());
@@ -41,7 +38,6 @@ impl Predicted {
     }
 
     /// What is expected of each task.
-    #[must_use]
     pub fn estimates(&self) -> &[Estimate] {
         &self.estimates
     }
@@ -55,9 +51,6 @@ pub struct OneByOne {
 
 impl OneByOne {
     /// `file` names the predictor in messages.
-    ///
-    /// # Errors
-    /// Features that no node has.
     pub fn new(file: &str, predictor: Predictor) -> Result<OneByOne, Vec<Diagnostic>> {
         let encoder = NodeEncoder::new(file, &predictor)?;
         Ok(OneByOne { predictor, encoder })
@@ -68,7 +61,6 @@ impl OneByOne {
     ///
     /// # Panics
     /// If the request or the node is none of the scenario's.
-    #[must_use]
     pub fn expected(&self, scenario: &Scenario, request: &RequestSpec, node: usize) -> Option<Span> {
         if !self.encoder.knows_model_of(scenario, request, node) {
             return None;
@@ -111,7 +103,6 @@ const ENOUGH: u32 = 40;
 
 impl Corrections {
     /// With nothing seen; `predicted` is what the predictor said of the problem.
-    #[must_use]
     pub fn new(predictor: &Predictor, predicted: Arc<Predicted>, instance: &Instance) -> Corrections {
         let gpus = instance.cluster.gpus;
         let groups = instance.models.len() * (gpus as usize + 1);

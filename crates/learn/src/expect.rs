@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A predictor that was read, and what it says of a problem.
 #[derive(Debug)]
-pub struct Source {
+pub struct PredictorSource {
     /// Its file, as the log names it.
     pub name: String,
     /// Its file's content.
@@ -19,19 +19,19 @@ pub struct Source {
     predicted: Arc<Predicted>,
 }
 
-impl Source {
+impl PredictorSource {
     /// A predictor from the content of its file.
-    ///
-    /// # Errors
-    /// Why it is none, or none for these requests.
-    pub fn read(name: String, bytes: Vec<u8>, scenario: &Scenario) -> Result<Source, Vec<Diagnostic>> {
+    pub fn read(
+        name: String,
+        bytes: Vec<u8>,
+        scenario: &Scenario,
+    ) -> Result<PredictorSource, Vec<Diagnostic>> {
         let predictor = Predictor::from_bytes(&name, &bytes)?;
         let predicted = Predicted::of(&name, &predictor, scenario)?;
-        Ok(Source { name, bytes, predictor, predicted: Arc::new(predicted) })
+        Ok(PredictorSource { name, bytes, predictor, predicted: Arc::new(predicted) })
     }
 
     /// What it says of each task.
-    #[must_use]
     pub fn estimates(&self) -> &[Estimate] {
         self.predicted.estimates()
     }
@@ -43,7 +43,6 @@ impl Source {
 }
 
 /// Whether the requests leave nothing for a predictor to say.
-#[must_use]
 pub fn all_timed(scenario: &Scenario) -> bool {
     scenario.given_times().all(|time| time.is_some())
 }
@@ -73,19 +72,16 @@ pub struct Beliefs {
     /// Whether to learn.
     pub learn: bool,
     /// What predicted the estimates.
-    pub source: Option<Arc<Source>>,
+    pub source: Option<Arc<PredictorSource>>,
     /// A predictor that was named, and not asked: the requests give every node a time.
     pub unused: Option<String>,
 }
 
 impl Expectations {
     /// Has a problem expect it.
-    ///
-    /// # Errors
-    /// A drift of a model that there is not.
     pub fn apply(
         &self,
-        source: Option<Source>,
+        source: Option<PredictorSource>,
         scenario: &Scenario,
         instance: &mut Instance,
         seed: u64,
@@ -110,13 +106,11 @@ impl Expectations {
 
 impl Beliefs {
     /// The name of what predicted the estimates.
-    #[must_use]
     pub fn predictor(&self) -> Option<String> {
         self.source.as_ref().map(|source| source.name.clone())
     }
 
     /// Who watches what executions take.
-    #[must_use]
     pub fn learner(&self, instance: &Instance) -> Option<Box<dyn Learner>> {
         if !self.learn {
             return None;

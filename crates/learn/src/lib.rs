@@ -13,6 +13,7 @@ pub mod table;
 pub mod train;
 
 pub use model::{
-    Feature, FeatureKind, GroupId, Kind, Online, Prediction, Predictor, Rows, Settings, encode, fit,
+    Feature, FeatureKind, FitSettings, GroupId, Online, Prediction, Predictor, PredictorKind, Rows, encode,
+    fit,
 };
 pub use table::{Column, Table, Values};

@@ -24,42 +24,29 @@ pub use online::{GroupId, Online};
 pub use schema::{Feature, FeatureKind, Rows, encode};
 
 use conformal::Spread;
+use gswarm_core::named;
 use serde::{Deserialize, Serialize};
 
-/// Which kind of model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Kind {
-    /// The mean of trees that are each grown on a sample of the rows.
-    RandomForest,
-    /// A sum of small trees, each grown on what the ones before it left over.
-    GradientBoosting,
-    /// A weighted sum of the features.
-    Linear,
-    /// The mean of the last two runs of the same kind.
-    LastTwo,
-}
-
-impl Kind {
-    /// Every kind, in the order of the documentation.
-    pub const ALL: [Kind; 4] = [Kind::RandomForest, Kind::GradientBoosting, Kind::Linear, Kind::LastTwo];
-
-    /// As the command line spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::RandomForest => "random_forest",
-            Kind::GradientBoosting => "gradient_boosting",
-            Kind::Linear => "linear",
-            Kind::LastTwo => "last_two",
-        }
+named! {
+    /// Which kind of model.
+    #[derive(Serialize, Deserialize)]
+    pub enum PredictorKind {
+        /// The mean of trees that are each grown on a sample of the rows.
+        RandomForest = "random_forest",
+        /// A sum of small trees, each grown on what the ones before it left over.
+        GradientBoosting = "gradient_boosting",
+        /// A weighted sum of the features.
+        Linear = "linear",
+        /// The mean of the last two runs of the same kind.
+        LastTwo = "last_two",
     }
 }
 
 /// How a model is fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct FitSettings {
     /// Which kind.
-    pub kind: Kind,
+    pub kind: PredictorKind,
     /// How many trees, for the two kinds that have trees.
     pub trees: usize,
     /// How deep they may grow.
@@ -77,17 +64,24 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Settings {
+impl FitSettings {
     /// The usual ones of a kind: 100 trees of depth 15 for a forest, 100 of depth 7 for a boosted sum.
-    #[must_use]
-    pub fn new(kind: Kind) -> Settings {
-        let (depth, min_leaf) = if kind == Kind::RandomForest { (15, 1) } else { (7, 2) };
+    pub fn new(kind: PredictorKind) -> FitSettings {
+        let (depth, min_leaf) = if kind == PredictorKind::RandomForest { (15, 1) } else { (7, 2) };
         let (learning_rate, target_scale) = (0.2, TargetScale::Auto);
-        Settings { kind, trees: 100, depth, learning_rate, min_leaf, target_scale, intervals: true, seed: 42 }
+        FitSettings {
+            kind,
+            trees: 100,
+            depth,
+            learning_rate,
+            min_leaf,
+            target_scale,
+            intervals: true,
+            seed: 42,
+        }
     }
 }
 
-/// What gives the mean.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Core {
     Trees(bins::Bins, flat::Trees),
@@ -121,7 +115,7 @@ impl Core {
 /// Predicts one target from named features. It never changes: [`Online`] holds what is learned while it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predictor {
-    kind: Kind,
+    kind: PredictorKind,
     target: String,
     features: Vec<Feature>,
     core: Core,
@@ -136,31 +130,26 @@ pub struct Predictor {
 
 impl Predictor {
     /// Which kind of model it is.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PredictorKind {
         self.kind
     }
 
     /// The column that it predicts.
-    #[must_use]
     pub fn target(&self) -> &str {
         &self.target
     }
 
     /// The features that a row holds, in their order.
-    #[must_use]
     pub fn features(&self) -> &[Feature] {
         &self.features
     }
 
     /// The place of a feature in a row.
-    #[must_use]
     pub fn feature(&self, name: &str) -> Option<usize> {
         self.features.iter().position(|feature| feature.name == name)
     }
 
     /// How much what executions of a model took of late tells of the next, beyond the prediction; `None` where it does not.
-    #[must_use]
     pub fn history(&self) -> Option<Memory> {
         self.history
     }
@@ -174,7 +163,6 @@ impl Predictor {
     ///
     /// # Panics
     /// If the rows are not as wide as there are features.
-    #[must_use]
     pub fn predict(&self, rows: &Rows) -> Vec<Prediction> {
         let means = self.predict_means(rows);
         self.spread.around(rows, &means)
@@ -184,7 +172,6 @@ impl Predictor {
     ///
     /// # Panics
     /// If the rows are not as wide as there are features.
-    #[must_use]
     pub fn predict_means(&self, rows: &Rows) -> Vec<f64> {
         assert_eq!(rows.width(), self.features.len(), "rows of another width");
         let mut means = self.core.predict(rows);
@@ -196,7 +183,6 @@ impl Predictor {
     ///
     /// # Panics
     /// If the row is not as wide as there are features.
-    #[must_use]
     pub fn predict_row(&self, row: &[f64]) -> Prediction {
         assert_eq!(row.len(), self.features.len(), "a row of another width");
         self.spread.around_row(row, self.on_scale(self.core.predict_row(row)))
@@ -204,14 +190,12 @@ impl Predictor {
 
     /// The value that the truth stays below in a share `p` of all cases like this one (split conformal): 0.05 and 0.95
     /// are the ends of an interval that nine truths of ten lie in.
-    #[must_use]
     pub fn quantile(&self, prediction: &Prediction, p: f64) -> f64 {
         let value = prediction.mean + prediction.scale * self.spread.score(p);
         if self.non_negative { value.max(0.0) } else { value }
     }
 
     /// How much each feature took part in the splits, in shares that sum to one; empty for kinds without trees.
-    #[must_use]
     pub fn importances(&self) -> Vec<f64> {
         match &self.core {
             Core::Trees(_, trees) => trees.importances(self.features.len()),
@@ -221,13 +205,11 @@ impl Predictor {
     }
 
     /// The normalised errors on rows that were kept back, sorted: what quantiles follow from.
-    #[must_use]
     pub fn scores(&self) -> &[f64] {
         self.spread.scores()
     }
 
     /// Whether the logarithm of the target was learned.
-    #[must_use]
     pub fn learned_log(&self) -> bool {
         self.smear.is_some()
     }

@@ -8,7 +8,7 @@ pub use history::{Data, Executions, HISTORY};
 
 use self::history::When;
 use crate::model::{Feature, FeatureKind, Predictor};
-use crate::table::{Column, Faults, Table, Values, short, shown};
+use crate::table::{Column, Table, TableFaults, Values, short, shown};
 use gswarm_core::check::ViolationCode;
 use gswarm_core::input::{Code, Diagnostic, NodeSpec, RequestSpec, Scenario};
 use gswarm_core::log_file::{LogFile, Record};
@@ -47,7 +47,6 @@ impl Source {
 }
 
 /// The characters of all texts that a request gives to its workflow.
-#[must_use]
 pub fn prompt_length(request: &RequestSpec) -> f64 {
     fn characters(value: &Value) -> usize {
         match value {
@@ -91,11 +90,8 @@ struct Run<'s> {
 /// The completed executions of a log, with a table of `model`, `workflow`, `node`, `prompt_length`, `batch`, one column
 /// `config.KEY` for each option that is a number, and [`TARGET`], the slowdown of a batch taken out where its model has a curve;
 /// [`HISTORY`] is tried by [`Executions::train`].
-///
-/// # Errors
-/// Executions that the scenario does not have, or that have no times.
 pub fn executions(file: &str, log: &LogFile, scenario: &Scenario) -> Result<Executions, Vec<Diagnostic>> {
-    let mut faults = Faults::new(file);
+    let mut faults = TableFaults::new(file);
     // A summary is not needed to learn from; records are.
     let unreadable = |code| matches!(code, ViolationCode::File | ViolationCode::Record);
     for fault in log.faults.iter().filter(|fault| unreadable(fault.code)) {
@@ -186,7 +182,7 @@ fn impossible(
     (!is_new).then(twice)
 }
 
-fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut Faults) -> Vec<Run<'s>> {
+fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut TableFaults) -> Vec<Run<'s>> {
     let requests: HashMap<&str, &RequestSpec> =
         scenario.requests.iter().map(|request| (request.id.as_str(), request)).collect();
     let (mut runs, mut seen) = (Vec::new(), HashSet::new());
@@ -243,15 +239,12 @@ pub struct NodeEncoder {
 
 impl NodeEncoder {
     /// For a predictor that was trained on [`Executions`].
-    ///
-    /// # Errors
-    /// The features that no node has, or that it predicts something else than [`TARGET`].
     pub fn new(file: &str, predictor: &Predictor) -> Result<NodeEncoder, Vec<Diagnostic>> {
         let features = predictor.features().to_vec();
         let sources: Vec<Source> = features.iter().map(|feature| Source::named(&feature.name)).collect();
         let hint =
             || Some("train on execution logs: `gswarm train --data LOG --config C --requests R`".to_owned());
-        let mut faults = Faults::new(file);
+        let mut faults = TableFaults::new(file);
         // Whatever it predicts would be taken for seconds.
         if predictor.target() != TARGET {
             let message =
@@ -305,7 +298,6 @@ impl NodeEncoder {
     }
 
     /// The place of the batch in a row.
-    #[must_use]
     pub fn batch(&self) -> Option<usize> {
         self.sources.iter().position(|source| *source == Source::Batch)
     }

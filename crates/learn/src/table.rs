@@ -5,7 +5,7 @@ mod faults;
 mod parquet;
 mod write;
 
-pub use faults::{Faults, nearest, short, shown};
+pub use faults::{TableFaults, nearest, short, shown};
 
 use gswarm_core::input::{Code, Diagnostic};
 use std::collections::HashMap;
@@ -70,7 +70,6 @@ impl Table {
     ///
     /// # Panics
     /// If columns differ in length or share a name: that is a fault of the caller, not of any input.
-    #[must_use]
     pub fn new(file: &str, columns: Vec<Column>) -> Table {
         let rows = columns.first().map_or(0, |column| column.values.len());
         for (index, column) in columns.iter().enumerate() {
@@ -82,11 +81,8 @@ impl Table {
     }
 
     /// Reads CSV or Parquet, whichever the bytes are. Every fault is reported at once.
-    ///
-    /// # Errors
-    /// All that is wrong with the file.
     pub fn read(name: &str, bytes: Vec<u8>) -> Result<Table, Vec<Diagnostic>> {
-        let mut faults = Faults::new(name);
+        let mut faults = TableFaults::new(name);
         match Table::read_with(name, bytes, &[], &mut faults) {
             Some(table) if faults.is_empty() => Ok(table),
             _ => Err(faults.into_diagnostics()),
@@ -95,7 +91,7 @@ impl Table {
 
     /// The same for those who have more to find fault with: cells that are at fault are empty in the table. Columns
     /// named in `texts` hold text even where all of it looks like numbers: `7` and `07` are two ids.
-    pub fn read_with(name: &str, bytes: Vec<u8>, texts: &[&str], faults: &mut Faults) -> Option<Table> {
+    pub fn read_with(name: &str, bytes: Vec<u8>, texts: &[&str], faults: &mut TableFaults) -> Option<Table> {
         if !bytes.starts_with(b"PAR1") {
             if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
                 let hint = "write the file again, or let the name of a CSV file end in .csv".to_owned();
@@ -120,15 +116,12 @@ impl Table {
     }
 
     /// Reads a file; one that cannot be read at all is a fault as well.
-    ///
-    /// # Errors
-    /// All that is wrong with the file.
     pub fn read_file(path: &Path) -> Result<Table, Vec<Diagnostic>> {
         let name = path.display().to_string();
         match std::fs::read(path) {
             Ok(bytes) => Table::read(&name, bytes),
             Err(error) => {
-                let mut faults = Faults::new(&name);
+                let mut faults = TableFaults::new(&name);
                 faults.add(Code::NotATable, None, "", format!("cannot read the file: {error}"), None);
                 Err(faults.into_diagnostics())
             }
@@ -136,43 +129,36 @@ impl Table {
     }
 
     /// As diagnostics name it.
-    #[must_use]
     pub fn file(&self) -> &str {
         &self.file
     }
 
     /// How many rows there are.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// The columns, in the order of the file.
-    #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
     /// The column of this name.
-    #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
     /// The line of a row in its file.
-    #[must_use]
     pub fn line(&self, row: usize) -> Option<u32> {
         self.lines.get(row).copied()
     }
 
     /// The same with the line of each row in its file.
-    #[must_use]
     pub(crate) fn with_lines(self, lines: Vec<u32>) -> Table {
         Table { lines, ..self }
     }
 
     /// The rows of these numbers, in their order. Columns of text keep all their texts, so that codes stay the same.
-    #[must_use]
     pub fn select(&self, rows: &[usize]) -> Table {
         let columns = self.columns.iter().map(|column| {
             let values = match &column.values {
@@ -224,7 +210,6 @@ impl TextColumn {
 }
 
 /// Whether a column of this name holds lengths of time, which are never below zero.
-#[must_use]
 pub fn is_duration(name: &str) -> bool {
     let name = name.to_lowercase();
     ["_seconds", "_ms", "_us", "_time", "duration", "latency", "runtime"]

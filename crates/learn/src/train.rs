@@ -4,10 +4,11 @@
 mod measure;
 mod refuse;
 
-pub use crate::model::pinball;
 pub use measure::{coverage, mean_absolute_error, r2};
 
-use crate::model::{Memory, Predictor, Settings, TargetScale, encode, fit, fit_with_folds, folds, targets};
+use crate::model::{
+    FitSettings, Memory, Predictor, TargetScale, encode, fit, fit_with_folds, folds, targets,
+};
 use crate::table::Table;
 use gswarm_core::input::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ const CURVE: [f64; 4] = [0.1, 0.25, 0.5, 0.75];
 
 /// What is to be trained.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TrainOptions {
     /// The column to predict.
     pub target: String,
     /// The columns to predict it from; `None` for all that can be.
@@ -36,14 +37,13 @@ pub struct Options {
     /// Whether features that give the target away are allowed.
     pub allow_leaks: bool,
     /// How the model is fitted.
-    pub settings: Settings,
+    pub settings: FitSettings,
 }
 
-impl Options {
+impl TrainOptions {
     /// The usual ones: all features, a fifth of the rows for the test.
-    #[must_use]
-    pub fn new(target: &str, settings: Settings) -> Options {
-        Options {
+    pub fn new(target: &str, settings: FitSettings) -> TrainOptions {
+        TrainOptions {
             target: target.to_owned(),
             features: None,
             leave_out: Vec::new(),
@@ -176,12 +176,9 @@ pub struct TrainingReport {
 }
 
 /// Trains, tests and reports. `progress` is told what is being done.
-///
-/// # Errors
-/// All that keeps the table from being learned from.
 pub fn train(
     table: &Table,
-    options: &Options,
+    options: &TrainOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Trained, Vec<Diagnostic>> {
     let truths = targets(table, &options.target)?;
@@ -215,7 +212,7 @@ pub fn train(
         }
         progress(&format!("learning curve: {rows} rows"));
         let target_scale = if predictor.learned_log() { TargetScale::Log } else { TargetScale::Plain };
-        let settings = Settings { intervals: false, target_scale, ..options.settings };
+        let settings = FitSettings { intervals: false, target_scale, ..options.settings };
         // From all over the table: in a log, say, the first rows are of few models.
         let some: Vec<usize> = (0..rows).map(|at| train[at * train.len() / rows]).collect();
         let smaller = fit(&table.select(&some), &options.target, &features, &settings)?;

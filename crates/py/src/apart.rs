@@ -18,7 +18,6 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// As much as a main thread has.
 const STACK: usize = 8 << 20;
 
-/// How far work is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
     /// What is being done.
@@ -47,7 +46,6 @@ impl Shared {
         (said.done, said.total) = (done as u64, total as u64);
     }
 
-    /// Whether to stop.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

@@ -2,7 +2,7 @@
 
 use gswarm_core::check::{Violation, report};
 use gswarm_core::input::{Diagnostic, Severity, render};
-use gswarm_core::run::NoProblem;
+use gswarm_core::run::ProblemError;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
@@ -39,20 +39,33 @@ impl Fault {
     }
 }
 
-impl From<NoProblem> for Fault {
-    fn from(why: NoProblem) -> Fault {
+impl From<ProblemError> for Fault {
+    fn from(why: ProblemError) -> Fault {
         match why {
-            NoProblem::NoGpus => Fault::Usage(
+            ProblemError::NoGpus => Fault::Usage(
                 why.to_string(),
                 "give gpus=N, or `cluster: {gpus: N}` in the configuration".to_owned(),
             ),
-            NoProblem::TooSlow { .. } => {
+            ProblemError::TooSlow { .. } => {
                 Fault::Usage(why.to_string(), "give a higher pcie_gb_per_s".to_owned())
             }
-            NoProblem::Infeasible(faults) => {
+            ProblemError::Infeasible(faults) => {
                 Fault::Infeasible(faults.iter().map(ToString::to_string).collect())
             }
         }
+    }
+}
+
+impl From<serde_json::Error> for Fault {
+    fn from(error: serde_json::Error) -> Fault {
+        Fault::Internal(error.to_string())
+    }
+}
+
+/// Where memory cannot be written to.
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Fault {
+        Fault::Internal(error.to_string())
     }
 }
 

@@ -4,10 +4,10 @@ use crate::apart::apart;
 use crate::fault::{Fault, usage};
 use crate::outcome::Outcome;
 use gswarm_core::log_file::LogFile;
-use gswarm_learn::model::{Kind, Predictor as Model, Settings, encode};
+use gswarm_learn::model::{FitSettings, Predictor as Model, PredictorKind, encode};
 use gswarm_learn::nodes;
 use gswarm_learn::table::{Column, Table, Values};
-use gswarm_learn::train::Options;
+use gswarm_learn::train::TrainOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -60,7 +60,7 @@ pub enum Data {
 /// What is to be trained.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct TrainOptions {
+pub struct TrainArguments {
     kind: String,
     target: Option<String>,
     features: Option<Vec<String>>,
@@ -73,14 +73,14 @@ pub struct TrainOptions {
     min_leaf: Option<usize>,
 }
 
-impl TrainOptions {
-    fn read(self) -> Result<Options, Fault> {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == self.kind).ok_or_else(|| {
-            let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+impl TrainArguments {
+    fn read(self) -> Result<TrainOptions, Fault> {
+        let kind = PredictorKind::of_name(&self.kind).ok_or_else(|| {
+            let known: Vec<&str> = PredictorKind::ALL.iter().map(|kind| kind.name()).collect();
             usage(format!("kind is `{}`; there are {}", self.kind, known.join(", ")))
         })?;
-        let usual = Settings::new(kind);
-        let settings = Settings {
+        let usual = FitSettings::new(kind);
+        let settings = FitSettings {
             trees: self.trees.unwrap_or(usual.trees),
             depth: self.depth.unwrap_or(usual.depth),
             learning_rate: self.learning_rate.unwrap_or(usual.learning_rate),
@@ -96,11 +96,11 @@ impl TrainOptions {
             return Err(usage("give a learning_rate above 0, of 1 at most, and a min_leaf above 0"));
         }
         let target = self.target.as_deref().unwrap_or(nodes::TARGET);
-        Ok(Options {
+        Ok(TrainOptions {
             features: self.features,
             leave_out: self.leave_out,
             allow_leaks: self.allow_leaks,
-            ..Options::new(target, settings)
+            ..TrainOptions::new(target, settings)
         })
     }
 }
@@ -116,7 +116,7 @@ pub struct Trained {
 pub fn train(
     py: Python<'_>,
     data: Data,
-    options: TrainOptions,
+    options: TrainArguments,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(Trained, String)> {
     let mut options = options.read()?;
@@ -128,7 +128,7 @@ pub fn train(
         Data::Run(run) => {
             let run = run.get();
             nodes::Data::Executions(py.detach(|| {
-                let text = run.log_text(true).map_err(|error| Fault::Internal(error.to_string()))?;
+                let text = run.log_text(true)?;
                 nodes::executions("the run", &LogFile::read_bytes(&text), &run.scenario).map_err(Fault::Input)
             })?)
         }
@@ -138,8 +138,7 @@ pub fn train(
     }
     apart(py, progress.as_ref(), false, move |shared| {
         let found = given.train(&options, &mut |doing| shared.say(doing, 0, 0)).map_err(Fault::Input)?;
-        let report =
-            serde_json::to_string(&found.report).map_err(|error| Fault::Internal(error.to_string()))?;
+        let report = serde_json::to_string(&found.report)?;
         Ok((Trained { model: found.predictor }, report))
     })
 }
@@ -155,7 +154,7 @@ impl Trained {
 
     /// The content of its file.
     fn content<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.model.to_bytes().map_err(|error| Fault::Internal(error.to_string()))?;
+        let bytes = self.model.to_bytes().map_err(Fault::from)?;
         Ok(PyBytes::new(py, &bytes))
     }
 

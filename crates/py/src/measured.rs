@@ -47,7 +47,7 @@ pub fn read_log(
             ..RunInfo::default()
         };
         let summary = summary(&instance, &metrics, info);
-        let outcome = run::Outcome { log, metrics, summary };
+        let outcome = run::RunOutcome { log, metrics, summary };
         let instance = Arc::new(instance);
         Ok(Outcome { scenario, instance, outcome, planned: None, truth: Truth::default() })
     })

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use gswarm_core::Instance;
 use gswarm_core::check::{Violation, check_run};
-use gswarm_core::compare::{Key, Row};
+use gswarm_core::compare::{RunKey, SweepRow};
 use gswarm_core::input::Scenario;
 use gswarm_core::log_file::{LogFile, write_json, write_jsonl};
 use gswarm_core::plan::{self, Planned};
@@ -13,7 +13,7 @@ use gswarm_core::truth::Truth;
 use gswarm_show::gantt::Gantt;
 use gswarm_show::page::html;
 use gswarm_show::report::page;
-use gswarm_show::run::Run;
+use gswarm_show::run::ReportRun;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::io;
@@ -30,7 +30,7 @@ pub struct Outcome {
     /// The problem.
     pub instance: Arc<Instance>,
     /// What happened, and what it came to.
-    pub outcome: run::Outcome,
+    pub outcome: run::RunOutcome,
     /// What was planned, where it was.
     pub planned: Option<Planned>,
     /// How long executions really took.
@@ -41,7 +41,7 @@ impl Outcome {
     /// Its log file, as one document or by line.
     pub fn log_text(&self, lines: bool) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let run::Outcome { log, summary, .. } = &self.outcome;
+        let run::RunOutcome { log, summary, .. } = &self.outcome;
         if lines {
             write_jsonl(&self.instance, log, summary, &mut out)?;
         } else {
@@ -57,7 +57,6 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
 
 #[pymethods]
 impl Outcome {
-    /// The metrics as JSON.
     fn metrics(&self) -> PyResult<String> {
         serde_json::to_string(&self.outcome.metrics).map_err(failed)
     }
@@ -103,12 +102,11 @@ impl Outcome {
 
     /// What the check says of the log, once more.
     fn check(&self, py: Python<'_>) -> Vec<PlainViolation> {
-        let run::Outcome { log, summary, .. } = &self.outcome;
+        let run::RunOutcome { log, summary, .. } = &self.outcome;
         let found = py.detach(|| check_run(&self.instance, &self.truth, log, Some(summary)));
         found.iter().map(plain_violation).collect()
     }
 
-    /// The executions, by column.
     fn executions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let instance = &self.instance;
         let all = &self.outcome.log.executions;
@@ -171,8 +169,8 @@ impl Outcome {
     fn page(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         py.detach(|| {
             let file = LogFile::read_bytes(&self.log_text(true)?);
-            let run::Outcome { log, summary, .. } = &self.outcome;
-            let mut run = Run::of(name, name, &self.instance, log, &file);
+            let run::RunOutcome { log, summary, .. } = &self.outcome;
+            let mut run = ReportRun::of(name, name, &self.instance, log, &file);
             let bound = summary.lower_bound.map(|bound| bound.seconds());
             run.gantt = Some(Gantt::of(&self.instance, log, run.label(), bound, MOST_BARS));
             Ok(html(&page(&mut [run])))
@@ -183,7 +181,7 @@ impl Outcome {
     /// The row of a comparison, as JSON; `seconds` are those of the whole call.
     fn row(&self, input: &str, seconds: f64) -> PyResult<String> {
         let summary = &self.outcome.summary;
-        let key = Key {
+        let key = RunKey {
             input: input.to_owned(),
             mode: summary.mode.name().to_owned(),
             batching: true,
@@ -191,7 +189,7 @@ impl Outcome {
             policy: summary.policy.clone(),
             seed: summary.seed.unwrap_or_default(),
         };
-        let row = Row::of(&key, "", &self.outcome.metrics, summary, [0.0, seconds]);
+        let row = SweepRow::of(&key, "", &self.outcome.metrics, summary, [0.0, seconds]);
         serde_json::to_string(&row).map_err(failed)
     }
 }
@@ -210,7 +208,6 @@ pub type PlainViolation = (
     Option<u32>,
 );
 
-/// Its fields.
 pub fn plain_violation(found: &Violation) -> PlainViolation {
     let place = &found.place;
     (

@@ -3,7 +3,7 @@
 
 use crate::document::document;
 use crate::fault::{Fault, Plain, plain, usage};
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{Lacking, Reading, Scenario, Severity, Source, read_documents, read_lacking};
 use gswarm_core::instance::Mode;
 use gswarm_run::RunSpec;
@@ -154,9 +154,9 @@ impl Inputs {
             return Ok([text(&names[0], config), text(&names[1], requests)]);
         }
         let (mut config, mut requests) = (Vec::new(), Vec::new());
-        write_scenario_config(scenario, Format::Json, &mut config)
+        write_config(scenario, Format::Json, &mut config)
             .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests))
-            .map_err(|error| Fault::Internal(error.to_string()))?;
+            .map_err(Fault::from)?;
         Ok([text(&names[0], &config), text(&names[1], &requests)])
     }
 

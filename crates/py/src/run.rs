@@ -7,16 +7,16 @@ use crate::policy::PythonPolicy;
 use crate::problem::{Given, Inputs};
 use gswarm_core::engine::{Rejected, View};
 use gswarm_core::input::{Diagnostic, Source};
-use gswarm_core::plan::{self, Objective, Planned};
+use gswarm_core::plan::{self, PlanObjective, Planned};
 use gswarm_core::policy::{ParamValues, PolicyKind, PolicySpec, UnknownPolicy};
-use gswarm_core::run::Outcome as Ran;
+use gswarm_core::run::RunOutcome as Ran;
 use gswarm_core::sim::SimError;
 use gswarm_core::{Instance, ModelId};
 use gswarm_run::live::{self, Resume};
 use gswarm_run::{
     Failure, Materials, Named, Observer, PlanOptions, Prepared, Problem, RunSpec, Stage, prepare,
 };
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl Observer for Told<'_> {
         self.shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
     }
 
-    fn better_aim(&mut self, _: &Objective, found: &plan::Aimed) {
+    fn better_aim(&mut self, _: &PlanObjective, found: &plan::Aimed) {
         self.shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
     }
 
@@ -235,7 +235,7 @@ pub fn run_live(
     let (given, spec) = (inputs.given(), specification(spec, Some(&contents))?);
     apart(py, progress.as_ref(), true, move |shared| {
         let materials = materials(&given, &spec, contents)?;
-        Ok(ended(live::run(spec, materials, &Embedded, &mut Told::to(shared))?))
+        Ok(ended(live::run(spec, materials, &EmbeddedHost, &mut Told::to(shared))?))
     })
 }
 
@@ -250,7 +250,7 @@ pub fn resume(
 ) -> PyResult<Ended> {
     apart(py, progress.as_ref(), true, move |shared| {
         let changes = Resume { backends, address, python: None };
-        Ok(ended(live::resume(&folder, &changes, &Embedded, &mut Told::to(shared))?))
+        Ok(ended(live::resume(&folder, &changes, &EmbeddedHost, &mut Told::to(shared))?))
     })
 }
 
@@ -262,7 +262,7 @@ pub fn read_spec(file: PathBuf) -> PyResult<String> {
         let bytes = gswarm_run::files::read_or(&file, "check the path")?;
         let folder = file.parent().unwrap_or(Path::new(""));
         let (spec, _) = RunSpec::read(Source { name: &name, bytes: &bytes }, folder).map_err(Fault::Input)?;
-        serde_json::to_string(&spec).map_err(|error| Fault::Internal(error.to_string()))
+        Ok(serde_json::to_string(&spec)?)
     };
     Ok(read()?)
 }
@@ -318,14 +318,13 @@ pub fn plan_for<'py>(
         budget: Duration::from_secs_f64(search.budget),
         rounds: search.rounds.unwrap_or(u64::MAX),
         gap: search.gap,
-        objective: Objective::parse(&search.objective).map_err(usage)?,
+        objective: PlanObjective::parse(&search.objective).map_err(usage)?,
     };
     apart(py, progress.as_ref(), search.keep, move |shared| {
         let prepared = prepared(&given, spec, contents, shared)?;
         let found = prepared.plan(&options, &mut Told::to(shared)).planned;
         let mut bytes = Vec::new();
-        plan::file::write(&prepared.instance, &found, &mut bytes)
-            .map_err(|error| Fault::Internal(error.to_string()))?;
+        prepared.write_plan(&found, &mut bytes)?;
         Ok(bytes)
     })
 }

@@ -3,7 +3,8 @@
 
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{
-    BackendError, BackendSpec, BackendsFile, Known, Place, Record, Replica, connect_at, gpu_range,
+    BackendError, BackendSpec, BackendsFile, GpuPlace, KnownModel, LoadRecorder, Replica, connect_at,
+    gpu_range,
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
@@ -87,7 +88,7 @@ impl Server {
         let clock = config::clock(&file).map_err(|faults| wrong(faults.join("; ")))?;
         let known = models
             .into_iter()
-            .map(|Model { name, memory_gb, slowdown }| Known { name, memory_gb, slowdown })
+            .map(|Model { name, memory_gb, slowdown }| KnownModel { name, memory_gb, slowdown })
             .collect::<Vec<_>>();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         // Clients of servers are made where there is a runtime.
@@ -134,12 +135,12 @@ fn member(
     spec: &BackendSpec,
     gpus: Gpus,
     visible: &[String],
-    known: &[Known],
+    known: &[KnownModel],
     clock: &Clock,
 ) -> Result<Member, String> {
-    let place = Place { gpus, visible: visible.to_vec() };
+    let place = GpuPlace { gpus, visible: visible.to_vec() };
     // What loads take is measured by whoever asks for them.
-    let nobody: Record = Arc::new(|_| {});
+    let nobody: LoadRecorder = Arc::new(|_| {});
     let backend = connect_at(spec, &place, known, clock, &nobody)?;
     let number = |name: &String| known.iter().position(|model| model.name == *name).map(ModelId::from);
     let models = (!spec.models.is_empty()).then(|| spec.models.keys().filter_map(number).collect());

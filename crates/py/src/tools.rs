@@ -6,7 +6,7 @@ use crate::outcome::{PlainViolation, plain_violation};
 use crate::problem::{Inputs, mode_named};
 use crate::run::specification;
 use gswarm_core::bound::all_bounds;
-use gswarm_core::compare::{Row, fill_in_speedups};
+use gswarm_core::compare::{SweepRow, fill_in_speedups};
 use gswarm_core::generate::{
     Arrivals, Format, Preset, RequestOptions, requests, write_config, write_requests,
 };
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyfunction]
 pub fn policies() -> PyResult<String> {
     let all: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.description()).collect();
-    Ok(serde_json::to_string(&all).map_err(|error| Fault::Internal(error.to_string()))?)
+    Ok(serde_json::to_string(&all).map_err(Fault::from)?)
 }
 
 /// The policy that is used where none is named.
@@ -137,10 +137,10 @@ pub fn compare(
             let mut sweep = Sweep::new(vec![input], axes, "", &mut Silent)?;
             sweep.stop = Arc::clone(&shared.stop);
             let runs = sweep.runs();
-            let kept: Mutex<Vec<Row>> = Mutex::default();
+            let kept: Mutex<Vec<SweepRow>> = Mutex::default();
             sweep.simulate(&runs, &|| shared.stopped(), &|row| {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.push(Row { fingerprint: String::new(), ..row });
+                kept.push(SweepRow { fingerprint: String::new(), ..row });
                 shared.say("comparing", kept.len(), runs.len());
                 Ok(())
             })?;
@@ -154,7 +154,7 @@ pub fn compare(
         }
         fill_in_speedups(&mut rows);
         let written: Result<_, _> = rows.iter().map(serde_json::to_string).collect();
-        written.map_err(|error| Fault::Internal(error.to_string()))
+        Ok(written?)
     })
 }
 
@@ -192,8 +192,7 @@ pub fn size_of(
                 shared.say(&format!("running it on {gpus} GPUs"), 0, 0);
             }
         })?;
-        let report = serde_json::to_value(sizing.report(&asked.question()));
-        report.map(|report| report.to_string()).map_err(|error| Fault::Internal(error.to_string()))
+        Ok(serde_json::to_value(sizing.report(&asked.question()))?.to_string())
     })
 }
 
@@ -230,8 +229,7 @@ pub fn generate(py: Python<'_>, options: GenerateOptions) -> PyResult<(Vec<u8>, 
                     named("preset", &name, Preset::ALL.iter().map(|preset| preset.name()).collect())
                 })?;
             let mut text = Vec::new();
-            write_config(&preset.config(), Format::Json, &mut text)
-                .map_err(|error| Fault::Internal(error.to_string()))?;
+            write_config(&preset.config(), Format::Json, &mut text).map_err(Fault::from)?;
             (name, text)
         }
         _ => return Err(usage("give either a preset or a config").into()),
@@ -251,7 +249,7 @@ pub fn generate(py: Python<'_>, options: GenerateOptions) -> PyResult<(Vec<u8>, 
         };
         let drawn = requests(&scenario, &wanted).map_err(|error| usage(error.to_string()))?;
         let mut text = Vec::new();
-        write_requests(drawn, Format::Json, &mut text).map_err(|error| Fault::Internal(error.to_string()))?;
+        write_requests(drawn, Format::Json, &mut text)?;
         Ok((config, text))
     })
 }

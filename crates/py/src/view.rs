@@ -410,7 +410,7 @@ impl View {
     fn under_way(&self) -> PyResult<Vec<(Task, Vec<u32>, Option<f64>)>> {
         self.look(|view| {
             let object = |id| Task { id, scene: Arc::clone(&self.scene) };
-            let shown = |one: gswarm_core::engine::UnderWay| {
+            let shown = |one: gswarm_core::engine::RunningTask| {
                 (object(one.task), numbers(one.gpus), one.began.map(|at| at.seconds()))
             };
             view.under_way().map(shown).collect()

@@ -41,6 +41,11 @@ impl Failure {
         Failure::new(Code::Input, message)
     }
 
+    /// A fault of this program, such as a value that cannot be written as JSON.
+    pub fn internal(error: impl fmt::Display) -> Failure {
+        Failure::new(Code::Internal, format!("internal error: {error}"))
+    }
+
     /// Any other.
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into(), hint: None, diagnostics: Vec::new(), reasons: Vec::new() }

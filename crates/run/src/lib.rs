@@ -8,13 +8,13 @@ pub mod failure;
 pub mod files;
 pub mod live;
 pub mod output;
+pub mod shape;
 pub mod size;
 pub mod sweep;
 
 mod materials;
 mod observe;
 mod prepare;
-mod shape;
 mod spec;
 mod validate;
 
@@ -24,7 +24,6 @@ pub use observe::{Observer, Silent, Stage};
 pub use prepare::{
     PlanOptions, PlanSearch, Prepared, Simulated, build, infeasible, predictor, prepare, read_plan,
 };
-pub use shape::read as read_shape;
 pub use spec::{
     CalibrationSpec, FaultSpec, LiveSpec, LogFormat, LostGpu, OutputSpec, RaySpec, RunSpec, TimesSpec,
 };

@@ -6,7 +6,7 @@ use crate::files;
 use crate::observe::Observer;
 use crate::spec::RunSpec;
 use gswarm_core::input::{Lacking, Reading, Scenario, Source, read_lacking, render};
-use gswarm_learn::calibration::{self, Calibration, Misfit, Options, StartsFrom};
+use gswarm_learn::calibration::{self, ApplyOptions, Calibration, Misfit, StartsFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Materials {
             let calibration = read_calibration(name, bytes)?;
             let first_loads = spec.calibration.as_ref().is_some_and(|calibration| calibration.first_loads);
             let loads = if first_loads { StartsFrom::First } else { StartsFrom::Again };
-            let options = Options { loads, batching: spec.batching };
+            let options = ApplyOptions { loads, batching: spec.batching };
             apply_calibration(name, &calibration, Arc::make_mut(&mut scenario), options, observer)?;
         } else if !spec.batching && scenario.models.iter().any(|model| model.batching.is_some()) {
             Arc::make_mut(&mut scenario).models.iter_mut().for_each(|model| model.batching = None);
@@ -166,7 +166,7 @@ pub fn apply_calibration(
     name: &str,
     calibration: &Calibration,
     scenario: &mut Scenario,
-    options: Options,
+    options: ApplyOptions,
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
     let stretched = calibration::apply(calibration, scenario, options).map_err(|misfits| {

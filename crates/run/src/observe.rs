@@ -1,7 +1,7 @@
 //! What a run tells whoever waits for it.
 
 use gswarm_core::engine::View;
-use gswarm_core::plan::{Aimed, Objective, Planned};
+use gswarm_core::plan::{Aimed, PlanObjective, Planned};
 
 /// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub trait Observer: Send {
     fn better_plan(&mut self, _found: &Planned) {}
 
     /// The search found a plan that is better at another objective than the makespan.
-    fn better_aim(&mut self, _objective: &Objective, _found: &Aimed) {}
+    fn better_aim(&mut self, _objective: &PlanObjective, _found: &Aimed) {}
 
     /// Something worth knowing that is no failure: a warning about the inputs, a setting without effect.
     fn note(&mut self, _text: &str) {}

@@ -6,7 +6,7 @@ use crate::spec::LogFormat;
 use gswarm_core::Instance;
 use gswarm_core::log_file::{write_json, write_jsonl};
 use gswarm_core::report::write_events;
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 
 /// Above this many executions, a log of no stated form is written line by line.
 const LONG_LOG: usize = 100_000;
@@ -28,7 +28,7 @@ impl LogFormat {
 pub fn save(
     batch: &mut Batch,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     format: LogFormat,
 ) -> Result<(), Failure> {
     let name = &outcome.summary.policy;

@@ -5,21 +5,22 @@ use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Stage};
 use crate::spec::RunSpec;
 use gswarm_core::belief::Learner;
+use gswarm_core::bound::{Bound, best_bound};
 use gswarm_core::check::report as render_violations;
 use gswarm_core::input::{ClusterSpec, Diagnostic, Scenario};
 use gswarm_core::instance::{Infeasible, Instance, Mode, Residency};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::shown;
-use gswarm_core::plan::{self, Aimed, Limits, Objective, Planned, file::Read};
+use gswarm_core::plan::{self, Aimed, PlanObjective, Planned, SearchLimits, file::PlanRead};
 use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec, carry_out, follow_as, search};
 use gswarm_core::report::RunInfo;
-use gswarm_core::run::{NoProblem, Outcome, assess, problem};
+use gswarm_core::run::{ProblemError, RunOutcome, assess, problem};
 use gswarm_core::sim::{Faults, SimError, SimOptions, simulate_learning};
 use gswarm_core::{GpuId, Span, Time};
-use gswarm_learn::expect::{Beliefs, Expectations, Source};
+use gswarm_learn::expect::{Beliefs, Expectations, PredictorSource};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A run that is ready to be simulated or to go live.
@@ -38,9 +39,11 @@ pub struct Prepared {
     /// What is believed about run times, and what is true.
     pub beliefs: Beliefs,
     /// The plan to follow.
-    pub plan: Option<Read>,
+    pub plan: Option<PlanRead>,
     /// Ends the run early once it is `true`.
     pub stop: Arc<AtomicBool>,
+    /// The problem's best bound by its estimates, once it has been computed.
+    pub(crate) bound: Arc<OnceLock<Bound>>,
 }
 
 /// Prepares a run: validates the specification, reads the inputs and builds the problem.
@@ -68,7 +71,8 @@ pub(crate) fn prepare_on(
     }
     observer.stage(Stage::Reading);
     let scenario = materials.scenario(&spec, observer)?;
-    let cluster = complete(spec.cluster.over(&scenario.cluster), &scenario)?;
+    let configured = planned_on(&spec, &materials).over(&scenario.cluster);
+    let cluster = complete(spec.cluster.over(&configured), &scenario)?;
     observer.stage(Stage::Preparing);
     let policy = spec.policy().kind();
     let source =
@@ -88,11 +92,20 @@ pub(crate) fn prepare_on(
         beliefs,
         plan,
         stop: Arc::default(),
+        bound: Arc::default(),
     };
     prepared.lost_gpus_exist()?;
     prepared.remarks().iter().for_each(|text| observer.remark(&format!("note: {text}")));
     prepared.notes().iter().for_each(|text| observer.note(&format!("note: {text}")));
     Ok(prepared)
+}
+
+/// The cluster that a plan was made for, where the specification names none.
+fn planned_on(spec: &RunSpec, materials: &Materials) -> ClusterSpec {
+    let plan = materials.plan.as_ref().filter(|_| spec.cluster.gpus.is_none());
+    let made_for = plan.and_then(|(_, bytes)| plan::file::spec(bytes));
+    let made_for = made_for.and_then(|value| serde_json::from_value::<RunSpec>(value).ok());
+    made_for.map(|spec| spec.cluster).unwrap_or_default()
 }
 
 /// The problem that `policy` is to solve.
@@ -114,22 +127,22 @@ fn build_predicted(
     cluster: &ClusterSpec,
     mode: Mode,
     policy: Option<PolicyKind>,
-    source: Option<&Source>,
+    source: Option<&PredictorSource>,
 ) -> Result<Instance, Failure> {
-    let estimates = source.map_or(&[][..], Source::estimates);
+    let estimates = source.map_or(&[][..], PredictorSource::estimates);
     problem(scenario, cluster, mode, policy, estimates).map_err(|why| match why {
-        NoProblem::NoGpus => {
+        ProblemError::NoGpus => {
             Failure::input(why.to_string()).hint("add --gpus N, or `cluster: {gpus: N}` to the configuration")
         }
-        NoProblem::TooSlow { .. } => Failure::input(why.to_string()).hint("give a higher --pcie-gb-per-s"),
-        NoProblem::Infeasible(faults) => infeasible(&faults),
+        ProblemError::TooSlow { .. } => Failure::input(why.to_string()).hint("give a higher --pcie-gb-per-s"),
+        ProblemError::Infeasible(faults) => infeasible(&faults),
     })
 }
 
 /// Says why a problem cannot be run.
 #[must_use]
 pub fn infeasible(faults: &[Infeasible]) -> Failure {
-    let mut failure = Failure::new(Code::Infeasible, NoProblem::Infeasible(faults.to_vec()).to_string())
+    let mut failure = Failure::new(Code::Infeasible, ProblemError::Infeasible(faults.to_vec()).to_string())
         .hint("give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)");
     failure.reasons = faults.iter().map(ToString::to_string).collect();
     failure
@@ -137,7 +150,7 @@ pub fn infeasible(faults: &[Infeasible]) -> Failure {
 
 fn beliefs(
     spec: &RunSpec,
-    source: Option<Source>,
+    source: Option<PredictorSource>,
     scenario: &Scenario,
     instance: &mut Instance,
 ) -> Result<Beliefs, Failure> {
@@ -159,19 +172,21 @@ fn beliefs(
 ///
 /// # Errors
 /// Why it is no predictor for these requests.
-pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<Source, Failure> {
+pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<PredictorSource, Failure> {
     let short = Path::new(name).file_name().map_or(name.into(), |file| file.to_string_lossy());
-    Source::read(short.into_owned(), bytes.to_vec(), scenario).map_err(|mut faults: Vec<Diagnostic>| {
-        faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
-        Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
-    })
+    PredictorSource::read(short.into_owned(), bytes.to_vec(), scenario).map_err(
+        |mut faults: Vec<Diagnostic>| {
+            faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
+            Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
+        },
+    )
 }
 
 /// Reads a plan for this problem; all that is wrong with it is reported at once.
 ///
 /// # Errors
 /// Why the plan does not fit.
-pub fn read_plan(instance: &Instance, name: &str, bytes: &[u8]) -> Result<Read, Failure> {
+pub fn read_plan(instance: &Instance, name: &str, bytes: &[u8]) -> Result<PlanRead, Failure> {
     plan::file::read(instance, bytes).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {}", shown(fault))).collect();
         Failure::input(format!("{name} does not fit these inputs:{}", list.concat()))
@@ -192,7 +207,16 @@ impl Prepared {
             beliefs: Beliefs::default(),
             plan: None,
             stop: Arc::default(),
+            bound: Arc::default(),
         }
+    }
+
+    /// Writes a plan for this run, with its specification.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write_plan(&self, planned: &Planned, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        plan::file::write_with(&self.instance, planned, Some(self.spec.to_value()?), out)
     }
 
     /// Frees the inputs, which a simulation no longer needs.
@@ -302,7 +326,7 @@ impl Prepared {
         &self,
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<RunOutcome, Failure> {
         observer.stage(Stage::Running);
         let log =
             self.log_of(policy, &mut |done, total| observer.progress(done, total)).map_err(|error| {
@@ -335,7 +359,7 @@ impl Prepared {
     ///
     /// # Errors
     /// What the log breaks.
-    pub fn assess(&self, policy: &str, log: ExecutionLog) -> Result<Outcome, Failure> {
+    pub fn assess(&self, policy: &str, log: ExecutionLog) -> Result<RunOutcome, Failure> {
         let info = RunInfo {
             policy: policy.to_owned(),
             seed: Some(self.spec.seed),
@@ -343,7 +367,7 @@ impl Prepared {
             predictor: self.beliefs.predictor(),
             ..RunInfo::default()
         };
-        assess(&self.instance, info, &self.beliefs.truth, log)
+        assess(&self.instance, info, &self.beliefs.truth, &self.bound, log)
             .map_err(|violations| self.fault_of_policy(&render_violations(&violations)))
     }
 
@@ -372,7 +396,8 @@ impl Prepared {
         let budget = spec.budget().map(|budget| Duration::from_secs_f64(budget.seconds()));
         let stopped =
             || self.stop.load(Ordering::Relaxed) || budget.is_some_and(|budget| begun.elapsed() >= budget);
-        let context = BuildContext { seed: self.spec.seed, strict_plan, stop: &stopped };
+        let bound = (spec.kind() == PolicyKind::Planned).then(|| self.bound());
+        let context = BuildContext { seed: self.spec.seed, strict_plan, stop: &stopped, bound };
         if let PolicySpec::Planned(params) = &spec
             && !strict_plan
             && instance.start.is_empty()
@@ -383,12 +408,19 @@ impl Prepared {
         (spec.build(instance, &context), None)
     }
 
+    /// The best bound on the makespan by the estimates, computed once.
+    fn bound(&self) -> &Bound {
+        self.bound.get_or_init(|| best_bound(&self.instance))
+    }
+
     /// Searches for a plan for an objective.
     pub fn plan(&self, search: &PlanOptions, observer: &mut dyn Observer) -> PlanSearch {
         observer.stage(Stage::Planning);
         let begun = Instant::now();
         let stop = || self.stop.load(Ordering::Relaxed) || begun.elapsed() >= search.budget;
-        let limits = Limits { rounds: search.rounds, stop: &stop, gap: search.gap, seed: self.spec.seed };
+        let bound = Some(self.bound());
+        let limits =
+            SearchLimits { rounds: search.rounds, stop: &stop, gap: search.gap, seed: self.spec.seed, bound };
         if search.objective.is_makespan() {
             let planned = plan::improve(&self.instance, &limits, &mut |found| observer.better_plan(found));
             return PlanSearch { planned, aimed: None };
@@ -403,7 +435,7 @@ impl Prepared {
 #[derive(Debug)]
 pub struct Simulated {
     /// The log, measured and checked.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// The plan that was searched for and followed, where that was the policy.
     pub planned: Option<Planned>,
 }
@@ -418,7 +450,7 @@ pub struct PlanOptions {
     /// Ends the search once the plan is as close to the bound as this, as a fraction.
     pub gap: f64,
     /// What to plan for.
-    pub objective: Objective,
+    pub objective: PlanObjective,
 }
 
 /// What a search found.

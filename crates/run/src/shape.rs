@@ -11,6 +11,15 @@ use serde_json::{Map, Value};
 /// # Errors
 /// Every fault.
 pub fn read(source: Source<'_>, schema: &Value) -> Result<(Value, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let (value, found) = faults_of(source, schema);
+    match value {
+        Some(value) if found.iter().all(|one| one.severity == Severity::Warning) => Ok((value, found)),
+        _ => Err(found),
+    }
+}
+
+/// The file's value, where it is a document at all, and every fault. What is `null` is as if it were left out.
+pub fn faults_of(source: Source<'_>, schema: &Value) -> (Option<Value>, Vec<Diagnostic>) {
     let mut faults = Faults::default();
     let document = Document::parse(source.bytes, &mut faults);
     let value = document.map(|document| {
@@ -20,15 +29,14 @@ pub fn read(source: Source<'_>, schema: &Value) -> Result<(Value, Vec<Diagnostic
         let mut value = keep(document.root(), &path, &mut faults);
         if let Value::Object(fields) = &mut value {
             fields.remove("$schema");
+            // A section with nothing in it is left out.
+            fields.retain(|_, field| !field.is_null());
         }
         value
     });
     let mut found = Vec::new();
     faults.locate(source.name, without_mark(source.bytes), &mut found);
-    match value {
-        Some(value) if found.iter().all(|one| one.severity == Severity::Warning) => Ok((value, found)),
-        _ => Err(found),
-    }
+    (value, found)
 }
 
 /// A fault of the value at a path such as `times.drift[1]`, with its line.
@@ -62,7 +70,7 @@ struct Walk<'s, 'f> {
 impl<'s> Walk<'s, '_> {
     fn item(&mut self, item: Item<'_>, path: &Path<'_>, schema: &'s Value) {
         let schema = self.resolved(schema);
-        if item.is_null() && allows(schema, "null") {
+        if item.is_null() && (allows(schema, "null") || allows(schema, "object")) {
             return;
         }
         if let Some(branches) = branches(schema) {
@@ -87,6 +95,18 @@ impl<'s> Walk<'s, '_> {
                 let shape = schema.get("items").unwrap_or(&Value::Null);
                 for (place, one) in item.items().enumerate() {
                     self.item(one, &path.index(place, one.at()), shape);
+                }
+                let limit = |name: &str, usual| schema.get(name).and_then(Value::as_u64).unwrap_or(usual);
+                let (least, most, count) = (limit("minItems", 0), limit("maxItems", u64::MAX), item.count());
+                if !(least..=most).contains(&(count as u64)) {
+                    let code = if count == 0 { Code::Nothing } else { Code::WrongType };
+                    let give = match (count as u64) < least {
+                        _ if least == most => most.to_string(),
+                        true => format!("{least} or more"),
+                        false => format!("{most} at most"),
+                    };
+                    let message = format_args!("the list has {count} entries; give {give}");
+                    self.faults.add(code, item.at(), path, message);
                 }
             }
             Kind::Map | Kind::Seq => wrong_type(item, path, &expected(schema, &[]), self.faults),
@@ -186,17 +206,22 @@ impl<'s> Walk<'s, '_> {
 
     fn number(&mut self, item: Item<'_>, path: &Path<'_>, schema: &Value, number: f64) {
         let limit = |name: &str| schema.get(name).and_then(Value::as_f64);
+        let largest = match schema.get("format").and_then(Value::as_str) {
+            Some("uint32") => Some(f64::from(u32::MAX)),
+            Some("uint" | "uint64") => Some(u64::MAX as f64),
+            _ => None,
+        };
         let shown = Shown(item.text());
         let (code, message) = if !number.is_finite() {
             (Code::NotFinite, format!("{shown} is not a finite number"))
         } else if !allows(schema, "number") && number.fract() != 0.0 {
             (Code::NotWhole, format!("{shown} is not a whole number"))
         } else if let Some(least) = limit("minimum").filter(|least| number < *least) {
-            let code = if least == 0.0 { Code::Negative } else { Code::NotPositive };
+            let code = if number < 0.0 { Code::Negative } else { Code::NotPositive };
             (code, format!("{shown} is below {least}"))
         } else if let Some(least) = limit("exclusiveMinimum").filter(|least| number <= *least) {
             (Code::NotPositive, format!("{shown} is not above {least}"))
-        } else if let Some(most) = limit("maximum").filter(|most| number > *most) {
+        } else if let Some(most) = limit("maximum").or(largest).filter(|most| number > *most) {
             (Code::TooLarge, format!("{shown} is above the limit of {most}"))
         } else {
             return;

@@ -8,7 +8,7 @@ use crate::spec::RunSpec;
 use gswarm_core::input::{ClusterSpec, Scenario, too_slow};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::policy::PolicySpec;
-use gswarm_core::size::{self, Measure, Question, SizeError, Sizing, Target, Telling};
+use gswarm_core::size::{self, Measure, SizeError, SizeQuestion, Sizing, Target, Telling};
 use std::sync::Arc;
 
 /// A question that is ready to be answered.
@@ -60,8 +60,8 @@ pub fn ask(
 impl Sized {
     /// The question as it is asked.
     #[must_use]
-    pub fn question(&self) -> Question<'_> {
-        Question {
+    pub fn question(&self) -> SizeQuestion<'_> {
+        SizeQuestion {
             scenario: &self.scenario,
             cluster: &self.cluster,
             mode: self.spec.mode,

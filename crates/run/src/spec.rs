@@ -254,10 +254,18 @@ impl RunSpec {
     /// # Errors
     /// Where a path is not text.
     pub fn to_yaml(&self) -> Result<String, String> {
-        let mut value = serde_json::to_value(self).map_err(|error| error.to_string())?;
-        let usual = serde_json::to_value(RunSpec::default()).map_err(|error| error.to_string())?;
-        leave_out(&mut value, &usual);
+        let value = self.to_value().map_err(|error| error.to_string())?;
         serde_saphyr::to_string(&value).map_err(|error| error.to_string())
+    }
+
+    /// As JSON, without what has its default value.
+    ///
+    /// # Errors
+    /// Where a path is not text.
+    pub fn to_value(&self) -> serde_json::Result<Value> {
+        let mut value = serde_json::to_value(self)?;
+        leave_out(&mut value, &serde_json::to_value(RunSpec::default())?);
+        Ok(value)
     }
 
     fn paths_mut(&mut self) -> Vec<&mut PathBuf> {

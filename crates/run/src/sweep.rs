@@ -5,14 +5,16 @@ use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Silent};
 use crate::prepare::prepare;
 use crate::spec::RunSpec;
-use gswarm_core::compare::{Key, Row};
+use gswarm_core::bound::Bound;
+use gswarm_core::compare::{RunKey, SweepRow};
 use gswarm_core::input::{ClusterSpec, Scenario};
-use gswarm_core::instance::Mode;
+use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::policy::PolicySpec;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// One problem of a sweep: its name, the specification that all its runs share, and what that refers to.
@@ -50,7 +52,12 @@ pub struct Sweep {
     pub fingerprint: String,
     /// Ends runs early once it is `true`.
     pub stop: Arc<AtomicBool>,
+    /// The bound of each problem, for all policies that run on it.
+    bounds: Mutex<BTreeMap<ProblemKey, Arc<OnceLock<Bound>>>>,
 }
+
+/// What a problem's bound depends on: the scenario, by where it lies; GPUs; the seed; and whether models share GPUs.
+type ProblemKey = (usize, u32, u64, bool);
 
 /// A problem as one mode reads it, with or without batching.
 #[derive(Debug)]
@@ -64,7 +71,7 @@ struct Variant {
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What tells its row from others.
-    pub key: Key,
+    pub key: RunKey,
     /// The specification.
     pub spec: RunSpec,
     scenario: Arc<Scenario>,
@@ -132,7 +139,7 @@ impl Sweep {
         let fingerprint = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         match failure {
             Some(failure) => Err(failure),
-            None => Ok(Sweep { variants, axes, fingerprint, stop: Arc::default() }),
+            None => Ok(Sweep { variants, axes, fingerprint, stop: Arc::default(), bounds: Mutex::default() }),
         }
     }
 
@@ -147,7 +154,7 @@ impl Sweep {
             for &gpus in &gpus {
                 for policy in self.axes.policies.iter().filter(|policy| policy.kind().supports(spec.mode)) {
                     runs.extend(self.axes.seeds.iter().map(|&seed| Run {
-                        key: Key {
+                        key: RunKey {
                             input: name.clone(),
                             mode: spec.mode.name().to_owned(),
                             batching: spec.batching,
@@ -177,25 +184,34 @@ impl Sweep {
         &self,
         runs: &[Run],
         is_stopped: &(dyn Fn() -> bool + Sync),
-        keep: &(dyn Fn(Row) -> Result<(), Failure> + Sync),
+        keep: &(dyn Fn(SweepRow) -> Result<(), Failure> + Sync),
     ) -> Result<(), Failure> {
         runs.par_iter().try_for_each(|run| if is_stopped() { Ok(()) } else { keep(self.row(run)?) })
     }
 
-    fn row(&self, run: &Run) -> Result<Row, Failure> {
+    /// Where the bound of a run's problem is kept.
+    fn bound_of(&self, run: &Run, residency: Residency) -> Arc<OnceLock<Bound>> {
+        let scenario = Arc::as_ptr(&run.scenario) as usize;
+        let problem = (scenario, run.key.gpus, run.key.seed, residency == Residency::Memory);
+        let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(bounds.entry(problem).or_default())
+    }
+
+    fn row(&self, run: &Run) -> Result<SweepRow, Failure> {
         let materials = Materials::of(Problem::Scenario(Arc::clone(&run.scenario)));
         let mut prepared = match prepare(run.spec.clone(), materials, &mut Silent) {
             Err(failure) if failure.code == Code::Infeasible => {
-                return Ok(Row::infeasible(&run.key, &self.fingerprint, failure.message().to_owned()));
+                return Ok(SweepRow::infeasible(&run.key, &self.fingerprint, failure.message().to_owned()));
             }
             prepared => prepared?,
         };
         prepared.stop = Arc::clone(&self.stop);
+        prepared.bound = self.bound_of(run, prepared.instance.cluster.residency);
         let begun = Instant::now();
         let (mut policy, _) = prepared.policy(false, &mut Silent);
         let planned = begun.elapsed().as_secs_f64();
         let outcome = prepared.simulate_with(policy.as_mut(), &mut Silent)?;
         let seconds = [planned, begun.elapsed().as_secs_f64()];
-        Ok(Row::of(&run.key, &self.fingerprint, &outcome.metrics, &outcome.summary, seconds))
+        Ok(SweepRow::of(&run.key, &self.fingerprint, &outcome.metrics, &outcome.summary, seconds))
     }
 }

@@ -6,9 +6,9 @@
 use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_exec::backend::Emulated;
+use gswarm_exec::backend::EmulatedBackend;
 use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Live, Patience, Problem};
+use gswarm_exec::drive::{Live, LiveProblem, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, Journal};
 use std::path::Path;
@@ -43,8 +43,8 @@ fn seconds_of(scenario: &Scenario, gpus: u32, nodes: usize) -> f64 {
     let mut policy = PolicyKind::Baseline.build(&instance, &BuildContext::default());
     let clock = Clock::at_speed(1e6);
     let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    let fleet = Fleet::of(Arc::new(Emulated::new(clock.clone(), slowdown)), gpus);
-    let problem = Problem { scenario, instance: &instance };
+    let fleet = Fleet::of(Arc::new(EmulatedBackend::new(clock.clone(), slowdown)), gpus);
+    let problem = LiveProblem { scenario, instance: &instance };
     let begun = Instant::now();
     let live = Live::new(problem, fleet, clock, journal, Patience::default());
     let finished = runtime.block_on(live.run(policy.as_mut(), &mut |_| true)).expect("it runs to its end");

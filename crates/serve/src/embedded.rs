@@ -1,18 +1,18 @@
-//! Models that this process runs, for live runs that name no servers.
+//! InProcessModels that this process runs, for live runs that name no servers.
 
-use crate::model_server::{EmbeddedModels as Models, FolderError};
+use crate::model_server::{FolderError, InProcessModels};
 use gswarm_core::Instance;
 use gswarm_core::input::Scenario;
-use gswarm_exec::backend::Record;
+use gswarm_exec::backend::LoadRecorder;
 use gswarm_exec::fleet::Fleet;
 use gswarm_run::Failure;
 use gswarm_run::live::EmbeddedModels;
 use std::path::Path;
 
 /// The models of a configuration in a folder.
-fn find(folder: &Path, scenario: &Scenario) -> Result<Models, Failure> {
+fn find(folder: &Path, scenario: &Scenario) -> Result<InProcessModels, Failure> {
     let make = format!("`gswarm models init --dir {} --name NAME` makes a small one", folder.display());
-    Models::find(folder, scenario).map_err(|error| match &error {
+    InProcessModels::find(folder, scenario).map_err(|error| match &error {
         FolderError::Unusable(error) => {
             Failure::input(format!("a live run without --backends serves models from a folder: {error}"))
                 .hint(make)
@@ -26,9 +26,9 @@ fn find(folder: &Path, scenario: &Scenario) -> Result<Models, Failure> {
 }
 
 /// The models of a folder, in this process.
-pub struct Embedded;
+pub struct EmbeddedHost;
 
-impl EmbeddedModels for Embedded {
+impl EmbeddedModels for EmbeddedHost {
     fn check(&self, folder: &Path, scenario: &Scenario) -> Result<(), Failure> {
         find(folder, scenario).map(drop)
     }
@@ -38,7 +38,7 @@ impl EmbeddedModels for Embedded {
         folder: &Path,
         scenario: &Scenario,
         instance: &Instance,
-        record: &Record,
+        record: &LoadRecorder,
     ) -> Result<Fleet, Failure> {
         let fleet = find(folder, scenario)?.fleet(instance, record);
         fleet.map_err(|error| Failure::input(format!("the models cannot be served: {error}")))

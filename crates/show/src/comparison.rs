@@ -1,18 +1,18 @@
 //! The page about a comparison's rows: who did best, a table and charts for each problem. Rows are all that it needs: the
 //! runs of a sweep leave no logs.
 
-use crate::chart::{Axis, Chart, Mark, QUIET, Series, Stroke};
-use crate::page::{Block, Card, Cell, Page, Section, Table};
-use gswarm_core::compare::{FIGURES, Line, Row, lines, same_table};
+use crate::chart::{Axis, Chart, Mark};
+use crate::page::{Block, Card, Cell, Page, PageTable, Section};
+use gswarm_core::compare::{ComparisonLine, FIGURES, SweepRow, lines, same_table};
 
 /// Policies with a line each on one chart; more cannot be told apart.
 const MOST_LINES: usize = 6;
 
 /// The page about these rows, in which the speedups are filled in.
 #[must_use]
-pub fn page(rows: &[Row]) -> Page {
+pub fn page(rows: &[SweepRow]) -> Page {
     let lines = lines(rows);
-    let problems: Vec<&[Line<'_>]> =
+    let problems: Vec<&[ComparisonLine<'_>]> =
         lines.chunk_by(|one, other| same_table(one.first, other.first)).collect();
     let ran = rows.iter().filter(|row| row.infeasible.is_none()).count();
     let left_out = rows.len() - ran;
@@ -27,7 +27,7 @@ pub fn page(rows: &[Row]) -> Page {
     }
 }
 
-fn cards(lines: &[Line<'_>], ran: usize, left_out: usize, problems: usize) -> Vec<Card> {
+fn cards(lines: &[ComparisonLine<'_>], ran: usize, left_out: usize, problems: usize) -> Vec<Card> {
     let note = match left_out {
         0 => String::new(),
         count => format!("{count} more cannot be made on so few GPUs"),
@@ -47,7 +47,7 @@ fn cards(lines: &[Line<'_>], ran: usize, left_out: usize, problems: usize) -> Ve
         .max_by(|one, other| one.means[1].unwrap_or_default().total_cmp(&other.means[1].unwrap_or_default()))
     {
         let speedup = line.means[1].unwrap_or_default();
-        let Row { policy, gpus, input, mode, .. } = line.first;
+        let SweepRow { policy, gpus, input, mode, .. } = line.first;
         cards.push(Card::new(
             "Largest speedup",
             format!("{speedup:.2} times"),
@@ -58,7 +58,7 @@ fn cards(lines: &[Line<'_>], ran: usize, left_out: usize, problems: usize) -> Ve
 }
 
 /// The policy that is best at a figure in most cases; how often, and of how many.
-fn winner<'r>(lines: &[Line<'r>], figure: usize) -> Option<(&'r str, usize, usize)> {
+fn winner<'r>(lines: &[ComparisonLine<'r>], figure: usize) -> Option<(&'r str, usize, usize)> {
     let mut best: Vec<(&str, usize)> = Vec::new();
     for line in lines.iter().filter(|line| line.best[figure]) {
         match best.iter_mut().find(|(policy, _)| *policy == line.first.policy) {
@@ -77,8 +77,8 @@ fn winner<'r>(lines: &[Line<'r>], figure: usize) -> Option<(&'r str, usize, usiz
     Some((policy, times, cases.len()))
 }
 
-fn section(number: usize, lines: &[Line<'_>]) -> Section {
-    let Some(Row { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
+fn section(number: usize, lines: &[ComparisonLine<'_>]) -> Section {
+    let Some(SweepRow { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
         return Section { title: String::new(), blocks: Vec::new() };
     };
     let without = if *batching { "" } else { ", without batching" };
@@ -99,7 +99,7 @@ fn section(number: usize, lines: &[Line<'_>]) -> Section {
     Section { title: format!("{input}, {mode}{without}"), blocks }
 }
 
-fn table(number: usize, lines: &[Line<'_>]) -> Table {
+fn table(number: usize, lines: &[ComparisonLine<'_>]) -> PageTable {
     let mut head = vec!["GPUs".to_owned(), "policy".to_owned()];
     head.extend(FIGURES.iter().map(|figure| figure.name.to_owned()));
     let rows = lines.iter().map(|line| {
@@ -113,7 +113,7 @@ fn table(number: usize, lines: &[Line<'_>]) -> Table {
         }
         row
     });
-    Table {
+    PageTable {
         caption: "The best of a column for each number of GPUs in bold; a click on a heading sorts."
             .to_owned(),
         head,
@@ -123,7 +123,7 @@ fn table(number: usize, lines: &[Line<'_>]) -> Table {
 }
 
 /// The policies, those with the shortest makespans first.
-fn policies<'r>(lines: &[Line<'r>]) -> Vec<&'r str> {
+fn policies<'r>(lines: &[ComparisonLine<'r>]) -> Vec<&'r str> {
     let mut all: Vec<(&str, f64, usize)> = Vec::new();
     for line in lines {
         let Some(makespan) = line.means[0] else { continue };
@@ -141,7 +141,7 @@ fn policies<'r>(lines: &[Line<'r>]) -> Vec<&'r str> {
     all.into_iter().map(|(policy, ..)| policy).collect()
 }
 
-fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
+fn charts(lines: &[ComparisonLine<'_>]) -> Vec<Chart> {
     let all = policies(lines);
     let mut shown: Vec<&str> = all.iter().copied().take(MOST_LINES).collect();
     if all.contains(&"baseline") && !shown.contains(&"baseline") {
@@ -167,14 +167,7 @@ fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
     );
     let bound = bound(lines);
     if !bound.is_empty() {
-        makespan.series.push(Series::Line {
-            name: "lower bound".to_owned(),
-            points: bound,
-            colour: QUIET,
-            stroke: Stroke::Dashed,
-            stairs: false,
-            dots: false,
-        });
+        makespan.reference("lower bound", bound);
     }
     let mut speedup = by_gpus(
         "speedup",
@@ -203,7 +196,7 @@ fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
 }
 
 /// The largest bound that any run claims, for each number of GPUs.
-fn bound(lines: &[Line<'_>]) -> Vec<(f64, f64)> {
+fn bound(lines: &[ComparisonLine<'_>]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for line in lines {
         let Some(bound) = line.first.lower_bound_seconds else { continue };
@@ -220,11 +213,12 @@ fn bound(lines: &[Line<'_>]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::Series;
     use crate::page::{html, markdown};
-    use gswarm_core::compare::{Key, fill_in_speedups};
+    use gswarm_core::compare::{RunKey, fill_in_speedups};
 
-    fn row(policy: &str, mode: &str, gpus: u32, makespan: Option<f64>) -> Row {
-        let key = Key {
+    fn row(policy: &str, mode: &str, gpus: u32, makespan: Option<f64>) -> SweepRow {
+        let key = RunKey {
             input: "work".to_owned(),
             mode: mode.to_owned(),
             batching: true,
@@ -232,10 +226,10 @@ mod tests {
             policy: policy.to_owned(),
             seed: 1,
         };
-        let row = Row::infeasible(&key, "f", "too large".to_owned());
+        let row = SweepRow::infeasible(&key, "f", "too large".to_owned());
         match makespan {
             None => row,
-            Some(_) => Row {
+            Some(_) => SweepRow {
                 infeasible: None,
                 makespan_seconds: makespan,
                 lower_bound_seconds: Some(90.0),
@@ -272,7 +266,7 @@ mod tests {
 
     #[test]
     fn charts_keep_the_best_policies_and_the_baseline() {
-        let mut rows: Vec<Row> =
+        let mut rows: Vec<SweepRow> =
             (0..8).map(|at| row(&format!("p{at}"), "offline", 4, Some(100.0 + f64::from(at)))).collect();
         rows.push(row("baseline", "offline", 4, Some(500.0)));
         let lines = lines(&rows);

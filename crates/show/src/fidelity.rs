@@ -1,7 +1,7 @@
 //! The page about predictions of a run: what was predicted against what was measured.
 
-use crate::chart::{Axis, Chart, QUIET, Series, Stroke, colour, histogram};
-use crate::page::{Block, Card, Cell, Page, Section, Table};
+use crate::chart::{Axis, Chart, Series, colour, histogram};
+use crate::page::{Block, Card, Cell, Page, PageTable, Section};
 use gswarm_core::fidelity::{Compared, Errors, Fidelity, One};
 
 /// Points on one chart; of more, some are left out evenly.
@@ -86,10 +86,10 @@ fn compared(name: &str, compared: &Compared, decimals: usize) -> Vec<Cell> {
     ]
 }
 
-fn figures(name: &str, found: &Fidelity) -> Table {
+fn figures(name: &str, found: &Fidelity) -> PageTable {
     let loads =
         Compared { predicted: found.loads.0 as f64, measured: found.loads.1 as f64, error_percent: None };
-    Table {
+    PageTable {
         caption: format!("The run as a whole, prediction {name}"),
         head: ["", "predicted", "measured", "error, %"].map(str::to_owned).to_vec(),
         rows: vec![
@@ -107,7 +107,7 @@ fn of_errors(errors: &Errors) -> Vec<Cell> {
     cells.map(|value| Cell::number(Some(value), 2)).to_vec()
 }
 
-fn models(name: &str, found: &Fidelity) -> Table {
+fn models(name: &str, found: &Fidelity) -> PageTable {
     let head = [
         "model",
         "nodes",
@@ -129,7 +129,7 @@ fn models(name: &str, found: &Fidelity) -> Table {
         row.push(Cell::number(Some(one.load.measured), 3));
         row
     });
-    Table {
+    PageTable {
         caption: "Execution times and loads by model".to_owned(),
         head: head.map(str::to_owned).to_vec(),
         rows: rows.collect(),
@@ -137,13 +137,13 @@ fn models(name: &str, found: &Fidelity) -> Table {
     }
 }
 
-fn worst(id: &str, caption: &str, all: &[One]) -> Table {
+fn worst(id: &str, caption: &str, all: &[One]) -> PageTable {
     let row = |one: &One| {
         let mut row = compared(&one.name, &one.seconds, 3);
         row.insert(1, Cell::text(one.model.clone().unwrap_or_default()));
         row
     };
-    Table {
+    PageTable {
         caption: caption.to_owned(),
         head: ["", "model", "predicted, s", "measured, s", "error, %"].map(str::to_owned).to_vec(),
         rows: all.iter().map(row).collect(),
@@ -165,14 +165,7 @@ fn scatter(name: &str, of: &str, what: &str, pairs: &[(f64, f64)]) -> Chart {
     )
     .about(format!("A point for each; on the line, the prediction of its {what} was right."));
     chart.series.push(Series::Points { name: of.to_lowercase(), points, colour: colour(0) });
-    chart.series.push(Series::Line {
-        name: "predicted = measured".to_owned(),
-        points: vec![(0.0, 0.0), (most, most)],
-        colour: QUIET,
-        stroke: Stroke::Dashed,
-        stairs: false,
-        dots: false,
-    });
+    chart.reference("predicted = measured", vec![(0.0, 0.0), (most, most)]);
     chart
 }
 

@@ -3,7 +3,9 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gswarm_tasks::profile::described;
-use gswarm_tasks::{Arrivals, Estimates, Machine, Options, PolicyKind, Settings, generate, schedule};
+use gswarm_tasks::{
+    Arrivals, Estimates, Machine, PolicySettings, TaskPolicy, WorkloadOptions, generate, schedule,
+};
 
 fn decisions(criterion: &mut Criterion) {
     [4, 256, 1024].into_iter().for_each(|gpus| decisions_on(gpus, criterion));
@@ -11,15 +13,15 @@ fn decisions(criterion: &mut Criterion) {
 
 fn decisions_on(gpus: u32, criterion: &mut Criterion) {
     let profile = described();
-    let options = Options { arrivals: Arrivals::Load(1.5), gpus, ..Options::default() };
+    let options = WorkloadOptions { arrivals: Arrivals::Load(1.5), gpus, ..WorkloadOptions::default() };
     let workload = generate(&options, &profile).expect("a workload").workload;
     let estimates = Estimates::of_profile(&workload, &profile).expect("estimates");
     let machine = Machine::of(&profile, options.gpus);
     let mut group = criterion.benchmark_group(format!("decisions/{gpus}"));
     group.throughput(Throughput::Elements(u64::from(options.tasks))).sample_size(10);
-    for policy in PolicyKind::ALL {
+    for policy in TaskPolicy::ALL {
         group.bench_function(policy.name(), |bench| {
-            bench.iter(|| schedule(&workload, &machine, &estimates, policy, Settings::default()));
+            bench.iter(|| schedule(&workload, &machine, &estimates, policy, PolicySettings::default()));
         });
     }
     group.finish();

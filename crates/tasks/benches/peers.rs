@@ -7,9 +7,11 @@
 
 use gswarm_learn::model::TargetScale;
 use gswarm_learn::train::{coverage, mean_absolute_error, r2};
-use gswarm_learn::{Column, GroupId, Kind, Online, Predictor, Rows, Settings, Table, Values, encode, fit};
+use gswarm_learn::{
+    Column, FitSettings, GroupId, Online, Predictor, PredictorKind, Rows, Table, Values, encode, fit,
+};
 use gswarm_tasks::profile::described;
-use gswarm_tasks::{Estimates, Options, generate};
+use gswarm_tasks::{Estimates, WorkloadOptions, generate};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -95,7 +97,7 @@ fn number(name: &str) -> Option<u64> {
 /// The described workload: what is known of each task, and what it takes on each device.
 fn write_workload(path: &Path, seed: u64) {
     let profile = described();
-    let options = Options { seed, ..Options::default() };
+    let options = WorkloadOptions { seed, ..WorkloadOptions::default() };
     let workload = generate(&options, &profile).expect("a workload").workload;
     let bare = Estimates::of_profile(&workload, &profile).expect("estimates");
     let mut text = gswarm_tasks::FEATURES.join(",") + ",true_cpu_seconds,true_gpu_seconds\n";
@@ -117,7 +119,7 @@ fn one_by_one() {
         size.iter().enumerate().map(|(row, size)| 1.0 + size * (1.0 + (row % 10) as f64 / 50.0)).collect();
     let column = |name: &str, values| Column { name: name.to_owned(), values: Values::Numbers(values) };
     let table = Table::new("runs", vec![column("size", size), column("seconds", seconds)]);
-    let settings = Settings::new(Kind::GradientBoosting);
+    let settings = FitSettings::new(PredictorKind::GradientBoosting);
     let predictor = fit(&table, "seconds", &["size".to_owned()], &settings).expect("a model");
     let mut online = Online::new(&predictor);
     let begun = processor_seconds();
@@ -148,13 +150,13 @@ fn ours(
     splits: usize,
     lines: &mut BTreeMap<(String, String), Line>,
 ) {
-    let boosted = Settings::new(Kind::GradientBoosting);
+    let boosted = FitSettings::new(PredictorKind::GradientBoosting);
     let settings = [
         ("gswarm boosting (100 trees)", boosted),
-        ("gswarm boosting (300 trees)", Settings { trees: 300, ..boosted }),
-        ("gswarm forest (100 trees)", Settings::new(Kind::RandomForest)),
-        ("gswarm linear", Settings::new(Kind::Linear)),
-        ("gswarm last_two", Settings::new(Kind::LastTwo)),
+        ("gswarm boosting (300 trees)", FitSettings { trees: 300, ..boosted }),
+        ("gswarm forest (100 trees)", FitSettings::new(PredictorKind::RandomForest)),
+        ("gswarm linear", FitSettings::new(PredictorKind::Linear)),
+        ("gswarm last_two", FitSettings::new(PredictorKind::LastTwo)),
     ];
     for (name, settings) in settings {
         let line = lines.entry((set.to_owned(), name.to_owned())).or_default();
@@ -168,7 +170,7 @@ fn ours(
             // What the peers do: the means alone, on the scale that was found to be the better one.
             let target_scale = if predictor.learned_log() { TargetScale::Log } else { TargetScale::Plain };
             let alone = processor_seconds();
-            let means_only = Settings { intervals: false, target_scale, ..settings };
+            let means_only = FitSettings { intervals: false, target_scale, ..settings };
             std::hint::black_box(fit(&train, target, features, &means_only).expect("a model"));
             line.fit += processor_seconds() - alone;
             let (rows, truths) = (encode(predictor.features(), &test).expect("rows"), numbers(&test, target));

@@ -4,7 +4,8 @@
 use gswarm_core::{Span, Time};
 use gswarm_tasks::profile::described;
 use gswarm_tasks::{
-    Arrivals, Estimates, Machine, Options, Outcome, PolicyKind, Settings, Truth, Workload, generate, schedule,
+    Arrivals, Estimates, Machine, PolicySettings, RunTimes, TaskOutcome, TaskPolicy, Workload,
+    WorkloadOptions, generate, schedule,
 };
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -72,7 +73,7 @@ fn dmda(workload: &Workload) -> Option<Vec<(usize, usize)>> {
 }
 
 /// Tasks that are all there at once and have no data: what is left is the rule.
-fn workload(options: &Options) -> (Workload, Machine) {
+fn workload(options: &WorkloadOptions) -> (Workload, Machine) {
     let profile = described();
     let mut workload = generate(options, &profile).unwrap().workload;
     for task in &mut workload.tasks {
@@ -82,14 +83,14 @@ fn workload(options: &Options) -> (Workload, Machine) {
     (workload, Machine { link_latency_us: 0, ..Machine::of(&profile, GPUS) })
 }
 
-fn truths(workload: &Workload) -> Vec<Truth> {
+fn truths(workload: &Workload) -> Vec<RunTimes> {
     workload.tasks.iter().filter_map(|task| task.truth).collect()
 }
 
 /// Under `earliest_finish`, which expects `times` and meets those of the workload.
-fn ours(workload: &Workload, machine: &Machine, times: &[Truth]) -> Outcome {
+fn ours(workload: &Workload, machine: &Machine, times: &[RunTimes]) -> TaskOutcome {
     let expected = Estimates::certain(times.to_vec());
-    schedule(workload, machine, &expected, PolicyKind::EarliestFinish, Settings::default()).unwrap()
+    schedule(workload, machine, &expected, TaskPolicy::EarliestFinish, PolicySettings::default()).unwrap()
 }
 
 /// When all is done if each worker takes its tasks in the order in which it began them.
@@ -109,13 +110,13 @@ fn replay(workload: &Workload, placed: &[(usize, usize)]) -> u64 {
 
 #[test]
 fn earliest_finish_is_what_dmda_does() {
-    let options = Options {
+    let options = WorkloadOptions {
         tasks: 1000,
         dependent: 0.0,
         arrivals: Arrivals::Load(1.0),
         seed: 3,
         gpus: GPUS,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     let (workload, machine) = workload(&options);
     let Some(placed) = dmda(&workload) else { return };
@@ -148,34 +149,34 @@ fn earliest_finish_is_what_dmda_does_with_dependencies() {
 
 /// Thirty tasks of some three seconds in all, and their makespan, if lateness decides nothing.
 fn steady(seed: u64, late: u64) -> Option<(Workload, u64)> {
-    let options = Options {
+    let options = WorkloadOptions {
         tasks: 30,
         dependent: 0.6,
         window: 12,
         arrivals: Arrivals::Load(1.0),
         seed,
         gpus: GPUS,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     let (mut workload, machine) = workload(&options);
     let plain = ours(&workload, &machine, &truths(&workload)).metrics.makespan;
     let factor = 3e6 / plain.0 as f64;
     for task in &mut workload.tasks {
         let longer = |span: Span| Span(span.times(factor).0.max(5_000));
-        task.truth = task.truth.map(|truth| Truth { cpu: longer(truth.cpu), gpu: longer(truth.gpu) });
+        task.truth = task.truth.map(|truth| RunTimes { cpu: longer(truth.cpu), gpu: longer(truth.gpu) });
     }
     let times = truths(&workload);
     let exact = ours(&workload, &machine, &times);
     // GPUs are alike: what counts is which tasks are on the CPU, and how long all takes.
-    let on_cpu = |outcome: &Outcome| -> Vec<bool> {
+    let on_cpu = |outcome: &TaskOutcome| -> Vec<bool> {
         outcome.log.records.iter().map(|(_, record)| record.cpu.is_some()).collect()
     };
     let mut late_workload = workload.clone();
     for round in 0..40_u64 {
         for (at, task) in late_workload.tasks.iter_mut().enumerate() {
             let by = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(round as u32 + 7) % late;
-            let Truth { cpu, gpu } = times[at];
-            task.truth = Some(Truth { cpu: cpu + Span(by), gpu: gpu + Span(by) });
+            let RunTimes { cpu, gpu } = times[at];
+            task.truth = Some(RunTimes { cpu: cpu + Span(by), gpu: gpu + Span(by) });
         }
         let outcome = ours(&late_workload, &machine, &times);
         let placed = outcome.log.records.iter().map(|(_, record)| {

@@ -8,8 +8,6 @@ import os
 import pickle
 import re
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -18,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from gswarm import _gswarm
+from gswarm._command import carry_out
 from gswarm._options import checked, inputs_of
 from gswarm.comparison import policies
-from gswarm.errors import GswarmError, InfeasibleError, InputError, InternalError, UsageError
+from gswarm.errors import InputError, UsageError
 from gswarm.plans import Plan, content_of
 from gswarm.problem import Mode, Problem
 from gswarm.ray.references import MARK, replaced
@@ -28,7 +27,11 @@ from gswarm.result import Result
 
 #: Exit code of a run that came to its end with requests that failed.
 FAILED_REQUESTS = 4
-INTERRUPTED = 130
+
+
+def _requests_failed(code: int, said: str) -> bool:
+    """Whether a run came to its end: one that has stopped before it has the same exit code."""
+    return code == FAILED_REQUESTS and bool(re.match(r"\d+ of [\d,]+ requests? failed", said))
 
 
 class RayResult(Result):
@@ -116,7 +119,7 @@ def run(
             words += ["--backends", os.fspath(backends)]
         folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="gswarm-ray-"))
         try:
-            _carry_out([*words, "--out", str(folder)])
+            carry_out([*words, "--out", str(folder)], _requests_failed)
         finally:
             if out is None:
                 # One that is empty is of a run that never began.
@@ -131,7 +134,7 @@ def resume(folder: str | os.PathLike[str], *, address: str | None = None) -> Ray
     words = ["resume", str(place), *(["--address", address] if address is not None else [])]
     if address is not None:
         checked({"address": address})
-    _carry_out(words)
+    carry_out(words, _requests_failed)
     return _result(place)
 
 
@@ -216,43 +219,3 @@ def _result(folder: Path, name: str | None = None) -> RayResult:
     log = max((file for file in logs if file.exists()), key=lambda file: file.stat().st_mtime)
     outcome = _gswarm.read_log(problem._inputs, log.read_bytes(), predictor)
     return RayResult(outcome, name or problem.name, folder)
-
-
-def _carry_out(words: list[str]) -> None:
-    """Runs the command; what it says of the run is shown as it comes, and what keeps it from its end is
-    raised.
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gswarm.ray.follower", str(os.getpid()), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env={**os.environ, "GSWARM_PYTHON": sys.executable},
-    )
-    told: list[str] = []
-    try:
-        with process:
-            for line in process.stderr or ():
-                if told or line.startswith("error"):
-                    # What ends it is said last, and raised.
-                    told.append(line)
-                else:
-                    sys.stderr.write(line)
-        code = process.returncode
-    except KeyboardInterrupt:
-        # The command hears it too, unless this was not a terminal's: it is told to keep what was done.
-        process.terminate()
-        process.wait()
-        raise
-    said = "".join(told).strip().removeprefix("error: ")
-    # One that has stopped before its end has the same exit code as one in which requests failed.
-    if code == 0 or (code == FAILED_REQUESTS and re.match(r"\d+ of [\d,]+ requests? failed", said)):
-        return
-    if code == INTERRUPTED:
-        raise KeyboardInterrupt
-    if code == 2 and (end := said.find("\n\nFor more information, try")) >= 0:
-        raise UsageError(said[:end])
-    faults = {2: InputError(said), 3: InfeasibleError([said]), 70: InternalError(said)}
-    raise faults.get(code) or GswarmError(said or f"the run ended with exit code {code}")

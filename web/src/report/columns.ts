@@ -41,7 +41,9 @@ export interface Run extends Packed {
 }
 
 async function inflate(text: string): Promise<Uint8Array> {
-  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const binary = atob(text);
+  const packed = new Uint8Array(binary.length);
+  for (let place = 0; place < binary.length; place++) packed[place] = binary.charCodeAt(place);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
@@ -63,8 +65,9 @@ class Reader {
 }
 
 function numbers(bytes: Uint8Array, count: number): Float64Array {
-  const reader = new Reader(bytes);
-  return Float64Array.from({ length: count }, () => reader.next());
+  const [reader, values] = [new Reader(bytes), new Float64Array(count)];
+  for (let row = 0; row < count; row++) values[row] = reader.next();
+  return values;
 }
 
 /** The names of requests; each leaves out what it shares with the one before. */

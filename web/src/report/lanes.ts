@@ -89,7 +89,8 @@ export class RunLane implements LaneView {
     this.reach = new Float64Array(rows.length);
     const free: number[] = [];
     let latest = -Infinity;
-    rows.forEach((row, place) => {
+    for (let place = 0; place < rows.length; place++) {
+      const row = at(rows, place);
       // Executions of a batch overlap: each takes the first slot that is free.
       let slot = free.findIndex((until) => until <= at(run.begin, row) + 1e-9);
       if (slot < 0) slot = free.length < 64 ? free.push(0) - 1 : 63;
@@ -97,7 +98,7 @@ export class RunLane implements LaneView {
       this.slot[place] = slot;
       latest = Math.max(latest, at(run.end, row));
       this.reach[place] = latest;
-    });
+    }
     this.slots = Math.max(1, free.length);
     this.levels = levelsOf(run, rows);
   }
@@ -166,12 +167,23 @@ export class RunLanes implements LanesView {
   private readonly lanes: RunLane[];
 
   constructor(readonly run: Run) {
-    const rows: number[][] = Array.from({ length: run.gpus }, () => []);
-    for (let row = 0; row < run.count; row++) {
-      const first = at(run.gpu, row);
-      for (let gpu = first; gpu < first + gpusOf(run, row); gpu++) rows[gpu]?.push(row);
-    }
-    this.lanes = rows.map((own) => new RunLane(run, Uint32Array.from(own)));
+    const each = (visit: (gpu: number, row: number) => void): void => {
+      for (let row = 0; row < run.count; row++) {
+        const first = at(run.gpu, row);
+        const end = first + gpusOf(run, row);
+        for (let gpu = first; gpu < end; gpu++) visit(gpu, row);
+      }
+    };
+    const counts = new Uint32Array(run.gpus);
+    each((gpu) => (counts[gpu] = at(counts, gpu) + 1));
+    const rows = Array.from(counts, (count) => new Uint32Array(count));
+    counts.fill(0);
+    each((gpu, row) => {
+      const place = at(counts, gpu);
+      (rows[gpu] as Uint32Array)[place] = row;
+      counts[gpu] = place + 1;
+    });
+    this.lanes = rows.map((own) => new RunLane(run, own));
   }
 
   of(gpu: number): RunLane {

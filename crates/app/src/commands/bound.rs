@@ -23,7 +23,6 @@ Examples:
 
 The JSON holds a witness of each bound, from which `gswarm check` recomputes it by code of its own.";
 
-/// Arguments of `gswarm bound`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BoundArgs {
@@ -42,7 +41,6 @@ pub struct BoundArgs {
     cluster: ClusterArgs,
 }
 
-/// Prints the bounds, best first.
 pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let scenario = job::load(&args.input, args.mode, args.json, !args.json)?;
     let spec = args.cluster.over(&scenario.cluster);

@@ -15,16 +15,16 @@ use crate::job;
 use crate::output::{self, files, files::Batch, progress::Line, terminal::Terminal};
 use clap::Args;
 use design::Design;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{Scenario, Source, read_profiled, read_profiled_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{ModelId, Span};
-use gswarm_exec::backend::{BackendKind, BackendsFile, Record, Replica, Tier, Timed};
+use gswarm_exec::backend::{BackendKind, BackendsFile, LoadRecorder, LoadTime, Replica, WeightTier};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::probe::Probe;
-use gswarm_learn::calibration::{CALIBRATION, Calibration, Options, SCHEMA, StartsFrom};
+use gswarm_learn::calibration::{ApplyOptions, CALIBRATION, Calibration, SCHEMA, StartsFrom};
 use gswarm_run::{apply_calibration, live, read_calibration};
 use measure::{Limits, Stop};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,6 @@ others. With --requests, the models that they use are measured at the lengths th
 measurement while it lasts: what they hold is taken off.
 Exit code 4: some models could not be measured; what was measured of the others is written.";
 
-/// Arguments of `gswarm calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CalibrateArgs {
@@ -131,7 +130,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     save(batch, &calibration)?;
     if args.json {
-        output::line(&serde_json::to_string(&calibration).map_err(|error| internal(&error))?)?;
+        output::line(&serde_json::to_string(&calibration).map_err(Failure::internal)?)?;
     } else if !args.quiet {
         shown::calibration(&calibration)?;
         output::line(&format!("Wrote {}", args.out.display()))?;
@@ -202,10 +201,6 @@ fn save((mut batch, name): (Batch, String), calibration: &Calibration) -> Result
     batch.commit().map(drop)
 }
 
-fn internal(error: &serde_json::Error) -> Failure {
-    Failure::new(Code::Internal, format!("internal error: {error}"))
-}
-
 /// The inputs with measured costs, where they were asked for.
 fn write(
     args: &CalibrateArgs,
@@ -217,7 +212,7 @@ fn write(
         return Ok(());
     }
     let loads = if args.first_loads { StartsFrom::First } else { StartsFrom::Again };
-    let options = Options { loads, batching: !args.no_batching };
+    let options = ApplyOptions { loads, batching: !args.no_batching };
     let mut terminal = Terminal::new("", args.quiet, false);
     apply_calibration(&file.display().to_string(), calibration, &mut scenario, options, &mut terminal)?;
     let format = |path: &Path| {
@@ -227,7 +222,7 @@ fn write(
     if let Some(path) = &args.write_config {
         let (batch, name) = Batch::beside(path, "--write-config")?;
         let mut batch = batch.replacing(args.force);
-        batch.add(&name, |out| write_scenario_config(&scenario, format(path), out))?;
+        batch.add(&name, |out| write_config(&scenario, format(path), out))?;
         batch.commit()?;
     }
     if let Some(path) = &args.write_requests {
@@ -239,7 +234,6 @@ fn write(
     Ok(())
 }
 
-/// Everything that measuring takes.
 struct Bench<'a> {
     args: &'a CalibrateArgs,
     scenario: &'a Scenario,
@@ -248,7 +242,7 @@ struct Bench<'a> {
     fleet: Fleet,
     clock: Clock,
     /// Where the weights of each load came from, as far as servers tell.
-    tiers: Arc<Mutex<Vec<Tier>>>,
+    tiers: Arc<Mutex<Vec<WeightTier>>>,
 }
 
 /// Measures the models that are wanted; and whether somebody interrupted it.
@@ -269,9 +263,9 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
         .build()
         .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
     let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
-    let tiers: Arc<Mutex<Vec<Tier>>> = Arc::default();
+    let tiers: Arc<Mutex<Vec<WeightTier>>> = Arc::default();
     let heard = Arc::clone(&tiers);
-    let record: Record = Arc::new(move |timed: &Timed| {
+    let record: LoadRecorder = Arc::new(move |timed: &LoadTime| {
         if timed.load {
             heard.lock().unwrap_or_else(PoisonError::into_inner).push(timed.tier);
         }

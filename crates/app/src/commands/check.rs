@@ -11,7 +11,7 @@ use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::{LogFile, shown as in_one_line};
 use gswarm_core::verify::Evidence;
-use gswarm_learn::expect::Source;
+use gswarm_learn::expect::PredictorSource;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,7 +28,6 @@ The rules of the run (mode, GPUs, switch cost) are read from the log's summary. 
 The lower bound of a log, of a plan and of `gswarm bound --out` is recomputed from its witness.
 Exit code 0: no violation; 1: violations, all of them listed.";
 
-/// Arguments of `gswarm check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
@@ -54,7 +53,6 @@ pub struct CheckArgs {
     cluster: ClusterArgs,
 }
 
-/// Checks the log.
 pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     let target = args.save_report.as_ref().map(|path| Batch::beside(path, "--save-report")).transpose()?;
@@ -89,7 +87,7 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     }
     let phase = Phase::new("checking", shown);
     let spec = args.cluster.over(&scenario.cluster);
-    let estimates = source.as_ref().map(Source::estimates);
+    let estimates = source.as_ref().map(PredictorSource::estimates);
     let violations = evidence.violations(&scenario, &spec, mode, estimates);
     drop(phase);
     let report = render(&violations);

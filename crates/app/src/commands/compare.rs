@@ -7,7 +7,7 @@ use crate::failure::{Code, Failure};
 use crate::output::progress::Bar;
 use crate::output::{self, count, table, terminal::Terminal};
 use clap::Args;
-use gswarm_core::compare::{FIGURES, Key, Line, Row, fill_in_speedups, lines, same_table};
+use gswarm_core::compare::{ComparisonLine, FIGURES, RunKey, SweepRow, fill_in_speedups, lines, same_table};
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
@@ -27,7 +27,6 @@ Examples:
 Writes rows.jsonl as runs end, then comparison.csv and comparison.parquet, one row a run, into --out. Every log is checked.
 The same command again goes on where it was interrupted; with more GPUs, policies or seeds, it only runs what is new.";
 
-/// Arguments of `gswarm compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
@@ -152,7 +151,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let sweep = args.sweep()?;
     let mut rows = rows::Rows::open(&args.out, &sweep.fingerprint)?;
     let runs = sweep.runs();
-    let wanted: Vec<Key> = runs.iter().map(|run| run.key.clone()).collect();
+    let wanted: Vec<RunKey> = runs.iter().map(|run| run.key.clone()).collect();
     let missing: Vec<Run> = runs.into_iter().filter(|run| !rows.has(&run.key)).collect();
     let kept = wanted.len() - missing.len();
     if kept > 0 && !args.quiet {
@@ -174,7 +173,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
         return Err(Failure::new(Code::Interrupted, "interrupted")
             .hint("what has been run is kept: the same command goes on from there"));
     }
-    let mut found: Vec<Row> = rows.of(&wanted);
+    let mut found: Vec<SweepRow> = rows.of(&wanted);
     fill_in_speedups(&mut found);
     let paths = rows::write(&args.out, &found)?;
     if args.quiet {
@@ -195,8 +194,8 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 /// One table: a problem on several numbers of GPUs.
-fn rendered(lines: &[Line<'_>]) -> String {
-    let Some(Row { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
+fn rendered(lines: &[ComparisonLine<'_>]) -> String {
+    let Some(SweepRow { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
         return String::new();
     };
     let batching = if *batching { "" } else { ", without batching" };

@@ -1,12 +1,12 @@
 //! `gswarm diff`: two logs side by side.
 
 use crate::commands::report::inputs::{Given, Known, Loaded, load};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output::{self, diff as text, progress::Phase};
 use clap::Args;
 use gswarm_core::check::check;
-use gswarm_core::diff::{Diff, Side, diff as differences};
-use serde_json::json;
+use gswarm_core::diff::{Diff, RunSide, diff as differences};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -19,7 +19,6 @@ Examples:
 Requests and nodes are matched by their ids, so that runs of other policies, on other GPUs, simulated or real, can be put
 side by side. Where --config and --requests are not given, the files config.* and requests.* nearest to each log are taken.";
 
-/// Arguments of `gswarm diff`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DiffArgs {
@@ -37,7 +36,6 @@ pub struct DiffArgs {
     given: Given,
 }
 
-/// Compares two logs.
 pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
     let phase = Phase::new("reading the logs", !args.json);
     let mut known = Known::default();
@@ -69,32 +67,32 @@ pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
     if !args.json {
         return output::line(text::diff(&found, &names).trim_end());
     }
-    output::line(&as_json(args, &found, &names, faults)?)
-}
-
-fn as_json(
-    args: &DiffArgs,
-    found: &Diff,
-    names: &[String; 2],
-    faults: [usize; 2],
-) -> Result<String, Failure> {
-    let internal =
-        |error: serde_json::Error| Failure::new(Code::Internal, format!("internal error: {error}"));
-    let mut whole = json!({
-        "first": {"log": args.first, "label": names[0], "violations": faults[0]},
-        "second": {"log": args.second, "label": names[1], "violations": faults[1]},
+    let [first, second] = [(&args.first, 0), (&args.second, 1)].map(|(log, at)| ComparedLog {
+        log,
+        label: &names[at],
+        violations: faults[at],
     });
-    let (Some(fields), serde_json::Value::Object(rest)) =
-        (whole.as_object_mut(), serde_json::to_value(found).map_err(internal)?)
-    else {
-        return Err(Failure::new(Code::Internal, "internal error: a comparison is not an object"));
-    };
-    fields.extend(rest);
-    serde_json::to_string(&whole).map_err(internal)
+    output::json(&DiffReport { first, second, found: &found })
 }
 
-fn side(run: &Loaded) -> Side<'_> {
-    Side { instance: &run.instance, log: &run.log }
+/// What `gswarm diff --json` prints.
+#[derive(Serialize)]
+struct DiffReport<'a> {
+    first: ComparedLog<'a>,
+    second: ComparedLog<'a>,
+    #[serde(flatten)]
+    found: &'a Diff,
+}
+
+#[derive(Serialize)]
+struct ComparedLog<'a> {
+    log: &'a Path,
+    label: &'a str,
+    violations: usize,
+}
+
+fn side(run: &Loaded) -> RunSide<'_> {
+    RunSide { instance: &run.instance, log: &run.log }
 }
 
 /// What a run is called: its policy and GPUs, or its file where the log does not say.

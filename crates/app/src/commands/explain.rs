@@ -1,7 +1,7 @@
 //! `gswarm explain`: why a run went as it did.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::job;
 use crate::output::{self, count, explain as text, files::read_log, progress::Phase};
 use clap::Args;
@@ -24,7 +24,6 @@ Examples:
 Everything is reckoned from the log and the inputs, so that any run can be explained, whoever made it.
 docs/explain.md says how to read the answers.";
 
-/// Arguments of `gswarm explain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExplainArgs {
@@ -64,7 +63,6 @@ struct WhatArgs {
     idle: bool,
 }
 
-/// Explains a log.
 pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let phase = Phase::new("reading the log", !args.json);
     let file = LogFile::read_bytes(&read_log(&args.log)?);
@@ -121,8 +119,7 @@ fn rendered<T: Serialize>(args: &ExplainArgs, story: &T, text: fn(&T) -> String)
     if !args.json {
         return Ok(text(story));
     }
-    serde_json::to_string(story)
-        .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))
+    serde_json::to_string(story).map_err(Failure::internal)
 }
 
 fn unknown(fault: Unknown) -> Failure {

@@ -37,7 +37,6 @@ Two predictions are made from the measured costs: `from scratch`, in which the p
 that was written before the run in their place. The policy's settings and the plan are read from the journal beside the log
 where there is one.";
 
-/// Arguments of `gswarm fidelity`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FidelityArgs {
@@ -227,11 +226,9 @@ fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionL
 }
 
 fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Failure> {
-    let internal =
-        |error: serde_json::Error| Failure::new(Code::Internal, format!("internal error: {error}"));
     let mut all = serde_json::Map::new();
     for one in predictions {
-        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(internal)?);
+        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(Failure::internal)?);
     }
     Ok(json!({"log": args.log, "profile": args.input.measured.calibration, "predictions": all}))
 }

@@ -24,7 +24,6 @@ Examples:
 
 The same seed gives the same bytes. Files that are there already are kept unless --force is given.";
 
-/// Arguments of `gswarm generate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct GenerateArgs {
@@ -138,7 +137,6 @@ impl DrawArgs {
 /// What is said of it where it takes long.
 const MAKING: &str = "making the requests";
 
-/// Makes the files.
 pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     match &args.only {
         Some(Only::Config(args)) => {
@@ -173,8 +171,8 @@ fn both(args: &BothArgs) -> Result<(), Failure> {
         keep(&folder.join(name), args.force)?;
     }
     let making = Phase::new(MAKING, true);
-    let (config, scenario) = scenario_of(preset)?;
-    let drawn = draw(&scenario, &args.draw.options()?).map_err(fault)?;
+    let config = preset.config();
+    let drawn = draw(&config, &args.draw.options()?).map_err(fault)?;
     let mut batch = files::Batch::new(folder)?.replacing(args.force);
     let kinds = [SchemaKind::Config, SchemaKind::Requests];
     described::add(&mut batch, &names[0], kinds[0], args.format, |out| {
@@ -192,16 +190,6 @@ fn both(args: &BothArgs) -> Result<(), Failure> {
         paths[0].display(),
         paths[1].display()
     ))
-}
-
-/// A preset as a file and as it is read back, which is the way that a user's own file goes.
-pub fn scenario_of(preset: Preset) -> Result<(gswarm_core::generate::ConfigFile, Scenario), Failure> {
-    let config = preset.config();
-    let mut text = Vec::new();
-    write_config(&config, Format::Json, &mut text)
-        .map_err(|error| Failure::file("make", "a preset".as_ref(), &error))?;
-    let scenario = read(preset.name(), &text)?;
-    Ok((config, scenario))
 }
 
 fn read(name: &str, bytes: &[u8]) -> Result<Scenario, Failure> {

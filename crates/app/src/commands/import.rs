@@ -6,12 +6,12 @@ use crate::job;
 use crate::output::{self, count, described, files};
 use clap::Args;
 use clap::builder::TypedValueParser;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::document::calendar;
 use gswarm_core::input::{MAX_GB, Scenario, Source, read_config, render};
 use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::MAX_SECONDS;
-use gswarm_import::{Imported, Kind, Moment, Options, Target, import as read, sizes};
+use gswarm_import::{ImportKind, ImportOptions, Imported, Moment, Target, import as read, sizes};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -35,13 +35,12 @@ Examples:
 
 What the files do not say is assumed: import.md in the folder lists what. What cannot be expressed is refused by name.";
 
-/// Arguments of `gswarm import`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
     /// What the files are
     #[arg(value_name = "KIND", value_parser = kind_parser())]
-    kind: Kind,
+    kind: ImportKind,
     /// The files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -142,9 +141,7 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     let mut batch = files::Batch::new(&args.out)?.replacing(args.force);
     let (scenario, format) = (&made.scenario, args.format);
     let kinds = [SchemaKind::Config, SchemaKind::Requests];
-    described::add(&mut batch, &names[0], kinds[0], format, |out| {
-        write_scenario_config(scenario, format, out)
-    })?;
+    described::add(&mut batch, &names[0], kinds[0], format, |out| write_config(scenario, format, out))?;
     described::add(&mut batch, &names[1], kinds[1], format, |out| {
         write_scenario_requests(scenario, format, out)
     })?;
@@ -154,9 +151,9 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     tell(args, &made, &paths)
 }
 
-fn options(args: &ImportArgs) -> Result<Options, Failure> {
+fn options(args: &ImportArgs) -> Result<ImportOptions, Failure> {
     let (workflows, traces) = (&args.workflows, &args.traces);
-    Ok(Options {
+    Ok(ImportOptions {
         sizes: match &workflows.sizes {
             Some(path) => {
                 let (name, bytes) = (path.display().to_string(), files::read(path)?);
@@ -227,7 +224,7 @@ fn tell(args: &ImportArgs, made: &Imported, paths: &[PathBuf]) -> Result<(), Fai
     let [config, requests, page] = [0, 1, 2].map(|at| paths[at].display().to_string());
     output::line(&format!("\nWrote {config}, {requests} and {page}"))?;
     let inputs = format!("--config {config} --requests {requests}");
-    if args.kind == Kind::GswarmLog {
+    if args.kind == ImportKind::GswarmLog {
         return output::line(&format!("Next: gswarm check {} {inputs}", listed(&args.files)));
     }
     let gpus = made.scenario.models.iter().map(|model| model.gpus_required).max().unwrap_or(1).max(4);
@@ -235,8 +232,8 @@ fn tell(args: &ImportArgs, made: &Imported, paths: &[PathBuf]) -> Result<(), Fai
     output::line(&format!("Next: gswarm run --policy {policy} --gpus {gpus}{mode} {inputs}"))
 }
 
-fn kind_parser() -> impl TypedValueParser<Value = Kind> {
-    crate::args::choice(Kind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
+fn kind_parser() -> impl TypedValueParser<Value = ImportKind> {
+    crate::args::choice(ImportKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
 
 fn format_parser() -> impl TypedValueParser<Value = Format> {

@@ -7,9 +7,11 @@ use clap::{ArgAction, Args};
 use gswarm_core::input::{Scenario, Source, read_config};
 use gswarm_exec::clock::Clock;
 use gswarm_infer::EngineOptions;
-use gswarm_serve::guard::{self, Bound, Ended, Limits, Secret, Settings, StartError, TlsFiles};
+use gswarm_serve::guard::{
+    self, BoundServer, GuardSettings, RequestLimits, Secret, ServerEnd, StartError, TlsFiles,
+};
 use gswarm_serve::model_server::hub::HubOptions;
-use gswarm_serve::model_server::{ModelServer, Options, router};
+use gswarm_serve::model_server::{ModelServer, ModelServerOptions, router};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +32,6 @@ Then, from elsewhere:
 The first line of the output is the server's address. The first TERM or Ctrl-C lets calls end that are being answered; a
 second ends the server at once. docs/model-server.md has every endpoint.";
 
-/// Arguments of `gswarm model-server`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ModelServerArgs {
@@ -102,29 +103,29 @@ pub struct ListenArgs {
 
 impl ListenArgs {
     /// What they say, with the token read.
-    pub fn settings(&self) -> Result<Settings, Failure> {
+    pub fn settings(&self) -> Result<GuardSettings, Failure> {
         let token = self.token_file.as_deref().map(token).transpose()?.map(|text| Secret::new(&text));
         let tls = self.tls_cert.clone().zip(self.tls_key.clone());
-        let limits = Limits {
+        let limits = RequestLimits {
             body_bytes: self.max_body_mb.saturating_mul(1 << 20),
             requests: self.max_requests,
             connections: self.max_requests.saturating_mul(4),
             request_time: Duration::from_secs(self.request_timeout as u64),
             drain_time: Duration::from_secs(u64::from(self.drain_timeout)),
-            ..Limits::default()
+            ..RequestLimits::default()
         };
-        Ok(Settings {
+        Ok(GuardSettings {
             address: SocketAddr::from((self.host, self.port)),
             token,
             tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
             limits,
-            ..Settings::local(self.port)
+            ..GuardSettings::local(self.port)
         })
     }
 }
 
 /// Takes the address that the flags name; what stops it is said with what to do.
-pub async fn bind(settings: Settings) -> Result<Bound, Failure> {
+pub async fn bind(settings: GuardSettings) -> Result<BoundServer, Failure> {
     guard::bind(settings).await.map_err(|error| {
         let failure = Failure::input(error.to_string());
         match error {
@@ -163,7 +164,11 @@ pub fn model_server(args: &ModelServerArgs) -> Result<(), Failure> {
     runtime(args.quiet)?.block_on(serve(args, settings, options))
 }
 
-async fn serve(args: &ModelServerArgs, settings: Settings, options: Options) -> Result<(), Failure> {
+async fn serve(
+    args: &ModelServerArgs,
+    settings: GuardSettings,
+    options: ModelServerOptions,
+) -> Result<(), Failure> {
     let drain = settings.limits.drain_time;
     let emulated = options.emulated.as_ref().map_or(0, |scenario| scenario.models.len());
     let bound = bind(settings).await?;
@@ -181,8 +186,8 @@ async fn serve(args: &ModelServerArgs, settings: Settings, options: Options) -> 
         output::note("Ending: calls that are being answered get their answers first");
     };
     match bound.serve(router(server), ending).await {
-        Ended::Drained => Ok(()),
-        Ended::CutOff => {
+        ServerEnd::Drained => Ok(()),
+        ServerEnd::CutOff => {
             let seconds = drain.as_secs();
             Err(Failure::new(
                 Code::FailedRequests,
@@ -193,13 +198,13 @@ async fn serve(args: &ModelServerArgs, settings: Settings, options: Options) -> 
     }
 }
 
-fn options(args: &ModelServerArgs, request_time: Duration) -> Result<Options, Failure> {
+fn options(args: &ModelServerArgs, request_time: Duration) -> Result<ModelServerOptions, Failure> {
     let hub = args.hub.clone().map(|url| HubOptions {
         url,
         token: std::env::var("HF_TOKEN").ok().filter(|token| !token.trim().is_empty()),
         max_bytes: (args.max_model_gb * 1e9) as u64,
     });
-    Ok(Options {
+    Ok(ModelServerOptions {
         emulated: args.emulate.as_deref().map(|path| emulated(path, args.quiet)).transpose()?,
         clock: Clock::at_speed(args.speed),
         hub,
@@ -212,7 +217,7 @@ fn options(args: &ModelServerArgs, request_time: Duration) -> Result<Options, Fa
         max_instances: args.max_instances,
         // A caller is told that a download goes on before the request is given up.
         patience: request_time.mul_f64(0.9),
-        ..Options::new(&args.models)
+        ..ModelServerOptions::new(&args.models)
     })
 }
 

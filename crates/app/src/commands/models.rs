@@ -7,7 +7,7 @@ use crate::output::table::{fitted, grouped};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use gswarm_infer::init::{ModelSize, model_files};
-use gswarm_infer::{Entry, Error, ModelConfig, ModelKind, Store};
+use gswarm_infer::{Error, ModelConfig, ModelKind, Store, StoreEntry};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,6 @@ The models that `init` makes have random weights: they load, run and answer as r
 nonsense. The same seed gives the same bytes. Models from elsewhere go into the same folder: config.json, tokenizer.json
 and model.safetensors in a folder of their own.";
 
-/// Arguments of `gswarm models`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ModelsArgs {
@@ -82,7 +81,6 @@ enum Kinds {
     Both,
 }
 
-/// Makes models, or lists them.
 pub fn models(args: &ModelsArgs) -> Result<(), Failure> {
     match &args.what {
         What::Init(args) => init(args),
@@ -172,7 +170,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
         output::line(&format!("There is no model in {}", args.dir.display()))?;
         return output::line(&format!("Next: gswarm models init --dir {}", args.dir.display()));
     }
-    let row = |entry: &Entry| {
+    let row = |entry: &StoreEntry| {
         let (kind, tokens, context) = match &entry.config {
             Ok(config) => {
                 let count = |count: usize| grouped(count as f64, 0);
@@ -198,7 +196,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn describe(entry: &Entry, checksum: &Option<String>) -> Value {
+fn describe(entry: &StoreEntry, checksum: &Option<String>) -> Value {
     let mut value = json!({"name": entry.name, "path": entry.path, "bytes": entry.bytes});
     match &entry.config {
         Ok(config) => {

@@ -8,7 +8,7 @@ use clap::Args;
 use gswarm_core::Span;
 use gswarm_core::generate::Format;
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{self, Aimed, Objective, Planned, Proof, Values};
+use gswarm_core::plan::{Aimed, ObjectiveValues, PlanObjective, Planned, Proof};
 use gswarm_core::policy::{PolicyKind, PolicySpec, carry_out};
 use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::duration;
@@ -29,7 +29,6 @@ Stops when the time is up, when the gap is reached, when the plan is proved to b
 the best so far. Writes plan.json and the two logs of the simulated run into --out.
 The same seed and --rounds give the same plan; with --budget alone, how far the search comes depends on the machine.";
 
-/// Arguments of `gswarm plan`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PlanArgs {
@@ -48,8 +47,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// What to minimise: makespan, mean or p99 latency, switches, or a weighted sum as in makespan=1,mean=0.2
-    #[arg(long, value_name = "TERMS", default_value = "makespan", value_parser = Objective::parse)]
-    objective: Objective,
+    #[arg(long, value_name = "TERMS", default_value = "makespan", value_parser = PlanObjective::parse)]
+    objective: PlanObjective,
     /// Folder for the plan and the logs
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -100,7 +99,7 @@ impl Observer for Search {
         self.say(&described(found));
     }
 
-    fn better_aim(&mut self, objective: &Objective, found: &Aimed) {
+    fn better_aim(&mut self, objective: &PlanObjective, found: &Aimed) {
         self.say(&aimed_at(objective, found));
     }
 }
@@ -137,7 +136,7 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     drop(search);
     let mut batch = Batch::new(&args.out)?;
     schemas::add(&mut batch, "plan.json", SchemaKind::Plan, Format::Json, |mut out| {
-        plan::file::write(instance, &planned, &mut out)
+        prepared.write_plan(&planned, &mut out)
     })?;
     gswarm_run::output::save(&mut batch, instance, &outcome, LogFormat::Auto)?;
     let written = batch.commit()?;
@@ -169,8 +168,8 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn aimed_at(objective: &Objective, aimed: &Aimed) -> String {
-    let Values { makespan, latency, p99, switches } = aimed.values;
+fn aimed_at(objective: &PlanObjective, aimed: &Aimed) -> String {
+    let ObjectiveValues { makespan, latency, p99, switches } = aimed.values;
     // Against a bound of zero there is no gap in percent: what is known is how much is left at most.
     let gap = match aimed.gap() {
         gap if gap.is_finite() => format!("gap {:.3}%", gap * 100.0),
@@ -218,8 +217,8 @@ struct ObjectiveReport {
     switches: u64,
 }
 
-fn objective_report(objective: &Objective, aimed: &Aimed) -> ObjectiveReport {
-    let Values { makespan, latency, p99, switches } = aimed.values;
+fn objective_report(objective: &PlanObjective, aimed: &Aimed) -> ObjectiveReport {
+    let ObjectiveValues { makespan, latency, p99, switches } = aimed.values;
     ObjectiveReport {
         terms: objective.to_string(),
         value: aimed.cost,

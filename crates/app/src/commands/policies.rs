@@ -13,7 +13,6 @@ Examples:
   gswarm policies --mode online
   gswarm policies --json";
 
-/// Arguments of `gswarm policies`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PoliciesArgs {
@@ -25,7 +24,6 @@ pub struct PoliciesArgs {
     json: bool,
 }
 
-/// Prints the list.
 pub fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
     let chosen = PolicyKind::ALL.iter().filter(|kind| args.mode.is_none_or(|mode| kind.supports(mode)));
     if args.json {

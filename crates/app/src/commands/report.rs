@@ -4,7 +4,7 @@ mod browser;
 pub mod inputs;
 
 use crate::commands::compare::rows;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output;
 use crate::output::files::Batch;
 use crate::output::progress::Bar;
@@ -13,7 +13,7 @@ use gswarm_core::check::check;
 use gswarm_show::gantt::{Gantt, MOST_BARS};
 use gswarm_show::page::{Page, html, markdown};
 use gswarm_show::report::{MOST_GANTTS, drawn, page};
-use gswarm_show::run::Run;
+use gswarm_show::run::ReportRun;
 use gswarm_show::{chart, comparison};
 use inputs::{Given, Known, Loaded, load, logs};
 use std::io::Write;
@@ -32,7 +32,6 @@ in one of the two folders above. The page works offline and asks nobody for anyt
 /// Pixels of a PNG for each of the chart's own.
 const PNG_SCALE: f32 = 3.0;
 
-/// Arguments of `gswarm report`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
@@ -61,7 +60,6 @@ pub struct ReportArgs {
     given: Given,
 }
 
-/// Makes the report.
 pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     // What cannot be done is known before minutes are spent on reading.
     let (mut batch, name) = Batch::beside(&args.out, "--out")?;
@@ -116,7 +114,7 @@ fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
     let paths = logs(&args.logs)?;
     let mut known = Known::default();
     let mut bar = Bar::new("reading logs", !args.quiet);
-    let (mut runs, mut gantts): (Vec<Run>, Vec<Option<Gantt>>) = (Vec::new(), Vec::new());
+    let (mut runs, mut gantts): (Vec<ReportRun>, Vec<Option<Gantt>>) = (Vec::new(), Vec::new());
     let most = MOST_BARS / paths.len().clamp(1, MOST_GANTTS);
     for (number, path) in paths.iter().enumerate() {
         let read = load(path, &args.given, &mut known)?;
@@ -124,7 +122,7 @@ fn assembled(args: &ReportArgs) -> Result<Page, Failure> {
         let (violations, (mut run, gantt)) = rayon::join(
             || check(instance, file),
             || {
-                let run = Run::of(&path.display().to_string(), configuration, instance, log, file);
+                let run = ReportRun::of(&path.display().to_string(), configuration, instance, log, file);
                 let title = format!("{}, {} ({})", run.label(), run.mode, run.log);
                 let bound = run.bound;
                 (run, Gantt::of(instance, log, title, bound, most))
@@ -156,8 +154,7 @@ fn charts(page: &Page, svg: Option<&Path>, png: Option<&Path>) -> Result<Vec<Pat
     if let Some(folder) = png {
         let mut batch = Batch::new_for(folder, "--png")?;
         for one in page.charts().filter(|chart| !chart.is_empty()) {
-            let bytes = chart::png(one, PNG_SCALE)
-                .map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
+            let bytes = chart::png(one, PNG_SCALE).map_err(Failure::internal)?;
             batch.add(&format!("{}.png", one.name), |out| out.write_all(&bytes))?;
         }
         written.extend(batch.commit()?);

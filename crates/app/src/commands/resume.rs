@@ -5,7 +5,7 @@ use crate::output::{self, terminal::Terminal};
 use clap::Args;
 use gswarm_core::report::render_text;
 use gswarm_run::live::{self, Resume};
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -17,7 +17,6 @@ Examples:
 Everything that the run needs is in the journal of its folder: no other flag has to be given again. Nodes that have
 finished are not run again; what was under way when the run ended is.";
 
-/// Arguments of `gswarm resume`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ResumeArgs {
@@ -38,7 +37,6 @@ pub struct ResumeArgs {
     quiet: bool,
 }
 
-/// Goes on.
 pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     let changes = Resume {
         backends: args.backends.clone(),
@@ -48,8 +46,12 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     if !args.quiet {
         output::tell_warnings();
     }
-    let ended =
-        live::resume(&args.folder, &changes, &Embedded, &mut Terminal::live("resumed", args.quiet, false))?;
+    let ended = live::resume(
+        &args.folder,
+        &changes,
+        &EmbeddedHost,
+        &mut Terminal::live("resumed", args.quiet, false),
+    )?;
     if !args.quiet {
         output::line(render_text(&ended.outcome.metrics, Some(&ended.outcome.summary)).trim_end())?;
         let names: Vec<String> = ended.written.iter().map(|path| path.display().to_string()).collect();

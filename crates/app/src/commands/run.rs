@@ -13,11 +13,11 @@ use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::report::{Metrics, render_text, write_events};
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 use gswarm_core::{Instance, Span};
 use gswarm_run::live::{self, FailedNode};
 use gswarm_run::{LogFormat, Observer, RunSpec, Stage, prepare};
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,6 @@ Writes <policy>_scheduler.log (what happened when) and <policy>_execution_log.js
 Logs of the same policy in that folder are replaced. A live run needs a folder without a journal.
 The same inputs, flags and seed give the same files, byte for byte. `gswarm policies` lists the policies.";
 
-/// Arguments of `gswarm run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
@@ -105,7 +104,6 @@ fn format_parser() -> impl clap::builder::TypedValueParser<Value = LogFormat> {
     ])
 }
 
-/// A policy's name.
 pub fn policy_parser() -> impl clap::builder::TypedValueParser<Value = PolicyKind> {
     crate::args::choice(PolicyKind::ALL.iter().map(|&kind| (kind.name(), kind)).collect())
 }
@@ -172,7 +170,6 @@ fn read_spec(file: &Path, quiet: bool) -> Result<RunSpec, Failure> {
     Ok(spec)
 }
 
-/// Runs the requests.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let spec = args.spec()?;
     let faults = spec.validate();
@@ -194,7 +191,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         if !args.quiet && !args.json {
             output::tell_warnings();
         }
-        let ended = live::run(spec, materials, &Embedded, &mut terminal)?;
+        let ended = live::run(spec, materials, &EmbeddedHost, &mut terminal)?;
         drop(terminal);
         print(
             args,
@@ -221,7 +218,7 @@ fn print(
     args: &RunArgs,
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> Result<(), Failure> {
@@ -265,7 +262,7 @@ pub struct RunReport {
 fn report(
     spec: &RunSpec,
     instance: &Instance,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     written: &[PathBuf],
     failed: &[FailedNode],
 ) -> RunReport {

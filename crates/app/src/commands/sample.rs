@@ -1,6 +1,5 @@
 //! `gswarm` alone: every policy on a built-in sample, side by side: once as a batch, once as a stream.
 
-use crate::commands::generate::scenario_of;
 use crate::failure::Failure;
 use crate::job;
 use crate::output::{self, count, files::Batch, progress::Line, table};
@@ -9,7 +8,7 @@ use gswarm_core::generate::{Format, Preset, RequestOptions, requests, write_conf
 use gswarm_core::input::{Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::run::Outcome;
+use gswarm_core::run::RunOutcome;
 use gswarm_run::{LogFormat, Materials, Problem, RunSpec, Silent, prepare};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,6 @@ const PRESET: Preset = Preset::Complex;
 const REQUESTS: u32 = 100;
 const SEED: u64 = 1;
 
-/// Arguments of `gswarm` without a command.
 #[derive(Debug, Default, Args)]
 pub struct SampleArgs {
     /// Folder for the sample's inputs and logs; without it, the next free gswarm-out/sample-N
@@ -27,7 +25,6 @@ pub struct SampleArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// Runs the sample.
 pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
     let (folder, mut batch) = match &args.out {
         Some(folder) => match Batch::reserve(folder)? {
@@ -76,7 +73,7 @@ fn run_all(
     mode: Mode,
     progress: &Line,
     mut batch: Option<&mut Batch>,
-) -> Result<Vec<(PolicyKind, Outcome)>, Failure> {
+) -> Result<Vec<(PolicyKind, RunOutcome)>, Failure> {
     let chosen: Vec<PolicyKind> =
         PolicyKind::ALL.iter().copied().filter(|kind| kind.supports(mode)).collect();
     let mut results = Vec::new();
@@ -96,9 +93,9 @@ fn run_all(
 }
 
 fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
-    let (config, bare) = scenario_of(PRESET)?;
+    let config = PRESET.config();
     let options = RequestOptions { count: REQUESTS, seed: SEED, ..RequestOptions::default() };
-    let drawn = requests(&bare, &options).map_err(|error| Failure::input(error.to_string()))?;
+    let drawn = requests(&config, &options).map_err(|error| Failure::input(error.to_string()))?;
     let (mut config_text, mut requests_text) = (Vec::new(), Vec::new());
     write_config(&config, Format::Yaml, &mut config_text)
         .and_then(|()| write_requests(drawn, Format::Yaml, &mut requests_text))
@@ -119,9 +116,9 @@ gap: how far above a bound that no schedule can go below.
 static keeps several models on a GPU where memory allows; the others hold one.";
 
 /// The shortest makespan is marked; `gap` says how far it can be from the best there is.
-fn batch_table(results: &[(PolicyKind, Outcome)]) -> String {
+fn batch_table(results: &[(PolicyKind, RunOutcome)]) -> String {
     let best = results.iter().map(|(_, outcome)| outcome.summary.makespan).min();
-    let row = |(policy, outcome): &(PolicyKind, Outcome)| {
+    let row = |(policy, outcome): &(PolicyKind, RunOutcome)| {
         let mark = if Some(outcome.summary.makespan) == best { " *" } else { "" };
         vec![
             format!("{}{mark}", policy.name()),
@@ -137,11 +134,11 @@ fn batch_table(results: &[(PolicyKind, Outcome)]) -> String {
 }
 
 /// The lowest P99 of those that are there to be used is marked.
-fn stream_table(results: &[(PolicyKind, Outcome)]) -> String {
-    let p99 = |outcome: &Outcome| outcome.metrics.request_latency.p99;
+fn stream_table(results: &[(PolicyKind, RunOutcome)]) -> String {
+    let p99 = |outcome: &RunOutcome| outcome.metrics.request_latency.p99;
     let usable = results.iter().filter(|(policy, _)| !policy.is_yardstick());
     let best = usable.map(|(_, outcome)| p99(outcome)).fold(f64::INFINITY, f64::min);
-    let row = |(policy, outcome): &(PolicyKind, Outcome)| {
+    let row = |(policy, outcome): &(PolicyKind, RunOutcome)| {
         let mark = if p99(outcome) == best && !policy.is_yardstick() { " *" } else { "" };
         vec![
             format!("{}{mark}", policy.name()),

@@ -1,6 +1,6 @@
 //! `gswarm schema`: JSON Schemas of the files that gswarm reads and writes, and the OpenAPI document of its server.
 
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use clap::builder::TypedValueParser;
@@ -15,7 +15,6 @@ For completion in an editor, begin a YAML file with
   # yaml-language-server: $schema=config.schema.json
 or give a JSON file the key \"$schema\". Files that `generate`, `import` and `plan` write have it already.";
 
-/// Arguments of `gswarm schema`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SchemaArgs {
@@ -42,16 +41,13 @@ fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
     )
 }
 
-/// Prints the schema.
 pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
     match args.kind {
         Wanted::File(kind) => output::print(kind.text()),
         Wanted::Backends => output::line(&format!("{:#}", gswarm_exec::backend::json_schema())),
         Wanted::Spec => output::line(&format!("{:#}", gswarm_run::RunSpec::schema())),
         Wanted::Http => {
-            let document = gswarm_serve::front::openapi().to_pretty_json();
-            let failed = |error| Failure::new(Code::Internal, format!("internal error: {error}"));
-            output::line(&document.map_err(failed)?)
+            output::line(&gswarm_serve::front::openapi().to_pretty_json().map_err(Failure::internal)?)
         }
     }
 }

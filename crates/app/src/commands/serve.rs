@@ -13,17 +13,17 @@ use gswarm_core::input::{Source, read_config};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{Instance, Span};
-use gswarm_exec::backend::Record;
+use gswarm_exec::backend::LoadRecorder;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::drive::{LiveError, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
-use gswarm_exec::service::{Beliefs, Client, Expect, Limits, Service, with_direct_workflows};
+use gswarm_exec::service::{Client, Expect, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
 use gswarm_run::live::{self, EmbeddedModels};
-use gswarm_serve::embedded::Embedded;
+use gswarm_serve::embedded::EmbeddedHost;
 use gswarm_serve::front;
-use gswarm_serve::guard::{self, Ended};
+use gswarm_serve::guard::{self, ServerEnd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,7 +44,6 @@ Then, from elsewhere:
 The first line of the output is the address. Requests of workflows that were accepted are in --state, and are done after a
 crash too. The first TERM or Ctrl-C lets what is under way end; docs/serve.md has every endpoint.";
 
-/// Arguments of `gswarm serve`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
@@ -109,7 +108,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let instance = job::build(&scenario, &cluster, Mode::Online, Some(PolicyKind::Adaptive))?;
     let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
     if backends.is_none() {
-        Embedded.check(&args.models, &scenario)?;
+        EmbeddedHost.check(&args.models, &scenario)?;
     }
     let beliefs = believed(args)?;
     // The first signal drains, the second ends the process.
@@ -122,7 +121,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
                 let fleet = config::fleet(backends, &instance, &clock, &record);
                 (clock, fleet.map_err(|faults| live::faulty(&faults))?)
             }
-            None => (Clock::real(), Embedded.serve(&args.models, &scenario, &instance, &record)?),
+            None => (Clock::real(), EmbeddedHost.serve(&args.models, &scenario, &instance, &record)?),
         };
         let bound = bind(settings).await?;
         let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
@@ -139,8 +138,8 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         let ended =
             front::run(bound, service, (policy.as_mut(), &spec), front::count_everything(), ending).await;
         match ended {
-            Ok(Ended::Drained) => Ok(()),
-            Ok(Ended::CutOff) => {
+            Ok(ServerEnd::Drained) => Ok(()),
+            Ok(ServerEnd::CutOff) => {
                 Err(Failure::new(Code::FailedRequests, "calls were cut off that took too long").hint(
                     "--drain-timeout gives them more time; accepted requests are kept for the next start",
                 ))
@@ -159,16 +158,16 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// What is believed of run times beside what the configuration says.
-fn believed(args: &ServeArgs) -> Result<Beliefs, Failure> {
+fn believed(args: &ServeArgs) -> Result<ServiceBeliefs, Failure> {
     let expect = args.predictor.one_by_one()?.map(|predictor| -> Expect {
         Box::new(move |scenario, request, node| predictor.expected(scenario, request, node))
     });
     let learner = args.learn.then(|| -> Box<dyn Learner> { Box::new(Recent::new()) });
-    Ok(Beliefs { expect, learner })
+    Ok(ServiceBeliefs { expect, learner })
 }
 
 /// Logs and counts loads and unloads.
-fn record(instance: &Instance) -> Record {
+fn record(instance: &Instance) -> LoadRecorder {
     let names: Vec<String> = instance.models.iter().map(|model| model.name.clone()).collect();
     Arc::new(move |timed| {
         let name = &names[timed.model.index()];
@@ -185,17 +184,17 @@ fn begin(
     instance: &Instance,
     fleet: Fleet,
     clock: Clock,
-    beliefs: Beliefs,
+    beliefs: ServiceBeliefs,
 ) -> Result<(Service, Client), Failure> {
     let durability = if args.sync { Durability::Machine } else { Durability::Process };
     let patience = Patience { max_attempts: args.max_attempts, ..Patience::default() };
-    let limits = Limits {
+    let limits = ServiceLimits {
         open: args.max_open as usize,
         drain: Span::from_seconds(f64::from(args.listen.drain_timeout)),
         keep: (args.keep > 0.0).then(|| Span::from_seconds(args.keep * 86_400.0)),
     };
     let settings = (durability, patience, limits);
-    let begun = Service::begin_with(scenario, instance.clone(), fleet, clock, &args.state, settings, beliefs);
+    let begun = Service::begin(scenario, instance.clone(), fleet, clock, &args.state, settings, beliefs);
     begun.map_err(|error| {
         let failure = Failure::input(format!("{}: {error}", args.state.display()));
         match error {

@@ -10,7 +10,7 @@ use gswarm_core::Span;
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::size::{Measure, Point, Question, Sizing, Target, Telling, Verdict};
+use gswarm_core::size::{Measure, Point, SizeQuestion, Sizing, Target, Telling, Verdict};
 use gswarm_run::RunSpec;
 use gswarm_run::size::{ask, mode_of};
 use std::str::FromStr;
@@ -32,7 +32,6 @@ const ROUNDS: u64 = 2;
 /// Before this, nothing is said of how far the search is.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Arguments of `gswarm size`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SizeArgs {
@@ -124,7 +123,7 @@ fn progress(elapsed: Duration, point: &Point) -> String {
 }
 
 /// Why the answer is no number, where it is none.
-fn refusal(question: &Question<'_>, sizing: &Sizing) -> Option<Failure> {
+fn refusal(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<Failure> {
     let most = question.max_gpus;
     let message = match &sizing.verdict {
         Verdict::Met { .. } => return None,

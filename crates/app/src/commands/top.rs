@@ -26,7 +26,6 @@ Examples:
 Keys: q or Ctrl-C ends it, Tab goes to the next part, arrows, Page Up and Page Down move in it, p pauses, ? helps.
 `gswarm serve` shows the same, and more, in a browser.";
 
-/// Arguments of `gswarm top`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TopArgs {

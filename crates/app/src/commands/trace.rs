@@ -14,7 +14,6 @@ Examples:
 Open the file at chrome://tracing or in Perfetto: a track for each GPU, loads and executions on it, arrows from each node
 to those that wait for it, and the queue as a counter.";
 
-/// Arguments of `gswarm trace`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TraceArgs {
@@ -27,7 +26,6 @@ pub struct TraceArgs {
     given: Given,
 }
 
-/// Writes the trace.
 pub fn trace(args: &TraceArgs) -> Result<(), Failure> {
     let (mut batch, name) = Batch::beside(&args.out, "--out")?;
     let _phase = Phase::new("writing the trace", true);

@@ -11,10 +11,10 @@ use clap::Args;
 use gswarm_core::input::{Diagnostic, Severity, render};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
-use gswarm_learn::model::{Kind, Settings};
+use gswarm_learn::model::{FitSettings, PredictorKind};
 use gswarm_learn::nodes::{self, Data};
 use gswarm_learn::table::Table;
-use gswarm_learn::train::{Options, TrainingReport};
+use gswarm_learn::train::{TrainOptions, TrainingReport};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -30,13 +30,12 @@ The rows are split first; a fifth of them is kept for the test. The model file h
 Of execution logs, the execution time of a node is predicted from its model, workflow, options, prompt length, batch
 and, where that makes errors smaller, history: what its model took of late. docs/learning.md explains the figures.";
 
-/// Arguments of `gswarm train`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TrainArgs {
     /// Kind of model
-    #[arg(long, value_name = "KIND", default_value = "gradient_boosting", value_parser = choice(Kind::ALL.map(|kind| (kind.name(), kind)).to_vec()))]
-    model: Kind,
+    #[arg(long, value_name = "KIND", default_value = "gradient_boosting", value_parser = choice(PredictorKind::ALL.map(|kind| (kind.name(), kind)).to_vec()))]
+    model: PredictorKind,
     /// Table (CSV or Parquet), or an execution log with --config and --requests
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
@@ -96,7 +95,6 @@ pub struct TrainArgs {
     json: bool,
 }
 
-/// Trains the model.
 pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     let shown = !args.quiet && !args.json;
     // A place that cannot be written to is known before minutes are spent on learning.
@@ -153,12 +151,12 @@ fn place(path: &Path, force: bool) -> Result<(files::Batch, String), Failure> {
 
 /// Flags that this kind of model has no use for.
 fn unused(args: &TrainArgs) -> Vec<String> {
-    let trees = [Kind::RandomForest, Kind::GradientBoosting].as_slice();
+    let trees = [PredictorKind::RandomForest, PredictorKind::GradientBoosting].as_slice();
     let flags = [
         ("--trees", args.trees.is_some(), trees),
         ("--depth", args.depth.is_some(), trees),
         ("--min-leaf", args.min_leaf.is_some(), trees),
-        ("--learning-rate", args.learning_rate.is_some(), &[Kind::GradientBoosting]),
+        ("--learning-rate", args.learning_rate.is_some(), &[PredictorKind::GradientBoosting]),
     ];
     let idle = flags.iter().filter(|(_, given, users)| *given && !users.contains(&args.model));
     idle.map(|(flag, ..)| format!("{flag} does nothing for `{}`", args.model.name())).collect()
@@ -171,9 +169,9 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-fn options(args: &TrainArgs) -> Options {
-    let usual = Settings::new(args.model);
-    let settings = Settings {
+fn options(args: &TrainArgs) -> TrainOptions {
+    let usual = FitSettings::new(args.model);
+    let settings = FitSettings {
         trees: args.trees.map_or(usual.trees, usize::from),
         depth: args.depth.map_or(usual.depth, usize::from),
         learning_rate: args.learning_rate.unwrap_or(usual.learning_rate),
@@ -181,15 +179,14 @@ fn options(args: &TrainArgs) -> Options {
         seed: args.seed,
         ..usual
     };
-    Options {
+    TrainOptions {
         features: args.features.clone(),
         leave_out: args.leave_out.clone(),
         allow_leaks: args.allow_leaks,
-        ..Options::new(args.target.as_deref().unwrap_or(nodes::TARGET), settings)
+        ..TrainOptions::new(args.target.as_deref().unwrap_or(nodes::TARGET), settings)
     }
 }
 
-/// What is learned from.
 fn read(args: &TrainArgs) -> Result<Data, Failure> {
     let name = args.data.display().to_string();
     let (Some(config), Some(requests)) = (&args.config, &args.requests) else {
@@ -216,7 +213,6 @@ fn read(args: &TrainArgs) -> Result<Data, Failure> {
 /// What to do where there is no table.
 const NO_DATA: &str = "check the path; `gswarm tasks generate --out workload.csv` writes a table, and runs write execution logs";
 
-/// Why nothing was learned.
 pub fn refused(faults: &[Diagnostic]) -> Failure {
     let errors = faults.iter().filter(|fault| fault.severity == Severity::Error).count();
     Failure::input(format!("the data has {}\n\n{}", count(errors as u64, "fault"), render(faults)))

@@ -12,7 +12,7 @@ use gswarm_exec::journal::JournalReader;
 use gswarm_exec::wire::{OverviewSource, WorkflowOutline};
 use gswarm_run::Prepared;
 use gswarm_run::live::{self, Begun, JOURNAL};
-use gswarm_serve::dash::{About, Viewed, view as routes, workflows};
+use gswarm_serve::dash::{DashboardAbout, RunSource, view as routes, workflows};
 use gswarm_serve::guard;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,6 @@ The first line of the output is the address, to be opened in a browser. A live r
 was interrupted and resumed; of a folder without a journal the execution log is shown. Nothing is written into the folder, and
 the run is not disturbed. docs/dashboard.md describes the page.";
 
-/// Arguments of `gswarm view`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ViewArgs {
@@ -64,7 +63,7 @@ pub fn view(args: &ViewArgs) -> Result<(), Failure> {
 }
 
 /// The run in a folder, or of a log.
-pub fn viewed(path: &Path, given: &Given) -> Result<Viewed, Failure> {
+pub fn viewed(path: &Path, given: &Given) -> Result<RunSource, Failure> {
     if !path.exists() {
         return Err(Failure::input(format!("there is no {} (V001)", path.display()))
             .hint("name the folder that --out named, or an execution log"));
@@ -74,7 +73,7 @@ pub fn viewed(path: &Path, given: &Given) -> Result<Viewed, Failure> {
 }
 
 /// A run with a journal, in progress or not.
-fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
+fn followed(folder: &Path, path: &Path) -> Result<RunSource, Failure> {
     let failed = |error| live::journal_failure(folder, &error);
     let reader = JournalReader::open(path).map_err(failed)?;
     let Begun { prepared, backends } = live::begun(path, |name| reader.meta(name).map_err(failed))?;
@@ -86,13 +85,16 @@ fn followed(folder: &Path, path: &Path) -> Result<Viewed, Failure> {
     };
     let policy = spec.policy();
     let told = workflows(&scenario.models, &scenario.workflows);
-    let about = About { can_what_if: true, ..about(OverviewSource::Run, folder, policy.kind().name(), told) };
+    let about = DashboardAbout {
+        can_what_if: true,
+        ..about(OverviewSource::Run, folder, policy.kind().name(), told)
+    };
     let (instance, attempts) = (Arc::unwrap_or_clone(instance), spec.faults.max_attempts);
-    Viewed::journal(about, instance, (policy, spec.seed), attempts, path, clock).map_err(failed)
+    RunSource::journal(about, instance, (policy, spec.seed), attempts, path, clock).map_err(failed)
 }
 
 /// A run that is over, of which there is a log.
-fn past(path: &Path, given: &Given) -> Result<Viewed, Failure> {
+fn past(path: &Path, given: &Given) -> Result<RunSource, Failure> {
     let found = logs(&[path.to_path_buf()])?;
     let [log] = &found[..] else {
         let names: Vec<String> = found.iter().map(|path| format!("\n  {}", path.display())).collect();
@@ -104,7 +106,7 @@ fn past(path: &Path, given: &Given) -> Result<Viewed, Failure> {
     let told =
         known.scenario().map_or(Vec::new(), |scenario| workflows(&scenario.models, &scenario.workflows));
     let policy = named_after(log);
-    Ok(Viewed::log(about(OverviewSource::Log, log, policy, told), instance, &executed))
+    Ok(RunSource::log(about(OverviewSource::Log, log, policy, told), instance, &executed))
 }
 
 /// The policy that a log is called after, where it is.
@@ -114,8 +116,13 @@ fn named_after(log: &Path) -> &str {
     if policy.parse::<PolicyKind>().is_ok() { policy } else { "" }
 }
 
-fn about(source: OverviewSource, path: &Path, policy: &str, workflows: Vec<WorkflowOutline>) -> About {
-    About {
+fn about(
+    source: OverviewSource,
+    path: &Path,
+    policy: &str,
+    workflows: Vec<WorkflowOutline>,
+) -> DashboardAbout {
+    DashboardAbout {
         source,
         title: path.display().to_string(),
         started_at: None,

@@ -3,7 +3,7 @@
 use super::table::{grouped, table};
 use super::{heading, width, wrapped};
 use gswarm_core::Span;
-use gswarm_core::size::{Measure, Point, Question, Sizing, Target, Verdict};
+use gswarm_core::size::{Measure, Point, SizeQuestion, Sizing, Target, Verdict};
 use std::fmt::Write;
 
 /// `90 s`, `1 h 30 min`.
@@ -22,7 +22,7 @@ pub fn time(span: Span) -> String {
 }
 
 /// The table, the plot and the recommendation.
-pub fn text(question: &Question<'_>, sizing: &Sizing) -> String {
+pub fn text(question: &SizeQuestion<'_>, sizing: &Sizing) -> String {
     let chosen = match sizing.verdict {
         Verdict::Met { gpus, .. } => Some(gpus),
         _ => None,
@@ -97,7 +97,7 @@ fn thinned(points: &[Point]) -> impl Iterator<Item = &Point> {
     })
 }
 
-fn recommendation(question: &Question<'_>, sizing: &Sizing) -> Option<String> {
+fn recommendation(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<String> {
     let Verdict::Met { gpus, untried } = sizing.verdict else { return None };
     let policy = question.policy.name();
     let below = if gpus == sizing.least && sizing.least == sizing.least_possible {

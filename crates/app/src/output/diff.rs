@@ -2,7 +2,9 @@
 
 use super::table::{fitted, grouped};
 use super::{count, heading, width, wrapped};
-use gswarm_core::diff::{Apart, Diff, Figure, Parts, Placed, RequestMove, Requests};
+use gswarm_core::diff::{
+    Diff, FigureChange, FirstDifference, LatencyParts, NodePlacement, RequestChanges, RequestMove,
+};
 use gswarm_core::log_file::shown;
 
 /// The whole comparison; `names` are those of the runs.
@@ -21,11 +23,11 @@ pub fn diff(diff: &Diff, names: &[String; 2]) -> String {
     out
 }
 
-fn digits(figure: &Figure) -> usize {
+fn digits(figure: &FigureChange) -> usize {
     usize::from(!figure.unit.is_empty())
 }
 
-fn row(figure: &Figure) -> Vec<String> {
+fn row(figure: &FigureChange) -> Vec<String> {
     let unit = if figure.unit.is_empty() { String::new() } else { format!(" ({})", figure.unit) };
     let digits = digits(figure);
     let verdict = match (figure.less_is_better, figure.change()) {
@@ -94,10 +96,10 @@ fn moved(diff: &Diff) -> String {
     out + "\n"
 }
 
-fn parting(apart: &Apart) -> String {
-    let placed = |side: &Option<Placed>| match side {
+fn parting(apart: &FirstDifference) -> String {
+    let placed = |side: &Option<NodePlacement>| match side {
         None => "did not complete".to_owned(),
-        Some(Placed { gpus, start_seconds, switch_seconds }) => {
+        Some(NodePlacement { gpus, start_seconds, switch_seconds }) => {
             let gpus = match gpus.as_slice() {
                 [one] => format!("GPU {one}"),
                 [first, .., last] => format!("GPUs {first}-{last}"),
@@ -146,7 +148,7 @@ fn models(diff: &Diff) -> String {
 }
 
 /// What became of the requests.
-fn requests(all: &Requests) -> String {
+fn requests(all: &RequestChanges) -> String {
     let mut out = format!("{}\n", heading("What it cost requests"));
     let same = all.in_both - all.sooner - all.later;
     out += &paragraph(&format!(
@@ -179,7 +181,7 @@ fn requests(all: &Requests) -> String {
     out
 }
 
-fn named(parts: &Parts) -> [(&'static str, f64); 4] {
+fn named(parts: &LatencyParts) -> [(&'static str, f64); 4] {
     [
         ("waiting for a turn", parts.waiting_seconds),
         ("own loads", parts.switching_seconds),

@@ -31,8 +31,7 @@ pub fn line(text: &str) -> Result<(), Failure> {
 
 /// Prints a value as one line of JSON, its fields in the order of their names.
 pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let failed = |error| Failure::new(crate::failure::Code::Internal, format!("internal error: {error}"));
-    line(&serde_json::to_value(value).map_err(failed)?.to_string())
+    line(&serde_json::to_value(value).map_err(Failure::internal)?.to_string())
 }
 
 /// Prints what `write` writes, without holding all of it in memory.
@@ -86,12 +85,10 @@ pub fn wrapped(text: &str, indent: usize, width: usize) -> String {
     lines.iter().map(|line| format!("{pad}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A heading.
 pub fn heading(text: &str) -> String {
     text.bold().to_string()
 }
 
-/// What came of printing.
 pub fn settle(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -34,7 +34,6 @@ impl Notation {
         }
     }
 
-    /// The number.
     pub fn show(self, value: f64) -> String {
         match self {
             Notation::Fixed(decimals) => format!("{value:.decimals$}"),

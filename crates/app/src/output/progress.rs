@@ -116,7 +116,6 @@ impl Drop for Phase {
 pub struct Line(Option<ProgressBar>);
 
 impl Line {
-    /// An empty line.
     pub fn new() -> Line {
         Line(stderr().is_terminal().then(|| spinner("")))
     }

@@ -7,12 +7,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-/// How often it changes.
 const TICK: Duration = Duration::from_millis(200);
 /// More GPUs than this are not shown one by one.
 const MOST_GPUS: u32 = 16;
 
-/// The lines.
 pub struct Screen {
     label: String,
     shown: bool,

@@ -4,7 +4,7 @@ use crate::support::{Place, inputs};
 use serde_json::Value;
 
 fn line(policy: &str, flags: &str) -> String {
-    format!("run --policy {policy} {} --seed 5 --quiet {flags}", inputs("work"))
+    format!("run --policy {policy} @work --seed 5 --quiet {flags}")
 }
 
 #[test]
@@ -25,9 +25,9 @@ fn noise_is_the_same_for_the_same_seed_and_passes_the_check() {
         let differ = noisy["executions"].as_array().unwrap().iter();
         let differ = differ.filter(|one| one["execution_time"] != one["estimated_time"]).count();
         assert!(differ > 50, "{differ} took what was not expected");
-        place.run(&format!("check {} one/{file}", inputs("work"))).code(0);
+        place.run(&format!("check @work one/{file}")).code(0);
         place.write("other.json", &log("one").replace("lognormal:0.5", "lognormal:0.4"));
-        let other = place.run(&format!("check {} other.json", inputs("work"))).code(1);
+        let other = place.run("check @work other.json").code(1);
         assert!(format!("{}{}", other.out, other.err).contains("C-WORK-"), "{}{}", other.out, other.err);
     }
 }
@@ -47,7 +47,7 @@ fn untimed() -> Place {
     let place = Place::with_work("simple", 40);
     place.run(&line("baseline", "--out a")).code(0);
     let log = "a/baseline_execution_log.json";
-    place.run(&format!("train --data {log} {} --trees 20 --out n.model --quiet", inputs("work"))).code(0);
+    place.run(&format!("train --data {log} @work --trees 20 --out n.model --quiet")).code(0);
     let without = |text: String, drop: &dyn Fn(&str) -> bool| {
         text.lines().filter(|line| !drop(line)).map(|line| format!("{line}\n")).collect::<String>()
     };
@@ -82,8 +82,7 @@ fn nodes_without_any_time_take_what_the_predictor_says() {
         let run =
             format!("run --policy {policy} {bare} --gpus 4 --predictor n.model --learn --quiet --out b");
         place.run(&run).code(0);
-        let log: Value =
-            serde_json::from_str(&place.read(&format!("b/{policy}_execution_log.json"))).unwrap();
+        let log = place.json(&format!("b/{policy}_execution_log.json"));
         for one in log["executions"].as_array().unwrap() {
             let [low, mean, high] = ["predicted_low", "estimated_time", "predicted_high"]
                 .map(|field| one[field].as_f64().unwrap());
@@ -115,7 +114,7 @@ fn estimates_of_a_predictor_are_made_again_by_the_check() {
     }
     // Another predictor would have said other things.
     let log_of_training = "a/baseline_execution_log.json";
-    place.run(&format!("train --data {log_of_training} {} --trees 3 --out o.model", inputs("work"))).code(0);
+    place.run(&format!("train --data {log_of_training} @work --trees 3 --out o.model")).code(0);
     let other = place.run(&format!("check {file} {bare} --predictor o.model")).code(1);
     let told = "is o.model the predictor that the run was made with? Its log names n.model";
     assert!(other.err.contains(told) && !other.err.contains("--calibration"), "{}", other.err);
@@ -124,7 +123,7 @@ fn estimates_of_a_predictor_are_made_again_by_the_check() {
     };
     assert!(says("estimated_time") && !other.out.contains("the node takes"), "{}", other.out);
     place
-        .run(&format!("check {log_of_training} {} --predictor n.model", inputs("work")))
+        .run(&format!("check {log_of_training} @work --predictor n.model"))
         .code(2)
         .says("does not say that a predictor");
 }
@@ -134,19 +133,19 @@ fn a_predictor_is_tried_out_on_the_times_of_requests_and_checked() {
     let place = untimed();
     let flags = "--predictor n.model --truth requests --learn --out t";
     place.run(&line("adaptive", flags)).code(0);
-    let check = format!("check t/adaptive_execution_log.json {} --predictor n.model", inputs("work"));
+    let check = "check t/adaptive_execution_log.json @work --predictor n.model".to_owned();
     place.run(&check).code(0);
 }
 
 #[test]
 fn a_run_says_how_well_it_was_predicted_and_learned() {
     let place = untimed();
-    let run = format!("run --policy baseline {} --gpus 4 --seed 5 --out p", inputs("work"));
+    let run = "run --policy baseline @work --gpus 4 --seed 5 --out p".to_owned();
     let flags = "--predictor n.model --truth requests --learn --drift 1.5@50";
-    let told: Value = serde_json::from_str(&place.run(&format!("{run} {flags} --json")).code(0).out).unwrap();
+    let told = place.run(&format!("{run} {flags} --json")).json(0);
     assert_eq!((&told["predictor"], &told["learn"]), (&Value::from("n.model"), &Value::from(true)));
     // The figures are those of the log's records.
-    let log: Value = serde_json::from_str(&place.read("p/baseline_execution_log.json")).unwrap();
+    let log = place.json("p/baseline_execution_log.json");
     let all = log["executions"].as_array().unwrap();
     let found = &told["predictions"];
     assert_eq!((&found["predicted"], &found["not_predicted"]), (&Value::from(all.len()), &Value::from(0)));
@@ -176,25 +175,23 @@ fn a_run_says_how_well_it_was_predicted_and_learned() {
         assert!(text.contains(said), "{said}\n{text}");
     }
     // Where predictions are taken to be true there is nothing to judge, and without any there is nothing to say.
-    let bare =
-        format!("run --policy baseline {} --gpus 4 --predictor n.model --json --out q", inputs("bare"));
-    let estimate: Value = serde_json::from_str(&place.run(&bare).code(0).out).unwrap();
+    let bare = "run --policy baseline @bare --gpus 4 --predictor n.model --json --out q".to_owned();
+    let estimate = place.run(&bare).json(0);
     assert_eq!(estimate["predictions"]["predicted"], all.len());
     assert_eq!(estimate["predictions"].get("predictor"), None);
-    let plain: Value = serde_json::from_str(&place.run(&format!("{run} --json")).code(0).out).unwrap();
+    let plain = place.run(&format!("{run} --json")).json(0);
     assert_eq!((plain.get("predictions"), &plain["predictor"]), (None, &Value::Null));
 }
 
 #[test]
 fn a_predictor_that_has_nothing_to_say_is_not_named_as_used() {
     let place = untimed();
-    let run = format!("run --policy baseline {} --gpus 4 --predictor n.model --out u", inputs("work"));
+    let run = "run --policy baseline @work --gpus 4 --predictor n.model --out u".to_owned();
     let done = place.run(&run).code(0).says("`predictor` n.model is not used");
     assert_eq!(done.err.matches("not used").count(), 1, "{}", done.err);
-    let log: Value = serde_json::from_str(&place.read("u/baseline_execution_log.json")).unwrap();
+    let log = place.json("u/baseline_execution_log.json");
     assert_eq!(log["summary"].get("predictor"), None);
-    let plan =
-        format!("plan {} --gpus 4 --predictor n.model --budget 1h --rounds 1 --json --out c", inputs("work"));
+    let plan = "plan @work --gpus 4 --predictor n.model --budget 1h --rounds 1 --json --out c".to_owned();
     place.run(&plan).code(0).says("is not used");
 }
 
@@ -241,13 +238,13 @@ fn what_is_no_predictor_is_told_once_with_its_place() {
 #[test]
 fn a_predictor_of_something_else_than_times_is_refused_by_all_who_ask_one() {
     let place = untimed();
-    let train = format!("train --data a/baseline_execution_log.json {} --trees 3 --quiet", inputs("work"));
+    let train = "train --data a/baseline_execution_log.json @work --trees 3 --quiet".to_owned();
     place.run(&format!("{train} --target prompt_length --features model,node --out p.model")).code(0);
     place.run(&line("baseline", "--gpus 4 --out b --predictor n.model --truth requests")).code(0);
     for command in [
         line("baseline", "--predictor p.model --truth requests --learn"),
-        format!("plan {} --gpus 4 --predictor p.model --out c", inputs("bare")),
-        format!("check b/baseline_execution_log.json {} --predictor p.model", inputs("work")),
+        "plan @bare --gpus 4 --predictor p.model --out c".to_owned(),
+        "check b/baseline_execution_log.json @work --predictor p.model".to_owned(),
     ] {
         place.run(&command).code(2).says("E514").says("`prompt_length`").says("gswarm train");
     }
@@ -262,9 +259,9 @@ fn executions_that_shared_a_replica_are_counted_where_they_are_not_judged() {
         "    batching: {max_batch: 4, slowdown: [[1, 1.0], [4, 1.5]]}\n    memory_gb:",
     );
     place.write("work/config.yaml", &batched);
-    let run = format!("run --policy baseline {} --gpus 4 --seed 5 --out s", inputs("work"));
+    let run = "run --policy baseline @work --gpus 4 --seed 5 --out s".to_owned();
     let flags = "--predictor n.model --truth requests --learn";
-    let told: Value = serde_json::from_str(&place.run(&format!("{run} {flags} --json")).code(0).out).unwrap();
+    let told = place.run(&format!("{run} {flags} --json")).json(0);
     let found = &told["predictions"];
     let [all, shared] = ["predicted", "shared"].map(|field| found[field].as_u64().unwrap());
     let judged = found["predictor"]["executions"].as_u64().unwrap_or(0);
@@ -280,11 +277,11 @@ fn learning_costs_nothing_where_times_are_as_they_were() {
     let noise = "--gpus 8 --noise lognormal:0.2";
     place.run(&line("adaptive", &format!("{noise} --out a"))).code(0);
     let log = "a/adaptive_execution_log.json";
-    place.run(&format!("train --data {log} {} --out n.model --quiet", inputs("work"))).code(0);
+    place.run(&format!("train --data {log} @work --out n.model --quiet")).code(0);
     place.run("generate --preset simple --requests 300 --seed 8 --out other").code(0);
     for policy in ["adaptive", "baseline"] {
         let flags = format!("{noise} --predictor n.model --truth requests --learn --json --out {policy}");
-        let told = place.run(&format!("run --policy {policy} {} {flags}", inputs("other"))).code(0).out;
+        let told = place.run(&format!("run --policy {policy} @other {flags}")).code(0).out;
         let told: Value = serde_json::from_str(&told).unwrap();
         let found = &told["predictions"];
         let error = |whose: &str| found[whose]["mean_absolute_error_seconds"].as_f64().unwrap();
@@ -305,7 +302,7 @@ fn a_predictor_of_times_that_hang_together_expects_them_by_its_last_ones() {
         (1..9).map(|at| format!("--drift {}@{}s ", if at % 2 == 1 { 2.0 } else { 0.5 }, at * 600)).collect();
     let flags = format!("--gpus 8 --noise lognormal:0.05 {spells}");
     place.run(&line("adaptive", &format!("{flags} --out a"))).code(0);
-    let train = format!("train --data a/adaptive_execution_log.json {}", inputs("work"));
+    let train = "train --data a/adaptive_execution_log.json @work".to_owned();
     let told = place.run(&format!("{train} --out with.model")).code(0).out;
     assert!(told.contains("carries over to the next"), "{told}");
     place.run(&format!("{train} --leave-out history --out without.model --quiet")).code(0);
@@ -313,10 +310,10 @@ fn a_predictor_of_times_that_hang_together_expects_them_by_its_last_ones() {
     let errors = ["with", "without"].map(|model| {
         let flags =
             format!("{flags} --predictor {model}.model --truth requests --learn --json --out {model}");
-        let told = place.run(&format!("run --policy adaptive {} {flags}", inputs("other"))).code(0).out;
+        let told = place.run(&format!("run --policy adaptive @other {flags}")).code(0).out;
         let told: Value = serde_json::from_str(&told).unwrap();
         let log = format!("{model}/adaptive_execution_log.json");
-        place.run(&format!("check {log} {} --predictor {model}.model", inputs("other"))).code(0);
+        place.run(&format!("check {log} @other --predictor {model}.model")).code(0);
         ["predictor", "learned"]
             .map(|whose| told["predictions"][whose]["mean_absolute_error_seconds"].as_f64().unwrap())
     });
@@ -358,7 +355,7 @@ workflows:
         let line = format!(
             "run --policy adaptive --gpus 2 --config config.yaml --requests {requests} --json --out {requests}.out {flags}"
         );
-        let told: Value = serde_json::from_str(&place.run(&line).code(0).out).unwrap();
+        let told = place.run(&line).json(0);
         told["makespan_seconds"].as_f64().unwrap()
     };
     run("seen.yaml", "");

@@ -1,12 +1,7 @@
 //! Calibration of servers that run: the whole chain, from a measurement to how far a run deviated from its prediction.
 
 use crate::model_server::{Running, post};
-use crate::support::Place;
-use serde_json::Value;
-
-pub fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
+use crate::support::{Place, json};
 
 const EMULATED: &str = "
 cluster: {gpus: 1}
@@ -37,7 +32,7 @@ fn what_was_measured_becomes_files_that_every_command_reads() {
     let inputs = "--config config.yaml --requests requests.yaml";
     let done = place.run(&format!("calibrate --backends servers.yaml {inputs} --repeats 2")).code(0);
     assert!(done.out.contains("Wrote profile.json"), "{}", done.out);
-    let profile = json(&place.read("profile.json"));
+    let profile = place.json("profile.json");
     assert_eq!((&profile["kind"], &profile["schema"]), (&"calibration".into(), &1.into()));
     assert_eq!(profile["models"].as_object().unwrap().keys().collect::<Vec<_>>(), ["painter", "writer"]);
     // Where the weights were is the server's word, and no matter of time.
@@ -108,7 +103,7 @@ async fn what_is_recorded_of_loads_says_where_the_weights_were() {
     let offload = serde_json::json!({"model_name": "tiny-llm", "target": "disk"});
     assert_eq!(post(&server.url, "/standalone/offload", offload).await.0, 200);
     place.run(&format!("{calibrate} --quiet")).code(0);
-    let models = &json(&place.read("profile.json"))["models"];
+    let models = &place.json("profile.json")["models"];
     for (name, is_told) in [("tiny-llm", false), ("tiny-embedding", true)] {
         assert_eq!(models[name]["load"]["tier"], "host", "{models}");
         assert_eq!(models[name]["notes"].to_string().contains(told), is_told, "{models}");
@@ -140,7 +135,7 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     let fidelity = format!("fidelity --log live/planned_execution_log.json {inputs}");
     let predicted = "--predicted estimate/planned_execution_log.json";
     for (flags, names) in [("", &["from_scratch", "by_replay"][..]), (predicted, &["before_the_run"])] {
-        let told = json(&place.run(&format!("{fidelity} {flags} --json")).code(0).out);
+        let told = place.run(&format!("{fidelity} {flags} --json")).json(0);
         for name in names {
             let one = &told["predictions"][name];
             assert!(one["makespan"]["error_percent"].is_f64(), "{told}");
@@ -152,12 +147,12 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     let told = place.run(&format!("{fidelity} --out fidelity")).code(0);
     assert!(told.out.contains("Prediction by replay") && told.out.contains("makespan, s"), "{}", told.out);
     assert!(place.read("fidelity/fidelity.html").contains("<svg"));
-    json(&place.read("fidelity/fidelity.json"));
+    place.json("fidelity/fidelity.json");
 
     // An estimate against itself: nothing is off, in any column.
     let itself =
         "fidelity --log estimate/planned_execution_log.json --predicted estimate/planned_execution_log.json";
-    let told = json(&place.run(&format!("{itself} {inputs} --json")).code(0).out);
+    let told = place.run(&format!("{itself} {inputs} --json")).json(0);
     let one = &told["predictions"]["before_the_run"];
     for field in ["makespan", "switch_time", "median_latency"] {
         assert_eq!(one[field]["error_percent"], 0.0, "{field}: {one}");
@@ -168,7 +163,7 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     assert_eq!(one["loads"][0], one["loads"][1]);
 
     // A run is held against other costs than those that it was made with, but not against itself.
-    let mut slower = json(&place.read("profile.json"));
+    let mut slower = place.json("profile.json");
     let written = &mut slower["models"]["tiny-llm"]["execution"][0]["fixed"];
     *written = (written.as_f64().unwrap() + 3600.0).into();
     place.write("slower.json", &slower.to_string());

@@ -1,6 +1,5 @@
 //! Calibrations that go wrong: what is kept, what is written, and what is told.
 
-use crate::calibrate::json;
 use crate::http::http_server;
 use crate::support::Place;
 use gswarm_testing::{LIMIT, ended};
@@ -64,7 +63,7 @@ fn models_that_cannot_be_measured_are_named_and_the_others_are_kept() {
     assert!(told.err.contains("2 models could not be measured"), "{}", told.err);
     assert!(told.err.contains("\n  - broken: while calling it") && told.err.contains("\n  - weary: "));
     assert!(told.err.contains("it fell over") && told.err.contains("profile.json"), "{}", told.err);
-    let profile = json(&place.read("profile.json"));
+    let profile = place.json("profile.json");
     assert_eq!(profile["models"].as_object().unwrap().keys().collect::<Vec<_>>(), ["good"]);
     assert_eq!(profile["failed"].as_object().unwrap().len(), 2);
     // What needs those that are missing says which, and why they are.
@@ -115,7 +114,7 @@ fn after_an_interruption_finished_models_are_kept() {
         assert_eq!(place.path("profile.json").exists(), kept, "{said}");
         if kept {
             assert!(said.contains("1 model kept"), "{said}");
-            let profile = json(&place.read("profile.json"));
+            let profile = place.json("profile.json");
             assert_eq!(profile["models"].as_object().unwrap().keys().collect::<Vec<_>>(), ["good"]);
         }
     }
@@ -125,7 +124,7 @@ fn after_an_interruption_finished_models_are_kept() {
 fn profiles_that_are_none_are_refused_and_say_why() {
     let (place, _stuck) = with_models(&["good"]);
     place.run(&calibrate("")).code(0);
-    let good = json(&place.read("profile.json"));
+    let good = place.json("profile.json");
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut other = good.clone();
         change(&mut other);

@@ -1,8 +1,8 @@
-use crate::support::{Place, inputs};
-use gswarm_core::compare::Row;
+use crate::support::Place;
+use gswarm_core::compare::SweepRow;
 use gswarm_learn::Table;
 
-fn rows(place: &Place, folder: &str) -> Vec<Row> {
+fn rows(place: &Place, folder: &str) -> Vec<SweepRow> {
     let text = place.read(&format!("{folder}/rows.jsonl"));
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
@@ -12,23 +12,18 @@ fn rows(place: &Place, folder: &str) -> Vec<Row> {
 #[test]
 fn every_run_is_a_row_and_says_what_the_run_by_itself_says() {
     let place = Place::with_work("simple", 20);
-    let line = format!(
-        "compare --policies baseline,offline,planned --gpus 4,8 --mode both --seeds 1..2 {}",
-        inputs("work")
-    );
+    let line =
+        "compare --policies baseline,offline,planned --gpus 4,8 --mode both --seeds 1..2 @work".to_owned();
     let told = place.run(&line).code(0).out;
     let rows = rows(&place, "comparison");
     // `planned` and `offline` plan batches.
     assert_eq!(rows.len(), 2 * 2 * (3 + 1), "{told}");
     for row in rows.iter().filter(|row| row.seed == 1) {
         let run = format!(
-            "run --policy {} --gpus {} --mode {} --seed 1 --json {}",
-            row.policy,
-            row.gpus,
-            row.mode,
-            inputs("work")
+            "run --policy {} --gpus {} --mode {} --seed 1 --json @work",
+            row.policy, row.gpus, row.mode
         );
-        let metrics: serde_json::Value = serde_json::from_str(&place.run(&run).code(0).out).unwrap();
+        let metrics = place.run(&run).json(0);
         // `planned` searches longer when it is alone.
         if row.policy != "planned" {
             assert_eq!(metrics["makespan_seconds"].as_f64(), row.makespan_seconds, "{}", row.policy);
@@ -52,8 +47,7 @@ fn every_run_is_a_row_and_says_what_the_run_by_itself_says() {
 #[test]
 fn an_interrupted_comparison_goes_on_and_another_is_kept_apart() {
     let place = Place::with_work("simple", 20);
-    let line =
-        |gpus: &str| format!("compare --policies baseline,lru --gpus {gpus} --quiet {}", inputs("work"));
+    let line = |gpus: &str| format!("compare --policies baseline,lru --gpus {gpus} --quiet @work");
     place.run(&line("4,8")).code(0);
     let whole = place.read("comparison/rows.jsonl");
     // As an interruption leaves it: a row less, and half of another.
@@ -77,7 +71,7 @@ fn an_interrupted_comparison_goes_on_and_another_is_kept_apart() {
 #[test]
 fn what_cannot_be_run_is_said_and_the_rest_is_compared() {
     let place = Place::with_work("complex", 10);
-    let told = place.run(&format!("compare --policies baseline --gpus 1,32 {}", inputs("work"))).code(0).out;
+    let told = place.run("compare --policies baseline --gpus 1,32 @work").code(0).out;
     assert!(told.contains("cannot run") && told.contains("1 cannot be run on so few GPUs"), "{told}");
     let rows = rows(&place, "comparison");
     assert!(
@@ -96,7 +90,7 @@ fn what_cannot_be_run_is_said_and_the_rest_is_compared() {
 #[test]
 fn a_comparison_becomes_a_page_with_its_figures() {
     let place = Place::with_work("simple", 20);
-    let line = format!("compare --policies baseline,offline,lru --gpus 4,8 --mode both {}", inputs("work"));
+    let line = "compare --policies baseline,offline,lru --gpus 4,8 --mode both @work".to_owned();
     place.run(&line).code(0);
     let rows = rows(&place, "comparison");
     let done = place.run("report comparison --out page.html --markdown page.md --svg charts").code(0);

@@ -277,7 +277,7 @@ async fn a_run_is_seen_while_it_goes_on_after_it_was_killed_and_once_it_is_over(
     place.run("resume out --quiet").code(0);
     let over = until(&url, "/v1/overview", |said| said["state"] == "finished").await;
     assert_eq!((&over["counts"]["completed"], &over["counts"]["open"]), (&json!(12), &json!(0)));
-    let log: Value = serde_json::from_str(&place.read("out/adaptive_execution_log.json")).unwrap();
+    let log = place.json("out/adaptive_execution_log.json");
     let (bars, _) = history(&url).await;
     let shown = runs(&of_kind(&bars, "run"), "request", "node", "start", "end", "gpus");
     let written = log["executions"].as_array().unwrap();
@@ -292,9 +292,7 @@ async fn a_run_is_seen_while_it_goes_on_after_it_was_killed_and_once_it_is_over(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_simulated_run_is_shown_from_its_log() {
     let place = Place::with_work("simple", 20);
-    place
-        .run(&format!("run --policy adaptive --mode online --gpus 4 --out work/out {}", inputs("work")))
-        .code(0);
+    place.run("run --policy adaptive --mode online --gpus 4 --out work/out @work").code(0);
     let before = files(&place, "work/out");
     let viewer = Running::of(&place, "view work/out --port 0");
     let url = viewer.url.clone();
@@ -304,7 +302,7 @@ async fn a_simulated_run_is_shown_from_its_log() {
         (&json!("log"), &json!("finished"), &json!("adaptive"))
     );
     assert_eq!((&seen["counts"]["completed"], &seen["counts"]["failed"]), (&json!(20), &json!(0)));
-    let log: Value = serde_json::from_str(&place.read("work/out/adaptive_execution_log.json")).unwrap();
+    let log = place.json("work/out/adaptive_execution_log.json");
     let (bars, _) = history(&url).await;
     let shown = runs(&of_kind(&bars, "run"), "request", "node", "start", "end", "gpus");
     let written = log["executions"].as_array().unwrap();
@@ -336,7 +334,7 @@ fn what_cannot_be_shown_is_said() {
     place.run("view nowhere --port 0").code(2).says("V001");
     place.run("view empty --port 0").code(2).says("R002");
     for policy in ["baseline", "adaptive"] {
-        place.run(&format!("run --policy {policy} --gpus 4 --out work/out {}", inputs("work"))).code(0);
+        place.run(&format!("run --policy {policy} --gpus 4 --out work/out @work")).code(0);
     }
     place.run("view work/out --port 0").code(2).says("V002");
     std::fs::create_dir(place.path("broken")).unwrap();

@@ -1,19 +1,14 @@
 use crate::support::{Place, inputs};
-use serde_json::Value;
 
 fn explained() -> (Place, String) {
     let place = Place::with_work("simple", 20);
-    place.run(&format!("run --policy baseline --quiet {}", inputs("work"))).code(0);
+    place.run("run --policy baseline --quiet @work").code(0);
     (place, inputs("work"))
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// Some node of the log, as `request/node`.
 fn some_node(place: &Place) -> (String, String) {
-    let log = json(&place.read("baseline_execution_log.json"));
+    let log = place.json("baseline_execution_log.json");
     let last = log["executions"].as_array().unwrap().last().unwrap().clone();
     let text = |field: &str| last[field].as_str().unwrap().to_string();
     (text("request_id"), text("node_id"))
@@ -34,7 +29,7 @@ fn every_question_is_answered_for_people_and_for_programs() {
         let text = place.run(&line).code(0).out;
         assert!(text.contains(words), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        let answer = json(&place.run(&format!("{line} --json")).code(0).out);
+        let answer = place.run(&format!("{line} --json")).json(0);
         assert!(answer[field].is_array(), "{answer}");
     }
 }
@@ -44,7 +39,7 @@ fn the_parts_of_a_requests_time_add_up() {
     let (place, inputs) = explained();
     let (request, _) = some_node(&place);
     let line = format!("explain baseline_execution_log.json --request {request} --json {inputs}");
-    let story = json(&place.run(&line).code(0).out);
+    let story = place.run(&line).json(0);
     let part = |field: &str| story[field].as_f64().unwrap();
     let parts = part("waiting_seconds") + part("switching_seconds") + part("executing_seconds");
     assert!((parts + part("retrying_seconds") - part("latency_seconds")).abs() < 1e-6, "{story}");
@@ -72,9 +67,9 @@ fn what_is_not_there_is_code_2_with_near_names() {
 fn logs_by_line_and_streams_are_explained_too() {
     let place = Place::with_work("simple", 20);
     let run = "run --policy online --mode online --format jsonl --quiet";
-    place.run(&format!("{run} {}", inputs("work"))).code(0);
-    let line = format!("explain online_execution_log.jsonl --idle --top 2 --json {}", inputs("work"));
-    let story = json(&place.run(&line).code(0).out);
+    place.run(&format!("{run} @work")).code(0);
+    let line = "explain online_execution_log.jsonl --idle --top 2 --json @work".to_owned();
+    let story = place.run(&line).json(0);
     assert!(story["gaps"].as_array().unwrap().len() <= 2);
     let causes = story["causes"].as_array().unwrap().iter();
     let sum: f64 = causes.map(|one| one["gpu_seconds"].as_f64().unwrap()).sum();
@@ -87,7 +82,7 @@ fn a_node_that_was_tried_again_says_so() {
     let place = Place::with_work("simple", 20);
     let inputs = inputs("work");
     place.run(&format!("run --policy baseline --gpus 8 --lose-gpu 0@60 --quiet {inputs}")).code(0);
-    let log: serde_json::Value = serde_json::from_str(&place.read("baseline_execution_log.json")).unwrap();
+    let log = place.json("baseline_execution_log.json");
     let again = log["executions"].as_array().unwrap().iter().find(|one| one["attempt"] == 2).unwrap();
     let node = format!("{}/{}", again["request_id"].as_str().unwrap(), again["node_id"].as_str().unwrap());
     let out = place.run(&format!("explain baseline_execution_log.json --node {node} {inputs}")).code(0).out;

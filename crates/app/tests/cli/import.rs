@@ -64,7 +64,7 @@ fn the_faults_of_a_log_are_left_to_the_check() {
     let place = Place::new();
     let log = example("log.json");
     place.run(&format!("import gswarm-log {log} --out work")).code(0);
-    let checked = place.run(&format!("check {log} --gpus 1 {}", inputs("work"))).code(1);
+    let checked = place.run(&format!("check {log} --gpus 1 @work")).code(1);
     let said = format!("{}{}", checked.out, checked.err);
     assert!(said.contains("r1"), "{said}");
 }

@@ -1,8 +1,7 @@
 //! A batch whose process is killed again and again, anywhere in its journal, ends as if it had not been.
 
-use crate::support::{Place, inputs};
+use crate::support::Place;
 use gswarm_testing::until;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
@@ -37,8 +36,7 @@ fn killed_after(place: &Place, line: &str, out: &str, bytes: u64) -> bool {
 fn a_run_that_is_killed_at_random_moments_loses_nothing_and_does_nothing_twice() {
     let place = Place::with_work("simple", 20);
     place.write("servers.yaml", "backends: [{kind: emulated, speed: 3000}]");
-    let line =
-        format!("run --live --backends servers.yaml --policy offline --gpus 4 --quiet {}", inputs("work"));
+    let line = "run --live --backends servers.yaml --policy offline --gpus 4 --quiet @work".to_owned();
     // What a run writes in all; each is killed after a part of it, the same parts every time.
     place.run(&format!("{line} --out whole")).code(0);
     let all = written(&place, "whole");
@@ -81,8 +79,8 @@ fn finish(place: &Place, out: &str, line: &str) {
         let _ = std::fs::remove_dir_all(place.path(out));
         place.run(&format!("{line} --out {out}")).code(0);
     }
-    place.run(&format!("check {out}/offline_execution_log.json {}", inputs("work"))).code(0);
-    let log: Value = serde_json::from_str(&place.read(&format!("{out}/offline_execution_log.json"))).unwrap();
+    place.run(&format!("check {out}/offline_execution_log.json @work")).code(0);
+    let log = place.json(&format!("{out}/offline_execution_log.json"));
     let mut completed: BTreeMap<(String, String), u32> = BTreeMap::new();
     for one in log["executions"].as_array().unwrap() {
         if one["status"] == "completed" {

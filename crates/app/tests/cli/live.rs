@@ -1,16 +1,12 @@
 //! Live runs on emulated servers: what they leave, and how they go on after they were killed.
 
 use crate::http::http_server;
-use crate::support::{Place, inputs};
+use crate::support::{Place, json};
 use gswarm_exec::journal::{Durability, Journal};
 use gswarm_testing::{ended, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
-}
 
 fn with_servers(speed: u32) -> Place {
     let place = Place::with_work("simple", 12);
@@ -19,10 +15,9 @@ fn with_servers(speed: u32) -> Place {
 }
 
 fn live(policy: &str, out: &str) -> String {
-    format!("run --live --backends servers.yaml --policy {policy} --gpus 4 --out {out} {}", inputs("work"))
+    format!("run --live --backends servers.yaml --policy {policy} --gpus 4 --out {out} @work")
 }
 
-/// The results, by request.
 fn results(place: &Place, file: &str) -> BTreeMap<String, Value> {
     let lines = place.read(file);
     let all = lines.lines().map(json).map(|line| (line["request_id"].as_str().unwrap().to_owned(), line));
@@ -33,20 +28,16 @@ fn results(place: &Place, file: &str) -> BTreeMap<String, Value> {
 fn a_live_run_leaves_a_log_that_passes_the_check_and_a_result_for_each_request() {
     let place = with_servers(2000);
     place.run(&live("baseline", "out")).code(0);
-    let log = json(&place.read("out/baseline_execution_log.json"));
+    let log = place.json("out/baseline_execution_log.json");
     assert_eq!((&log["summary"]["simulate"], &log["summary"]["timing"]), (&true.into(), &"measured".into()));
-    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    place.run("check out/baseline_execution_log.json @work").code(0);
     let results = results(&place, "out/baseline_results.jsonl");
     assert_eq!(results.len(), 12);
     assert!(results.values().all(|line| line["status"] == "completed"));
     // The folder has a journal now: nothing begins anew over it, and nothing is left to resume.
     place.run(&live("baseline", "out")).code(2).says("gswarm resume out");
     place.run("resume out --quiet").code(0);
-    assert_eq!(
-        json(&place.read("out/baseline_execution_log.json")),
-        log,
-        "a run that is over stays as it was"
-    );
+    assert_eq!(place.json("out/baseline_execution_log.json"), log, "a run that is over stays as it was");
 }
 
 /// Killed before the first entry was written: the folder is as good as new.
@@ -94,7 +85,7 @@ fn a_run_that_is_killed_goes_on_and_keeps_what_it_had() {
         child.kill().unwrap();
         child.wait().unwrap();
         place.run(&format!("resume {folder} --quiet")).code(0);
-        place.run(&format!("check {folder}/{policy}_execution_log.json {}", inputs("work"))).code(0);
+        place.run(&format!("check {folder}/{policy}_execution_log.json @work")).code(0);
         let results = results(&place, &format!("{folder}/{policy}_results.jsonl"));
         assert_eq!(results.len(), 12);
         assert!(results.values().all(|line| line["status"] == "completed"), "{policy}");
@@ -115,7 +106,7 @@ fn a_full_disk_ends_the_run_and_nothing_is_lost() {
     assert!(said.contains("disk full") && said.contains("gswarm resume out"), "{said}");
     assert!(!place.path("out/baseline_execution_log.json").exists(), "nothing is half-written");
     place.run("resume out --quiet").code(0);
-    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    place.run("check out/baseline_execution_log.json @work").code(0);
     assert_eq!(results(&place, "out/baseline_results.jsonl").len(), 12);
 }
 
@@ -178,7 +169,7 @@ fn a_live_run_on_a_server_over_http_ends_with_results_and_measured_loads() {
     let url = echo_server();
     place.write("servers.yaml", &format!("backends: [{{kind: openai, url: '{url}'}}]"));
     place.run(&live("baseline", "out")).code(0);
-    place.run(&format!("check out/baseline_execution_log.json {}", inputs("work"))).code(0);
+    place.run("check out/baseline_execution_log.json @work").code(0);
     let results = results(&place, "out/baseline_results.jsonl");
     assert_eq!(results.len(), 12);
     assert!(results.values().all(|line| line["status"] == "completed"));

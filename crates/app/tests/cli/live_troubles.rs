@@ -1,7 +1,7 @@
 //! What goes wrong in live runs: what is told, and what is left alone.
 
 use crate::http::http_server;
-use crate::support::{Place, inputs};
+use crate::support::Place;
 use serde_json::{Value, json};
 
 const CONFIG: &str = "
@@ -30,7 +30,7 @@ fn with_wishes(wishes: &[&str]) -> Place {
 }
 
 fn live(out: &str) -> String {
-    format!("run --live --backends servers.yaml --policy baseline --gpus 2 --out {out} {}", inputs("work"))
+    format!("run --live --backends servers.yaml --policy baseline --gpus 2 --out {out} @work")
 }
 
 /// A server with OpenAI's interface that refuses what is bad and fails over what is broken.
@@ -145,7 +145,7 @@ fn an_estimate_keeps_out_of_the_folder_of_a_run_that_is_under_way() {
     gswarm_testing::until("something is written", || {
         std::fs::metadata(place.path("out/journal.db-wal")).is_ok_and(|found| found.len() > 0)
     });
-    let estimate = format!("run --policy baseline --gpus 2 --out out {}", inputs("work"));
+    let estimate = "run --policy baseline --gpus 2 --out out @work".to_owned();
     let told = place.run(&estimate);
     child.kill().unwrap();
     child.wait().unwrap();

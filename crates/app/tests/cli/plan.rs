@@ -1,27 +1,21 @@
-use crate::support::{Place, inputs};
+use crate::support::{Place, inputs, json};
 use serde_json::Value;
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
 
 #[test]
 fn a_plan_is_followed_to_the_microsecond_and_passes_the_check() {
     let place = Place::with_work("complex", 20);
-    let planned = place
-        .run(&format!("plan --budget 1h --rounds 2 --gpus 16 --json --out one {}", inputs("work")))
-        .code(0);
+    let planned = place.run("plan --budget 1h --rounds 2 --gpus 16 --json --out one @work").code(0);
     let planned = json(&planned.out);
     assert!(planned["gap_percent"].as_f64().unwrap() >= 0.0);
-    let follow = format!("run --plan one/plan.json --gpus 16 --quiet --out two {}", inputs("work"));
+    let follow = "run --plan one/plan.json --gpus 16 --quiet --out two @work".to_owned();
     place.run(&follow).code(0);
     let log = place.read("two/planned_execution_log.json");
     assert_eq!(place.read("one/planned_execution_log.json"), log);
     assert_eq!(json(&log)["summary"]["makespan"], planned["makespan"]);
-    place.run(&format!("check two/planned_execution_log.json {}", inputs("work"))).code(0);
+    place.run("check two/planned_execution_log.json @work").code(0);
     for policy in ["baseline", "offline", "hybrid", "online"] {
-        place.run(&format!("run --policy {policy} --gpus 16 --quiet {}", inputs("work"))).code(0);
-        let other = json(&place.read(&format!("{policy}_execution_log.json")));
+        place.run(&format!("run --policy {policy} --gpus 16 --quiet @work")).code(0);
+        let other = place.json(&format!("{policy}_execution_log.json"));
         assert!(other["summary"]["makespan"].as_f64() >= planned["makespan"].as_f64(), "{policy}");
     }
 }
@@ -31,22 +25,29 @@ fn the_same_seed_and_rounds_give_the_same_plan() {
     let place = Place::with_work("simple", 20);
     for folder in ["one", "two"] {
         place
-            .run(&format!(
-                "plan --budget 1h --rounds 2 --seed 4 --gpus 8 --quiet --out {folder} {}",
-                inputs("work")
-            ))
+            .run(&format!("plan --budget 1h --rounds 2 --seed 4 --gpus 8 --quiet --out {folder} @work"))
             .code(0);
     }
     assert_eq!(place.read("one/plan.json"), place.read("two/plan.json"));
 }
 
 #[test]
+fn a_plan_file_has_the_specification_of_its_run_and_so_its_cluster() {
+    let place = Place::with_work("simple", 5);
+    place.run("plan --budget 1h --rounds 0 --gpus 6 --seed 2 --quiet --out one @work").code(0);
+    let spec = &place.json("one/plan.json")["spec"];
+    assert_eq!((&spec["cluster"]["gpus"], &spec["seed"]), (&6.into(), &2.into()), "{spec}");
+    // The configuration says 8; a flag goes first.
+    place.run("run --plan one/plan.json --quiet --out two @work").code(0);
+    assert_eq!(place.json("two/planned_execution_log.json")["summary"]["gpus"].as_array().unwrap().len(), 6);
+    place.run("run --plan one/plan.json --gpus 8 --out three @work").code(2).says("the plan is for 6 GPUs");
+}
+
+#[test]
 fn a_plan_for_something_else_is_refused() {
     let place = Place::with_work("simple", 5);
-    place.run(&format!("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
-    let run = |gpus: u32, file: &str| {
-        place.run(&format!("run --plan {file} --gpus {gpus} --out two {}", inputs("work")))
-    };
+    place.run("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one @work").code(0);
+    let run = |gpus: u32, file: &str| place.run(&format!("run --plan {file} --gpus {gpus} --out two @work"));
     run(4, "one/plan.json").code(2).says("the plan is for 8 GPUs, and there are 4");
     let plan = place.read("one/plan.json");
     let mut shorter = json(&plan);
@@ -64,7 +65,7 @@ fn a_plan_for_something_else_is_refused() {
 #[test]
 fn a_wrong_entry_of_a_plan_is_the_only_fault_told() {
     let place = Place::with_work("simple", 5);
-    place.run(&format!("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one {}", inputs("work"))).code(0);
+    place.run("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one @work").code(0);
     type Damage = fn(&mut Vec<Value>);
     let damages: [(&str, Damage); 5] = [
         ("has no node `x`", |entries| entries[0]["node_id"] = "x".into()),
@@ -74,10 +75,10 @@ fn a_wrong_entry_of_a_plan_is_the_only_fault_told() {
         ("is in the plan twice", |entries| entries.push(entries[0].clone())),
     ];
     for (part, damage) in damages {
-        let mut plan = json(&place.read("one/plan.json"));
+        let mut plan = place.json("one/plan.json");
         damage(plan["plan"].as_array_mut().unwrap());
         place.write("wrong.json", &plan.to_string());
-        let told = place.run(&format!("run --plan wrong.json --gpus 8 --out two {}", inputs("work")));
+        let told = place.run("run --plan wrong.json --gpus 8 --out two @work");
         let told = told.code(2).says(part);
         assert_eq!(told.err.matches("\n  - ").count(), 1, "{}", told.err);
     }
@@ -86,7 +87,7 @@ fn a_wrong_entry_of_a_plan_is_the_only_fault_told() {
 #[test]
 fn a_bound_of_zero_has_no_gap_in_percent() {
     let place = Place::with_work("simple", 4);
-    let plan = format!("plan --objective switches --budget 1h --rounds 1 --gpus 4 {}", inputs("work"));
+    let plan = "plan --objective switches --budget 1h --rounds 1 --gpus 4 @work".to_owned();
     let done = place.run(&plan).code(0);
     assert!(!done.out.contains("inf") && !done.err.contains("inf"), "{}{}", done.out, done.err);
 }
@@ -94,10 +95,10 @@ fn a_bound_of_zero_has_no_gap_in_percent() {
 #[test]
 fn the_bound_says_which_argument_gives_it() {
     let place = Place::with_work("simple", 20);
-    let bound = json(&place.run(&format!("bound --gpus 6 --json {}", inputs("work"))).code(0).out);
+    let bound = place.run("bound --gpus 6 --json @work").json(0);
     let best = bound["lower_bound"].as_f64().unwrap();
     assert!(bound["bounds"].as_array().unwrap().iter().all(|one| one["seconds"].as_f64().unwrap() <= best));
-    let text = place.run(&format!("bound --gpus 6 {}", inputs("work"))).code(0).out;
+    let text = place.run("bound --gpus 6 @work").code(0).out;
     assert!(text.contains("No schedule of these requests on 6 GPUs ends before"), "{text}");
 }
 
@@ -123,9 +124,8 @@ cluster: {residency: memory, gpu_memory_gb: 80}
     place.write("c.yaml", config);
     place.write("r.yaml", &format!("requests:\n{}", (0..40).map(request).collect::<String>()));
     let inputs = "--gpus 4 --config c.yaml --requests r.yaml";
-    let planned =
-        json(&place.run(&format!("plan --budget 1h --rounds 2 --json --out one {inputs}")).code(0).out);
-    assert_eq!(json(&place.read("one/plan.json"))["schema"], 2);
+    let planned = place.run(&format!("plan --budget 1h --rounds 2 --json --out one {inputs}")).json(0);
+    assert_eq!(place.json("one/plan.json")["schema"], 2);
     place.run(&format!("run --plan one/plan.json --quiet --out two {inputs}")).code(0);
     let log = place.read("two/planned_execution_log.json");
     assert_eq!(place.read("one/planned_execution_log.json"), log);
@@ -133,7 +133,7 @@ cluster: {residency: memory, gpu_memory_gb: 80}
     place.run("check two/planned_execution_log.json --config c.yaml --requests r.yaml").code(0);
     for policy in ["baseline", "static", "online", "batch"] {
         place.run(&format!("run --policy {policy} --quiet {inputs}")).code(0);
-        let other = json(&place.read(&format!("{policy}_execution_log.json")));
+        let other = place.json(&format!("{policy}_execution_log.json"));
         assert!(other["summary"]["makespan"].as_f64() >= planned["makespan"].as_f64(), "{policy}");
     }
 }
@@ -143,29 +143,25 @@ fn a_plan_can_be_made_for_other_ends() {
     let place = Place::with_work("simple", 12);
     let terms = ["mean", "p99", "switches", "makespan=1,mean=0.2"];
     for (at, objective) in terms.into_iter().enumerate() {
-        let line = format!(
-            "plan --objective {objective} --budget 1h --rounds 1 --gpus 4 --json --out o{at} {}",
-            inputs("work")
-        );
-        let planned = json(&place.run(&line).code(0).out);
+        let line =
+            format!("plan --objective {objective} --budget 1h --rounds 1 --gpus 4 --json --out o{at} @work");
+        let planned = place.run(&line).json(0);
         let found = &planned["objective"];
         assert_eq!(found["terms"], *objective);
         assert!(found["value"].as_f64() >= found["lower_bound"].as_f64(), "{found}");
-        place.run(&format!("check o{at}/planned_execution_log.json {}", inputs("work"))).code(0);
+        place.run(&format!("check o{at}/planned_execution_log.json @work")).code(0);
     }
-    let both = format!("plan --objective speed --gpus 4 {}", inputs("work"));
+    let both = "plan --objective speed --gpus 4 @work".to_owned();
     place.run(&both).code(2).says("no term `speed`");
 }
 
 #[test]
 fn a_small_plan_is_proved() {
     let place = Place::with_work("simple", 4);
-    let planned = place
-        .run(&format!("plan --budget 1h --rounds 40 --gpus 4 --json --out one {}", inputs("work")))
-        .code(0);
+    let planned = place.run("plan --budget 1h --rounds 40 --gpus 4 --json --out one @work").code(0);
     let planned = json(&planned.out);
     assert_eq!(planned["optimal"], true);
-    let file = json(&place.read("one/plan.json"));
+    let file = place.json("one/plan.json");
     assert_eq!((&file["optimal"], &file["proof"]), (&planned["optimal"], &planned["proof"]));
 }
 
@@ -180,7 +176,7 @@ fn bounds_in_files_plans_and_logs_are_recomputed_by_the_check() {
         place.run(&format!("check {file} {inputs}")).code(0);
     }
     let raised = |file: &str, change: fn(&mut Value)| {
-        let mut value = json(&place.read(file));
+        let mut value = place.json(file);
         change(&mut value);
         place.write("damaged.json", &value.to_string());
         place.run(&format!("check damaged.json --json {inputs}")).code(1).out
@@ -210,7 +206,7 @@ fn a_plan_that_promises_too_much_is_found_out() {
     let inputs = inputs("work");
     place.run(&format!("plan --budget 1h --rounds 1 --gpus 4 --quiet {inputs}")).code(0);
     place.run(&format!("check plan.json {inputs}")).code(0);
-    let good = json(&place.read("plan.json"));
+    let good = place.json("plan.json");
     type Lie = fn(&mut Value);
     let lies: [(&str, Lie); 5] = [
         ("C-SUM-MAKESPAN", |plan| plan["makespan"] = 1.0.into()),

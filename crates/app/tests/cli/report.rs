@@ -13,7 +13,7 @@ fn log(place: &Place, policy: &str) -> Value {
 fn two_runs() -> Place {
     let place = Place::with_work("simple", 60);
     for policy in ["baseline", "planned"] {
-        let line = format!("run --policy {policy} --gpus 8 --mode offline {} --out results", inputs("work"));
+        let line = format!("run --policy {policy} --gpus 8 --mode offline @work --out results");
         place.run(&line).code(0);
     }
     place
@@ -49,7 +49,7 @@ fn opened(browser: &Path, place: &Place, page: &str, more: &[&str]) -> (String, 
 #[test]
 fn a_report_has_the_figures_of_its_logs_in_a_real_browser() {
     let place = two_runs();
-    let done = place.run(&format!("report results --out report.html {}", inputs("work"))).code(0);
+    let done = place.run("report results --out report.html @work").code(0);
     assert!(done.out.contains("Wrote report.html"), "{}", done.out);
     let Some(browser) = browser() else { return };
     let (dom, console) = opened(&browser, &place, "report.html", &["--dump-dom"]);
@@ -143,9 +143,9 @@ fn what_is_missing_is_said_with_a_code() {
     place.run("report results/planned_execution_log.json --out r.html").code(2).says("R001");
     std::fs::create_dir(place.path("empty")).unwrap();
     place.run("report empty --out r.html").code(2).says("R002");
-    place.run(&format!("report nowhere.json {}", inputs("work"))).code(2).says("nowhere.json");
+    place.run("report nowhere.json @work").code(2).says("nowhere.json");
     place.write("damaged_execution_log.json", "{\"schema\": 1");
-    place.run(&format!("report damaged_execution_log.json {}", inputs("work"))).code(2);
+    place.run("report damaged_execution_log.json @work").code(2);
     assert!(!place.path("r.html").exists() && !place.path("report.html").exists());
 }
 
@@ -162,7 +162,7 @@ fn a_run_that_breaks_rules_is_shown_and_said_to_do_so() {
     };
     assert_ne!(good, bad);
     place.write("results/baseline_execution_log.json", &bad);
-    place.run(&format!("report results --out r.html --markdown r.md {}", inputs("work"))).code(0);
+    place.run("report results --out r.html --markdown r.md @work").code(0);
     let text = place.read("r.md");
     assert!(text.contains("Not a valid run: results/baseline_execution_log.json"), "{text}");
     // What the page shows is what the executions come to, not what the summary says.
@@ -175,9 +175,9 @@ fn a_run_that_breaks_rules_is_shown_and_said_to_do_so() {
 #[test]
 fn a_trace_is_valid_and_whole() {
     let place = two_runs();
-    let line = format!("trace results/planned_execution_log.json --out trace.json {}", inputs("work"));
+    let line = "trace results/planned_execution_log.json --out trace.json @work".to_owned();
     place.run(&line).code(0);
-    let trace: Value = serde_json::from_str(&place.read("trace.json")).unwrap();
+    let trace = place.json("trace.json");
     let events = trace["traceEvents"].as_array().unwrap();
     let log = log(&place, "planned");
     let executions = log["executions"].as_array().unwrap();
@@ -197,14 +197,14 @@ fn a_trace_is_valid_and_whole() {
 fn two_runs_are_put_side_by_side_and_all_figures_are_those_of_the_logs() {
     let place = two_runs();
     let (one, other) = ("results/baseline_execution_log.json", "results/planned_execution_log.json");
-    let done = place.run(&format!("diff {one} {other} {}", inputs("work"))).code(0);
+    let done = place.run(&format!("diff {one} {other} @work")).code(0);
     for expected in
         ["first: baseline, 8 GPUs; second: planned, 8 GPUs", "What moved", "They part at", "Gained most"]
     {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
     }
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
-    let done = place.run(&format!("diff {one} {other} --json --top 2 {}", inputs("work"))).code(0);
+    let done = place.run(&format!("diff {one} {other} --json --top 2 @work")).code(0);
     let found: Value = serde_json::from_str(&done.out).unwrap();
     let logs = [log(&place, "baseline"), log(&place, "planned")];
     let makespan = &found["figures"][0];
@@ -214,14 +214,14 @@ fn two_runs_are_put_side_by_side_and_all_figures_are_those_of_the_logs() {
     }
     assert_eq!(found["requests"]["gained"].as_array().unwrap().len(), 2);
     assert_eq!(found["nodes"]["in_both"], logs[0]["executions"].as_array().unwrap().len());
-    let same = place.run(&format!("diff {one} {one} {}", inputs("work"))).code(0);
+    let same = place.run(&format!("diff {one} {one} @work")).code(0);
     assert!(same.out.contains("The two runs are the same"), "{}", same.out);
     let other = Place::with_work("complex", 4);
-    other.run(&format!("run --policy lru --gpus 8 --mode offline {} --out results", inputs("work"))).code(0);
+    other.run("run --policy lru --gpus 8 --mode offline @work --out results").code(0);
     let lru = other.path("results/lru_execution_log.json");
-    let refused = place.run(&format!("diff {one} {} {}", lru.display(), inputs("work"))).code(2);
+    let refused = place.run(&format!("diff {one} {} @work", lru.display())).code(2);
     assert!(refused.err.contains("hint"), "{}", refused.err);
-    place.run(&format!("diff {one} missing.json {}", inputs("work"))).code(2);
+    place.run(&format!("diff {one} missing.json @work")).code(2);
     // Logs of other inputs with some of the same names give no figures, and a trace says what it leaves out.
     let fewer = Place::with_work("simple", 20);
     let fewer = inputs(&fewer.path("work").display().to_string());

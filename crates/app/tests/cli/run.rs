@@ -1,8 +1,8 @@
-use crate::support::{Place, inputs};
+use crate::support::Place;
 use serde_json::Value;
 
 fn line(policy: &str) -> String {
-    format!("run --policy {policy} {}", inputs("work"))
+    format!("run --policy {policy} @work")
 }
 
 #[test]
@@ -11,7 +11,7 @@ fn a_run_leaves_its_two_files_and_its_metrics() {
     let done = place.run(&line("baseline")).code(0);
     assert!(done.out.to_lowercase().contains("makespan"), "{}", done.out);
     assert_eq!(place.names(), ["baseline_execution_log.json", "baseline_scheduler.log", "work"]);
-    let log: Value = serde_json::from_str(&place.read("baseline_execution_log.json")).unwrap();
+    let log = place.json("baseline_execution_log.json");
     assert_eq!(log["schema"], 1);
     assert!(place.read("baseline_scheduler.log").contains("] Completed node "));
 }
@@ -19,7 +19,7 @@ fn a_run_leaves_its_two_files_and_its_metrics() {
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let place = Place::with_work("complex", 30);
-    let policies: Value = serde_json::from_str(&place.run("policies --json").code(0).out).unwrap();
+    let policies = place.run("policies --json").json(0);
     for policy in policies.as_array().unwrap() {
         let name = policy["name"].as_str().unwrap();
         let mode = policy["modes"][0].as_str().unwrap();
@@ -111,10 +111,9 @@ fn faults_are_simulated() {
     // What can be done with the two that are left is done and kept.
     let run = format!("{}{losses} --out lost", line("baseline"));
     place.run(&run).code(3).says("of 20 requests not finished").says("needs 4 consecutive GPUs");
-    let log = format!("check lost/baseline_execution_log.json {}", inputs("work"));
+    let log = "check lost/baseline_execution_log.json @work".to_owned();
     place.run(&log).code(0);
-    let metrics: serde_json::Value =
-        serde_json::from_str(&place.run(&format!("{run} --json")).code(3).out).unwrap();
+    let metrics = place.run(&format!("{run} --json")).json(3);
     let (done, left) = (&metrics["completed_requests"], metrics["not_done"].as_array().unwrap());
     assert!(done.as_u64() < Some(20) && left.len() as u64 >= 20 - done.as_u64().unwrap(), "{metrics}");
     place.run(&format!("{} --lose-gpu 0@10 --quiet", line("baseline"))).code(0);
@@ -161,9 +160,8 @@ fn flags_of_another_policy_are_refused_by_name() {
         .says("--objective")
         .says("--beta")
         .says("run --policy");
-    refused(&format!("run --max-collate-wait 9 --plan p.json {}", inputs("work"))).says("follows a plan");
-    refused(&format!("size --target makespan=1h --rounds 3 --policy baseline {}", inputs("work")))
-        .says("`planned` does");
+    refused("run --max-collate-wait 9 --plan p.json @work").says("follows a plan");
+    refused("size --target makespan=1h --rounds 3 --policy baseline @work").says("`planned` does");
     place.run(&format!("{} --objective p99 --mode online", line("adaptive"))).code(0);
 }
 

@@ -1,25 +1,20 @@
-use crate::support::{Place, inputs};
-use serde_json::Value;
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
+use crate::support::{Place, json};
 
 #[test]
 fn the_fewest_gpus_are_found_and_a_run_on_them_meets_the_target() {
     let place = Place::with_work("simple", 20);
-    let size = format!("size --target makespan=20min --policy baseline {}", inputs("work"));
+    let size = "size --target makespan=20min --policy baseline @work".to_owned();
     let text = place.run(&size).code(0).out;
     assert!(
         text.contains("meet the target, under `baseline`") && text.contains("Tried in the search"),
         "{text}"
     );
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let answer = json(&place.run(&format!("{size} --json")).code(0).out);
+    let answer = place.run(&format!("{size} --json")).json(0);
     let gpus = answer["gpus"].as_u64().unwrap();
     assert_eq!(answer["verdict"], "met");
-    let run = format!("run --policy baseline --gpus {gpus} --json {}", inputs("work"));
-    let metrics = json(&place.run(&run).code(0).out);
+    let run = format!("run --policy baseline --gpus {gpus} --json @work");
+    let metrics = place.run(&run).json(0);
     let makespan = metrics["makespan_seconds"].as_f64().unwrap();
     assert!(makespan <= 1200.0);
     let points = answer["points"].as_array().unwrap();
@@ -32,7 +27,7 @@ fn the_fewest_gpus_are_found_and_a_run_on_them_meets_the_target() {
 fn a_latency_is_of_a_stream_and_several_targets_hold_at_once() {
     let place = Place::with_work("simple", 20);
     let targets = "--target p99=30min --target mean=20min";
-    let answer = json(&place.run(&format!("size {targets} --json {}", inputs("work"))).code(0).out);
+    let answer = place.run(&format!("size {targets} --json @work")).json(0);
     assert_eq!(answer["mode"], "online");
     let points = answer["points"].as_array().unwrap();
     let point = points.iter().find(|point| point["gpus"] == answer["gpus"]).unwrap();
@@ -42,11 +37,11 @@ fn a_latency_is_of_a_stream_and_several_targets_hold_at_once() {
 #[test]
 fn what_cannot_be_met_is_code_3_and_says_what_can() {
     let place = Place::with_work("simple", 20);
-    let size = |rest: &str| place.run(&format!("size {rest} --policy baseline {}", inputs("work")));
+    let size = |rest: &str| place.run(&format!("size {rest} --policy baseline @work"));
     size("--target makespan=1s").code(3).says("the floor is");
     size("--target p99=1s").code(3).says("the floor is");
     size("--target makespan=2min --max-gpus 4").code(3).says("on 4 GPUs");
-    let floor = json(&size("--target makespan=1s --json").code(3).out);
+    let floor = size("--target makespan=1s --json").json(3);
     assert_eq!(floor["verdict"], "below_floor");
     assert!(floor["floor_seconds"].as_f64().unwrap() > 1.0);
 }
@@ -54,9 +49,9 @@ fn what_cannot_be_met_is_code_3_and_says_what_can() {
 #[test]
 fn a_high_limit_costs_nothing_and_ends_where_more_gpus_change_nothing() {
     let place = Place::with_work("simple", 20);
-    let size = |rest: &str| place.run(&format!("size {rest} --policy random --json {}", inputs("work")));
-    let low = json(&size("--target makespan=20min").code(0).out);
-    let high = json(&size("--target makespan=20min --max-gpus 1000000").code(0).out);
+    let size = |rest: &str| place.run(&format!("size {rest} --policy random --json @work"));
+    let low = size("--target makespan=20min").json(0);
+    let high = size("--target makespan=20min --max-gpus 1000000").json(0);
     assert_eq!(low["points"], high["points"]);
     // Just above the floor, which no policy by chance reaches.
     let floor = json(&size("--target makespan=1s").code(3).out)["floor_seconds"].as_f64().unwrap();
@@ -70,7 +65,7 @@ fn a_high_limit_costs_nothing_and_ends_where_more_gpus_change_nothing() {
 #[test]
 fn wrong_targets_are_code_2() {
     let place = Place::with_work("simple", 2);
-    let size = |rest: &str| place.run(&format!("size {rest} {}", inputs("work"))).code(2);
+    let size = |rest: &str| place.run(&format!("size {rest} @work")).code(2);
     size("").says("--target");
     size("--target speed=3").says("makespan=2h");
     size("--target makespan=soon").says("20min");

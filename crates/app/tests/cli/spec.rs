@@ -1,4 +1,4 @@
-use crate::support::{Place, inputs};
+use crate::support::Place;
 use gswarm::core::input::Source;
 use gswarm::core::log_file::write_json;
 use gswarm::prelude::*;
@@ -26,7 +26,7 @@ fn flags_their_specification_and_the_library_give_the_same_bytes() {
         ("static", "--gpus 8 --gpus-per-server 4"),
         ("lru", "--gpus 8 --fail-rate 0.05 --lose-gpu 3@60 --residency memory"),
     ] {
-        let line = format!("run --policy {policy} {} {flags}", inputs("work"));
+        let line = format!("run --policy {policy} @work {flags}");
         place.run(&format!("{line} --quiet --out flags")).code(0);
         let printed = place.run(&format!("{line} --print-spec")).code(0).out;
         place.write("run.yaml", &printed);
@@ -73,8 +73,7 @@ fn every_fault_of_a_specification_is_told_with_its_line() {
 fn schemas_are_printed() {
     let place = Place::new();
     for kind in ["config", "requests", "backends", "plan", "log", "spec"] {
-        let schema: serde_json::Value =
-            serde_json::from_str(&place.run(&format!("schema {kind}")).code(0).out).unwrap();
+        let schema = place.run(&format!("schema {kind}")).json(0);
         assert!(schema.is_object(), "{kind}");
     }
 }

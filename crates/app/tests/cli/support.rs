@@ -1,10 +1,10 @@
 //! A folder of its own for each test, and the command in it.
 
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What a command did.
 pub struct Done {
     /// Its exit code.
     pub code: i32,
@@ -20,6 +20,12 @@ impl Done {
     pub fn code(self, expected: i32) -> Done {
         assert_eq!(self.code, expected, "\n--- out\n{}\n--- err\n{}", self.out, self.err);
         self
+    }
+
+    /// Its standard output, which is JSON; fails the test unless the exit code is this one.
+    #[track_caller]
+    pub fn json(self, code: i32) -> Value {
+        json(&self.code(code).out)
     }
 
     /// Fails the test unless standard error says this.
@@ -53,6 +59,10 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
+    pub fn json(&self, name: &str) -> Value {
+        json(&self.read(name))
+    }
+
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
@@ -66,15 +76,19 @@ impl Place {
         names
     }
 
-    /// The command, ready to be started here.
+    /// The command, ready to be started here. Arguments are parted at spaces; `@work` stands for the flags that name the
+    /// configuration and the requests in the folder `work`.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gswarm"));
-        command.args(line.split_whitespace()).current_dir(self.0.path()).stdin(Stdio::null());
+        let words = line.split_whitespace().flat_map(|word| match word.strip_prefix('@') {
+            Some(folder) => inputs(folder).split(' ').map(str::to_owned).collect(),
+            None => vec![word.to_owned()],
+        });
+        command.args(words).current_dir(self.0.path()).stdin(Stdio::null());
         command.env_remove("RUST_BACKTRACE").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
         command
     }
 
-    /// Runs it. Arguments are parted at spaces.
     pub fn run(&self, line: &str) -> Done {
         let output = self.command(line).output().unwrap();
         Done {
@@ -85,9 +99,14 @@ impl Place {
     }
 }
 
-/// The repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// What a text says in JSON.
+#[track_caller]
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// The two input flags for a folder that holds both files.

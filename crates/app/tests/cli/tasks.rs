@@ -93,7 +93,7 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     assert!(place.read("run/results.md").contains("| learned |"));
     let page = place.read("run/report.html");
     // What the page says of the models is what the file says.
-    let models: serde_json::Value = serde_json::from_str(&place.read("run/model_report.json")).unwrap();
+    let models = place.json("run/model_report.json");
     for model in models.as_array().unwrap() {
         let r2 = model["test"]["r2"].as_f64().unwrap();
         assert!(page.contains(&format!("{r2:.3}")), "{r2}");

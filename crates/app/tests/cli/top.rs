@@ -2,7 +2,7 @@
 
 use crate::front::{place, serve};
 use crate::model_server::{client, post};
-use crate::support::{Place, inputs};
+use crate::support::Place;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -143,11 +143,11 @@ async fn one_look_is_text_and_nobody_there_is_an_error() {
 #[test]
 fn a_run_is_shown_by_its_folder_and_has_the_figures_of_its_log() {
     let place = Place::with_work("simple", 20);
-    place.run(&format!("run --policy lru --gpus 4 --mode offline {} --out results", inputs("work"))).code(0);
-    let log: Value = serde_json::from_str(&place.read("results/lru_execution_log.json")).unwrap();
+    place.run("run --policy lru --gpus 4 --mode offline @work --out results").code(0);
+    let log = place.json("results/lru_execution_log.json");
     let (summary, executions) = (&log["summary"], log["executions"].as_array().unwrap().len());
     let loads = summary["model_switches"].as_u64().unwrap() + summary["cold_loads"].as_u64().unwrap();
-    let done = place.run(&format!("top results --once {}", inputs("work"))).code(0);
+    let done = place.run("top results --once @work").code(0);
     for expected in [
         format!("{executions} executed"),
         format!("{loads} loads"),

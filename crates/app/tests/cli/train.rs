@@ -1,4 +1,4 @@
-use crate::support::{Place, inputs};
+use crate::support::Place;
 use std::fmt::Write;
 
 /// A table of runs whose time follows from size and device, and from a little noise.
@@ -130,13 +130,12 @@ fn a_report_that_cannot_be_printed_leaves_the_model_and_says_so() {
 #[test]
 fn a_log_that_no_run_has_is_not_learned_from() {
     let place = Place::with_work("simple", 30);
-    place.run(&format!("run --policy baseline --gpus 4 --out logs --quiet {}", inputs("work"))).code(0);
-    let mut log: serde_json::Value =
-        serde_json::from_str(&place.read("logs/baseline_execution_log.json")).unwrap();
+    place.run("run --policy baseline --gpus 4 --out logs --quiet @work").code(0);
+    let mut log = place.json("logs/baseline_execution_log.json");
     let all = log["executions"].as_array_mut().unwrap();
     all.extend(all.clone());
     place.write("twice.json", &log.to_string());
-    let done = place.run(&format!("train --data twice.json {} --out m.model", inputs("work"))).code(2);
+    let done = place.run("train --data twice.json @work --out m.model").code(2);
     done.says("E103").says("gswarm check");
     assert!(!place.path("m.model").exists());
 }
@@ -144,9 +143,8 @@ fn a_log_that_no_run_has_is_not_learned_from() {
 #[test]
 fn execution_times_are_learned_from_a_run_of_our_own() {
     let place = Place::with_work("simple", 60);
-    place.run(&format!("run --policy baseline --gpus 4 --out logs --quiet {}", inputs("work"))).code(0);
-    let line =
-        format!("train --data logs/baseline_execution_log.json {} --out nodes.model {SMALL}", inputs("work"));
+    place.run("run --policy baseline --gpus 4 --out logs --quiet @work").code(0);
+    let line = format!("train --data logs/baseline_execution_log.json @work --out nodes.model {SMALL}");
     let done = place.run(&format!("{line} --json")).code(0);
     let report: serde_json::Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(report["target"], "execution_time");
@@ -160,7 +158,7 @@ fn execution_times_are_learned_from_a_run_of_our_own() {
 #[test]
 fn what_is_given_instead_of_a_table_is_named() {
     let place = Place::with_work("simple", 20);
-    place.run(&format!("run --policy baseline --gpus 4 --out logs --quiet {}", inputs("work"))).code(0);
+    place.run("run --policy baseline --gpus 4 --out logs --quiet @work").code(0);
     let log = "train --data logs/baseline_execution_log.json";
     for line in [log.to_owned(), format!("{log} --target execution_time")] {
         place.run(&line).code(2).says("execution log").says("--config and --requests");
@@ -180,7 +178,7 @@ fn a_file_that_is_not_there_gets_the_hint_of_its_kind() {
     let place = Place::with_work("simple", 3);
     let cases = [
         ("train --data no.csv --target y".to_owned(), "tasks generate"),
-        (format!("run --predictor no.model {}", inputs("work")), "gswarm train"),
+        ("run --predictor no.model @work".to_owned(), "gswarm train"),
         ("tasks schedule --tasks no.csv".to_owned(), "tasks generate"),
         ("tasks schedule --compare --count 10 --predictor no.model".to_owned(), "gswarm train"),
         ("tasks generate --hardware no.json --out w.csv".to_owned(), "gswarm tasks profile"),

@@ -1,4 +1,4 @@
-use crate::support::{Place, inputs};
+use crate::support::Place;
 
 #[test]
 fn wrong_usage_is_code_2_and_says_what_to_do() {
@@ -50,7 +50,7 @@ fn missing_files_are_named() {
 #[test]
 fn live_runs_need_servers_or_models() {
     let place = Place::with_work("simple", 1);
-    let line = format!("run --policy baseline {}", inputs("work"));
+    let line = "run --policy baseline @work".to_owned();
     for live in ["--live", "--simulate true"] {
         place.run(&format!("{line} {live}")).code(2).says("serves models from a folder");
     }
@@ -95,7 +95,7 @@ fn help_has_examples_everywhere() {
 fn policies_are_listed() {
     let place = Place::new();
     let text = place.run("policies").code(0).out;
-    let json: serde_json::Value = serde_json::from_str(&place.run("policies --json").code(0).out).unwrap();
+    let json = place.run("policies --json").json(0);
     assert!(!json.as_array().unwrap().is_empty());
     for policy in json.as_array().unwrap() {
         assert!(text.contains(policy["name"].as_str().unwrap()));
@@ -125,7 +125,7 @@ fn a_closed_pipe_is_no_error() {
         "completions bash".to_string(),
         "generate config --preset complex".to_string(),
         "generate requests --config work/config.yaml --requests 5000".to_string(),
-        format!("run --policy baseline --verbose {}", inputs("work")),
+        "run --policy baseline --verbose @work".to_owned(),
     ];
     for line in lines {
         let mut child = place

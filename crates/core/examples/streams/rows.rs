@@ -17,7 +17,7 @@ fn cases(seeds: std::ops::Range<u64>) -> Vec<(String, Instance)> {
     let mut cases = vec![("sample".to_owned(), SAMPLE.build_within(1200.0))];
     for seed in seeds {
         let arrivals = Arrivals::ALL[(seed % 3) as usize];
-        for &preset in Preset::ALL {
+        for preset in Preset::ALL {
             for gpus in [8, 16, 32, 64] {
                 for load in [0.5, 0.8, 1.0, 1.5, 3.0] {
                     let case = Case { preset, gpus, load, arrivals, seed, ..SAMPLE };

@@ -174,8 +174,7 @@ pub(crate) fn least_ends(instance: &Instance) -> (Vec<Span>, Vec<u128>, Span) {
 }
 
 /// The least latency of each request, on any number of GPUs: its longest path behind the cheapest way to its models.
-#[must_use]
-pub fn least_latencies(instance: &Instance) -> IdVec<RequestId, Span> {
+pub(crate) fn least_latencies(instance: &Instance) -> IdVec<RequestId, Span> {
     let slack = Slack::of(instance, &entry_costs(instance));
     let ends = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
     let latency = |(id, request): (RequestId, &crate::instance::Request)| {
@@ -186,8 +185,7 @@ pub fn least_latencies(instance: &Instance) -> IdVec<RequestId, Span> {
 }
 
 /// The GPU-time that each request takes at the least, in microseconds: execution time x GPUs at the best batch size.
-#[must_use]
-pub fn request_work(instance: &Instance) -> IdVec<RequestId, u128> {
+pub(crate) fn request_work(instance: &Instance) -> IdVec<RequestId, u128> {
     let shares: IdVec<ModelId, u64> = instance.models.iter().map(best_share).collect();
     let of_task = |task: TaskId| {
         let model = instance.model_of(task);

@@ -4,7 +4,7 @@ use super::context::{Context, TOLERANCE, seconds};
 use super::identity::Tasks;
 use super::switching::Loads;
 use crate::instance::Cluster;
-use crate::log_file::{Claims, ClusterClaims, MOST_GPUS, residency_name, rule_name};
+use crate::log_file::{Claims, ClusterClaims, MOST_GPUS};
 use crate::time::Time;
 use crate::violation::{Place, ViolationCode as Code};
 
@@ -178,8 +178,8 @@ fn cluster(context: &mut Context<'_>, claims: &Claims) {
     let names = [
         ("mode", &claims.mode, context.instance.mode.name()),
         ("timing", &claims.timing, timing),
-        ("switch_cost", &rules.switch_cost, rule_name(switch.rule)),
-        ("residency", &rules.residency, residency_name(context.instance.cluster.residency)),
+        ("switch_cost", &rules.switch_cost, switch.rule.name()),
+        ("residency", &rules.residency, context.instance.cluster.residency.name()),
     ];
     for (field, said, is) in names {
         if let Some(said) = said.as_deref().filter(|&said| said != is) {

@@ -6,8 +6,8 @@
 mod nodes;
 mod requests;
 
-pub use nodes::{Apart, Nodes, Placed};
-pub use requests::{Parts, RequestMove, Requests};
+pub use nodes::{FirstDifference, NodeChanges, NodePlacement};
+pub use requests::{LatencyParts, RequestChanges, RequestMove};
 
 use crate::explain::Timeline;
 use crate::id::{RequestId, TaskId};
@@ -19,7 +19,7 @@ use serde::Serialize;
 
 /// A figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub struct FigureChange {
     /// What it is.
     pub name: &'static str,
     /// `s`, `%`, `GPU s`, or nothing for a number of things.
@@ -32,7 +32,7 @@ pub struct Figure {
     pub less_is_better: Option<bool>,
 }
 
-impl Figure {
+impl FigureChange {
     /// Second minus first.
     #[must_use]
     pub fn change(&self) -> f64 {
@@ -63,20 +63,20 @@ pub struct ModelChange {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diff {
     /// The runs' figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<FigureChange>,
     /// Where the time of all GPUs went.
-    pub gpu_time: Vec<Figure>,
+    pub gpu_time: Vec<FigureChange>,
     /// Models that were loaded or placed otherwise, the largest change of load time first.
     pub models: Vec<ModelChange>,
     /// What became of the nodes.
-    pub nodes: Nodes,
+    pub nodes: NodeChanges,
     /// What became of the requests.
-    pub requests: Requests,
+    pub requests: RequestChanges,
 }
 
 /// A run: the problem, and what happened.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
+pub struct RunSide<'a> {
     /// The problem.
     pub instance: &'a Instance,
     /// What happened.
@@ -86,7 +86,7 @@ pub struct Side<'a> {
 /// Puts two runs side by side, with the `top` requests that changed most in each direction. `None` where they have no
 /// request in common.
 #[must_use]
-pub fn diff(first: Side<'_>, second: Side<'_>, top: usize) -> Option<Diff> {
+pub fn diff(first: RunSide<'_>, second: RunSide<'_>, top: usize) -> Option<Diff> {
     let pairs = Pairs::of(first.instance, second.instance);
     if pairs.requests.is_empty() {
         return None;
@@ -138,10 +138,10 @@ impl Pairs {
     }
 }
 
-fn figures(measured: &[Metrics; 2]) -> Vec<Figure> {
+fn figures(measured: &[Metrics; 2]) -> Vec<FigureChange> {
     let figure = |name, unit, less_is_better, of: &dyn Fn(&Metrics) -> f64| {
         let [first, second] = [of(&measured[0]), of(&measured[1])];
-        Figure { name, unit, first, second, less_is_better }
+        FigureChange { name, unit, first, second, less_is_better }
     };
     let (less, more) = (Some(true), Some(false));
     let mut all = vec![
@@ -164,7 +164,7 @@ fn figures(measured: &[Metrics; 2]) -> Vec<Figure> {
 }
 
 /// Executing, loading and idle, over all GPUs from the first arrival to the last end.
-fn gpu_time(measured: &[Metrics; 2]) -> Vec<Figure> {
+fn gpu_time(measured: &[Metrics; 2]) -> Vec<FigureChange> {
     let parts = measured.each_ref().map(|run| {
         let sum =
             |of: fn(&crate::report::GpuMetrics) -> u64| run.gpus.iter().map(of).sum::<u64>() as f64 / 1e6;
@@ -174,7 +174,7 @@ fn gpu_time(measured: &[Metrics; 2]) -> Vec<Figure> {
     });
     let name = [("Executing", None), ("Loading", Some(true)), ("Idle", Some(true)), ("Together", Some(true))];
     let rows = name.into_iter().enumerate();
-    rows.map(|(at, (name, less_is_better))| Figure {
+    rows.map(|(at, (name, less_is_better))| FigureChange {
         name,
         unit: "GPU s",
         first: parts[0][at],
@@ -184,10 +184,10 @@ fn gpu_time(measured: &[Metrics; 2]) -> Vec<Figure> {
     .collect()
 }
 
-fn models(sides: [Side<'_>; 2]) -> Vec<ModelChange> {
+fn models(sides: [RunSide<'_>; 2]) -> Vec<ModelChange> {
     let mut all: Vec<ModelChange> = Vec::new();
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
-    for (side, Side { instance, log }) in sides.into_iter().enumerate() {
+    for (side, RunSide { instance, log }) in sides.into_iter().enumerate() {
         let mut used = vec![(0, 0.0, vec![false; instance.cluster.gpus as usize]); instance.models.len()];
         for one in &log.executions {
             let (loads, seconds, gpus) = &mut used[instance.model_of(one.task).index()];

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Where and when a node ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Placed {
+pub struct NodePlacement {
     /// On which GPUs.
     pub gpus: Vec<u32>,
     /// Its start, from the run's first arrival.
@@ -20,7 +20,7 @@ pub struct Placed {
 
 /// The first moment at which two runs differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Apart {
+pub struct FirstDifference {
     /// From the first arrival.
     pub at_seconds: f64,
     /// The node, as request/node.
@@ -28,14 +28,14 @@ pub struct Apart {
     /// Its model.
     pub model: String,
     /// Where and when it ran in the first run; `None` where it did not.
-    pub first: Option<Placed>,
+    pub first: Option<NodePlacement>,
     /// In the second.
-    pub second: Option<Placed>,
+    pub second: Option<NodePlacement>,
 }
 
 /// What became of the nodes that both runs have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Nodes {
+pub struct NodeChanges {
     /// Nodes that completed in both.
     pub in_both: u64,
     /// Of these: on the same GPUs, from and to the same moment.
@@ -59,14 +59,14 @@ pub struct Nodes {
     /// Completed in the second run alone.
     pub only_second: u64,
     /// Where the two runs part.
-    pub parts_at: Option<Apart>,
+    pub parts_at: Option<FirstDifference>,
 }
 
 /// Lengths of execution closer than this are the same.
 const SAME_LENGTH: u64 = 1000;
 
-pub(super) fn nodes(timelines: &[Timeline<'_>; 2], pairs: &Pairs) -> Nodes {
-    let mut nodes = Nodes::default();
+pub(super) fn nodes(timelines: &[Timeline<'_>; 2], pairs: &Pairs) -> NodeChanges {
+    let mut nodes = NodeChanges::default();
     let (mut earlier, mut later, mut executing) = (0.0, 0.0, 0.0);
     let mut parting: Option<(u64, [TaskId; 2])> = None;
     for &tasks in &pairs.tasks {
@@ -116,10 +116,10 @@ pub(super) fn nodes(timelines: &[Timeline<'_>; 2], pairs: &Pairs) -> Nodes {
     nodes
 }
 
-fn apart(timelines: &[Timeline<'_>; 2], at: u64, tasks: [TaskId; 2]) -> Apart {
+fn apart(timelines: &[Timeline<'_>; 2], at: u64, tasks: [TaskId; 2]) -> FirstDifference {
     let placed = |side: usize| {
         let one = timelines[side].result(tasks[side]).filter(|one| one.status == Status::Completed)?;
-        Some(Placed {
+        Some(NodePlacement {
             gpus: one.gpus.iter().map(|gpu| gpu.0).collect(),
             start_seconds: one.start.since(timelines[side].first).seconds(),
             switch_seconds: one.switch.seconds(),
@@ -128,7 +128,7 @@ fn apart(timelines: &[Timeline<'_>; 2], at: u64, tasks: [TaskId; 2]) -> Apart {
     let instance = timelines[0].instance;
     let request = &instance.requests[instance.request_of(tasks[0])];
     let node = &instance.workflow_of(tasks[0]).nodes[instance.node_of(tasks[0]) as usize];
-    Apart {
+    FirstDifference {
         at_seconds: Span(at).seconds(),
         node: format!("{}/{node}", request.name),
         model: instance.models[instance.model_of(tasks[0])].name.clone(),

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 /// Where the time of requests went, along the path that made each last as long as it did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Parts {
+pub struct LatencyParts {
     /// Waiting for a turn.
     pub waiting_seconds: f64,
     /// Waiting for its own loads.
@@ -18,9 +18,9 @@ pub struct Parts {
     pub retrying_seconds: f64,
 }
 
-impl Parts {
-    fn of(story: &RequestStory) -> Parts {
-        Parts {
+impl LatencyParts {
+    fn of(story: &RequestStory) -> LatencyParts {
+        LatencyParts {
             waiting_seconds: story.waiting.seconds(),
             switching_seconds: story.switching.seconds(),
             executing_seconds: story.executing.seconds(),
@@ -28,8 +28,8 @@ impl Parts {
         }
     }
 
-    fn combined(self, other: Parts, how: impl Fn(f64, f64) -> f64) -> Parts {
-        Parts {
+    fn combined(self, other: LatencyParts, how: impl Fn(f64, f64) -> f64) -> LatencyParts {
+        LatencyParts {
             waiting_seconds: how(self.waiting_seconds, other.waiting_seconds),
             switching_seconds: how(self.switching_seconds, other.switching_seconds),
             executing_seconds: how(self.executing_seconds, other.executing_seconds),
@@ -48,12 +48,12 @@ pub struct RequestMove {
     /// Second minus first.
     pub change_seconds: f64,
     /// What the change is made of.
-    pub parts: Parts,
+    pub parts: LatencyParts,
 }
 
 /// What became of the requests that both runs have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Requests {
+pub struct RequestChanges {
     /// Requests that completed in both.
     pub in_both: u64,
     /// Sooner in the second run.
@@ -67,23 +67,25 @@ pub struct Requests {
     /// Requests that one of the two problems does not have at all.
     pub not_in_both_inputs: u64,
     /// Where the time of a request that completed in both went, on average, in each run.
-    pub mean_parts: [Parts; 2],
+    pub mean_parts: [LatencyParts; 2],
     /// Those that gained most, the most first.
     pub gained: Vec<RequestMove>,
     /// Those that lost most, the most first.
     pub lost: Vec<RequestMove>,
 }
 
-pub(super) fn requests(timelines: &[Timeline<'_>; 2], pairs: &Pairs, top: usize) -> Requests {
-    let mut all =
-        Requests { not_in_both_inputs: (pairs.alone[0] + pairs.alone[1]) as u64, ..Requests::default() };
+pub(super) fn requests(timelines: &[Timeline<'_>; 2], pairs: &Pairs, top: usize) -> RequestChanges {
+    let mut all = RequestChanges {
+        not_in_both_inputs: (pairs.alone[0] + pairs.alone[1]) as u64,
+        ..RequestChanges::default()
+    };
     let mut moves: Vec<RequestMove> = Vec::new();
     for ids in &pairs.requests {
         let stories = [0, 1].map(|side| request(&timelines[side], ids[side]).filter(|story| story.completed));
         match stories {
             [Some(one), Some(other)] => {
                 all.in_both += 1;
-                let parts = [Parts::of(&one), Parts::of(&other)];
+                let parts = [LatencyParts::of(&one), LatencyParts::of(&other)];
                 for (mean, parts) in all.mean_parts.iter_mut().zip(parts) {
                     *mean = mean.combined(parts, |sum, one| sum + one);
                 }
@@ -106,7 +108,7 @@ pub(super) fn requests(timelines: &[Timeline<'_>; 2], pairs: &Pairs, top: usize)
         }
     }
     let count = all.in_both.max(1) as f64;
-    all.mean_parts = all.mean_parts.map(|sum| sum.combined(Parts::default(), |sum, _| sum / count));
+    all.mean_parts = all.mean_parts.map(|sum| sum.combined(LatencyParts::default(), |sum, _| sum / count));
     moves.sort_by(|one, other| {
         one.change_seconds.total_cmp(&other.change_seconds).then_with(|| one.request.cmp(&other.request))
     });

@@ -66,7 +66,7 @@ impl Engine<'_> {
 
     /// Gives up every task whose model no window is left for, with all that needs it; `false` where there is none. Only for
     /// when no GPU will return.
-    pub fn give_up_what_no_gpus_are_left_for(&mut self) -> bool {
+    pub(crate) fn give_up_what_no_gpus_are_left_for(&mut self) -> bool {
         let stranded = self.instance.models.iter();
         let stranded: Vec<bool> =
             stranded.map(|model| !model.windows().any(|window| self.alive.contains_all(window))).collect();

@@ -4,6 +4,7 @@
 //! engine answers with [`Effect`]s that the driver carries out: under a virtual clock in [`crate::sim`], under the real
 //! one in a live run. A proposal that cannot be carried out is [`Rejected`], never repaired.
 
+mod driver;
 mod learn;
 mod load;
 mod loss;
@@ -11,14 +12,17 @@ mod memory;
 mod onward;
 mod policy;
 mod possible;
+mod snapshot;
 mod state;
 mod stream;
 mod view;
 
-pub use onward::Onward;
+pub use driver::Driver;
+pub use onward::Continuation;
 pub use policy::Policy;
+pub(crate) use snapshot::Snapshot;
 pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
-pub use view::{UnderWay, View};
+pub use view::{RunningTask, View};
 
 use crate::belief::{Belief, Learner};
 use crate::gpuset::GpuSet;
@@ -82,10 +86,8 @@ impl<'i> Engine<'i> {
         let no_gpu = GpuSet::empty(gpus);
         let mut progress = IdVec::with_capacity(tasks);
         for request in &instance.requests {
-            let workflow = &instance.workflows[request.workflow];
-            let nodes = 0..workflow.nodes.len() as u32;
-            progress
-                .extend(nodes.map(|node| Progress::waiting_for(workflow.predecessors(node).len() as u32)));
+            let missing = instance.workflows[request.workflow].predecessor_counts();
+            progress.extend(missing.map(Progress::waiting_for));
         }
         let models = instance.models.len();
         let slots_count = instance.cluster.residency == Residency::Memory
@@ -164,13 +166,13 @@ impl<'i> Engine<'i> {
     }
 
     /// What the driver has to do next; empties the list.
-    pub fn take_effects(&mut self, into: &mut Vec<Effect>) {
-        into.append(&mut self.effects);
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
     }
 
     /// What a policy has to be told, in the order in which it happened; empties the list.
-    pub fn take_news(&mut self, into: &mut Vec<News>) {
-        into.append(&mut self.news);
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
     }
 
     /// Something happened at `at`, which is never before what happened last.
@@ -204,6 +206,18 @@ impl<'i> Engine<'i> {
             }
             Decision::Wake { at } => Err(Rejected::WakeInThePast { at, now: self.now }),
         }
+    }
+
+    /// What was under way before the run began goes on; no policy has anything to decide of it. Returns its tasks.
+    pub(crate) fn take_up(&mut self) -> Result<Vec<TaskId>, Rejected> {
+        let running = self.instance.start.running.clone();
+        for &(task, gpus) in &running {
+            self.apply(Decision::Start { task, gpus })?;
+        }
+        let tasks = &self.tasks;
+        self.news
+            .retain(|news| !matches!(news, News::Ready(task) if tasks[*task].state == TaskState::Running));
+        Ok(running.into_iter().map(|(task, _)| task).collect())
     }
 
     fn arrived(&mut self, request: RequestId) {

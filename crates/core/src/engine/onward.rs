@@ -1,6 +1,6 @@
 //! What is left of a run, from where it stands, as a problem of its own: on the GPUs that there are, or on more or fewer.
 
-use super::{TaskState, UnderWay, View};
+use super::{RunningTask, TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
 use crate::instance::{Infeasible, Instance, Mode, Start};
 use crate::time::{Span, Time};
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 /// What is left of a run.
 #[derive(Clone, Debug)]
-pub struct Onward {
+pub struct Continuation {
     /// The problem. Its time zero is the moment at which the run was looked at.
     pub instance: Instance,
     /// How long each of its requests had been there by then.
@@ -24,12 +24,12 @@ pub struct Onward {
 impl Instance {
     /// What is left of a run at `now`, on so many GPUs. Of those that there are, the first ones stay; GPUs that are lost stay
     /// lost.
-    pub fn onward(view: &View<'_>, now: Time, gpus: u32) -> Result<Onward, Vec<Infeasible>> {
+    pub fn onward(view: &View<'_>, now: Time, gpus: u32) -> Result<Continuation, Vec<Infeasible>> {
         let whole = view.instance();
         let is_left =
             |task| matches!(view.state(task), TaskState::Waiting | TaskState::Ready | TaskState::Running);
         let stays = |window: Gpus| window.first.0 + window.count <= gpus;
-        let under_way: FxHashMap<TaskId, UnderWay> =
+        let under_way: FxHashMap<TaskId, RunningTask> =
             view.under_way().filter(|one| stays(one.gpus)).map(|one| (one.task, one)).collect();
         let left_of = |task: TaskId| match under_way.get(&task) {
             Some(one) => left_of(view, now, one),
@@ -73,7 +73,7 @@ impl Instance {
         instance.start = Start { resident, running };
         let begun_anew = view.under_way().filter(|one| !stays(one.gpus)).count();
         let loads_under_way = view.loads().filter(|&(_, window, ..)| stays(window)).count();
-        Ok(Onward { instance, waited, begun_anew, loads_under_way, out })
+        Ok(Continuation { instance, waited, begun_anew, loads_under_way, out })
     }
 
     /// The same problem on so many GPUs. A window of the GPUs that `before` has is only used where it may be used there.
@@ -108,7 +108,7 @@ impl Instance {
 }
 
 /// What is left of an execution at batch 1, with what is left of the load that it waits for.
-fn left_of(view: &View<'_>, now: Time, one: &UnderWay) -> Span {
+pub(super) fn left_of(view: &View<'_>, now: Time, one: &RunningTask) -> Span {
     let whole = view.expected(one.task);
     let instance = view.instance();
     let model: ModelId = instance.model_of(one.task);

@@ -5,7 +5,7 @@ use super::Engine;
 use super::state::{Progress, TaskState};
 use crate::id::{RequestId, TaskId};
 use crate::instance::{Instance, NewRequest};
-use crate::log::{Execution, ExecutionLog};
+use crate::log::ExecutionLog;
 use std::borrow::Cow;
 
 impl Engine<'static> {
@@ -28,9 +28,7 @@ impl Engine<'static> {
             }
             None => instance.push_request(request),
         };
-        let nodes = 0..instance.workflows[workflow].nodes.len() as u32;
-        let missing = nodes.map(|node| instance.workflows[workflow].predecessors(node).len() as u32);
-        let missing: Vec<u32> = missing.collect();
+        let missing: Vec<u32> = instance.workflows[workflow].predecessor_counts().collect();
         for (task, missing) in self.instance.tasks_of(id).zip(missing) {
             let progress = Progress::waiting_for(missing);
             if task.index() < self.tasks.len() {
@@ -73,11 +71,5 @@ impl Engine<'static> {
         let still_gone = log.losses.extract_if(.., |loss| loss.until.is_none());
         self.log.losses.extend(still_gone);
         log
-    }
-
-    /// The executions that ended since the log was taken last.
-    #[must_use]
-    pub fn recent(&self) -> &[Execution] {
-        &self.log.executions
     }
 }

@@ -10,12 +10,12 @@ use crate::time::{Span, Time};
 /// A look at the state of a run.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    engine: &'a Engine<'a>,
+    pub(super) engine: &'a Engine<'a>,
 }
 
 /// A task that executes, or waits on its GPUs for its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnderWay {
+pub struct RunningTask {
     /// The task.
     pub task: TaskId,
     /// Where.
@@ -101,6 +101,11 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn state(&self, task: TaskId) -> TaskState {
         self.engine.tasks[task].state
+    }
+
+    /// When a task became ready, if it is.
+    pub(crate) fn ready_at(&self, task: TaskId) -> Time {
+        self.engine.tasks[task].ready_at
     }
 
     /// How often a task has failed.
@@ -215,11 +220,11 @@ impl<'a> View<'a> {
     }
 
     /// Everything that executes, or waits on its GPUs for its model.
-    pub fn under_way(&self) -> impl Iterator<Item = UnderWay> + 'a {
+    pub fn under_way(&self) -> impl Iterator<Item = RunningTask> + 'a {
         let engine = self.engine;
         let active = engine.runs.iter().filter(|run| run.is_active());
         active.flat_map(move |run| {
-            run.members.iter().map(move |member| UnderWay {
+            run.members.iter().map(move |member| RunningTask {
                 task: member.task,
                 gpus: run.gpus,
                 began: (!run.loading).then_some(member.start),
@@ -254,6 +259,11 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn is_running(&self, gpu: GpuId) -> bool {
         self.engine.gpus[gpu].run.is_some()
+    }
+
+    /// The model that executes on a GPU, or that tasks wait there for.
+    pub(crate) fn running(&self, gpu: GpuId) -> Option<ModelId> {
+        self.engine.gpus[gpu].run.map(|lead| self.engine.runs[lead].model)
     }
 
     /// Tasks that are neither finished nor given up.

@@ -18,8 +18,8 @@ pub use find::{Unknown, find_request, find_task};
 pub use gaps::{Cause, CauseShare, Example, Gap};
 pub use gpu::{GpuStory, ModelShare, gpu};
 pub use idle::{IdleStory, idle};
-pub use node::{Holder, Input, NodeStory, Queue, Replaced, node};
-pub use request::{RequestStory, Slack, Step, request};
+pub use node::{Holder, NodeInput, NodeStory, QueuePosition, Replaced, node};
+pub use request::{NodeSlack, PathStep, RequestStory, request};
 pub use timeline::Timeline;
 pub use wait::Wait;
 

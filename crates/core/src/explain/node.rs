@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// Something a node waited for: another's result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Input {
+pub struct NodeInput {
     /// `request/node`.
     pub node: String,
     /// When its result was there.
@@ -58,7 +58,7 @@ pub struct Replaced {
 
 /// A node's place among all that waited for GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Queue {
+pub struct QueuePosition {
     /// Nodes that were ready before it and had no GPUs yet when it was ready.
     pub before: usize,
     /// Nodes that were ready later and took GPUs before it did.
@@ -84,7 +84,7 @@ pub struct NodeStory {
     #[serde(rename = "arrival_seconds", serialize_with = "moment")]
     pub arrival: Time,
     /// What it waited for, the latest first.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<NodeInput>,
     /// When it could have begun.
     #[serde(rename = "ready_seconds", serialize_with = "moment")]
     pub ready: Time,
@@ -97,7 +97,7 @@ pub struct NodeStory {
     /// How the time between was spent.
     pub wait: Wait,
     /// Who else waited.
-    pub queue: Queue,
+    pub queue: QueuePosition,
     /// What held its GPUs meanwhile, in order of time; the last ones where there are many.
     pub held_by: Vec<Holder>,
     /// Holders before those.
@@ -118,9 +118,11 @@ const MOST_HOLDERS: usize = 8;
 pub fn node(timeline: &Timeline<'_>, task: TaskId) -> Option<NodeStory> {
     let instance = timeline.instance;
     let one = timeline.result(task)?;
-    let mut inputs: Vec<Input> = instance
+    let mut inputs: Vec<NodeInput> = instance
         .predecessors(task)
-        .filter_map(|input| Some(Input { node: instance.task_name(input), end: timeline.result(input)?.end }))
+        .filter_map(|input| {
+            Some(NodeInput { node: instance.task_name(input), end: timeline.result(input)?.end })
+        })
         .collect();
     inputs.sort_by(|a, b| b.end.cmp(&a.end).then_with(|| a.node.cmp(&b.node)));
     let mut held_by = holders(timeline, one);
@@ -149,8 +151,8 @@ pub fn node(timeline: &Timeline<'_>, task: TaskId) -> Option<NodeStory> {
     })
 }
 
-fn queue(timeline: &Timeline<'_>, one: &Execution) -> Queue {
-    let mut queue = Queue::default();
+fn queue(timeline: &Timeline<'_>, one: &Execution) -> QueuePosition {
+    let mut queue = QueuePosition::default();
     for other in timeline.log.executions.iter().filter(|other| other.task != one.task) {
         queue.before += usize::from(other.ready < one.ready && begun(other) > one.ready);
         queue.overtook += usize::from(other.ready > one.ready && begun(other) < begun(one));

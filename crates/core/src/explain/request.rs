@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// One node of the critical path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct PathStep {
     /// The node's name in its workflow.
     pub node: String,
     /// Its model.
@@ -43,7 +43,7 @@ pub struct Step {
 
 /// A node off the critical path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Slack {
+pub struct NodeSlack {
     /// The node's name in its workflow.
     pub node: String,
     /// How much later it could have ended without delaying a node that waited for it, or the request's end.
@@ -76,7 +76,7 @@ pub struct RequestStory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_by_seconds: Option<f64>,
     /// The nodes that made it last as long as it did, in order.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     /// The path's waits, without its own loads.
     #[serde(rename = "waiting_seconds", serialize_with = "length")]
     pub waiting: Span,
@@ -90,7 +90,7 @@ pub struct RequestStory {
     #[serde(rename = "retrying_seconds", serialize_with = "length")]
     pub retrying: Span,
     /// The nodes off the path.
-    pub others: Vec<Slack>,
+    pub others: Vec<NodeSlack>,
 }
 
 /// The nodes that made a request last as long as it did: from its last node back, each time to the input that came last.
@@ -122,7 +122,7 @@ pub fn request(timeline: &Timeline<'_>, id: RequestId) -> Option<RequestStory> {
     for &task in &tasks {
         let one = timeline.result(task)?;
         let wait = Wait::of(timeline, one);
-        path.push(Step {
+        path.push(PathStep {
             node: workflow.nodes[instance.node_of(task) as usize].clone(),
             model: instance.models[instance.model_of(task)].name.clone(),
             gpus: one.gpus.iter().map(|gpu| gpu.0).collect(),
@@ -139,7 +139,7 @@ pub fn request(timeline: &Timeline<'_>, id: RequestId) -> Option<RequestStory> {
     }
     let end = path.last()?.end;
     let latency = end.since(spec.arrival);
-    let sum = |part: fn(&Step) -> Span| path.iter().map(part).sum::<Span>();
+    let sum = |part: fn(&PathStep) -> Span| path.iter().map(part).sum::<Span>();
     let done = |task| timeline.result(task).is_some_and(|one| one.status == crate::log::Status::Completed);
     Some(RequestStory {
         request: spec.name.clone(),
@@ -172,9 +172,9 @@ fn undisturbed(timeline: &Timeline<'_>, id: RequestId) -> Span {
     ends.into_iter().max().unwrap_or(Span::ZERO)
 }
 
-fn others(timeline: &Timeline<'_>, id: RequestId, path: &[TaskId], end: Time) -> Vec<Slack> {
+fn others(timeline: &Timeline<'_>, id: RequestId, path: &[TaskId], end: Time) -> Vec<NodeSlack> {
     let instance = timeline.instance;
-    let mut all: Vec<Slack> = instance
+    let mut all: Vec<NodeSlack> = instance
         .tasks_of(id)
         .filter(|task| !path.contains(task))
         .filter_map(|task| {
@@ -182,7 +182,7 @@ fn others(timeline: &Timeline<'_>, id: RequestId, path: &[TaskId], end: Time) ->
             let next = instance.successors(task).filter_map(|after| timeline.result(after));
             let until = next.map(|after| after.start).min().unwrap_or(end);
             let node = instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone();
-            Some(Slack { node, slack: until.since(one.end) })
+            Some(NodeSlack { node, slack: until.since(one.end) })
         })
         .collect();
     all.sort_by(|a, b| a.slack.cmp(&b.slack).then_with(|| a.node.cmp(&b.node)));

@@ -4,43 +4,31 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Exp1;
-use std::str::FromStr;
 
-/// How requests are spread over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arrivals {
-    /// Independent of each other, at a constant rate.
-    #[default]
-    Poisson,
-    /// Calm and bursts in turn (a Markov-modulated Poisson process): bursts are `BURST_RATE` times as busy.
-    Bursty,
-    /// A rate that swings like a day does: a sine of `SWING` around its mean, lowest at the start.
-    Diurnal,
+named! {
+    /// How requests are spread over time.
+    #[derive(Default)]
+    pub enum Arrivals {
+        /// Independent of each other, at a constant rate.
+        #[default]
+        Poisson = "poisson",
+        /// Calm and bursts in turn (a Markov-modulated Poisson process): bursts are `BURST_RATE` times as busy.
+        Bursty = "bursty",
+        /// A rate that swings like a day does: a sine of `SWING` around its mean, lowest at the start.
+        Diurnal = "diurnal",
+    }
 }
 
 /// How many times busier a burst is than the calm between bursts.
-pub const BURST_RATE: f64 = 10.0;
+const BURST_RATE: f64 = 10.0;
 /// Calm and burst, each from its start to its end, as mean shares of the whole duration.
 const DWELL: [f64; 2] = [0.08, 0.02];
 /// The amplitude of the daily swing, as a share of the mean rate.
-pub const SWING: f64 = 0.8;
+const SWING: f64 = 0.8;
 /// The longest period of the daily swing; a shorter duration is one whole swing.
 const DAY_SECONDS: f64 = 86_400.0;
 
 impl Arrivals {
-    /// Every process.
-    pub const ALL: &[Arrivals] = &[Arrivals::Poisson, Arrivals::Bursty, Arrivals::Diurnal];
-
-    /// As flags spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Arrivals::Poisson => "poisson",
-            Arrivals::Bursty => "bursty",
-            Arrivals::Diurnal => "diurnal",
-        }
-    }
-
     /// `count` moments in seconds, in order.
     pub(super) fn draw(self, count: usize, duration: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
         match self {
@@ -48,17 +36,6 @@ impl Arrivals {
             Arrivals::Bursty => bursty(count, duration, rng),
             Arrivals::Diurnal => diurnal(count, duration, rng),
         }
-    }
-}
-
-impl FromStr for Arrivals {
-    type Err = String;
-    fn from_str(name: &str) -> Result<Arrivals, String> {
-        Arrivals::ALL
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| format!("no arrival process `{name}`: there are poisson, bursty and diurnal"))
     }
 }
 
@@ -136,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_process_gives_the_count_in_order_and_inside_the_duration() {
-        for &kind in Arrivals::ALL {
+        for kind in Arrivals::ALL {
             for count in [0, 1, 2, 5000] {
                 let moments = draw(kind, count, 7);
                 assert_eq!(moments.len(), count);
@@ -167,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        for &kind in Arrivals::ALL {
+        for kind in Arrivals::ALL {
             assert_eq!(draw(kind, 100, 5), draw(kind, 100, 5));
             assert_ne!(draw(kind, 100, 5), draw(kind, 100, 6));
         }

@@ -12,10 +12,10 @@ mod scenario;
 mod write;
 
 pub use arrivals::Arrivals;
-pub use presets::{ConfigFile, Preset};
-pub use requests::{RequestOptions, Requests, Sampled, requests};
-pub use scenario::{write_scenario_config, write_scenario_requests};
-pub use write::{Format, write_config, write_requests};
+pub use presets::Preset;
+pub use requests::{GeneratedRequests, RequestOptions, Sampled, requests};
+pub use scenario::{write_config, write_scenario_requests};
+pub use write::{Format, write_requests};
 
 /// Why no requests can be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -75,7 +75,10 @@ pub(super) fn in_order<K: Serialize, V: Serialize, S: serde::Serializer>(
 }
 
 /// The requests of `scenario` that `options` ask for; those that the scenario holds already play no part.
-pub fn requests<'a>(scenario: &'a Scenario, options: &RequestOptions) -> Result<Requests<'a>, GenerateError> {
+pub fn requests<'a>(
+    scenario: &'a Scenario,
+    options: &RequestOptions,
+) -> Result<GeneratedRequests<'a>, GenerateError> {
     let shares = shares(scenario, &options.mix)?;
     let times = scenario.models.iter().map(Times::of).collect::<Vec<_>>();
     for (workflow, _) in scenario.workflows.iter().zip(&shares).filter(|&(_, &share)| share > 0.0) {
@@ -89,7 +92,7 @@ pub fn requests<'a>(scenario: &'a Scenario, options: &RequestOptions) -> Result<
         options.duration.seconds(),
         &mut stream(options.seed, 1),
     );
-    Ok(Requests {
+    Ok(GeneratedRequests {
         scenario,
         free_inputs: scenario.workflows.iter().map(free_inputs).collect(),
         shares,
@@ -104,7 +107,7 @@ pub fn requests<'a>(scenario: &'a Scenario, options: &RequestOptions) -> Result<
 
 /// Requests, one after the other, in order of arrival.
 #[derive(Clone, Debug)]
-pub struct Requests<'a> {
+pub struct GeneratedRequests<'a> {
     scenario: &'a Scenario,
     free_inputs: Vec<Vec<&'a str>>,
     shares: Vec<f64>,
@@ -116,7 +119,7 @@ pub struct Requests<'a> {
     config: ChaCha8Rng,
 }
 
-impl<'a> Iterator for Requests<'a> {
+impl<'a> Iterator for GeneratedRequests<'a> {
     type Item = Sampled<'a>;
 
     fn next(&mut self) -> Option<Sampled<'a>> {
@@ -150,9 +153,9 @@ impl<'a> Iterator for Requests<'a> {
     }
 }
 
-impl ExactSizeIterator for Requests<'_> {}
+impl ExactSizeIterator for GeneratedRequests<'_> {}
 
-impl<'a> Requests<'a> {
+impl<'a> GeneratedRequests<'a> {
     fn pick_workflow(&mut self) -> usize {
         let mut left = self.choice.random::<f64>();
         for (index, &share) in self.shares.iter().enumerate() {

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use std::io::{self, Write};
 
 /// Writes the configuration of a scenario.
-pub fn write_scenario_config(scenario: &Scenario, format: Format, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_config(scenario: &Scenario, format: Format, out: &mut dyn Write) -> io::Result<()> {
     let file = ConfigOut {
-        models: scenario.models.iter().map(|model| (model.id.as_str(), ModelOut::of(model))).collect(),
+        models: scenario.models.iter().map(|model| (model.id.as_str(), model)).collect(),
         workflows: scenario
             .workflows
             .iter()
@@ -36,74 +36,13 @@ pub fn write_scenario_requests(scenario: &Scenario, format: Format, out: &mut dy
 #[derive(Serialize)]
 struct ConfigOut<'s> {
     #[serde(serialize_with = "in_order")]
-    models: Vec<(&'s str, ModelOut<'s>)>,
+    models: Vec<(&'s str, &'s ModelSpec)>,
     #[serde(serialize_with = "in_order")]
     workflows: Vec<(&'s str, WorkflowOut<'s>)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<ClusterOut>,
     #[serde(skip_serializing_if = "Value::is_null")]
     metadata: &'s Value,
-}
-
-#[derive(Serialize)]
-struct ModelOut<'s> {
-    name: &'s str,
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    kind: Option<&'s str>,
-    memory_gb: f64,
-    gpus_required: u32,
-    load_time_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unload_time_seconds: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tokens_per_second: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token_mean: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token_std: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inference_time_mean: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inference_time_std: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    base_model: Option<&'s str>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    config: &'s Map<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batching: Option<BatchingOut<'s>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_gb_per_slot: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct BatchingOut<'s> {
-    max_batch: u32,
-    slowdown: &'s [(u32, f64)],
-}
-
-impl<'s> ModelOut<'s> {
-    fn of(model: &'s ModelSpec) -> ModelOut<'s> {
-        ModelOut {
-            name: &model.name,
-            kind: model.kind.as_deref(),
-            memory_gb: model.memory_gb,
-            gpus_required: model.gpus_required,
-            load_time_seconds: model.load_time_seconds,
-            unload_time_seconds: model.unload_time_seconds,
-            tokens_per_second: model.tokens_per_second,
-            token_mean: model.token_mean,
-            token_std: model.token_std,
-            inference_time_mean: model.inference_time_mean,
-            inference_time_std: model.inference_time_std,
-            base_model: model.base_model.as_deref(),
-            config: &model.config,
-            batching: model
-                .batching
-                .as_ref()
-                .map(|batching| BatchingOut { max_batch: batching.max_batch, slowdown: &batching.slowdown }),
-            memory_gb_per_slot: model.memory_gb_per_slot,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -262,7 +201,7 @@ mod tests {
         let scenario = read(CONFIG.as_bytes(), REQUESTS.as_bytes());
         for format in [Format::Json, Format::Yaml] {
             let (mut config, mut requests) = (Vec::new(), Vec::new());
-            write_scenario_config(&scenario, format, &mut config).unwrap();
+            write_config(&scenario, format, &mut config).unwrap();
             write_scenario_requests(&scenario, format, &mut requests).unwrap();
             assert_eq!(format!("{:?}", read(&config, &requests)), format!("{scenario:?}"));
         }

@@ -1,6 +1,6 @@
 //! Configurations and requests as text. Requests are written one by one, so that a file of any size takes no memory.
 
-use super::{ConfigFile, Requests};
+use super::GeneratedRequests;
 use std::io::{self, Write};
 
 /// How a file is written.
@@ -24,19 +24,12 @@ impl Format {
     }
 }
 
-/// Writes a configuration.
-pub fn write_config(config: &ConfigFile, format: Format, out: &mut dyn Write) -> io::Result<()> {
-    match format {
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, config)?;
-            out.write_all(b"\n")
-        }
-        Format::Yaml => out.write_all(yaml(config)?.as_bytes()),
-    }
-}
-
 /// Writes requests, as many a file as one likes: one is in memory at a time.
-pub fn write_requests(requests: Requests<'_>, format: Format, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_requests(
+    requests: GeneratedRequests<'_>,
+    format: Format,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     write_list(requests, format, out)
 }
 

@@ -2,10 +2,10 @@
 
 use super::diagnostic::Diagnostic;
 use super::faults::{Faults, Path};
-use super::fields::{Limits, not_negative};
-use super::rules;
+use super::fields::{NumberRange, not_negative};
 use super::timestamp::MAX_STAMP;
 use super::validate::Lacking;
+use super::validity;
 use super::{Code, Severity};
 use crate::cost::execution_span;
 use crate::id::{ModelId, WorkflowId};
@@ -176,7 +176,7 @@ impl ScenarioBuilder {
             if known.is_none() {
                 let nodes = path.key("nodes", 0);
                 let node = nodes.index(workflow.nodes.len(), 0);
-                rules::unknown_model(model, models, 0, &node.key("model", 0), faults);
+                validity::unknown_model(model, models, 0, &node.key("model", 0), faults);
             }
             workflow.nodes.push(NodeSpec::new(id, known.unwrap_or(ModelId(UNKNOWN))));
         })
@@ -191,7 +191,7 @@ impl ScenarioBuilder {
             let [from, to] = [("from", from), ("to", to)].map(|(field, name)| {
                 let known = workflow.nodes.iter().position(|node| node.id == name);
                 if known.is_none() {
-                    rules::unknown_node(name, &workflow.nodes, 0, &edge.key(field, 0), faults);
+                    validity::unknown_node(name, &workflow.nodes, 0, &edge.key(field, 0), faults);
                 }
                 known.map_or(UNKNOWN, |node| node as u32)
             });
@@ -229,7 +229,13 @@ impl ScenarioBuilder {
             let root = Path::root();
             let all = root.key("requests", 0);
             let request = all.index(requests.len(), 0);
-            rules::unknown_workflow(workflow, workflows, 0, &request.key("workflow_id", 0), &mut self.faults);
+            validity::unknown_workflow(
+                workflow,
+                workflows,
+                0,
+                &request.key("workflow_id", 0),
+                &mut self.faults,
+            );
         }
         requests.push(RequestSpec::new(id, known.unwrap_or(WorkflowId(UNKNOWN))));
         self
@@ -251,11 +257,11 @@ impl ScenarioBuilder {
         self.of_request("time", |request, workflows, path, faults| {
             let field = path.key("node_execution_times", 0);
             let path = field.key(node, 0);
-            let time = checked(seconds, rules::limits(field.name()), &path, faults).map(execution_span);
+            let time = checked(seconds, validity::limits(field.name()), &path, faults).map(execution_span);
             // That there is no such workflow was said when the request was added.
             let Some(workflow) = workflows.get(request.workflow.index()) else { return };
             let Some(place) = workflow.nodes.iter().position(|known| known.id == node) else {
-                return rules::no_such_node(node, workflow, 0, &path, faults);
+                return validity::no_such_node(node, workflow, 0, &path, faults);
             };
             request.times.resize(workflow.nodes.len(), None);
             request.times[place] = time;
@@ -268,7 +274,7 @@ impl ScenarioBuilder {
         self.of_request("times", |request, _, path, faults| {
             let field = path.key("node_execution_times", 0);
             let time = |(place, &seconds): (usize, &f64)| {
-                let limits = rules::limits(field.name());
+                let limits = validity::limits(field.name());
                 checked(seconds, limits, &field.index(place, 0), faults).map(execution_span)
             };
             request.times = seconds.iter().enumerate().map(time).collect();
@@ -286,7 +292,7 @@ impl ScenarioBuilder {
     pub fn deadline(self, seconds: f64) -> ScenarioBuilder {
         self.of_request("deadline", |request, _, path, faults| {
             let path = path.key("deadline_seconds", 0);
-            let seconds = checked(seconds, rules::limits(path.name()), &path, faults);
+            let seconds = checked(seconds, validity::limits(path.name()), &path, faults);
             request.deadline = seconds.map(Span::from_seconds);
         })
     }
@@ -364,6 +370,6 @@ impl ScenarioBuilder {
 }
 
 /// A number within its limits. Times are checked here: a number of microseconds can no longer say that it was none.
-fn checked(value: f64, limits: Limits, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
+fn checked(value: f64, limits: NumberRange, path: &Path<'_>, faults: &mut Faults) -> Option<f64> {
     limits.check(value, &value.to_string(), 0, path, faults)
 }

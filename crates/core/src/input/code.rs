@@ -1,22 +1,12 @@
 //! The closed list of what can be wrong with an input file. `docs/errors.md` explains each with an example.
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// The input cannot be used.
-    Error,
-    /// The input can be used; the finding says what was assumed.
-    Warning,
-}
-
-impl Severity {
-    /// As diagnostics spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        }
+named! {
+    /// How bad a finding is.
+    pub enum Severity {
+        /// The input cannot be used.
+        Error = "error",
+        /// The input can be used; the finding says what was assumed.
+        Warning = "warning",
     }
 }
 

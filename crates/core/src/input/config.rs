@@ -3,8 +3,8 @@
 use super::code::Code;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Slot, fields, positive, quantity, wrong_type};
-use super::rules::{self, Untimed};
 use super::tree::{Item, Kind};
+use super::validity::{self, Untimed};
 use super::workflow;
 use crate::id::{ModelId, WorkflowId};
 use crate::scenario::Residency;
@@ -103,7 +103,7 @@ fn named<'t>(
         return Vec::new();
     };
     let keys: Vec<(&str, u32)> = map.entries().map(|(key, _)| (key.text(), key.at())).collect();
-    let kept = rules::ids(kind, keys.iter().copied(), map.at(), &slot.path, faults);
+    let kept = validity::ids(kind, keys.iter().copied(), map.at(), &slot.path, faults);
     let entries = keys.into_iter().zip(map.entries()).map(|((id, at), (_, item))| (id, at, item));
     entries.zip(kept).filter_map(|(entry, is_kept)| is_kept.then_some(entry)).collect()
 }
@@ -168,7 +168,7 @@ fn model(id: &str, item: Item<'_>, path: &Path<'_>, faults: &mut Faults) -> (Mod
     spec.config = config.kept_map(faults);
     spec.batching = read_batching(&batching, faults);
     spec.memory_gb_per_slot = slot.amount(faults);
-    rules::tokens_in_time(&spec, &rate.path, faults);
+    validity::tokens_in_time(&spec, &rate.path, faults);
     let timed = mean.item.is_some() || (tokens.item.is_some() && rate.item.is_some());
     (spec, timed)
 }
@@ -183,11 +183,11 @@ fn read_batching(slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<BatchingSpe
     for (place, item) in items.into_iter().flatten() {
         let path = slowdown.path.index(place, item.at());
         let Some(point) = point(item, &path, faults) else { continue };
-        rules::batch_point(points.last().copied(), point, &path, faults);
+        validity::batch_point(points.last().copied(), point, &path, faults);
         points.push(point);
     }
     if slowdown.item.is_some_and(|item| item.kind() == Kind::Seq && item.count() == 0) {
-        rules::no_points(&slowdown.path, faults);
+        validity::no_points(&slowdown.path, faults);
     }
     Some(BatchingSpec::new(max_batch, points))
 }
@@ -236,7 +236,7 @@ fn read_cluster(slot: &Slot<'_, '_>, models: &[ModelSpec], faults: &mut Faults) 
             faults,
         ),
     };
-    rules::rate_of_switches(&spec, models, &pcie.path, faults);
+    validity::rate_of_switches(&spec, models, &pcie.path, faults);
     (spec, cost.path.at)
 }
 

@@ -8,7 +8,7 @@ pub use super::config::choice;
 pub use super::cycle::{Cycle, cycles};
 pub use super::faults::{Faults, Path, Shown};
 pub use super::fields::{
-    Limits, Slot, duplicate_key, fields_among, fields_or, keep, not_negative, positive, quantity, text,
+    NumberRange, Slot, duplicate_key, fields_among, fields_or, keep, not_negative, positive, quantity, text,
     wrong_type,
 };
 pub use super::json::MAX_DEPTH;

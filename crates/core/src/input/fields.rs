@@ -2,8 +2,8 @@
 
 use super::code::Code;
 use super::faults::{Faults, Path, Shown};
-use super::rules;
 use super::tree::{Item, Kind, Scalar, number};
+use super::validity;
 use serde_json::{Map, Number, Value};
 
 /// Names the schema of a file, for editors; it says nothing to a reader.
@@ -23,7 +23,7 @@ pub struct Slot<'t, 'p> {
 
 /// What a number may be.
 #[derive(Clone, Copy)]
-pub struct Limits {
+pub struct NumberRange {
     /// Whether it may be zero.
     pub zero: bool,
     /// The largest.
@@ -34,14 +34,14 @@ pub struct Limits {
 
 /// Above zero, up to `max`.
 #[must_use]
-pub const fn positive(max: f64, unit: &'static str) -> Limits {
-    Limits { zero: false, max, unit }
+pub const fn positive(max: f64, unit: &'static str) -> NumberRange {
+    NumberRange { zero: false, max, unit }
 }
 
 /// Zero or above, up to `max`.
 #[must_use]
-pub const fn not_negative(max: f64, unit: &'static str) -> Limits {
-    Limits { zero: true, max, unit }
+pub const fn not_negative(max: f64, unit: &'static str) -> NumberRange {
+    NumberRange { zero: true, max, unit }
 }
 
 /// The fields of `map` by `names`, in the same order; others are warned of, and those given twice refused. `None`
@@ -199,7 +199,7 @@ impl<'t, 'p> Slot<'t, 'p> {
     /// An id, which cannot be empty or absent.
     pub fn id(&self, faults: &mut Faults) -> Option<&'t str> {
         let item = self.required(faults)?;
-        rules::id(text(item, &self.path, faults)?, item.at(), &self.path, faults)
+        validity::id(text(item, &self.path, faults)?, item.at(), &self.path, faults)
     }
 
     /// The same, owned.
@@ -236,13 +236,13 @@ impl<'t, 'p> Slot<'t, 'p> {
     }
 
     /// A number within `limits`.
-    pub fn number(&self, limits: Limits, faults: &mut Faults) -> Option<f64> {
+    pub fn number(&self, limits: NumberRange, faults: &mut Faults) -> Option<f64> {
         quantity(self.item?, &self.path, limits, faults)
     }
 
     /// A number within the limits of this field.
     pub fn amount(&self, faults: &mut Faults) -> Option<f64> {
-        self.number(rules::limits(self.path.name()), faults)
+        self.number(validity::limits(self.path.name()), faults)
     }
 
     /// A whole number within the limits of this field.
@@ -257,7 +257,7 @@ impl<'t, 'p> Slot<'t, 'p> {
     }
 
     /// A whole number within `limits`, which end below 2^32.
-    pub fn whole(&self, limits: Limits, faults: &mut Faults) -> Option<u32> {
+    pub fn whole(&self, limits: NumberRange, faults: &mut Faults) -> Option<u32> {
         let value = self.number(limits, faults)?;
         whole(value, self.item?, &self.path, faults).map(|value| value as u32)
     }
@@ -322,11 +322,11 @@ fn finite_number(value: f64, text: &str, at: u32, path: &Path<'_>, faults: &mut 
 }
 
 /// A number within `limits`.
-pub fn quantity(item: Item<'_>, path: &Path<'_>, limits: Limits, faults: &mut Faults) -> Option<f64> {
+pub fn quantity(item: Item<'_>, path: &Path<'_>, limits: NumberRange, faults: &mut Faults) -> Option<f64> {
     limits.check(finite(item, path, faults)?, item.text(), item.at(), path, faults)
 }
 
-impl Limits {
+impl NumberRange {
     /// The number, which is written as `text`, where it is finite and within the limits; otherwise that is reported.
     pub(super) fn check(
         self,
@@ -354,7 +354,7 @@ impl Limits {
 }
 
 /// What to do about a number above its limit: most are right, and in another unit.
-fn in_unit(value: f64, limits: Limits) -> String {
+fn in_unit(value: f64, limits: NumberRange) -> String {
     let smaller = match limits.unit {
         " seconds" => [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")],
         " GB" | " GB/s" => [(1e3, "MB"), (1e6, "kB"), (1e9, "bytes")],

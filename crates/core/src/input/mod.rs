@@ -15,11 +15,11 @@ mod fields;
 mod json;
 mod plausible;
 mod requests;
-mod rules;
 mod text;
 mod timestamp;
 mod tree;
 mod validate;
+mod validity;
 mod workflow;
 mod yaml;
 
@@ -29,9 +29,9 @@ pub use crate::scenario::{
 pub use builder::ScenarioBuilder;
 pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, SHOWN, render};
-pub use rules::{MAX_GB, MAX_GPUS, too_slow};
 pub use text::MAX_BYTES;
 pub use validate::Lacking;
+pub use validity::{MAX_GB, MAX_GPUS, too_slow};
 
 use crate::scenario::Mode;
 use config::Config;
@@ -138,7 +138,7 @@ fn read_trees(
 
 fn report_unmeasured(config: Option<&Config<'_>>, lacking: Lacking, faults: &mut Faults) {
     if let Some(config) = config.filter(|_| lacking != Lacking::Costs) {
-        rules::measured_costs(&config.cluster, &config.models, config.rule_at, faults);
+        validity::measured_costs(&config.cluster, &config.models, config.rule_at, faults);
     }
 }
 

@@ -4,9 +4,9 @@ use super::code::Code;
 use super::config::Config;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Slot, duplicate_key, fields, finite, keep, quantity};
-use super::rules::{self, Untimed};
 use super::timestamp::{self, Clock};
 use super::tree::{Item, Kind, Scalar, number};
+use super::validity::{self, Untimed};
 use crate::cost::execution_span;
 use crate::id::WorkflowId;
 use crate::scenario::Mode;
@@ -122,7 +122,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
             && let Some(first) = self.ids.insert(name, place)
         {
             self.ids.insert(name, first);
-            rules::taken("request", "requests", name, first, item.at(), &id.path, self.faults);
+            validity::taken("request", "requests", name, first, item.at(), &id.path, self.faults);
         }
         let timestamp = self.timestamp(&stamp);
         let workflow = self.workflow(&workflow);
@@ -147,7 +147,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
         let found = config.workflow_ids.get(name).copied();
         if found.is_none() && !config.incomplete {
             let at = slot.item.map_or(slot.path.at, Item::at);
-            rules::unknown_workflow(name, &config.workflows, at, &slot.path, self.faults);
+            validity::unknown_workflow(name, &config.workflows, at, &slot.path, self.faults);
         }
         found
     }
@@ -155,7 +155,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
     fn timestamp(&mut self, slot: &Slot<'t, '_>) -> Option<i64> {
         let Some(item) = slot.item else {
             if self.mode == Mode::Online {
-                rules::no_timestamp(&slot.path, self.faults);
+                validity::no_timestamp(&slot.path, self.faults);
             }
             return None;
         };
@@ -180,7 +180,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
     fn seconds(&mut self, item: Item<'t>, path: &Path<'_>) -> Option<i64> {
         let seconds = finite(item, path, self.faults)?;
         if !(0.0..=timestamp::MAX_STAMP).contains(&seconds) {
-            rules::beyond_the_calendar(item.text(), seconds, item.at(), path, self.faults);
+            validity::beyond_the_calendar(item.text(), seconds, item.at(), path, self.faults);
             return None;
         }
         Some((seconds * 1e6).round() as i64)
@@ -213,7 +213,7 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
         // A time that is at fault was reported; its node is not reported again for lack of one.
         let mut is_given = vec![false; count];
         let mut unknown: Vec<&str> = Vec::new();
-        let limits = rules::limits(slot.path.name());
+        let limits = validity::limits(slot.path.name());
         for (key, value) in slot.map(self.faults).into_iter().flat_map(Item::entries) {
             let path = slot.path.key(key.text(), key.at());
             let time = if value.is_null() { None } else { quantity(value, &path, limits, self.faults) };
@@ -260,6 +260,6 @@ impl<'c, 't, 'f> Reader<'c, 't, 'f> {
 
     fn unknown_node(&mut self, key: Item<'t>, path: &Path<'_>, workflow: Option<WorkflowId>) {
         let Some((config, workflow)) = self.config.zip(workflow) else { return };
-        rules::no_such_node(key.text(), &config.workflows[workflow.index()], key.at(), path, self.faults);
+        validity::no_such_node(key.text(), &config.workflows[workflow.index()], key.at(), path, self.faults);
     }
 }

@@ -4,9 +4,9 @@ use super::Reading;
 use super::code::{Code, Severity};
 use super::diagnostic::Diagnostic;
 use super::faults::{Faults, Path, Shown};
-use super::fields::{Limits, positive};
-use super::rules::{self, PlacedEdge, Untimed};
+use super::fields::{NumberRange, positive};
 use super::timestamp;
+use super::validity::{self, PlacedEdge, Untimed};
 use crate::cost::default_execution;
 use crate::scenario::Mode;
 use crate::scenario::{BatchingSpec, ClusterSpec, ModelSpec, RequestSpec, Scenario, WorkflowSpec};
@@ -83,7 +83,7 @@ impl Scenario {
             }
         }
         if lacking != Lacking::Costs {
-            rules::measured_costs(&self.cluster, &self.models, 0, &mut config);
+            validity::measured_costs(&self.cluster, &self.models, 0, &mut config);
         }
         let mut found = Vec::new();
         config.unlocated(names[0], &mut found);
@@ -93,7 +93,7 @@ impl Scenario {
 }
 
 /// A number in memory: as text it is only wanted where it is at fault.
-fn number(value: f64, limits: Limits, path: &Path<'_>, faults: &mut Faults) {
+fn number(value: f64, limits: NumberRange, path: &Path<'_>, faults: &mut Faults) {
     let is_good = value.is_finite() && value <= limits.max && (value > 0.0 || limits.zero && value == 0.0);
     if !is_good {
         limits.check(value, &value.to_string(), 0, path, faults);
@@ -103,14 +103,16 @@ fn number(value: f64, limits: Limits, path: &Path<'_>, faults: &mut Faults) {
 /// The numbers of a mapping, by the names of their fields.
 fn numbers<const N: usize>(of: [(&str, Option<f64>); N], path: &Path<'_>, faults: &mut Faults) {
     for (field, value) in of {
-        value.into_iter().for_each(|value| number(value, rules::limits(field), &path.key(field, 0), faults));
+        value
+            .into_iter()
+            .for_each(|value| number(value, validity::limits(field), &path.key(field, 0), faults));
     }
 }
 
 fn check_models(models: &[ModelSpec], faults: &mut Faults) {
     let root = Path::root();
     let all = root.key("models", 0);
-    rules::ids("model", models.iter().map(|model| (model.id.as_str(), 0)), 0, &all, faults);
+    validity::ids("model", models.iter().map(|model| (model.id.as_str(), 0)), 0, &all, faults);
     for model in models {
         let path = all.key(&model.id, 0);
         let fields = [
@@ -126,7 +128,7 @@ fn check_models(models: &[ModelSpec], faults: &mut Faults) {
             ("memory_gb_per_slot", model.memory_gb_per_slot),
         ];
         numbers(fields, &path, faults);
-        rules::tokens_in_time(model, &path.key("tokens_per_second", 0), faults);
+        validity::tokens_in_time(model, &path.key("tokens_per_second", 0), faults);
         if let Some(batching) = &model.batching {
             check_batching(batching, &path.key("batching", 0), faults);
         }
@@ -137,7 +139,7 @@ fn check_batching(batching: &BatchingSpec, path: &Path<'_>, faults: &mut Faults)
     numbers([("max_batch", Some(f64::from(batching.max_batch)))], path, faults);
     let curve = path.key("slowdown", 0);
     if batching.slowdown.is_empty() {
-        rules::no_points(&curve, faults);
+        validity::no_points(&curve, faults);
     }
     let mut before = None;
     for (place, &(batch, slow)) in batching.slowdown.iter().enumerate() {
@@ -145,7 +147,7 @@ fn check_batching(batching: &BatchingSpec, path: &Path<'_>, faults: &mut Faults)
         number(f64::from(batch), positive(f64::from(u32::MAX), ""), &path.index(0, 0), faults);
         number(slow, positive(f64::MAX, ""), &path.index(1, 0), faults);
         if batch > 0 && slow.is_finite() && slow > 0.0 {
-            rules::batch_point(before, (batch, slow), &path, faults);
+            validity::batch_point(before, (batch, slow), &path, faults);
             before = Some((batch, slow));
         }
     }
@@ -156,7 +158,7 @@ fn check_workflows(scenario: &Scenario, faults: &mut Faults) -> Vec<Vec<Untimed>
     let root = Path::root();
     let all = root.key("workflows", 0);
     let workflows = &scenario.workflows;
-    rules::ids("workflow", workflows.iter().map(|workflow| (workflow.id.as_str(), 0)), 0, &all, faults);
+    validity::ids("workflow", workflows.iter().map(|workflow| (workflow.id.as_str(), 0)), 0, &all, faults);
     let is_timed: Vec<bool> =
         scenario.models.iter().map(|model| default_execution(model).is_some()).collect();
     let mut untimed = Vec::new();
@@ -173,19 +175,19 @@ fn check_workflows(scenario: &Scenario, faults: &mut Faults) -> Vec<Vec<Untimed>
 
 fn check_nodes(workflow: &WorkflowSpec, models: &[ModelSpec], path: &Path<'_>, faults: &mut Faults) {
     if workflow.nodes.is_empty() {
-        rules::no_nodes(path, faults);
+        validity::no_nodes(path, faults);
     }
     let mut seen: FxHashMap<&str, usize> = FxHashMap::default();
     for (place, node) in workflow.nodes.iter().enumerate() {
         let path = path.index(place, 0);
-        if let Some(id) = rules::id(&node.id, 0, &path.key("id", 0), faults) {
+        if let Some(id) = validity::id(&node.id, 0, &path.key("id", 0), faults) {
             match seen.get(id) {
-                Some(&first) => rules::taken("node", "nodes", id, first, 0, &path.key("id", 0), faults),
+                Some(&first) => validity::taken("node", "nodes", id, first, 0, &path.key("id", 0), faults),
                 None => drop(seen.insert(id, place)),
             }
         }
         if node.model.index() >= models.len() {
-            rules::unknown_model(&format!("#{}", node.model.0), models, 0, &path.key("model", 0), faults);
+            validity::unknown_model(&format!("#{}", node.model.0), models, 0, &path.key("model", 0), faults);
         }
     }
 }
@@ -200,13 +202,13 @@ fn check_edges(workflow: &WorkflowSpec, path: &Path<'_>, faults: &mut Faults) {
         let mut is_good = true;
         for (field, end) in unknown {
             is_good = false;
-            rules::unknown_node(&format!("#{end}"), &workflow.nodes, 0, &path.key(field, 0), faults);
+            validity::unknown_node(&format!("#{end}"), &workflow.nodes, 0, &path.key(field, 0), faults);
         }
         if is_good {
             edges.push(PlacedEdge { ends, place, at: 0 });
         }
     }
-    rules::edges(&workflow.nodes, edges, path, faults);
+    validity::edges(&workflow.nodes, edges, path, faults);
 }
 
 fn check_cluster(cluster: &ClusterSpec, models: &[ModelSpec], faults: &mut Faults) {
@@ -220,7 +222,7 @@ fn check_cluster(cluster: &ClusterSpec, models: &[ModelSpec], faults: &mut Fault
         ("switch_overhead_seconds", cluster.switch_overhead_seconds),
     ];
     numbers(fields, &path, faults);
-    rules::rate_of_switches(cluster, models, &path.key("pcie_gb_per_s", 0), faults);
+    validity::rate_of_switches(cluster, models, &path.key("pcie_gb_per_s", 0), faults);
 }
 
 fn check_requests(scenario: &Scenario, mode: Mode, untimed: &mut [Vec<Untimed>], faults: &mut Faults) {
@@ -230,10 +232,10 @@ fn check_requests(scenario: &Scenario, mode: Mode, untimed: &mut [Vec<Untimed>],
     seen.reserve(scenario.requests.len());
     for (place, request) in scenario.requests.iter().enumerate() {
         let path = all.index(place, 0);
-        if let Some(id) = rules::id(&request.id, 0, &path.key("request_id", 0), faults) {
+        if let Some(id) = validity::id(&request.id, 0, &path.key("request_id", 0), faults) {
             match seen.get(id) {
                 Some(&first) => {
-                    rules::taken("request", "requests", id, first, 0, &path.key("request_id", 0), faults);
+                    validity::taken("request", "requests", id, first, 0, &path.key("request_id", 0), faults);
                 }
                 None => drop(seen.insert(id, place)),
             }
@@ -241,7 +243,7 @@ fn check_requests(scenario: &Scenario, mode: Mode, untimed: &mut [Vec<Untimed>],
         check_moments(request, mode, &path, faults);
         let Some(workflow) = scenario.workflows.get(request.workflow.index()) else {
             let (name, path) = (format!("#{}", request.workflow.0), path.key("workflow_id", 0));
-            rules::unknown_workflow(&name, &scenario.workflows, 0, &path, faults);
+            validity::unknown_workflow(&name, &scenario.workflows, 0, &path, faults);
             continue;
         };
         check_nodes_of(request, workflow, &path, faults);
@@ -256,11 +258,11 @@ fn check_requests(scenario: &Scenario, mode: Mode, untimed: &mut [Vec<Untimed>],
 fn check_moments(request: &RequestSpec, mode: Mode, path: &Path<'_>, faults: &mut Faults) {
     let stamp = path.key("timestamp", 0);
     match request.timestamp {
-        None if mode == Mode::Online => rules::no_timestamp(&stamp, faults),
+        None if mode == Mode::Online => validity::no_timestamp(&stamp, faults),
         // Dates may lie before 1970, and as far back as their calendar goes.
         Some(at) if at.unsigned_abs() as f64 / 1e6 > timestamp::MAX_STAMP => {
             let seconds = at as f64 / 1e6;
-            rules::beyond_the_calendar(&seconds.to_string(), seconds, 0, &stamp, faults);
+            validity::beyond_the_calendar(&seconds.to_string(), seconds, 0, &stamp, faults);
         }
         _ => {}
     }
@@ -272,12 +274,12 @@ fn check_moments(request: &RequestSpec, mode: Mode, path: &Path<'_>, faults: &mu
 /// What a request says of the nodes of its workflow.
 fn check_nodes_of(request: &RequestSpec, workflow: &WorkflowSpec, path: &Path<'_>, faults: &mut Faults) {
     let times = path.key("node_execution_times", 0);
-    let limits = rules::limits(times.name());
+    let limits = validity::limits(times.name());
     for (place, time) in request.times.iter().enumerate() {
         match (workflow.nodes.get(place), time) {
             (Some(node), Some(time)) => number(time.seconds(), limits, &times.key(&node.id, 0), faults),
             (None, _) => {
-                rules::no_such_node(&format!("#{place}"), workflow, 0, &times.index(place, 0), faults)
+                validity::no_such_node(&format!("#{place}"), workflow, 0, &times.index(place, 0), faults)
             }
             (Some(_), None) => {}
         }
@@ -290,7 +292,7 @@ fn check_nodes_of(request: &RequestSpec, workflow: &WorkflowSpec, path: &Path<'_
             faults.add(Code::WrongType, 0, &path, message);
         }
         if !workflow.nodes.iter().any(|node| node.id == *name) {
-            rules::no_such_node(name, workflow, 0, &path, faults);
+            validity::no_such_node(name, workflow, 0, &path, faults);
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::code::Code;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{Slot, fields};
-use super::rules::{self, PlacedEdge};
 use super::tree::Item;
+use super::validity::{self, PlacedEdge};
 use crate::id::ModelId;
 use crate::scenario::{ModelSpec, NodeSpec, WorkflowSpec};
 use rustc_hash::FxHashMap;
@@ -38,7 +38,7 @@ pub(super) fn read<'t>(
     }
     let list = nodes.required(faults).and_then(|_| nodes.list(faults));
     if list.is_some_and(|list| list.count() == 0) {
-        rules::no_nodes(&nodes.path, faults);
+        validity::no_nodes(&nodes.path, faults);
     }
     let count = list.map_or(0, Item::count);
     by_name.reserve(count);
@@ -54,7 +54,7 @@ pub(super) fn read<'t>(
         if let Some((id, at)) = id {
             let number = spec.nodes.len() as u32;
             if let Some(&first) = by_name.get(id) {
-                rules::taken("node", "nodes", id, first as usize, at, &path.key("id", at), faults);
+                validity::taken("node", "nodes", id, first as usize, at, &path.key("id", at), faults);
             } else {
                 by_name.insert(id, number);
             }
@@ -88,7 +88,7 @@ fn node<'t>(
     if let (Some(name), Models::Known(known, specs)) = (model_name, models) {
         match known.get(name) {
             Some(&found) => spec.model = found,
-            None => rules::unknown_model(name, specs, model_at, &model.path, faults),
+            None => validity::unknown_model(name, specs, model_at, &model.path, faults),
         }
     }
     spec.inputs = inputs.texts(faults);
@@ -115,7 +115,7 @@ impl<'n> Edges<'n, '_> {
                 edges.push(PlacedEdge { ends: (from, to), place, at: item.at() });
             }
         }
-        rules::edges(self.nodes, edges, &slot.path, faults)
+        validity::edges(self.nodes, edges, &slot.path, faults)
     }
 
     fn endpoint(&mut self, slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<u32> {
@@ -140,7 +140,7 @@ impl<'n> Edges<'n, '_> {
                 None
             }
             None => {
-                rules::unknown_node(name, nodes, at, &slot.path, faults);
+                validity::unknown_node(name, nodes, at, &slot.path, faults);
                 None
             }
         }

@@ -46,8 +46,7 @@ impl Instance {
     }
 
     /// Whether every estimate is taken to be certain.
-    #[must_use]
-    pub fn is_certain(&self) -> bool {
+    pub(crate) fn is_certain(&self) -> bool {
         self.intervals.is_empty() && self.models.iter().all(|model| model.spread == 0.0)
     }
 

@@ -53,7 +53,7 @@ impl Instance {
     }
 
     /// Puts a request in the place of one of the same workflow.
-    pub fn replace_request(&mut self, id: RequestId, new: NewRequest) {
+    pub(crate) fn replace_request(&mut self, id: RequestId, new: NewRequest) {
         assert_eq!(self.requests[id].workflow, new.workflow, "a request's nodes are those of its workflow");
         for (task, &execution) in self.tasks_of(id).zip(&new.executions) {
             self.tasks[task].execution = execution;

@@ -1,6 +1,6 @@
 //! What is left of a problem while it runs, as a problem of its own.
 
-use super::{Instance, Request, Rows, Start, Task, Workflow};
+use super::{Instance, Request, Rows, Task, Workflow};
 use crate::id::{IdVec, RequestId, TaskId, WorkflowId};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
@@ -8,22 +8,12 @@ use rustc_hash::FxHashMap;
 impl Instance {
     /// The tasks for which `is_left` holds, which must hold for whatever waits for one of them; each with the time that is
     /// expected of it now. All can begin at once, on empty GPUs. The second part gives each of its tasks the number here.
-    #[must_use]
-    pub fn rest(
+    pub(crate) fn rest(
         &self,
         is_left: impl Fn(TaskId) -> bool,
         time: impl Fn(TaskId) -> Span,
     ) -> (Instance, IdVec<TaskId, TaskId>) {
-        let mut rest = Instance {
-            models: self.models.clone(),
-            workflows: IdVec::new(),
-            requests: IdVec::new(),
-            cluster: self.cluster.clone(),
-            mode: self.mode,
-            start: Start::default(),
-            tasks: IdVec::new(),
-            intervals: IdVec::new(),
-        };
+        let mut rest = Instance::empty(self.models.clone(), IdVec::new(), self.cluster.clone(), self.mode);
         let mut known: FxHashMap<(WorkflowId, Vec<u32>), WorkflowId> = FxHashMap::default();
         let mut numbers = IdVec::new();
         for (id, request) in self.requests.iter_enumerated() {

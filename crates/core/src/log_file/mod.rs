@@ -15,7 +15,6 @@ pub use bound::{BoundClaim, BoundRecord, VisitPrice};
 pub use bound_file::BoundFile;
 pub use raw::Record;
 pub use summary::{Claims, ClusterClaims, Deployment, RunStatus, Summary, Timing};
-pub(crate) use summary::{residency_name, rule_name};
 pub(crate) use write::digits;
 pub use write::{write_json, write_jsonl};
 
@@ -77,11 +76,7 @@ impl LogFile {
     /// When requests arrived, as the summary says it.
     #[must_use]
     pub fn mode(&self) -> Option<Mode> {
-        match self.claims.mode.as_deref() {
-            Some("offline") => Some(Mode::Offline),
-            Some("online") => Some(Mode::Online),
-            _ => None,
-        }
+        self.claims.mode.as_deref().and_then(Mode::of_name)
     }
 
     /// The cluster that the run was made on: the summary wins, then `spec`, then the usual values. The notes say where
@@ -111,12 +106,12 @@ impl LogFile {
             Some(claimed) => merge_said("gpus_per_server", claimed, spec.gpus_per_server, &mut notes),
             None => spec.gpus_per_server,
         };
-        let rule = rules.switch_cost.as_deref().and_then(summary::rule_from_name);
-        let residency = rules.residency.as_deref().and_then(summary::residency_from_name);
-        let spec_rule = spec.switch_cost.map(summary::rule_name);
-        let spec_residency = spec.residency.map(summary::residency_name);
-        merge("switch_cost", rule.map(summary::rule_name), spec_rule, &mut notes);
-        merge("residency", residency.map(summary::residency_name), spec_residency, &mut notes);
+        let rule = rules.switch_cost.as_deref().and_then(SwitchRule::of_name);
+        let residency = rules.residency.as_deref().and_then(Residency::of_name);
+        let names = [rule, spec.switch_cost].map(|one| one.map(SwitchRule::name));
+        merge("switch_cost", names[0], names[1], &mut notes);
+        let names = [residency, spec.residency].map(|one| one.map(Residency::name));
+        merge("residency", names[0], names[1], &mut notes);
         let defaults = Cluster::from_spec(&ClusterSpec { gpus: Some(gpus), ..ClusterSpec::default() });
         let (memory, pcie, overhead) = defaults.map_or((80.0, 16.0, 2.0), |usual| {
             (usual.gpu_memory_gb, usual.switch.pcie_gb_per_s, usual.switch.overhead_seconds)

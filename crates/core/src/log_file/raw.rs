@@ -4,39 +4,62 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A record of a log: an execution, a load or a lost GPU. Names are numbers to be looked up with
-/// [`LogFile::name`](super::LogFile::name); times are seconds as written, NaN included.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // The fields are those of docs/formats.md.
-pub struct Record {
-    /// Line of the file, from 1.
-    pub line: u32,
-    pub request: Option<u32>,
-    pub workflow: Option<u32>,
-    pub node: Option<u32>,
-    pub model: Option<u32>,
-    pub status: Option<u32>,
-    pub evicted: Option<Box<[u32]>>,
-    pub gpu_id: Option<i64>,
-    pub gpu_ids: Option<Box<[i64]>>,
-    pub batch_size: Option<i64>,
-    pub attempt: Option<i64>,
-    pub arrival_time: Option<f64>,
-    pub ready_time: Option<f64>,
-    pub switch_time: Option<f64>,
-    pub start_time: Option<f64>,
-    pub end_time: Option<f64>,
-    pub execution_time: Option<f64>,
-    pub estimated_time: Option<f64>,
-    pub predicted_low: Option<f64>,
-    pub predicted_high: Option<f64>,
-    pub expected_time: Option<f64>,
-    pub expected_low: Option<f64>,
-    pub expected_high: Option<f64>,
-    /// Of a lost GPU.
-    pub time: Option<f64>,
-    /// Of a GPU that was lost for a time.
-    pub until: Option<f64>,
+/// Declares [`Record`] and what it is read from. A text has the name of its field in files behind it.
+macro_rules! records {
+    (texts: $($text:ident = $key:ident)+; wholes: $($whole:ident)+; numbers: $($number:ident)+;) => {
+        /// A record of a log: an execution, a load or a lost GPU. Names are numbers to be looked up with
+        /// [`LogFile::name`](super::LogFile::name); times are seconds as written, NaN included.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[allow(missing_docs)] // The fields are those of docs/formats.md.
+        pub struct Record {
+            /// Line of the file, from 1.
+            pub line: u32,
+            $(pub $text: Option<u32>,)+
+            pub evicted: Option<Box<[u32]>>,
+            pub gpu_ids: Option<Box<[i64]>>,
+            $(pub $whole: Option<i64>,)+
+            $(pub $number: Option<f64>,)+
+        }
+
+        /// A record before its names are numbered.
+        #[derive(serde::Deserialize)]
+        pub(super) struct Raw<'a> {
+            #[serde(borrow, default)]
+            pub kind: Option<Text<'a>>,
+            $(#[serde(borrow, default)] $key: Option<Text<'a>>,)+
+            #[serde(borrow, default)]
+            evicted: Option<Vec<Text<'a>>>,
+            gpu_ids: Option<Vec<Whole>>,
+            $($whole: Option<Whole>,)+
+            $($number: Option<Number>,)+
+        }
+
+        impl Raw<'_> {
+            /// The record, with the number that `number` gives each name.
+            pub fn record(self, line: u32, mut number: impl FnMut(Text<'_>) -> u32) -> Record {
+                Record {
+                    line,
+                    $($text: self.$key.map(&mut number),)+
+                    evicted: self.evicted.map(|models| models.into_iter().map(&mut number).collect()),
+                    gpu_ids: self.gpu_ids.map(|ids| ids.into_iter().map(|Whole(id)| id).collect()),
+                    $($whole: self.$whole.map(|Whole(number)| number),)+
+                    $($number: self.$number.map(|Number(number)| number),)+
+                }
+            }
+        }
+
+        const TEXTS: &[&str] = &["kind", $(stringify!($key),)+];
+        const WHOLES: &[&str] = &[$(stringify!($whole),)+];
+        const NUMBERS: &[&str] = &[$(stringify!($number),)+];
+    };
+}
+
+// `time` and `until` are those of a lost GPU.
+records! {
+    texts: request = request_id workflow = workflow_id node = node_id model = model_name status = status;
+    wholes: gpu_id batch_size attempt;
+    numbers: arrival_time ready_time switch_time start_time end_time execution_time estimated_time
+        predicted_low predicted_high expected_time expected_low expected_high time until;
 }
 
 impl Record {
@@ -46,60 +69,6 @@ impl Record {
     }
 }
 
-/// A record before its names are numbered.
-#[derive(serde::Deserialize)]
-pub(super) struct Raw<'a> {
-    #[serde(borrow, default)]
-    pub kind: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    pub request_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    pub workflow_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    pub node_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    pub model_name: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    pub status: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    pub evicted: Option<Vec<Text<'a>>>,
-    pub gpu_id: Option<Whole>,
-    pub gpu_ids: Option<Vec<Whole>>,
-    pub batch_size: Option<Whole>,
-    pub attempt: Option<Whole>,
-    pub arrival_time: Option<Number>,
-    pub ready_time: Option<Number>,
-    pub switch_time: Option<Number>,
-    pub start_time: Option<Number>,
-    pub end_time: Option<Number>,
-    pub execution_time: Option<Number>,
-    pub estimated_time: Option<Number>,
-    pub predicted_low: Option<Number>,
-    pub predicted_high: Option<Number>,
-    pub expected_time: Option<Number>,
-    pub expected_low: Option<Number>,
-    pub expected_high: Option<Number>,
-    pub time: Option<Number>,
-    pub until: Option<Number>,
-}
-
-const NUMBERS: [&str; 14] = [
-    "arrival_time",
-    "ready_time",
-    "switch_time",
-    "start_time",
-    "end_time",
-    "execution_time",
-    "estimated_time",
-    "predicted_low",
-    "predicted_high",
-    "expected_time",
-    "expected_low",
-    "expected_high",
-    "time",
-    "until",
-];
-
 /// Why a record could not be read, by the name of the field where it can be told.
 pub(super) fn explain(text: &str, error: &serde_json::Error) -> String {
     let Ok(serde_json::Value::Object(fields)) = serde_json::from_str(text) else {
@@ -108,10 +77,10 @@ pub(super) fn explain(text: &str, error: &serde_json::Error) -> String {
     for (field, value) in &fields {
         let one = || Some(value.to_string());
         let wrong = match field.as_str() {
-            "kind" | "request_id" | "workflow_id" | "node_id" | "model_name" | "status" => {
+            name if TEXTS.contains(&name) => {
                 one().filter(|_| !value.is_string() && !value.is_number() && !value.is_null())
             }
-            "gpu_id" | "batch_size" | "attempt" => {
+            name if WHOLES.contains(&name) => {
                 one().filter(|text| serde_json::from_str::<Option<Whole>>(text).is_err())
             }
             "gpu_ids" => one().filter(|text| serde_json::from_str::<Option<Vec<Whole>>>(text).is_err()),

@@ -1,7 +1,7 @@
 //! Reading either form of a log. What cannot be read becomes a violation with its line; nothing here panics or gives up
 //! before the end of the file.
 
-use super::raw::{self, Number, Raw, Text, Whole};
+use super::raw::{self, Number, Raw, Text};
 use super::summary::{Claims, ClusterClaims};
 use super::{LogFile, Record, SCHEMA};
 use crate::violation::{Place, Violation, ViolationCode};
@@ -361,37 +361,7 @@ impl Reader {
                 );
             }
         };
-        let number = |number: Option<Number>| number.map(|Number(number)| number);
-        let whole = |number: Option<Whole>| number.map(|Whole(number)| number);
-        let record = Record {
-            line,
-            request: self.intern(raw.request_id),
-            workflow: self.intern(raw.workflow_id),
-            node: self.intern(raw.node_id),
-            model: self.intern(raw.model_name),
-            status: self.intern(raw.status),
-            evicted: raw
-                .evicted
-                .map(|models| models.into_iter().filter_map(|model| self.intern(Some(model))).collect()),
-            gpu_id: whole(raw.gpu_id),
-            gpu_ids: raw.gpu_ids.map(|ids| ids.into_iter().map(|Whole(id)| id).collect()),
-            batch_size: whole(raw.batch_size),
-            attempt: whole(raw.attempt),
-            arrival_time: number(raw.arrival_time),
-            ready_time: number(raw.ready_time),
-            switch_time: number(raw.switch_time),
-            start_time: number(raw.start_time),
-            end_time: number(raw.end_time),
-            execution_time: number(raw.execution_time),
-            estimated_time: number(raw.estimated_time),
-            predicted_low: number(raw.predicted_low),
-            predicted_high: number(raw.predicted_high),
-            expected_time: number(raw.expected_time),
-            expected_low: number(raw.expected_low),
-            expected_high: number(raw.expected_high),
-            time: number(raw.time),
-            until: number(raw.until),
-        };
+        let record = raw.record(line, |name| self.intern(name));
         match list {
             0 => self.log.executions.push(record),
             1 => self.log.loads.push(record),
@@ -399,15 +369,14 @@ impl Reader {
         }
     }
 
-    fn intern(&mut self, text: Option<Text<'_>>) -> Option<u32> {
-        let Text(text) = text?;
+    fn intern(&mut self, Text(text): Text<'_>) -> u32 {
         if let Some(&number) = self.numbers.get(text.as_ref()) {
-            return Some(number);
+            return number;
         }
         let (number, name) = (self.log.names.len() as u32, Arc::<str>::from(text));
         self.log.names.push(name.clone());
         self.numbers.insert(name, number);
-        Some(number)
+        number
     }
 }
 

@@ -1,52 +1,34 @@
 //! The head of a log: who made the run, under which rules, and what came of it.
 
 use super::bound::BoundClaim;
-use crate::cost::{SwitchCost, SwitchRule};
+use crate::cost::SwitchCost;
 use crate::instance::{Cluster, Mode, Residency};
 use crate::time::Span;
 use crate::truth::TruthSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where the lengths of executions and loads come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Timing {
-    /// From the inputs: the check holds every length against them.
-    #[default]
-    Estimated,
-    /// From a clock: lengths are what they were, everything else is checked.
-    Measured,
-}
-
-impl Timing {
-    /// As logs spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Timing::Estimated => "estimated",
-            Timing::Measured => "measured",
-        }
+named! {
+    /// Where the lengths of executions and loads come from.
+    #[derive(Default)]
+    pub enum Timing {
+        /// From the inputs: the check holds every length against them.
+        #[default]
+        Estimated = "estimated",
+        /// From a clock: lengths are what they were, everything else is checked.
+        Measured = "measured",
     }
 }
 
-/// Whether every request was completed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RunStatus {
-    /// All requests.
-    #[default]
-    Completed,
-    /// Some failed, or the run stopped before its end.
-    Incomplete,
-}
-
-impl RunStatus {
-    /// As logs spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            RunStatus::Completed => "completed",
-            RunStatus::Incomplete => "incomplete",
-        }
+named! {
+    /// Whether every request was completed.
+    #[derive(Default)]
+    pub enum RunStatus {
+        /// All requests.
+        #[default]
+        Completed = "completed",
+        /// Some failed, or the run stopped before its end.
+        Incomplete = "incomplete",
     }
 }
 
@@ -195,8 +177,8 @@ impl From<&Cluster> for ClusterClaims {
             gpu_memory_gb: Some(cluster.gpu_memory_gb),
             pcie_gb_per_s: Some(cluster.switch.pcie_gb_per_s),
             switch_overhead_seconds: Some(cluster.switch.overhead_seconds),
-            switch_cost: Some(rule_name(cluster.switch.rule).to_string()),
-            residency: Some(residency_name(cluster.residency).to_string()),
+            switch_cost: Some(cluster.switch.rule.name().to_string()),
+            residency: Some(cluster.residency.name().to_string()),
         }
     }
 }
@@ -228,8 +210,8 @@ impl From<&Summary> for Claims {
                 gpu_memory_gb: Some(summary.gpu_memory_gb),
                 pcie_gb_per_s: Some(summary.switch.pcie_gb_per_s),
                 switch_overhead_seconds: Some(summary.switch.overhead_seconds),
-                switch_cost: Some(rule_name(summary.switch.rule).to_string()),
-                residency: Some(residency_name(summary.residency).to_string()),
+                switch_cost: Some(summary.switch.rule.name().to_string()),
+                residency: Some(summary.residency.name().to_string()),
             }),
             total_requests: Some(summary.total_requests),
             completed_requests: Some(summary.completed_requests),
@@ -249,28 +231,4 @@ impl From<&Summary> for Claims {
             cross_server_communications: deployment.map(|d| d.cross_server_communications),
         }
     }
-}
-
-pub(crate) fn rule_name(rule: SwitchRule) -> &'static str {
-    match rule {
-        SwitchRule::Transfer => "transfer",
-        SwitchRule::LoadTime => "load_time",
-        SwitchRule::Measured => "measured",
-    }
-}
-
-pub(super) fn rule_from_name(name: &str) -> Option<SwitchRule> {
-    let all = [SwitchRule::Transfer, SwitchRule::LoadTime, SwitchRule::Measured];
-    all.into_iter().find(|&rule| rule_name(rule) == name)
-}
-
-pub(crate) fn residency_name(residency: Residency) -> &'static str {
-    match residency {
-        Residency::Single => "single",
-        Residency::Memory => "memory",
-    }
-}
-
-pub(super) fn residency_from_name(name: &str) -> Option<Residency> {
-    [Residency::Single, Residency::Memory].into_iter().find(|&one| residency_name(one) == name)
 }

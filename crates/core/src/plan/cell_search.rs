@@ -8,7 +8,7 @@ use super::decode::SwitchTable;
 use super::exchange::exchange;
 use super::portfolio;
 use super::tune::{PLAIN, Tuned, best_plain, try_rules, tune};
-use super::{Plan, search::Limits};
+use super::{Plan, search::SearchLimits};
 use crate::instance::Instance;
 use rayon::prelude::*;
 
@@ -76,7 +76,7 @@ impl<'i> CellSearch<'i> {
     }
 
     /// Improves the cells that end late, then exchanges requests between them and others.
-    pub fn round(&mut self, round: u64, limits: &Limits<'_>) {
+    pub fn round(&mut self, round: u64, limits: &SearchLimits<'_>) {
         let seed = self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(round << 8);
         let mean = self.cells.iter().map(Held::makespan).sum::<u64>() / self.cells.len().max(1) as u64;
         let table = &self.table;
@@ -104,7 +104,7 @@ impl<'i> CellSearch<'i> {
     }
 
     /// Pairs of worst and best, second worst and second best, ..., exchange requests: each pair on its own thread.
-    fn rebalance(&mut self, seed: u64, limits: &Limits<'_>) {
+    fn rebalance(&mut self, seed: u64, limits: &SearchLimits<'_>) {
         self.cells.sort_by_key(|held| (std::cmp::Reverse(held.makespan()), held.cell.gpus.first));
         let half = self.cells.len() / 2;
         let (late, early) = self.cells.split_at_mut(half);
@@ -124,7 +124,7 @@ const MANY: usize = 16;
 const LANES: usize = 4;
 
 /// Tunes and anneals a cell for a while.
-fn improved(from: &Held, table: &SwitchTable, seed: u64, limits: &Limits<'_>) -> Held {
+fn improved(from: &Held, table: &SwitchTable, seed: u64, limits: &SearchLimits<'_>) -> Held {
     let mut held = from.clone();
     let count = held.cell.len().max(1) as u64;
     let effort = |work: u64| Effort { iterations: (work / count).max(4), stop: limits.stop };

@@ -61,7 +61,7 @@ pub(super) fn is_exact(instance: &Instance) -> bool {
 /// A plan with the times that it leads to. A model comes over as soon as its GPUs are free, so that it is there when the
 /// inputs are; by way of a smaller model where that is sooner (see `routes`).
 #[derive(Clone, Debug)]
-pub struct Timed {
+pub struct TimedPlan {
     /// When each task starts.
     pub start: IdVec<TaskId, Time>,
     /// When each task ends.
@@ -76,22 +76,23 @@ pub struct Timed {
 /// each is a load more.
 const MOST_FOR_DETOURS: usize = 256;
 
-impl Timed {
+impl TimedPlan {
     /// Works out the times of a plan: with no detour that does not make it shorter.
     #[must_use]
-    pub fn of(instance: &Instance, plan: &Plan) -> Timed {
+    pub fn of(instance: &Instance, plan: &Plan) -> TimedPlan {
         let table = SwitchTable::straight(instance);
         let routes = Routes::new(instance, &table);
         let few = plan.0.len() <= MOST_FOR_DETOURS;
         let kinds = [Detours::Never, Detours::Empty, Detours::Always];
         let tried = kinds.into_iter().take(if few { 3 } else { 2 });
-        let timed = tried.map(|detours| Timed::with(instance, &routes, plan, detours));
+        let timed = tried.map(|detours| TimedPlan::with(instance, &routes, plan, detours));
         timed.min_by_key(|timed| timed.makespan).expect("plans can be timed without detours")
     }
 
-    fn with(instance: &Instance, routes: &Routes, plan: &Plan, detours: Detours) -> Timed {
+    fn with(instance: &Instance, routes: &Routes, plan: &Plan, detours: Detours) -> TimedPlan {
         let none: IdVec<TaskId, Time> = vec![Time::ZERO; instance.tasks()].into();
-        let mut timed = Timed { start: none.clone(), end: none, makespan: Time::ZERO, detours: Vec::new() };
+        let mut timed =
+            TimedPlan { start: none.clone(), end: none, makespan: Time::ZERO, detours: Vec::new() };
         let mut free = vec![0; instance.cluster.gpus as usize];
         let mut held = vec![EMPTY; instance.cluster.gpus as usize];
         for &(task, gpus) in &plan.0 {

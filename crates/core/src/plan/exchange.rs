@@ -7,7 +7,7 @@ use super::cell_search::Held;
 use super::cells;
 use super::decode::SwitchTable;
 use super::dispatch::Style;
-use super::search::Limits;
+use super::search::SearchLimits;
 use super::tune::Tuned;
 use crate::id::RequestId;
 use crate::instance::Instance;
@@ -25,7 +25,7 @@ pub(super) fn exchange(
     late: &mut Held,
     early: &mut Held,
     seed: u64,
-    limits: &Limits<'_>,
+    limits: &SearchLimits<'_>,
 ) {
     let apart = late.makespan().saturating_sub(early.makespan());
     if apart < NEAR || late.cell.requests.len() < 2 {
@@ -80,7 +80,7 @@ fn replaced(
     out: Option<usize>,
     into: Option<RequestId>,
     seed: u64,
-    limits: &Limits<'_>,
+    limits: &SearchLimits<'_>,
 ) -> Option<Held> {
     let old = &held.cell;
     let mut requests = old.requests.clone();

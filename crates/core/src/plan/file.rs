@@ -7,6 +7,7 @@ use crate::log_file::BoundClaim;
 use crate::time::{MAX_SECONDS, Span, Time};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::io;
 
 #[derive(Serialize, Deserialize)]
@@ -23,6 +24,9 @@ struct PlanFile {
     optimal: bool,
     #[serde(default)]
     proof: Option<String>,
+    /// The specification of the run that it was made for, where whoever wrote it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spec: Option<Value>,
     plan: Vec<Entry>,
 }
 
@@ -44,7 +48,7 @@ struct Entry {
 
 /// A plan as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum PlanRead {
     /// Schema 1: an order.
     Order(Plan),
     /// Schema 2: steps.
@@ -53,6 +57,16 @@ pub enum Read {
 
 /// Writes a plan: with schema 1 where it is an order, with schema 2 where it says more.
 pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -> io::Result<()> {
+    write_with(instance, planned, None, out)
+}
+
+/// The same with the specification of the run that it was made for.
+pub fn write_with(
+    instance: &Instance,
+    planned: &Planned,
+    spec: Option<Value>,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
     let entries = match &planned.steps {
         None => planned.plan.0.iter().map(|&(task, gpus)| run_entry(instance, task, gpus)).collect(),
         Some(steps) => steps.0.iter().map(|step| step_entry(instance, step)).collect(),
@@ -66,6 +80,7 @@ pub fn write(instance: &Instance, planned: &Planned, out: &mut impl io::Write) -
         found_by: planned.found_by.clone(),
         optimal: planned.proof.is_some(),
         proof: planned.proof.map(|proof| proof.name().to_owned()),
+        spec,
         plan: entries,
     };
     serde_json::to_writer_pretty(&mut *out, &file)?;
@@ -116,12 +131,22 @@ pub fn promise(bytes: &[u8]) -> Option<Promise> {
     Some(Promise { makespan, lower_bound, optimal, proof })
 }
 
+/// The specification of the run that a plan was made for, where the file has it.
+#[must_use]
+pub fn spec(bytes: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Only {
+        spec: Option<Value>,
+    }
+    serde_json::from_slice::<Only>(bytes).ok()?.spec
+}
+
 /// Most faults that are listed; a plan for other inputs has one for every node.
 const MOST_FAULTS: usize = 20;
 
 /// Reads a plan for `instance`, or says all that is wrong with it: every node must be there once, on GPUs that its model
 /// may use, behind its inputs.
-pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Read, Vec<String>> {
+pub fn read(instance: &Instance, bytes: &[u8]) -> Result<PlanRead, Vec<String>> {
     let file: PlanFile =
         serde_json::from_slice(bytes).map_err(|error| vec![format!("not a plan: {error}")])?;
     if !(1..=2).contains(&file.schema) {
@@ -172,8 +197,8 @@ pub fn read(instance: &Instance, bytes: &[u8]) -> Result<Read, Vec<String>> {
     }
     match (faults.is_empty(), file.schema) {
         (false, _) => Err(faults),
-        (true, 1) => Ok(Read::Order(steps.plan())),
-        (true, _) => Ok(Read::Steps(steps)),
+        (true, 1) => Ok(PlanRead::Order(steps.plan())),
+        (true, _) => Ok(PlanRead::Steps(steps)),
     }
 }
 

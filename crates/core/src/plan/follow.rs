@@ -3,12 +3,12 @@
 //! Where GPUs stand idle before a task whose inputs are not there yet, its model is brought over meanwhile, just in time for
 //! the moment at which the plan expects the inputs; by way of another model where the plan says that this is sooner. When a GPU is lost the plan is void and the rule of `baseline` takes over.
 //!
-//! Where executions take other times than was expected, the plan is bent, or made anew: see [`super::astray`].
+//! Where executions take other times than was expected, the plan is bent, or made anew: see [`super::deviation`].
 //!
 //! Cost: O(1) per task as long as all goes by the plan.
 
-use super::astray::{self, Astray};
-use super::{Plan, Timed};
+use super::deviation::{self, Deviation};
+use super::{Plan, TimedPlan};
 use crate::engine::{Decision, Policy, View};
 use crate::id::{GpuId, Gpus, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
@@ -21,7 +21,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub struct Follow<'i> {
     lists: Lists<'i>,
     /// The times that the plan leads to, where loads can be timed by them.
-    timed: Option<Timed>,
+    timed: Option<TimedPlan>,
     /// Loads to begin, by the time at which to begin them.
     to_load: BinaryHeap<Reverse<(Time, TaskId)>>,
     prepared: Vec<bool>,
@@ -35,18 +35,17 @@ pub struct Follow<'i> {
     /// Whether the plan is followed whatever happens.
     strict: bool,
     /// What is kept once the run does not go by the plan.
-    astray: Option<Astray>,
+    deviation: Option<Deviation>,
 }
 
 impl<'i> Follow<'i> {
     /// Ready to run `plan`, which must hold every task of the problem once.
     #[must_use]
     pub fn new(instance: &'i Instance, plan: &Plan) -> Follow<'i> {
-        let mut lists = Lists::new(instance);
-        plan.0.iter().for_each(|&(task, gpus)| lists.assign(task, gpus));
+        let lists = Lists::of(instance, &plan.0);
         let single = instance.cluster.residency == Residency::Single;
         let unbatched = instance.models.iter().all(|model| model.max_batch() == 1);
-        let timed = (single && unbatched).then(|| Timed::of(instance, plan));
+        let timed = (single && unbatched).then(|| TimedPlan::of(instance, plan));
         let mut detours = vec![VecDeque::new(); instance.cluster.gpus as usize];
         for &(task, gpu, model) in timed.iter().flat_map(|timed| &timed.detours) {
             detours[gpu.index()].push_back((task, model));
@@ -61,7 +60,7 @@ impl<'i> Follow<'i> {
             wakes_at: None,
             begun: false,
             strict: false,
-            astray: None,
+            deviation: None,
         }
     }
 
@@ -77,35 +76,35 @@ impl<'i> Follow<'i> {
         if self.strict || self.lists.is_void() {
             return;
         }
-        if self.astray.is_none() && astray::is_off(timed, task, gpus, view) {
-            self.astray = Some(Astray::new(view.instance(), &self.lists, timed, view));
+        if self.deviation.is_none() && deviation::is_off(timed, task, gpus, view) {
+            self.deviation = Some(Deviation::new(view.instance(), &self.lists, timed, view));
         }
-        if let Some(astray) = &mut self.astray {
-            astray.started(task, gpus, false, timed, view);
+        if let Some(deviation) = &mut self.deviation {
+            deviation.started(task, gpus, false, timed, view);
         }
     }
 
     /// What the run does otherwise than planned: GPUs that would stand idle take other work, or there is a new plan.
     fn bend(&mut self, view: &View<'_>) -> Option<Decision> {
-        let (Some(astray), Some(timed)) = (&mut self.astray, &mut self.timed) else { return None };
+        let (Some(deviation), Some(timed)) = (&mut self.deviation, &mut self.timed) else { return None };
         if self.lists.is_void() {
             return None;
         }
-        if let Some((plan, new)) = astray.plan_anew(&mut self.lists, timed, view) {
+        if let Some((plan, new)) = deviation.plan_anew(&mut self.lists, timed, view) {
             *timed = new;
             self.lists.renew(&plan.0);
-            astray.renewed(&self.lists, timed, view);
+            deviation.renewed(&self.lists, timed, view);
             self.detours.iter_mut().for_each(VecDeque::clear);
             self.to_load.clear();
             self.prepared.iter_mut().for_each(|prepared| *prepared = false);
             if let Some(Decision::Start { task, gpus }) = self.lists.decide(view) {
-                astray.started(task, gpus, false, timed, view);
+                deviation.started(task, gpus, false, timed, view);
                 return Some(Decision::Start { task, gpus });
             }
         }
-        let (task, gpus) = astray.pull(&mut self.lists, timed, view)?;
+        let (task, gpus) = deviation.pull(&mut self.lists, timed, view)?;
         self.lists.take_to(task, gpus);
-        astray.started(task, gpus, true, timed, view);
+        deviation.started(task, gpus, true, timed, view);
         Some(Decision::Start { task, gpus })
     }
 
@@ -160,9 +159,9 @@ impl<'i> Follow<'i> {
 
 impl Policy for Follow<'_> {
     fn ready(&mut self, task: TaskId, view: &View<'_>) {
-        self.lists.mark_ready(task, view);
-        if let (Some(astray), Some(timed)) = (&mut self.astray, &self.timed) {
-            astray.ready(task, timed, view);
+        self.lists.ready(task, view);
+        if let (Some(deviation), Some(timed)) = (&mut self.deviation, &self.timed) {
+            deviation.ready(task, timed, view);
         }
     }
 
@@ -207,7 +206,7 @@ impl Policy for Follow<'_> {
 
     fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
         self.lists.freed(gpus, view);
-        self.astray.iter_mut().for_each(Astray::ended);
+        self.deviation.iter_mut().for_each(Deviation::ended);
         self.turned.extend(gpus.iter());
         self.prepare(gpus, view);
     }
@@ -222,8 +221,8 @@ impl Policy for Follow<'_> {
 
     fn given_up(&mut self, task: TaskId, view: &View<'_>) {
         self.lists.given_up(task, view);
-        if let (Some(astray), Some(timed)) = (&mut self.astray, &self.timed) {
-            astray.given_up(task, timed, view);
+        if let (Some(deviation), Some(timed)) = (&mut self.deviation, &self.timed) {
+            deviation.given_up(task, timed, view);
         }
     }
 }

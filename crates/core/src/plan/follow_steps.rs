@@ -65,8 +65,7 @@ impl<'i> FollowSteps<'i> {
     }
 
     /// Has steps wait for the end of others besides, by their places; each must have been among those before it.
-    #[must_use]
-    pub fn with_waits(mut self, after: Vec<Option<u32>>) -> FollowSteps<'i> {
+    pub(crate) fn with_waits(mut self, after: Vec<Option<u32>>) -> FollowSteps<'i> {
         self.after = after;
         self.after.resize(self.steps.len(), None);
         self

@@ -7,13 +7,13 @@
 
 mod aim;
 mod anneal;
-mod astray;
 mod barter;
 mod batched;
 mod cell;
 mod cell_search;
 mod cells;
 mod decode;
+mod deviation;
 mod dispatch;
 mod exact;
 mod exchange;
@@ -30,14 +30,14 @@ mod steps;
 mod tune;
 
 pub use aim::{Aimed, aim};
-pub use decode::Timed;
+pub use decode::TimedPlan;
 pub use exact::improve;
 pub use follow::Follow;
 pub use follow_steps::FollowSteps;
-pub use objective::{Objective, TERMS, Values};
+pub use objective::{ObjectiveValues, PlanObjective, TERMS};
 /// The search alone, without the proofs of small problems, which nobody waits for in the middle of a run.
 pub(crate) use search::improve as search_only;
-pub use search::{Limits, Planned, Report, first};
+pub use search::{Planned, Report, SearchLimits, first};
 pub(crate) use steps::deeds;
 pub use steps::{Step, Steps};
 
@@ -48,30 +48,19 @@ use crate::log::{ExecutionLog, Status};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(pub Vec<(TaskId, Gpus)>);
 
-/// Why no schedule is shorter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// It is as short as the bound.
-    Bound,
-    /// Every other schedule was excluded. There is no shorter way to check this than to search again.
-    Search,
-}
-
-impl Proof {
-    /// As files spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Proof::Bound => "bound",
-            Proof::Search => "search",
-        }
+named! {
+    /// Why no schedule is shorter.
+    pub enum Proof {
+        /// It is as short as the bound.
+        Bound = "bound",
+        /// Every other schedule was excluded. There is no shorter way to check this than to search again.
+        Search = "search",
     }
 }
 
 impl Plan {
     /// What a run did, as a plan: in order of starts.
-    #[must_use]
-    pub fn from_log(log: &ExecutionLog) -> Plan {
+    pub(crate) fn from_log(log: &ExecutionLog) -> Plan {
         let done = log.executions.iter().filter(|execution| execution.status == Status::Completed);
         let mut order: Vec<_> =
             done.map(|execution| (execution.start, execution.end, execution.task, execution.gpus)).collect();

@@ -1,6 +1,6 @@
 //! What a plan is made for: the makespan, the latency of requests, the number of switches, or a weighted sum of them.
 
-use crate::bound::{best_bound, least_ends};
+use crate::bound::{Bound, least_ends};
 use crate::instance::{Instance, Residency};
 use crate::log::ExecutionLog;
 use crate::report::{Stats, metrics};
@@ -8,7 +8,7 @@ use crate::time::Span;
 
 /// Weights: a second of makespan, of mean latency or of P99 latency counts this much, and so does one switch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Objective {
+pub struct PlanObjective {
     /// Of the makespan.
     pub makespan: f64,
     /// Of the mean over the requests of their end minus their arrival.
@@ -25,12 +25,13 @@ pub const TERMS: [&str; 4] = ["makespan", "mean", "p99", "switches"];
 /// The former name of `mean`, still read.
 const FORMER_MEAN: &str = "latency";
 
-impl Objective {
+impl PlanObjective {
     /// The makespan alone.
-    pub const MAKESPAN: Objective = Objective { makespan: 1.0, latency: 0.0, p99: 0.0, switches: 0.0 };
+    pub const MAKESPAN: PlanObjective =
+        PlanObjective { makespan: 1.0, latency: 0.0, p99: 0.0, switches: 0.0 };
 
     /// From a term (`mean`) or a weighted sum (`makespan=1,mean=0.2`).
-    pub fn parse(text: &str) -> Result<Objective, String> {
+    pub fn parse(text: &str) -> Result<PlanObjective, String> {
         let mut weights = [None; TERMS.len()];
         for part in text.split(',') {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
@@ -44,7 +45,7 @@ impl Objective {
             }
         }
         let [makespan, latency, p99, switches] = weights.map(|weight| weight.unwrap_or(0.0));
-        let objective = Objective { makespan, latency, p99, switches };
+        let objective = PlanObjective { makespan, latency, p99, switches };
         if objective.weights().iter().all(|&weight| weight == 0.0) {
             return Err("give at least one term a weight above zero".to_owned());
         }
@@ -63,13 +64,13 @@ impl Objective {
 
     /// The weighted sum.
     #[must_use]
-    pub fn cost(&self, values: &Values) -> f64 {
+    pub fn cost(&self, values: &ObjectiveValues) -> f64 {
         let terms = [values.makespan, values.latency, values.p99, values.switches];
         self.weights().iter().zip(terms).map(|(weight, term)| weight * term).sum()
     }
 }
 
-impl std::fmt::Display for Objective {
+impl std::fmt::Display for PlanObjective {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let weights = self.weights();
         let used: Vec<usize> = (0..TERMS.len()).filter(|&at| weights[at] > 0.0).collect();
@@ -86,7 +87,7 @@ impl std::fmt::Display for Objective {
 
 /// What a schedule comes to, or a bound on each: seconds, and a number of switches.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Values {
+pub struct ObjectiveValues {
     /// Last end minus first arrival.
     pub makespan: f64,
     /// Mean over the requests.
@@ -97,12 +98,12 @@ pub struct Values {
     pub switches: f64,
 }
 
-impl Values {
+impl ObjectiveValues {
     /// Of a run, as the report measures it.
     #[must_use]
-    pub fn of(instance: &Instance, log: &ExecutionLog) -> Values {
+    pub fn of(instance: &Instance, log: &ExecutionLog) -> ObjectiveValues {
         let metrics = metrics(instance, log);
-        Values {
+        ObjectiveValues {
             makespan: metrics.makespan.seconds(),
             latency: metrics.request_latency.mean,
             p99: metrics.request_latency.p99,
@@ -110,12 +111,13 @@ impl Values {
         }
     }
 
-    /// What no schedule can go below, each by itself: a weighted sum of them bounds the weighted sum.
+    /// What no schedule can go below, each by itself: a weighted sum of them bounds the weighted sum. `bound` is the problem's
+    /// best.
     #[must_use]
-    pub fn least(instance: &Instance) -> Values {
+    pub fn least(instance: &Instance, bound: &Bound) -> ObjectiveValues {
         let stats = Stats::of(least_latencies(instance));
-        Values {
-            makespan: best_bound(instance).value.seconds(),
+        ObjectiveValues {
+            makespan: bound.value.seconds(),
             latency: stats.mean,
             p99: stats.p99,
             switches: least_switches(instance) as f64,
@@ -174,11 +176,11 @@ mod tests {
     #[test]
     fn objectives_are_read_and_written() {
         for text in ["makespan", "mean", "p99", "switches", "makespan=1,mean=0.2", "p99=3"] {
-            assert_eq!(Objective::parse(text).unwrap().to_string(), text);
+            assert_eq!(PlanObjective::parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(Objective::parse("latency=2").unwrap().to_string(), "mean=2", "the former name");
-        assert!(Objective::parse("makespan=2").unwrap().is_makespan());
-        assert!(!Objective::parse("makespan,switches").unwrap().is_makespan());
+        assert_eq!(PlanObjective::parse("latency=2").unwrap().to_string(), "mean=2", "the former name");
+        assert!(PlanObjective::parse("makespan=2").unwrap().is_makespan());
+        assert!(!PlanObjective::parse("makespan,switches").unwrap().is_makespan());
     }
 
     #[test]
@@ -193,7 +195,7 @@ mod tests {
             ("makespan=0", "above zero"),
             ("", "no term"),
         ] {
-            let error = Objective::parse(text).unwrap_err();
+            let error = PlanObjective::parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
     }

@@ -5,8 +5,8 @@
 //!
 //! Cost: a few rounds of search before the run starts; O(1) per task to follow.
 
-use super::file::Read;
-use super::{Follow, FollowSteps, Limits, Planned, improve};
+use super::file::PlanRead;
+use super::{Follow, FollowSteps, Planned, SearchLimits, improve};
 use crate::engine::Policy;
 use crate::instance::{Instance, Start};
 use crate::rules::Rule;
@@ -47,17 +47,17 @@ pub fn carry_out<'i>(instance: &'i Instance, planned: &Planned) -> Box<dyn Polic
 
 /// The policy that follows a plan that was read from a file.
 #[must_use]
-pub fn follow<'i>(instance: &'i Instance, read: &Read) -> Box<dyn Policy + 'i> {
+pub fn follow<'i>(instance: &'i Instance, read: &PlanRead) -> Box<dyn Policy + 'i> {
     follow_as(instance, read, false)
 }
 
 /// The same, strictly where asked: see [`BuildContext::strict_plan`].
 #[must_use]
-pub fn follow_as<'i>(instance: &'i Instance, read: &Read, strict: bool) -> Box<dyn Policy + 'i> {
+pub fn follow_as<'i>(instance: &'i Instance, read: &PlanRead, strict: bool) -> Box<dyn Policy + 'i> {
     match read {
-        Read::Order(plan) if strict => Box::new(Follow::new(instance, plan).strictly()),
-        Read::Order(plan) => Box::new(Follow::new(instance, plan)),
-        Read::Steps(steps) => Box::new(FollowSteps::new(instance, steps)),
+        PlanRead::Order(plan) if strict => Box::new(Follow::new(instance, plan).strictly()),
+        PlanRead::Order(plan) => Box::new(Follow::new(instance, plan)),
+        PlanRead::Steps(steps) => Box::new(FollowSteps::new(instance, steps)),
     }
 }
 
@@ -72,7 +72,13 @@ pub fn search(
     // Whoever gives time alone wants all of it used.
     let usual = if params.budget.is_some() { u64::MAX } else { ROUNDS };
     let rounds = params.rounds.unwrap_or(usual);
-    let limits = Limits { rounds, stop: context.stop, gap: 0.0, seed: context.seed };
+    let limits = SearchLimits {
+        rounds,
+        stop: context.stop,
+        seed: context.seed,
+        bound: context.bound,
+        ..SearchLimits::default()
+    };
     improve(instance, &limits, tell)
 }
 
@@ -101,7 +107,8 @@ fn from_here<'i>(
 ) -> Box<dyn Policy + 'i> {
     let mut bare = instance.clone();
     bare.start = Start::default();
-    let searched = search(&bare, params, context, &mut |_| {});
+    // From empty GPUs another bound holds.
+    let searched = search(&bare, params, &BuildContext { bound: None, ..*context }, &mut |_| {});
     let followed = || carry_out(instance, &searched);
     let ends = |policy: &mut dyn Policy| -> Option<Time> {
         let log = simulate(instance, policy, &SimOptions::default(), &mut |_| {}).ok()?;

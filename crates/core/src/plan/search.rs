@@ -3,7 +3,7 @@
 use super::batched;
 use super::cell_search::CellSearch;
 use super::cells;
-use super::decode::{Timed, is_exact};
+use super::decode::{TimedPlan, is_exact};
 use super::partition::Partition;
 use super::portfolio;
 use super::{Plan, Proof, Steps};
@@ -13,8 +13,9 @@ use crate::log::ExecutionLog;
 use crate::rules::Rule;
 use crate::time::{Span, Time};
 
-/// When a search ends.
-pub struct Limits<'a> {
+/// When a search ends, and what it is given.
+#[derive(Clone, Copy)]
+pub struct SearchLimits<'a> {
     /// Rounds of improvement; each round anneals every cell once.
     pub rounds: u64,
     /// Asked now and then; `true` ends the search with the best so far.
@@ -23,6 +24,21 @@ pub struct Limits<'a> {
     pub gap: f64,
     /// For every random choice.
     pub seed: u64,
+    /// The problem's [best bound](best_bound), where it is known already.
+    pub bound: Option<&'a Bound>,
+}
+
+impl Default for SearchLimits<'_> {
+    fn default() -> Self {
+        SearchLimits { rounds: 8, stop: &|| false, gap: 0.0, seed: 0, bound: None }
+    }
+}
+
+impl SearchLimits<'_> {
+    /// The problem's best bound, computed only where it is not known.
+    pub(super) fn bound(&self, instance: &Instance) -> Bound {
+        self.bound.cloned().unwrap_or_else(|| best_bound(instance))
+    }
 }
 
 /// A plan and how good it is.
@@ -60,11 +76,11 @@ pub type Report<'a> = &'a mut dyn FnMut(&Planned);
 
 /// Plans a batch: the best of a search, until a limit is reached, and of every policy that there is time for.
 #[must_use]
-pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
+pub fn improve(instance: &Instance, limits: &SearchLimits<'_>, report: Report<'_>) -> Planned {
     if !is_exact(instance) {
         return batched::improve(instance, limits, report);
     }
-    let mut best = Best { instance, bound: best_bound(instance), gap: limits.gap, planned: None };
+    let mut best = Best { instance, bound: limits.bound(instance), gap: limits.gap, planned: None };
     let Some(mut search) = begin(instance, limits.seed) else {
         best.offer_policies(portfolio::logs(instance, limits.seed, limits.stop), report);
         return best.planned.expect(SOME_POLICY);
@@ -153,7 +169,7 @@ impl Best<'_> {
     fn offer(&mut self, found: Found, report: &mut dyn FnMut(&Planned)) -> bool {
         let Found { plan, found_by } = found;
         // What following it leads to, which can be sooner than what the search reckons with.
-        let makespan = Timed::of(self.instance, &plan).makespan.since(Time::ZERO);
+        let makespan = TimedPlan::of(self.instance, &plan).makespan.since(Time::ZERO);
         if self.planned.as_ref().is_none_or(|best| makespan < best.makespan) {
             let bound = self.bound.clone();
             let proof = (makespan == bound.value).then_some(Proof::Bound);

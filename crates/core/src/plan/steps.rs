@@ -41,16 +41,14 @@ impl Step {
     }
 
     /// The moment before which it is not done.
-    #[must_use]
-    pub fn not_before(&self) -> Time {
+    pub(crate) fn not_before(&self) -> Time {
         match *self {
             Step::Run { not_before, .. } | Step::Load { not_before, .. } => not_before,
         }
     }
 
     /// The same, and not before this moment.
-    #[must_use]
-    pub fn held_until(mut self, moment: Time) -> Step {
+    pub(crate) fn held_until(mut self, moment: Time) -> Step {
         match &mut self {
             Step::Run { not_before, .. } | Step::Load { not_before, .. } => *not_before = moment,
         }
@@ -59,7 +57,7 @@ impl Step {
 }
 
 /// Something that a run did, as a step that nothing holds back.
-pub(crate) struct Deed {
+pub(crate) struct PastStep {
     pub step: Step,
     pub begun: Time,
     pub ended: Time,
@@ -69,7 +67,7 @@ pub(crate) struct Deed {
 
 /// All that was completed, in the order in which it was begun. What begins at the same moment: executions first, so that no
 /// load takes off what one of them needs.
-pub(crate) fn deeds(log: &ExecutionLog) -> Vec<Deed> {
+pub(crate) fn deeds(log: &ExecutionLog) -> Vec<PastStep> {
     let done = log.executions.iter().filter(|one| one.status == Status::Completed);
     let runs = done.map(|one| {
         let begun = Time(one.start.0.saturating_sub(one.switch.0));
@@ -79,11 +77,11 @@ pub(crate) fn deeds(log: &ExecutionLog) -> Vec<Deed> {
             batch_at_most: Some(one.batch),
             not_before: Time::ZERO,
         };
-        ((begun, false, one.start, one.task.0), Deed { step, begun, ended: one.end, ready: one.ready })
+        ((begun, false, one.start, one.task.0), PastStep { step, begun, ended: one.end, ready: one.ready })
     });
     let loads = log.loads.iter().filter(|load| load.status == Status::Completed).map(|one| {
         let step = Step::Load { model: one.model, gpus: one.gpus, not_before: Time::ZERO };
-        let deed = Deed { step, begun: one.start, ended: one.end, ready: Time::ZERO };
+        let deed = PastStep { step, begun: one.start, ended: one.end, ready: Time::ZERO };
         ((one.start, true, one.end, one.gpus.first.0), deed)
     });
     let mut keyed: Vec<_> = runs.chain(loads).collect();
@@ -98,8 +96,7 @@ pub struct Steps(pub Vec<Step>);
 
 impl Steps {
     /// What a run did, in the order in which it was begun.
-    #[must_use]
-    pub fn from_log(log: &ExecutionLog) -> Steps {
+    pub(crate) fn from_log(log: &ExecutionLog) -> Steps {
         Steps(deeds(log).into_iter().map(|deed| deed.step).collect())
     }
 

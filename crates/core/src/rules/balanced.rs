@@ -10,8 +10,7 @@
 //!
 //! Cost: O(log n + models x windows) per decision.
 
-use super::info::{BuildContext, OFFLINE, PolicyInfo};
-use super::param::NoParams;
+use super::info::without_params;
 use super::ready::ReadyByModel;
 use super::reserve::{Reservations, clear_at};
 use super::{Policy, sketch};
@@ -22,21 +21,12 @@ use crate::time::Span;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "balanced",
     OFFLINE,
     "even use of all GPUs: completion time plus a penalty for what a GPU has done; for shared hardware",
+    |instance, context| Balanced::new(instance, context.seed)
 );
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(
-    instance: &'i Instance,
-    _: &Params,
-    context: &BuildContext<'_>,
-) -> Box<dyn Policy + 'i> {
-    Box::new(Balanced::new(instance, context.seed))
-}
 
 /// Completion time and balance.
 pub struct Balanced {
@@ -51,7 +41,6 @@ pub struct Balanced {
 
 impl Balanced {
     /// With nothing ready.
-    #[must_use]
     pub fn new(instance: &Instance, seed: u64) -> Balanced {
         let models = instance.models.len();
         Balanced {

@@ -9,8 +9,7 @@
 //! Cost: O(log n) per task and O(models) per event; see [`super::ready`].
 
 use super::Policy;
-use super::info::{BOTH, BuildContext, PolicyInfo};
-use super::param::NoParams;
+use super::info::without_params;
 use super::place;
 use super::ready::ReadyByModel;
 use crate::engine::{Decision, News, View};
@@ -19,14 +18,12 @@ use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use std::collections::VecDeque;
 
-pub(crate) const INFO: PolicyInfo =
-    PolicyInfo::new("baseline", BOTH, "first come, first served, as Ray does; the yardstick to beat");
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Baseline::new(instance))
-}
+without_params!(
+    "baseline",
+    BOTH,
+    "first come, first served, as Ray does; the yardstick to beat",
+    |instance, _| Baseline::new(instance)
+);
 
 /// First come, first served, passing over what does not fit.
 pub struct Baseline {
@@ -42,7 +39,6 @@ pub struct Baseline {
 
 impl Baseline {
     /// With an empty queue.
-    #[must_use]
     pub fn new(instance: &Instance) -> Baseline {
         let models = instance.models.len();
         Baseline {

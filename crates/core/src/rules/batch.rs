@@ -7,33 +7,20 @@
 //!
 //! Cost: O(n log n + batches x windows) to plan; O(1) per task to follow, O(GPUs) per theft.
 
-use super::Policy;
-use super::info::{BuildContext, OFFLINE, PolicyInfo};
+use super::info::without_params;
 use super::lists::Lists;
-use super::param::NoParams;
 use super::sketch::{self, Sketch};
-use crate::engine::{Decision, View};
-use crate::id::{GpuId, Gpus, ModelId, TaskId};
+use crate::id::{ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::Span;
 use std::cmp::Reverse;
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "batch",
     OFFLINE,
     "whole batches of one model kept together, idle GPUs steal; for many requests of few workflows",
+    |instance, _| Lists::of(instance, &plan_batches(instance).placed).stealing()
 );
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Batch::new(instance))
-}
-
-/// Follows batches; idle GPUs steal.
-pub struct Batch<'i> {
-    lists: Lists<'i>,
-}
 
 /// The batches of an input in the order in which they are placed, on a plan.
 pub(super) fn plan_batches(instance: &Instance) -> Sketch<'_> {
@@ -56,40 +43,4 @@ pub(super) fn plan_batches(instance: &Instance) -> Sketch<'_> {
         }
     }
     plan
-}
-
-impl<'i> Batch<'i> {
-    /// Plans the whole batch.
-    #[must_use]
-    pub fn new(instance: &'i Instance) -> Batch<'i> {
-        let mut lists = Lists::new(instance);
-        plan_batches(instance).placed.iter().for_each(|&(task, gpus)| lists.assign(task, gpus));
-        Batch { lists }
-    }
-}
-
-impl Policy for Batch<'_> {
-    fn ready(&mut self, task: TaskId, view: &View<'_>) {
-        self.lists.mark_ready(task, view);
-    }
-
-    fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
-        self.lists.decide(view).or_else(|| self.lists.steal(view))
-    }
-
-    fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
-        self.lists.freed(gpus, view);
-    }
-
-    fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
-        self.lists.lost(gpu, view);
-    }
-
-    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
-        self.lists.returned(gpu, view);
-    }
-
-    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
-        self.lists.given_up(task, view);
-    }
 }

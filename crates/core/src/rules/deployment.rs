@@ -26,7 +26,6 @@ impl Deployment {
 }
 
 /// Finds a deployment for the pattern of these requests.
-#[must_use]
 pub fn deploy(instance: &Instance) -> Deployment {
     let pattern = Pattern::of(instance);
     let used = pattern.work.iter_enumerated().filter(|&(_, &work)| work > 0.0);

@@ -12,8 +12,7 @@
 //! Cost: O(models x replicas) to deploy, for each replica; O(log n + replicas of the model) per task.
 
 use super::deployment::{Deployment, deploy};
-use super::info::{BOTH, BuildContext, PolicyInfo};
-use super::param::NoParams;
+use super::info::without_params;
 use super::ready::ReadyByModel;
 use super::reserve::Reservations;
 use super::{Policy, place};
@@ -23,17 +22,13 @@ use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
 use crate::instance::{Instance, Residency};
 
 // A deployment puts several models on a GPU where memory allows: that is the point of it.
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "static",
     BOTH,
     "no switches at all: a permanent deployment for the pattern of the requests; when memory holds all models",
-).with_residency(Residency::Memory);
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Static::new(instance))
-}
+    with_residency(Residency::Memory),
+    |instance, _| Static::new(instance)
+);
 
 /// Runs a fixed deployment.
 pub struct Static {
@@ -55,7 +50,6 @@ const NO_SERVER: u32 = u32::MAX;
 
 impl Static {
     /// Works out the deployment.
-    #[must_use]
     pub fn new(instance: &Instance) -> Static {
         let deployment = deploy(instance);
         let models = instance.models.len();

@@ -8,9 +8,8 @@
 //! Cost: as `batch` to plan; O(log n) per task and O(models) per idle GPU to follow.
 
 use super::batch::plan_batches;
-use super::info::{BuildContext, OFFLINE, PolicyInfo};
+use super::info::without_params;
 use super::lists::Lists;
-use super::param::NoParams;
 use super::ready::ReadyByModel;
 use super::reserve::clear_at;
 use super::{Policy, place, sketch};
@@ -19,17 +18,12 @@ use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "hybrid",
     OFFLINE,
     "batches prepared ahead, executed as things come; for batches whose times are roughly known",
+    |instance, _| Hybrid::new(instance)
 );
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Hybrid::new(instance))
-}
 
 /// Lists first, then anything that is ready.
 pub struct Hybrid<'i> {
@@ -42,13 +36,10 @@ pub struct Hybrid<'i> {
 
 impl<'i> Hybrid<'i> {
     /// Plans the whole batch.
-    #[must_use]
     pub fn new(instance: &'i Instance) -> Hybrid<'i> {
-        let mut lists = Lists::new(instance);
-        plan_batches(instance).placed.iter().for_each(|&(task, gpus)| lists.assign(task, gpus));
         let models = instance.models.len();
         Hybrid {
-            lists,
+            lists: Lists::of(instance, &plan_batches(instance).placed),
             ready: ReadyByModel::new(models),
             total: vec![Span::ZERO; models].into(),
             started: vec![false; instance.tasks()].into(),
@@ -112,7 +103,7 @@ impl Policy for Hybrid<'_> {
         self.started[task] = false;
         self.ready.push_by_arrival(task, view);
         self.total[view.instance().model_of(task)] += view.instance().execution(task);
-        self.lists.mark_ready(task, view);
+        self.lists.ready(task, view);
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {

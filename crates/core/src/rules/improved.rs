@@ -8,8 +8,7 @@
 //!
 //! Cost: O(log n) per task and O(models x windows) per decision.
 
-use super::info::{BOTH, BuildContext, PolicyInfo};
-use super::param::NoParams;
+use super::info::without_params;
 use super::ready::ReadyByModel;
 use super::reserve::Reservations;
 use super::{Policy, place, sketch};
@@ -17,17 +16,12 @@ use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "improved",
     BOTH,
     "the model whose ready batch is worth a switch most, whenever GPUs fall free; for changing backlogs",
+    |instance, _| Improved::new(instance)
 );
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Improved::new(instance))
-}
 
 /// Serves the model whose batch is worth most.
 pub struct Improved {
@@ -40,7 +34,6 @@ pub struct Improved {
 
 impl Improved {
     /// With nothing ready.
-    #[must_use]
     pub fn new(instance: &Instance) -> Improved {
         let models = instance.models.len();
         Improved {

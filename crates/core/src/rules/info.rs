@@ -1,5 +1,6 @@
 //! What a policy says about itself, and what it is built with.
 
+use crate::bound::Bound;
 use crate::instance::{Mode, Residency};
 
 /// What a policy is built with beside its own parameters.
@@ -11,11 +12,13 @@ pub struct BuildContext<'a> {
     pub strict_plan: bool,
     /// A search ends, with the best so far, once this says so.
     pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// The problem's best bound on the makespan, where it is known already.
+    pub bound: Option<&'a Bound>,
 }
 
 impl Default for BuildContext<'_> {
     fn default() -> Self {
-        BuildContext { seed: 0, strict_plan: false, stop: &|| false }
+        BuildContext { seed: 0, strict_plan: false, stop: &|| false, bound: None }
     }
 }
 
@@ -57,3 +60,24 @@ impl PolicyInfo {
         PolicyInfo { residency: Some(residency), ..self }
     }
 }
+
+/// Declares a policy without parameters: what it says about itself and how it is built.
+macro_rules! without_params {
+    (
+        $name:literal, $modes:ident, $about:literal, $($method:ident($($arg:expr)?),)?
+        |$instance:ident, $context:pat_param| $policy:expr
+    ) => {
+        pub(crate) const INFO: $crate::rules::info::PolicyInfo =
+            $crate::rules::info::PolicyInfo::new($name, $crate::rules::info::$modes, $about)$(.$method($($arg)?))?;
+        pub(crate) type Params = $crate::rules::param::NoParams;
+
+        pub(crate) fn build<'i>(
+            $instance: &'i $crate::Instance,
+            _: &Params,
+            $context: &$crate::rules::info::BuildContext<'_>,
+        ) -> Box<dyn $crate::engine::Policy + 'i> {
+            Box::new($policy)
+        }
+    };
+}
+pub(crate) use without_params;

@@ -13,6 +13,10 @@ use std::collections::VecDeque;
 
 const NOWHERE: GpuId = GpuId(u32::MAX);
 
+/// Gives GPUs to a task that has just become ready.
+type Assign<'i> = Box<dyn FnMut(TaskId) -> Gpus + Send + 'i>;
+
+/// Follows the lists; a policy that does more wraps it.
 pub(crate) struct Lists<'i> {
     instance: &'i Instance,
     lists: IdVec<GpuId, VecDeque<TaskId>>,
@@ -21,6 +25,10 @@ pub(crate) struct Lists<'i> {
     tasks: IdVec<TaskId, Slot>,
     /// GPUs whose first task may have become able to start.
     look_at: Vec<GpuId>,
+    /// For tasks that are in no list when they become ready.
+    assign: Option<Assign<'i>>,
+    /// Whether idle GPUs steal work.
+    steals: bool,
     fallback: Option<Baseline>,
 }
 
@@ -43,8 +51,30 @@ impl<'i> Lists<'i> {
             work: vec![Span::ZERO; gpus].into(),
             tasks: vec![Slot { place: NOWHERE, ready: false, gone: false }; tasks].into(),
             look_at: Vec::new(),
+            assign: None,
+            steals: false,
             fallback: None,
         }
+    }
+
+    /// Filled with `placed`, in this order.
+    pub fn of(instance: &'i Instance, placed: &[(TaskId, Gpus)]) -> Lists<'i> {
+        let mut lists = Lists::new(instance);
+        placed.iter().for_each(|&(task, gpus)| lists.assign(task, gpus));
+        lists
+    }
+
+    /// Empty lists; `assign` gives each task its GPUs when it becomes ready.
+    pub fn assigned_when_ready(
+        instance: &'i Instance,
+        assign: impl FnMut(TaskId) -> Gpus + Send + 'i,
+    ) -> Lists<'i> {
+        Lists { assign: Some(Box::new(assign)), ..Lists::new(instance) }
+    }
+
+    /// Idle GPUs steal work.
+    pub fn stealing(self) -> Lists<'i> {
+        Lists { steals: true, ..self }
     }
 
     /// Puts a task at the end of the lists of its GPUs.
@@ -60,84 +90,9 @@ impl<'i> Lists<'i> {
         Gpus { first: self.tasks[task].place, count: self.instance.models[self.instance.model_of(task)].gpus }
     }
 
-    /// Whether a task has been given GPUs.
-    pub fn is_assigned(&self, task: TaskId) -> bool {
-        self.tasks[task].place != NOWHERE
-    }
-
     /// Whether the lists are void because a GPU was lost.
     pub fn is_void(&self) -> bool {
         self.fallback.is_some()
-    }
-
-    pub fn mark_ready(&mut self, task: TaskId, view: &View<'_>) {
-        if let Some(fallback) = &mut self.fallback {
-            fallback.ready(task, view);
-            return;
-        }
-        if self.tasks[task].gone {
-            // It failed: before anything else on its GPUs it is tried again.
-            self.tasks[task].gone = false;
-            for gpu in self.window(task).iter() {
-                self.lists[gpu].push_front(task);
-                self.work[gpu] += self.instance.execution(task);
-            }
-        }
-        self.tasks[task].ready = true;
-        self.look_at.push(self.tasks[task].place);
-    }
-
-    pub fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
-        match &mut self.fallback {
-            Some(fallback) => fallback.freed(gpus, view),
-            None => self.look_at.extend(gpus.iter()),
-        }
-    }
-
-    /// A task that will never run must not stand before others.
-    pub fn given_up(&mut self, task: TaskId, view: &View<'_>) {
-        if let Some(fallback) = &mut self.fallback {
-            fallback.given_up(task, view);
-        } else if self.is_assigned(task) && !self.tasks[task].gone {
-            self.take(task);
-        }
-    }
-
-    pub fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
-        if self.fallback.is_none() {
-            let mut fallback = Baseline::new(self.instance);
-            let waiting = self.tasks.iter_enumerated().filter(|(_, slot)| slot.ready && !slot.gone);
-            waiting.for_each(|(task, _)| fallback.ready(task, view));
-            self.fallback = Some(fallback);
-        }
-        if let Some(fallback) = &mut self.fallback {
-            fallback.lost(gpu, view);
-        }
-    }
-
-    /// A GPU that was gone is there again: the rule that has taken over may use it.
-    pub fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
-        if let Some(fallback) = &mut self.fallback {
-            fallback.returned(gpu, view);
-        }
-    }
-
-    /// The next task that can start.
-    pub fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
-        if let Some(fallback) = &mut self.fallback {
-            return fallback.decide(view);
-        }
-        while let Some(gpu) = self.look_at.pop() {
-            let Some(task) = self.first(gpu).filter(|&task| self.tasks[task].ready) else { continue };
-            let gpus = self.window(task);
-            let free = view.idle().contains_all(gpus)
-                || view.joinable(self.instance.model_of(task)).contains(gpus.first);
-            if free && gpus.iter().all(|gpu| self.first(gpu) == Some(task)) {
-                self.take(task);
-                return Some(Decision::Start { task, gpus });
-            }
-        }
-        None
     }
 
     /// The first task in the list of a GPU that was not started.
@@ -190,9 +145,9 @@ impl<'i> Lists<'i> {
     }
 
     /// An idle GPU with nothing to do takes a ready one-GPU task from the end of the longest list, if the task would wait
-    /// there for longer than the model takes to come here. Call it when [`Lists::decide`] has nothing.
-    pub fn steal(&mut self, view: &View<'_>) -> Option<Decision> {
-        if self.fallback.is_some() || view.idle().is_empty() {
+    /// there for longer than the model takes to come here.
+    fn steal(&mut self, view: &View<'_>) -> Option<Decision> {
+        if !self.steals || view.idle().is_empty() {
             return None;
         }
         let longest =
@@ -221,6 +176,81 @@ impl<'i> Lists<'i> {
         self.take(task);
         self.tasks[task].place = gpus.first;
         Some(Decision::Start { task, gpus })
+    }
+}
+
+impl Policy for Lists<'_> {
+    fn ready(&mut self, task: TaskId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.ready(task, view);
+            return;
+        }
+        if let Some(assign) = self.assign.as_mut().filter(|_| self.tasks[task].place == NOWHERE) {
+            let gpus = assign(task);
+            self.assign(task, gpus);
+        }
+        if self.tasks[task].gone {
+            // It failed: before anything else on its GPUs it is tried again.
+            self.tasks[task].gone = false;
+            for gpu in self.window(task).iter() {
+                self.lists[gpu].push_front(task);
+                self.work[gpu] += self.instance.execution(task);
+            }
+        }
+        self.tasks[task].ready = true;
+        self.look_at.push(self.tasks[task].place);
+    }
+
+    fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
+        match &mut self.fallback {
+            Some(fallback) => fallback.freed(gpus, view),
+            None => self.look_at.extend(gpus.iter()),
+        }
+    }
+
+    /// A task that will never run must not stand before others.
+    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.given_up(task, view);
+        } else if self.tasks[task].place != NOWHERE && !self.tasks[task].gone {
+            self.take(task);
+        }
+    }
+
+    fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
+        if self.fallback.is_none() {
+            let mut fallback = Baseline::new(self.instance);
+            let waiting = self.tasks.iter_enumerated().filter(|(_, slot)| slot.ready && !slot.gone);
+            waiting.for_each(|(task, _)| fallback.ready(task, view));
+            self.fallback = Some(fallback);
+        }
+        if let Some(fallback) = &mut self.fallback {
+            fallback.lost(gpu, view);
+        }
+    }
+
+    /// A GPU that was gone is there again: the rule that has taken over may use it.
+    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
+        if let Some(fallback) = &mut self.fallback {
+            fallback.returned(gpu, view);
+        }
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
+        if let Some(fallback) = &mut self.fallback {
+            return fallback.decide(view);
+        }
+        while let Some(gpu) = self.look_at.pop() {
+            let Some(task) = self.first(gpu).filter(|&task| self.tasks[task].ready) else { continue };
+            let gpus = self.window(task);
+            let free = view.idle().contains_all(gpus)
+                || view.joinable(self.instance.model_of(task)).contains(gpus.first);
+            if free && gpus.iter().all(|gpu| self.first(gpu) == Some(task)) {
+                self.take(task);
+                return Some(Decision::Start { task, gpus });
+            }
+        }
+        self.steal(view)
     }
 }
 

@@ -7,25 +7,20 @@
 //! Cost: O(log n + GPUs) per task.
 
 use super::Policy;
-use super::info::{BOTH, BuildContext, PolicyInfo};
-use super::param::NoParams;
+use super::info::without_params;
 use super::ready::ReadyByModel;
 use super::{place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "lru",
     BOTH,
     "strictly in order of arrival, least recently used model evicted, as Ollama and llama-swap do; a yardstick",
-).yardstick();
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Lru::new(instance))
-}
+    yardstick(),
+    |instance, _| Lru::new(instance)
+);
 
 /// Strictly first come, first served; evicts what was used least recently.
 pub struct Lru {
@@ -36,7 +31,6 @@ pub struct Lru {
 
 impl Lru {
     /// With an empty queue.
-    #[must_use]
     pub fn new(instance: &Instance) -> Lru {
         Lru {
             ready: ReadyByModel::new(instance.models.len()),

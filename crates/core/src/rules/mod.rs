@@ -1,52 +1,28 @@
 //! Policies that go by a rule: each proposes what to start where, and nothing else. One file each. The planner, which tries all of
 //! them, and [`crate::policy`], which lists all policies, stand above.
 
-pub(crate) mod adaptive;
-pub(crate) mod balanced;
-pub(crate) mod baseline;
-pub(crate) mod batch;
 mod deployment;
-pub(crate) mod fixed;
-pub(crate) mod hybrid;
-pub(crate) mod improved;
 pub(crate) mod info;
 pub(crate) mod lists;
-pub(crate) mod lru;
-pub(crate) mod offline;
-pub(crate) mod online;
 pub(crate) mod param;
 pub(crate) mod place;
-pub(crate) mod random;
 mod ready;
 mod reserve;
-pub(crate) mod round_robin;
-pub(crate) mod shortest;
 pub(crate) mod sketch;
-pub(crate) mod sticky;
 mod yardsticks;
 
 pub use adaptive::{Adaptive, AdaptiveParams, Objective};
-pub use balanced::Balanced;
-pub use baseline::Baseline;
-pub use batch::Batch;
-pub use deployment::{Deployment, deploy};
-pub use fixed::Static;
-pub use hybrid::Hybrid;
-pub use improved::Improved;
+pub(crate) use baseline::Baseline;
+pub(crate) use deployment::{Deployment, deploy};
 pub use info::BuildContext;
-pub use lru::Lru;
-pub use offline::Offline;
-pub use online::{Online, OnlineParams};
+pub use online::OnlineParams;
 pub use param::{NoParams, ParamFault, ParamInfo, ParamKind, ParamValues};
-pub use shortest::Shortest;
-pub use sticky::Sticky;
-pub use yardsticks::Yardstick;
 
 use crate::engine::Policy;
 use crate::instance::Instance;
 use info::PolicyInfo;
 
-/// Gives the list of rules to a macro. A new rule is its file, its `mod` above and its line here.
+/// Gives the list of rules to a macro. A new rule is its file and its line here, which declares the module too.
 macro_rules! with_rules {
     ($callback:ident) => {
         $callback! {
@@ -68,6 +44,11 @@ macro_rules! with_rules {
     };
 }
 pub(crate) use with_rules;
+
+macro_rules! modules {
+    ($($Kind:ident => $module:ident,)+) => { $(pub(crate) mod $module;)+ };
+}
+with_rules!(modules);
 
 /// A rule with its default parameters, as the planner tries it.
 pub(crate) struct Rule {

@@ -9,81 +9,35 @@
 //!
 //! Cost: O(n log n) to plan, O(1) per task to follow.
 
-use super::Policy;
-use super::info::{BuildContext, OFFLINE, PolicyInfo};
+use super::info::without_params;
 use super::lists::Lists;
-use super::param::NoParams;
 use super::sketch::{self, Sketch};
-use crate::engine::{Decision, View};
-use crate::id::{GpuId, Gpus, ModelId, TaskId};
+use crate::id::{ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "offline",
     OFFLINE,
     "fewest switches for a batch known in advance: by level and model, GPUs balanced",
+    |instance, _| plan(instance)
 );
 
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Offline::new(instance))
-}
-
-/// Follows a plan made by levels and models.
-pub struct Offline<'i> {
-    lists: Lists<'i>,
-}
-
-impl<'i> Offline<'i> {
-    /// Plans the whole batch.
-    #[must_use]
-    pub fn new(instance: &'i Instance) -> Offline<'i> {
-        let mut plan = Sketch::new(instance);
-        let mut last: Option<ModelId> = None;
-        for mut level in sketch::groups(instance) {
-            while !level.is_empty() {
-                let same = level.iter().position(|&(model, _)| Some(model) == last);
-                let largest =
-                    || (0..level.len()).max_by_key(|&at| (level[at].1.len(), std::cmp::Reverse(level[at].0)));
-                let Some(next) = same.or_else(largest) else { break };
-                let (model, mut tasks) = level.swap_remove(next);
-                let priority = |task: TaskId| instance.requests[instance.request_of(task)].priority;
-                tasks.sort_by_cached_key(|&task| {
-                    (std::cmp::Reverse(priority(task)), plan.ready_at(task), task)
-                });
-                plan.place_group(model, tasks.into_iter());
-                last = Some(model);
-            }
+/// Plans the whole batch.
+fn plan(instance: &Instance) -> Lists<'_> {
+    let mut plan = Sketch::new(instance);
+    let mut last: Option<ModelId> = None;
+    for mut level in sketch::groups(instance) {
+        while !level.is_empty() {
+            let same = level.iter().position(|&(model, _)| Some(model) == last);
+            let largest =
+                || (0..level.len()).max_by_key(|&at| (level[at].1.len(), std::cmp::Reverse(level[at].0)));
+            let Some(next) = same.or_else(largest) else { break };
+            let (model, mut tasks) = level.swap_remove(next);
+            let priority = |task: TaskId| instance.requests[instance.request_of(task)].priority;
+            tasks.sort_by_cached_key(|&task| (std::cmp::Reverse(priority(task)), plan.ready_at(task), task));
+            plan.place_group(model, tasks.into_iter());
+            last = Some(model);
         }
-        let mut lists = Lists::new(instance);
-        plan.placed.iter().for_each(|&(task, gpus)| lists.assign(task, gpus));
-        Offline { lists }
     }
-}
-
-impl Policy for Offline<'_> {
-    fn ready(&mut self, task: TaskId, view: &View<'_>) {
-        self.lists.mark_ready(task, view);
-    }
-
-    fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
-        self.lists.decide(view)
-    }
-
-    fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
-        self.lists.freed(gpus, view);
-    }
-
-    fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
-        self.lists.lost(gpu, view);
-    }
-
-    fn returned(&mut self, gpu: GpuId, view: &View<'_>) {
-        self.lists.returned(gpu, view);
-    }
-
-    fn given_up(&mut self, task: TaskId, view: &View<'_>) {
-        self.lists.given_up(task, view);
-    }
+    Lists::of(instance, &plan.placed)
 }

@@ -132,6 +132,12 @@ impl Online {
         let task = self.ready.pop(model)?;
         gpus.iter().for_each(|gpu| self.given[gpu] += 1);
         self.given_total += u64::from(gpus.count);
+        self.remember(view, model);
+        Some(Decision::Start { task, gpus })
+    }
+
+    /// Counts a placement of a model among the latest.
+    pub(super) fn remember(&mut self, view: &View<'_>, model: ModelId) {
         self.recent.push_back(model);
         self.recent_count[model] += 1;
         if self.recent.len() > (self.params.lookahead.max(1) * view.instance().cluster.gpus) as usize
@@ -139,7 +145,6 @@ impl Online {
         {
             self.recent_count[old] -= 1;
         }
-        Some(Decision::Start { task, gpus })
     }
 
     /// A task that waits although GPUs are idle: one whose wait is longer than the way of its model to an idle GPU, or, with

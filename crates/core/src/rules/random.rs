@@ -1,20 +1,17 @@
-//! `random`: each task to any GPUs by a seeded draw. See [`super::yardsticks`].
+//! `random`: each task to any window. See [`super::yardsticks`].
 
-use super::Policy;
-use super::info::{BOTH, BuildContext, PolicyInfo};
-use super::param::NoParams;
-use super::yardsticks::Yardstick;
-use crate::instance::Instance;
+use super::info::without_params;
+use super::yardsticks::assign;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
-pub(crate) const INFO: PolicyInfo =
-    PolicyInfo::new("random", BOTH, "each task to any GPUs by a seeded draw; a yardstick").yardstick();
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(
-    instance: &'i Instance,
-    _: &Params,
-    context: &BuildContext<'_>,
-) -> Box<dyn Policy + 'i> {
-    Box::new(Yardstick::random(instance, context.seed))
-}
+without_params!(
+    "random",
+    BOTH,
+    "each task to any GPUs by a seeded draw; a yardstick",
+    yardstick(),
+    |instance, context| {
+        let mut rng = ChaCha8Rng::seed_from_u64(context.seed);
+        assign(instance, move |windows| rng.random_range(0..windows))
+    }
+);

@@ -6,26 +6,20 @@
 //!
 //! Cost: O(log n + nodes of the request) per task and O(models) per event.
 
-use super::info::{BOTH, BuildContext, PolicyInfo};
-use super::param::NoParams;
+use super::info::without_params;
 use super::ready::ReadyByModel;
 use super::{Policy, place};
 use crate::engine::{Decision, TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "srpt",
     BOTH,
     "the request with the least work left first, whatever switching costs; a yardstick",
-)
-.yardstick();
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Shortest::new(instance))
-}
+    yardstick(),
+    |instance, _| Shortest::new(instance)
+);
 
 /// The request with the least work left first.
 pub struct Shortest {
@@ -36,7 +30,6 @@ pub struct Shortest {
 
 impl Shortest {
     /// With an empty queue.
-    #[must_use]
     pub fn new(instance: &Instance) -> Shortest {
         let models = instance.models.len();
         Shortest { ready: ReadyByModel::new(models), blocked: vec![false; models].into() }

@@ -7,26 +7,20 @@
 //!
 //! Cost: O(log n + models x windows) per decision.
 
-use super::info::{BOTH, BuildContext, PolicyInfo};
-use super::param::NoParams;
+use super::info::without_params;
 use super::ready::ReadyByModel;
 use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 
-pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
+without_params!(
     "sticky",
     BOTH,
     "every GPU keeps its model while it has work, whoever waits; a yardstick",
-)
-.yardstick();
-
-pub(crate) type Params = NoParams;
-
-pub(crate) fn build<'i>(instance: &'i Instance, _: &Params, _: &BuildContext<'_>) -> Box<dyn Policy + 'i> {
-    Box::new(Sticky::new(instance))
-}
+    yardstick(),
+    |instance, _| Sticky::new(instance)
+);
 
 /// Serves what is loaded.
 pub struct Sticky {
@@ -39,7 +33,6 @@ const WORTH_A_REPLICA: f64 = 1.5;
 
 impl Sticky {
     /// With nothing ready.
-    #[must_use]
     pub fn new(instance: &Instance) -> Sticky {
         let models = instance.models.len();
         Sticky {

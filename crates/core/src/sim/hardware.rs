@@ -1,7 +1,7 @@
 //! The machine that is simulated: the queue of what will happen, and how fast batches progress.
 
 use super::{Faults, Sharing};
-use crate::engine::{Effect, Event};
+use crate::engine::{Effect, Event, Snapshot};
 use crate::id::{GpuId, Gpus, IdVec, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
@@ -60,6 +60,19 @@ impl<'i> Hardware<'i> {
             aborted_loads: FxHashMap::default(),
             attempts: FxHashMap::default(),
         }
+    }
+
+    /// The machine as it stands in a snapshot.
+    pub fn under_way(snapshot: &'i Snapshot) -> Hardware<'i> {
+        let mut hardware = Hardware::new(snapshot.instance(), Faults::default(), Truth::default());
+        let now = snapshot.now();
+        for &(task, gpus, left) in &snapshot.under_way {
+            hardware.begin(now, task, gpus, left, false);
+        }
+        for &(lead, end) in &snapshot.loads {
+            hardware.schedule(end, Event::Loaded(lead));
+        }
+        hardware
     }
 
     pub fn schedule(&mut self, at: Time, event: Event) {
@@ -128,6 +141,10 @@ impl<'i> Hardware<'i> {
                 fails = true;
             }
         }
+        self.begin(now, task, gpus, work, fails);
+    }
+
+    fn begin(&mut self, now: Time, task: TaskId, gpus: Gpus, work: Span, fails: bool) {
         let slowdown = &self.instance.models[self.instance.model_of(task)].slowdown;
         if slowdown.len() == 1 {
             let event = if fails { Event::Failed(task) } else { Event::Finished(task) };

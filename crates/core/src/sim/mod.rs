@@ -1,22 +1,22 @@
 //! The engine under a virtual clock: deterministic, and as fast as the machine allows.
 
 mod faults;
+mod forward;
 mod hardware;
 mod sharing;
 
 pub use faults::Faults;
+pub(crate) use forward::{Played, play};
 pub use sharing::Sharing;
 
 use crate::belief::Learner;
-use crate::engine::Policy;
-use crate::engine::{Decision, Effect, Engine, Event, News, Rejected, TaskState};
+use crate::engine::{Driver, Effect, Engine, Event, Policy, Rejected, TaskState};
 use crate::id::{RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
 use crate::time::Time;
 use crate::truth::Truth;
 use hardware::Hardware;
-use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +41,7 @@ impl Default for SimOptions {
 
 /// How far a simulation is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct SimProgress {
     /// Nodes finished or given up.
     pub done: usize,
     /// All nodes.
@@ -92,7 +92,7 @@ pub fn simulate(
     instance: &Instance,
     policy: &mut dyn Policy,
     options: &SimOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(SimProgress),
 ) -> Result<ExecutionLog, SimError> {
     simulate_learning(instance, policy, None, options, progress)
 }
@@ -103,7 +103,7 @@ pub fn simulate_learning(
     policy: &mut dyn Policy,
     learner: Option<&mut dyn Learner>,
     options: &SimOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(SimProgress),
 ) -> Result<ExecutionLog, SimError> {
     let mut engine = Engine::new(instance, options.max_attempts);
     if let Some(learner) = learner {
@@ -112,8 +112,6 @@ pub fn simulate_learning(
     let mut run = Simulation {
         engine,
         hardware: Hardware::new(instance, options.faults.clone(), options.truth.clone()),
-        effects: Vec::new(),
-        news: Vec::new(),
     };
     let mut arrivals: Vec<(Time, RequestId)> =
         instance.requests.iter_enumerated().map(|(id, request)| (request.arrival, id)).collect();
@@ -135,8 +133,7 @@ pub fn simulate_learning(
             if !run.engine.give_up_what_no_gpus_are_left_for() {
                 return Err(run.stalled());
             }
-            let at = run.engine.view().now();
-            run.ask(policy).map_err(|why| SimError::Rejected { at, why })?;
+            run.ask(policy)?;
             continue;
         }
         // Arrivals rank behind the machine's own events of the same instant and have a list of their own: a million of
@@ -150,9 +147,9 @@ pub fn simulate_learning(
             run.handle(at, Event::Arrived(request));
         }
         if at == Time::ZERO {
-            run.take_up(policy).map_err(|why| SimError::Rejected { at, why })?;
+            run.take_up(policy)?;
         }
-        run.ask(policy).map_err(|why| SimError::Rejected { at, why })?;
+        run.ask(policy)?;
         if events % EVENTS_PER_REPORT < 2 {
             progress(run.progress(events));
         }
@@ -164,64 +161,37 @@ pub fn simulate_learning(
 struct Simulation<'i> {
     engine: Engine<'i>,
     hardware: Hardware<'i>,
-    effects: Vec<Effect>,
-    news: Vec<News>,
+}
+
+impl<'i> Driver<'i> for Simulation<'i> {
+    type Error = SimError;
+
+    fn engine(&mut self) -> &mut Engine<'i> {
+        &mut self.engine
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        self.hardware.carry_out(self.engine.view().now(), effect);
+    }
+
+    fn rejected(&mut self, why: Rejected) -> SimError {
+        SimError::Rejected { at: self.engine.view().now(), why }
+    }
 }
 
 impl Simulation<'_> {
-    fn handle(&mut self, at: Time, event: Event) {
-        self.engine.handle(at, event);
-        self.carry_out();
-    }
-
-    fn carry_out(&mut self) {
-        self.engine.take_effects(&mut self.effects);
-        let now = self.engine.view().now();
-        for effect in self.effects.drain(..) {
-            self.hardware.carry_out(now, effect);
-        }
-    }
-
-    /// What was under way before the run began goes on; no policy has anything to decide of it.
-    fn take_up(&mut self, policy: &mut dyn Policy) -> Result<(), Rejected> {
-        let running = self.engine.view().instance().start.running.clone();
-        if running.is_empty() {
-            return Ok(());
-        }
-        for &(task, gpus) in &running {
-            self.engine.apply(Decision::Start { task, gpus })?;
-            self.carry_out();
-        }
-        let begun: FxHashSet<TaskId> = running.iter().map(|&(task, _)| task).collect();
-        self.engine.take_news(&mut self.news);
-        self.news.retain(|news| !matches!(news, News::Ready(task) if begun.contains(task)));
-        running.iter().for_each(|&(task, _)| policy.given_up(task, &self.engine.view()));
+    /// What was under way before the run began goes on.
+    fn take_up(&mut self, policy: &mut dyn Policy) -> Result<(), SimError> {
+        let begun = self.engine.take_up().map_err(|why| self.rejected(why))?;
+        self.carry_out_effects();
+        begun.into_iter().for_each(|task| policy.given_up(task, &self.engine.view()));
         Ok(())
     }
 
-    /// The instant is settled: tells the policy what is new and does what it decides.
-    fn ask(&mut self, policy: &mut dyn Policy) -> Result<(), Rejected> {
-        self.engine.take_news(&mut self.news);
-        for news in self.news.drain(..) {
-            match news {
-                News::Ready(task) => policy.ready(task, &self.engine.view()),
-                News::Freed(gpus) => policy.freed(gpus, &self.engine.view()),
-                News::Lost(gpu) => policy.lost(gpu, &self.engine.view()),
-                News::Returned(gpu) => policy.returned(gpu, &self.engine.view()),
-                News::GivenUp(task) => policy.given_up(task, &self.engine.view()),
-            }
-        }
-        while let Some(decision) = policy.decide(&self.engine.view()) {
-            self.engine.apply(decision)?;
-            self.carry_out();
-        }
-        Ok(())
-    }
-
-    fn progress(&self, events: u64) -> Progress {
+    fn progress(&self, events: u64) -> SimProgress {
         let view = self.engine.view();
         let total = view.instance().tasks();
-        Progress { done: total - view.open_tasks(), total, now: view.now(), events }
+        SimProgress { done: total - view.open_tasks(), total, now: view.now(), events }
     }
 
     fn stalled(&self) -> SimError {

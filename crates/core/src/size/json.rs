@@ -1,6 +1,6 @@
 //! The answer for programs.
 
-use super::{Measure, Point, Question, Sizing, Target, Verdict};
+use super::{Measure, Point, SizeQuestion, Sizing, Target, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// The answer to a question of size, as `gswarm size --json` prints it.
@@ -44,7 +44,7 @@ pub struct TargetReport {
 impl Sizing {
     /// The answer to a question for programs.
     #[must_use]
-    pub fn report(&self, question: &Question<'_>) -> SizeReport {
+    pub fn report(&self, question: &SizeQuestion<'_>) -> SizeReport {
         let (verdict, gpus, untried_below, floor) = match &self.verdict {
             Verdict::Met { gpus, untried } => ("met", Some(*gpus), Some(*untried), None),
             Verdict::BelowFloor { floor, .. } => ("below_floor", None, None, Some(floor.seconds())),

@@ -23,30 +23,17 @@ use crate::time::{Span, duration};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// What a target is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// Last end minus first arrival.
-    Makespan,
-    /// Mean request latency.
-    Mean,
-    /// The latency that 99% of the requests do not exceed.
-    P99,
-}
-
-impl Measure {
-    /// All of them.
-    pub const ALL: [Measure; 3] = [Measure::Makespan, Measure::Mean, Measure::P99];
-
-    /// As flags spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Measure::Makespan => "makespan",
-            Measure::Mean => "mean",
-            Measure::P99 => "p99",
-        }
+named! {
+    /// What a target is about.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Measure {
+        /// Last end minus first arrival.
+        Makespan = "makespan",
+        /// Mean request latency.
+        Mean = "mean",
+        /// The latency that 99% of the requests do not exceed.
+        P99 = "p99",
     }
 }
 
@@ -67,8 +54,7 @@ impl FromStr for Target {
         let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
         let usage = || format!("give one of {} and a time, as in makespan=2h or p99=60s", names.join(", "));
         let (name, time) = text.split_once('=').ok_or_else(usage)?;
-        let measure =
-            Measure::ALL.into_iter().find(|measure| measure.name() == name.trim()).ok_or_else(usage)?;
+        let measure = Measure::of_name(name.trim()).ok_or_else(usage)?;
         let at_most = duration(time.trim()).map_err(|error| format!("{}: {error}", measure.name()))?;
         Ok(Target { measure, at_most })
     }
@@ -76,7 +62,7 @@ impl FromStr for Target {
 
 /// What is to be sized.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct SizeQuestion<'a> {
     /// The workload.
     pub scenario: &'a Scenario,
     /// The rules; the number of GPUs is what is asked for.
@@ -194,7 +180,7 @@ pub enum SizeError {
     Broken(u32, String),
 }
 
-impl Question<'_> {
+impl SizeQuestion<'_> {
     /// The problem on so many GPUs.
     fn on(&self, gpus: u32) -> Result<Instance, Vec<Infeasible>> {
         let residency = self.policy.kind().residency(self.cluster.residency);

@@ -1,6 +1,6 @@
 //! The search over numbers of GPUs.
 
-use super::{Floors, Measure, Point, Question, SizeError, Sizing, Target, Telling, Verdict};
+use super::{Floors, Measure, Point, SizeError, SizeQuestion, Sizing, Target, Telling, Verdict};
 use crate::bound::lower_bound;
 use crate::input::WorkflowSpec;
 use crate::instance::Instance;
@@ -16,7 +16,7 @@ const MULTIPLES: usize = 3;
 const FINENESS: u32 = 128;
 
 /// Finds the fewest GPUs that meet the targets; `tell` is called before and after every run.
-pub fn size(question: &Question<'_>, tell: &mut dyn FnMut(Telling<'_>)) -> Result<Sizing, SizeError> {
+pub fn size(question: &SizeQuestion<'_>, tell: &mut dyn FnMut(Telling<'_>)) -> Result<Sizing, SizeError> {
     let useful = useful(question);
     let most = question.max_gpus.min(useful);
     let largest = question.on(most).map_err(|faults| SizeError::Infeasible(most, faults))?;
@@ -68,7 +68,7 @@ pub fn size(question: &Question<'_>, tell: &mut dyn FnMut(Telling<'_>)) -> Resul
 }
 
 /// More GPUs than this change nothing: on so many every node has its own, in whatever way they are cut into servers.
-fn useful(question: &Question<'_>) -> u32 {
+fn useful(question: &SizeQuestion<'_>) -> u32 {
     let scenario = question.scenario;
     let widths = |workflow: &WorkflowSpec| -> u64 {
         let nodes = workflow.nodes.iter();
@@ -85,7 +85,7 @@ fn useful(question: &Question<'_>) -> u32 {
 }
 
 /// The first target that no schedule on these GPUs meets, and the least it can be.
-fn ruled_out(question: &Question<'_>, floors: &Floors, instance: &Instance) -> Option<(Target, Span)> {
+fn ruled_out(question: &SizeQuestion<'_>, floors: &Floors, instance: &Instance) -> Option<(Target, Span)> {
     question.targets.iter().find_map(|&target| {
         let bound = match target.measure {
             Measure::Makespan => lower_bound(instance),
@@ -106,7 +106,7 @@ fn least_that(from: u32, most: u32, holds: impl Fn(u32) -> bool) -> u32 {
 }
 
 struct Search<'a, 't> {
-    question: &'a Question<'a>,
+    question: &'a SizeQuestion<'a>,
     most: u32,
     tell: &'t mut dyn FnMut(Telling<'_>),
     results: BTreeMap<u32, Point>,

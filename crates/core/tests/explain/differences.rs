@@ -3,15 +3,15 @@
 use super::nodes::three;
 use super::runs::{run, scenario};
 use crate::support::*;
-use gswarm_core::diff::{Diff, Placed, Side, diff};
+use gswarm_core::diff::{Diff, NodePlacement, RunSide, diff};
 use gswarm_core::generate::Preset;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::PolicyKind;
 use gswarm_core::sim::{Faults, SimOptions};
 
-fn side(run: &(Instance, ExecutionLog)) -> Side<'_> {
-    Side { instance: &run.0, log: &run.1 }
+fn side(run: &(Instance, ExecutionLog)) -> RunSide<'_> {
+    RunSide { instance: &run.0, log: &run.1 }
 }
 
 fn compared(first: &(Instance, ExecutionLog), second: &(Instance, ExecutionLog), top: usize) -> Diff {
@@ -48,8 +48,11 @@ fn what_moved_and_what_it_cost_follow_by_hand() {
     assert!((nodes.earlier_by_seconds - (23.5 + 12.0) / 2.0).abs() < 1e-9);
     let apart = nodes.parts_at.as_ref().unwrap();
     assert_eq!((apart.node.as_str(), apart.model.as_str(), apart.at_seconds), ("r2/y", "b", 20.0));
-    assert_eq!(apart.first, Some(Placed { gpus: vec![0], start_seconds: 43.5, switch_seconds: 3.5 }));
-    assert_eq!(apart.second, Some(Placed { gpus: vec![1], start_seconds: 20.0, switch_seconds: 20.0 }));
+    assert_eq!(apart.first, Some(NodePlacement { gpus: vec![0], start_seconds: 43.5, switch_seconds: 3.5 }));
+    assert_eq!(
+        apart.second,
+        Some(NodePlacement { gpus: vec![1], start_seconds: 20.0, switch_seconds: 20.0 })
+    );
     let requests = &found.requests;
     assert_eq!((requests.in_both, requests.sooner, requests.later), (3, 2, 0));
     let [gained] = requests.gained.as_slice() else { panic!("one was asked for: {:?}", requests.gained) };

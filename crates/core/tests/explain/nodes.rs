@@ -1,5 +1,5 @@
 use crate::support::*;
-use gswarm_core::explain::{self, Queue, Timeline, Wait};
+use gswarm_core::explain::{self, QueuePosition, Timeline, Wait};
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log::{ExecutionLog, Load};
@@ -70,7 +70,7 @@ fn a_wait_is_parted_by_what_the_gpus_did_and_the_overtaker_is_named() {
     let own = story.alternatives.iter().find(|one| one.chosen).unwrap();
     assert_eq!((own.could_start, own.later_by), (at(30.0), -23_000_000));
     assert!(story.critical);
-    assert_eq!(story.queue, Queue::default());
+    assert_eq!(story.queue, QueuePosition::default());
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn a_place_in_the_queue_counts_who_waited_before_and_who_passed() {
     // GPUs before 61: r1/paint and r1/join at 38, r2/paint at 46. r2/join (46) begins only at 82.
     let (instance, log) = simple();
     let story = explain::node(&Timeline::new(&instance, &log), TaskId(6)).unwrap();
-    assert_eq!(story.queue, Queue { before: 0, overtook: 3 });
+    assert_eq!(story.queue, QueuePosition { before: 0, overtook: 3 });
     // r2/join, ready at 46: r3/join waited already.
     let story = explain::node(&Timeline::new(&instance, &log), TaskId(5)).unwrap();
-    assert_eq!(story.queue, Queue { before: 1, overtook: 0 });
+    assert_eq!(story.queue, QueuePosition { before: 1, overtook: 0 });
 }
 
 #[test]

@@ -3,7 +3,7 @@ use gswarm_core::Span;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::size::{Measure, Question, SizeError, Sizing, Target, Verdict, size};
+use gswarm_core::size::{Measure, SizeError, SizeQuestion, Sizing, Target, Verdict, size};
 
 /// Twelve requests of 10 s, one node each; the model takes a second to load.
 fn scenario(every: f64, gpus: u32) -> Scenario {
@@ -29,8 +29,15 @@ fn ask(
         .map(|&(measure, seconds)| Target { measure, at_most: Span::from_seconds(seconds) })
         .collect();
     let (cluster, policy) = (cluster(1, None), PolicySpec::default_of(PolicyKind::Baseline));
-    let question =
-        Question { scenario, cluster: &cluster, mode, policy: &policy, seed: 0, targets: &targets, max_gpus };
+    let question = SizeQuestion {
+        scenario,
+        cluster: &cluster,
+        mode,
+        policy: &policy,
+        seed: 0,
+        targets: &targets,
+        max_gpus,
+    };
     size(&question, &mut |_| {})
 }
 

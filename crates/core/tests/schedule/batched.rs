@@ -7,8 +7,8 @@ use gswarm_core::check::check_log;
 use gswarm_core::input::{BatchingSpec, ClusterSpec, Scenario};
 use gswarm_core::instance::{Cluster, Instance, Mode, Residency};
 use gswarm_core::log::ExecutionLog;
-use gswarm_core::plan::file::{self, Read};
-use gswarm_core::plan::{Limits, Planned, Step, Steps, improve};
+use gswarm_core::plan::file::{self, PlanRead};
+use gswarm_core::plan::{Planned, SearchLimits, Step, Steps, improve};
 use gswarm_core::policy::{FollowSteps, PolicyKind, carry_out, follow};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Gpus, Span};
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::path::Path;
 
 fn planned(instance: &Instance, rounds: u64) -> Planned {
-    improve(instance, &Limits { rounds, stop: &|| false, gap: 0.0, seed: SEED }, &mut |_| {})
+    improve(instance, &SearchLimits { rounds, seed: SEED, ..SearchLimits::default() }, &mut |_| {})
 }
 
 /// Carries a plan out; the log has passed the checker and takes as long as the plan says.
@@ -116,12 +116,12 @@ fn steps_outlive_their_file_and_faults_are_named() {
     let mut bytes = Vec::new();
     file::write(&instance, &plan, &mut bytes).unwrap();
     let read = file::read(&instance, &bytes).unwrap();
-    assert_eq!(read, Read::Steps(plan.steps.clone().unwrap()));
+    assert_eq!(read, PlanRead::Steps(plan.steps.clone().unwrap()));
     let log = simulate(&instance, &mut *follow(&instance, &read), &SimOptions::default(), &mut |_| {});
     assert_eq!(makespan(&log.unwrap()), plan.makespan);
     let text = String::from_utf8(bytes).unwrap();
     let damaged = |from: &str, to: &str| file::read(&instance, text.replacen(from, to, 1).as_bytes());
-    let says = |damaged: Result<Read, Vec<String>>, what: &str| {
+    let says = |damaged: Result<PlanRead, Vec<String>>, what: &str| {
         let faults = damaged.expect_err(what).join("; ");
         assert!(faults.contains(what), "{faults}");
     };
@@ -140,7 +140,7 @@ fn an_order_alone_is_followed_too() {
     let mut bytes = Vec::new();
     file::write(&instance, &plan, &mut bytes).unwrap();
     let read = file::read(&instance, &bytes).unwrap();
-    assert_eq!(read, Read::Order(plan.plan.clone()));
+    assert_eq!(read, PlanRead::Order(plan.plan.clone()));
     let log =
         simulate(&instance, &mut *follow(&instance, &read), &SimOptions::default(), &mut |_| {}).unwrap();
     assert_eq!(check_log(&instance, &log, None), []);

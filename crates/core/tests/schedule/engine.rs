@@ -211,8 +211,7 @@ fn illegal_decisions_are_refused_and_change_nothing() {
     assert_eq!(engine.apply(load), Err(Rejected::Loading { gpu: GpuId(2) }));
     let past = Decision::Wake { at: Time::ZERO };
     assert_eq!(engine.apply(past), Err(Rejected::WakeInThePast { at: Time::ZERO, now: Time::ZERO }));
-    let mut effects = Vec::new();
-    engine.take_effects(&mut effects);
+    let effects = engine.take_effects();
     assert_eq!(effects.len(), 2, "only what was accepted has effects: {effects:?}");
     assert!(effects.iter().all(|effect| matches!(effect, Effect::Load { .. })));
     engine.handle(Time(1_000_000), Event::Loaded(GpuId(2)));

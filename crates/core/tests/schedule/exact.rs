@@ -4,21 +4,21 @@ use crate::support::{Problem, makespan};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::{Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::plan::{Limits, Plan, Planned, Timed, improve};
+use gswarm_core::plan::{Plan, Planned, SearchLimits, TimedPlan, improve};
 use gswarm_core::policy::{Follow, carry_out};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, TaskId, Time};
 use proptest::prelude::*;
 
 fn planned(instance: &Instance, rounds: u64) -> Planned {
-    improve(instance, &Limits { rounds, stop: &|| false, gap: 0.0, seed: 3 }, &mut |_| {})
+    improve(instance, &SearchLimits { rounds, seed: 3, ..SearchLimits::default() }, &mut |_| {})
 }
 
 /// The shortest of all plans: every order in which inputs come first, every window.
 fn enumerated(instance: &Instance) -> Time {
     fn grow(instance: &Instance, plan: &mut Plan, best: &mut Time) {
         if plan.0.len() == instance.tasks() {
-            *best = (*best).min(Timed::of(instance, plan).makespan);
+            *best = (*best).min(TimedPlan::of(instance, plan).makespan);
         }
         let placed = |plan: &Plan, task: TaskId| plan.0.iter().any(|&(other, _)| other == task);
         for task in instance.task_ids() {

@@ -16,12 +16,6 @@ fn start(task: u32, gpu: u32) -> Decision {
     Decision::Start { task: TaskId(task), gpus: Gpus::new(gpu, 1) }
 }
 
-fn effects(engine: &mut Engine<'_>) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    engine.take_effects(&mut effects);
-    effects
-}
-
 fn two_requests() -> Instance {
     let problem = Problem::on(2).model("m", 1, 8.0, 1.0).workflow(&[0, 0], &[(0, 1)]);
     problem.request(0, 0.0, &[10.0, 10.0]).request(0, 0.0, &[10.0, 10.0]).build()
@@ -95,11 +89,11 @@ fn a_withdrawn_request_leaves_its_gpu_to_others() {
     engine.apply(start(0, 0)).unwrap();
     engine.apply(start(2, 1)).unwrap();
     engine.handle(at(1), Event::Loaded(GpuId(1)));
-    effects(&mut engine);
+    engine.take_effects();
     // One still waits for its load, the other executes.
     engine.handle(at(1), Event::Withdrawn(RequestId(0)));
     engine.handle(at(2), Event::Withdrawn(RequestId(1)));
-    assert_eq!(effects(&mut engine), [Effect::AbortTask { task: TaskId(2), gpus: Gpus::new(1, 1) }]);
+    assert_eq!(engine.take_effects(), [Effect::AbortTask { task: TaskId(2), gpus: Gpus::new(1, 1) }]);
     assert!(engine.is_done() && engine.view().idle().contains(GpuId(1)));
     assert!(!engine.view().idle().contains(GpuId(0)), "its load goes on");
     engine.handle(at(3), Event::Loaded(GpuId(0)));
@@ -130,7 +124,7 @@ fn requests_come_in_while_others_run_and_their_numbers_are_used_again() {
         engine.handle(now, Event::Arrived(request));
         for task in 0..2 {
             engine.apply(start(task, 0)).unwrap();
-            for effect in effects(&mut engine) {
+            for effect in engine.take_effects() {
                 if let Effect::Load { gpus, .. } = effect {
                     engine.handle(now, Event::Loaded(gpus.first));
                 }
@@ -152,23 +146,18 @@ fn a_task_that_is_held_waits_for_its_release() {
     let instance = two_requests();
     let mut engine = Engine::new(&instance, 3);
     (0..2).for_each(|request| engine.handle(at(0), Event::Arrived(RequestId(request))));
-    let news = |engine: &mut Engine<'_>| {
-        let mut news = Vec::new();
-        engine.take_news(&mut news);
-        news
-    };
     engine.apply(start(0, 0)).unwrap();
     engine.handle(at(3), Event::Loaded(GpuId(0)));
-    news(&mut engine);
+    engine.take_news();
     engine.handle(at(4), Event::Failed(TaskId(0)));
     engine.handle(at(4), Event::Held(TaskId(0)));
     assert_eq!((engine.view().state(TaskId(0)), engine.view().failures(TaskId(0))), (TaskState::Held, 1));
-    assert_eq!(news(&mut engine), [News::Freed(Gpus::new(0, 1))], "nobody is told that it is ready");
+    assert_eq!(engine.take_news(), [News::Freed(Gpus::new(0, 1))], "nobody is told that it is ready");
     assert!(engine.view().idle().contains(GpuId(0)));
     assert_eq!(engine.apply(start(0, 0)), Err(Rejected::NotReady { task: TaskId(0) }));
     engine.apply(start(2, 0)).unwrap();
     engine.handle(at(9), Event::Released(TaskId(0)));
-    assert_eq!(news(&mut engine), [News::Ready(TaskId(0))]);
+    assert_eq!(engine.take_news(), [News::Ready(TaskId(0))]);
     engine.handle(at(9), Event::Released(TaskId(0)));
     engine.handle(at(9), Event::Held(TaskId(0)));
     assert_eq!(engine.view().state(TaskId(0)), TaskState::Ready, "somebody was told already");

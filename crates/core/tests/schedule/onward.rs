@@ -2,12 +2,12 @@
 
 use crate::properties::problem;
 use crate::support::{Problem, SEED, run_all};
-use gswarm_core::engine::Onward;
+use gswarm_core::engine::Continuation;
 use gswarm_core::engine::{Decision, TaskState, View};
 use gswarm_core::instance::Infeasible;
 use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimOptions, simulate};
-use gswarm_core::what_if::{Outcome, WhyNot, what_if};
+use gswarm_core::what_if::{WhatIfError, WhatIfRun, what_if};
 use gswarm_core::{GpuId, Gpus, Instance, ModelId, RequestId, Span, TaskId, Time};
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ struct Watched<'i> {
 }
 
 /// What is left, how many tasks that is, and what runs where.
-type Seen = (Result<Onward, Vec<Infeasible>>, usize, Vec<(TaskId, Gpus)>);
+type Seen = (Result<Continuation, Vec<Infeasible>>, usize, Vec<(TaskId, Gpus)>);
 
 impl Policy for Watched<'_> {
     fn ready(&mut self, task: TaskId, view: &View<'_>) {
@@ -63,11 +63,11 @@ fn stopped_at(instance: &Instance, kind: PolicyKind, seconds: f64, gpus: u32) ->
     watched
 }
 
-fn onward(instance: &Instance, kind: PolicyKind, seconds: f64, gpus: u32) -> Onward {
+fn onward(instance: &Instance, kind: PolicyKind, seconds: f64, gpus: u32) -> Continuation {
     stopped_at(instance, kind, seconds, gpus).seen.unwrap().0.unwrap()
 }
 
-fn ahead(onward: &Onward, kind: PolicyKind) -> Outcome {
+fn ahead(onward: &Continuation, kind: PolicyKind) -> WhatIfRun {
     what_if(onward, &PolicySpec::default_of(kind), 0).unwrap_or_else(|why| panic!("{}: {why}", kind.name()))
 }
 
@@ -157,7 +157,7 @@ proptest! {
             // It deploys on empty GPUs, and is refused where they are not: `what_if` says so.
             if kind == PolicyKind::Static && !onward.instance.start.is_empty() {
                 let refused = what_if(&onward, &PolicySpec::default_of(kind), 0);
-                prop_assert!(matches!(refused, Err(WhyNot::InUse(_))), "{:?}", refused.err());
+                prop_assert!(matches!(refused, Err(WhatIfError::InUse(_))), "{:?}", refused.err());
                 continue;
             }
             if kind.residency(onward.instance.cluster.residency) == onward.instance.cluster.residency {

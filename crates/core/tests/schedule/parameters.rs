@@ -2,6 +2,7 @@
 
 use gswarm_core::policy::{OnlineParams, ParamKind, ParamValues, PolicyKind, PolicySpec};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 fn values(given: &Value) -> ParamValues {
     given.as_object().unwrap().clone().into_iter().collect()
@@ -94,10 +95,47 @@ fn the_docs_list_every_parameter() {
             table += &format!("| `{policy}` | `{name}` | {} | {default} | {} |\n", info.kind, info.help);
         }
     }
-    let expected = format!("{before}{begin}{table}{end}{after}");
+    up_to_date(path, &format!("{before}{begin}{table}{end}{after}"));
+}
+
+fn up_to_date(path: &str, expected: &str) {
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &expected).unwrap();
-    } else {
-        assert!(text == expected, "run again with UPDATE_DOCS=1: the page would have\n{table}");
+        return std::fs::write(path, expected).unwrap();
     }
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(text == expected, "run again with UPDATE_DOCS=1: {path} would be\n{expected}");
+}
+
+/// The keywords of `gswarm.run` that are parameters of policies; `UPDATE_DOCS=1` writes them.
+#[test]
+fn python_has_a_keyword_for_every_parameter() {
+    let mut text = "\
+\"\"\"Parameters of policies, written by `UPDATE_DOCS=1 cargo test -p gswarm-core --test schedule`.\"\"\"
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class PolicyParameters(TypedDict, total=False):
+    \"\"\"Each is taken by the policies that `gswarm.policies()` lists it under.\"\"\"
+
+"
+    .to_owned();
+    let mut known = BTreeMap::new();
+    for info in PolicyKind::ALL.iter().flat_map(|kind| kind.params()) {
+        // Policies share a keyword only where it takes the same values.
+        if let Some(other) = known.insert(info.name, info.kind) {
+            assert_eq!(other, info.kind, "{}", info.name);
+            continue;
+        }
+        let taken = match info.kind {
+            ParamKind::Number { .. } => "float".to_owned(),
+            ParamKind::Integer { .. } => "int".to_owned(),
+            ParamKind::Seconds => "float | str".to_owned(),
+            ParamKind::Choice { names } => format!("Literal[\"{}\"]", names.join("\", \"")),
+        };
+        text += &format!("    {}: {taken} | None\n    \"\"\"{}.\"\"\"\n", info.name, info.help);
+    }
+    up_to_date(concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/gswarm/_parameters.py"), &text);
 }

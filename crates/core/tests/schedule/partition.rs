@@ -6,7 +6,7 @@ use crate::support::{Problem, SEED, makespan, run_all};
 use gswarm_core::Instance;
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::plan::{Limits, improve};
+use gswarm_core::plan::{SearchLimits, improve};
 use gswarm_core::policy::PolicyKind;
 use proptest::prelude::*;
 
@@ -104,7 +104,7 @@ fn the_same_seed_and_rounds_give_the_same_odd_plan() {
 #[test]
 fn a_search_that_is_stopped_at_once_still_has_a_plan() {
     let instance = narrow_then_wide(6).build();
-    let limits = Limits { rounds: u64::MAX, stop: &|| true, gap: 0.0, seed: SEED };
+    let limits = SearchLimits { rounds: u64::MAX, stop: &|| true, seed: SEED, ..SearchLimits::default() };
     let plan = improve(&instance, &limits, &mut |_| {});
     assert_eq!(plan.plan.0.len(), instance.tasks());
     assert_eq!(carried_out(&instance, &plan).0, plan.makespan.0);

@@ -3,14 +3,14 @@
 use crate::properties::problem;
 use crate::support::{Problem, SEED, makespan, run_all};
 use gswarm_core::instance::Mode;
-use gswarm_core::plan::{Limits, Objective, Timed, Values, aim, first, improve};
+use gswarm_core::plan::{ObjectiveValues, PlanObjective, SearchLimits, TimedPlan, aim, first, improve};
 use gswarm_core::policy::{Follow, PolicyKind, carry_out};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, Time};
 use proptest::prelude::*;
 
 pub(crate) fn planned(instance: &Instance, rounds: u64, seed: u64) -> gswarm_core::plan::Planned {
-    improve(instance, &Limits { rounds, stop: &|| false, gap: 0.0, seed }, &mut |_| {})
+    improve(instance, &SearchLimits { rounds, seed, ..SearchLimits::default() }, &mut |_| {})
 }
 
 /// The makespan of the log that carrying out a plan leads to.
@@ -35,7 +35,7 @@ proptest! {
         prop_assert!(plan.makespan >= plan.bound.value);
         if let Some((first, promised)) = first(&instance) {
             prop_assert_eq!(first.0.len(), instance.tasks());
-            let timed = Timed::of(&instance, &first).makespan;
+            let timed = TimedPlan::of(&instance, &first).makespan;
             prop_assert!(timed.0 <= promised.0, "{timed:?} is later than {promised}");
             prop_assert!(timed.0 >= plan.bound.value.0);
         }
@@ -55,10 +55,10 @@ proptest! {
         problem.mode = Mode::Offline;
         let instance = problem.build();
         let [makespan, latency, p99, switches] = weights.map(f64::from);
-        let objective = Objective { makespan, latency: latency + 0.1, p99, switches };
-        let aimed = aim(&instance, &objective, &Limits { rounds: 1, stop: &|| false, gap: 0.0, seed: SEED }, &mut |_| {});
+        let objective = PlanObjective { makespan, latency: latency + 0.1, p99, switches };
+        let aimed = aim(&instance, &objective, &SearchLimits { rounds: 1, seed: SEED, ..SearchLimits::default() }, &mut |_| {});
         prop_assert!(aimed.cost >= aimed.bound * (1.0 - 1e-12), "{} is below {}", aimed.cost, aimed.bound);
-        let least = Values::least(&instance);
+        let least = ObjectiveValues::least(&instance, &aimed.planned.bound);
         for (is, bound) in [
             (aimed.values.makespan, least.makespan),
             (aimed.values.latency, least.latency),
@@ -70,7 +70,7 @@ proptest! {
         prop_assert_eq!(carried_out(&instance, &aimed.planned).0, aimed.planned.makespan.0, "by {}", aimed.planned.found_by);
         let same_problem = |kind: &PolicyKind| kind.is_portfolio() && kind.residency(problem.cluster.residency) == problem.cluster.residency;
         for &kind in PolicyKind::ALL.iter().filter(|kind| same_problem(kind)) {
-            let other = objective.cost(&Values::of(&instance, &run_all(&instance, kind)));
+            let other = objective.cost(&ObjectiveValues::of(&instance, &run_all(&instance, kind)));
             prop_assert!(aimed.cost <= other + 1e-9, "{} comes to {other}, the plan to {}", kind.name(), aimed.cost);
         }
     }

@@ -1,7 +1,7 @@
 //! How a server is asked, whatever sort it is: what an adapter has to know. The rules are in [`super::managed`].
 
 use super::BackendError;
-use super::http::{Http, Passed};
+use super::http::{ForwardResult, Http};
 use crate::call::Call;
 use crate::forward::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId};
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// A model as its server knows it.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub struct ServedModel {
     /// Its name there.
     pub name: String,
     /// What its weights take by the configuration, in GB.
@@ -21,7 +21,7 @@ pub struct Served {
 
 /// Where a model stands.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum ModelState {
     /// It is not there.
     Absent,
     /// It is on its way, or leaving: neither can be called or told to go.
@@ -74,7 +74,7 @@ impl FromIterator<String> for Held {
 
 /// Where weights come from, or go, for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
+pub enum WeightTier {
     /// Disk, as far as anybody knows.
     Disk,
     /// The memory of the host.
@@ -83,14 +83,14 @@ pub enum Tier {
     Device,
 }
 
-impl Tier {
+impl WeightTier {
     /// `disk`, `host` or `device`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Tier::Disk => "disk",
-            Tier::Host => "host",
-            Tier::Device => "device",
+            WeightTier::Disk => "disk",
+            WeightTier::Host => "host",
+            WeightTier::Device => "device",
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct Brought {
     /// What it is known by from now on: its name, or whatever the server calls it.
     pub handle: String,
     /// Where its weights come from, where the server tells that of each load; else it is the server's [tier](Api::tier).
-    pub tier: Option<Tier>,
+    pub tier: Option<WeightTier>,
 }
 
 impl<H: Into<String>> From<H> for Brought {
@@ -112,7 +112,7 @@ impl<H: Into<String>> From<H> for Brought {
 
 /// What a load or an unload took.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Timed {
+pub struct LoadTime {
     /// Which.
     pub model: ModelId,
     /// Where.
@@ -120,13 +120,13 @@ pub struct Timed {
     /// Whether it was a load.
     pub load: bool,
     /// Where the weights came from, or went.
-    pub tier: Tier,
+    pub tier: WeightTier,
     /// In seconds.
     pub seconds: f64,
 }
 
 /// Who is told what loads and unloads took.
-pub type Record = Arc<dyn Fn(&Timed) + Send + Sync>;
+pub type LoadRecorder = Arc<dyn Fn(&LoadTime) + Send + Sync>;
 
 /// How a server is asked. A model that was brought is known by its handle from then on.
 #[async_trait::async_trait]
@@ -148,8 +148,8 @@ pub trait Api: Send + Sync {
     }
 
     /// Where weights are while their model is not there.
-    fn tier(&self) -> Tier {
-        Tier::Disk
+    fn tier(&self) -> WeightTier {
+        WeightTier::Disk
     }
 
     /// Asks for a model; it may come later. `gpus` are those that the server [can be told](Api::places).
@@ -159,7 +159,7 @@ pub trait Api: Send + Sync {
     async fn release(&self, handle: &str) -> Result<(), BackendError>;
 
     /// Where it stands.
-    async fn look(&self, handle: &str) -> Result<State, BackendError>;
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError>;
 
     /// All that is there, is coming or is going.
     async fn held(&self) -> Result<Held, BackendError>;
@@ -182,10 +182,10 @@ pub trait Api: Send + Sync {
         handle: &str,
         forward: &Forward,
         relay: &mut Relay,
-    ) -> Result<Passed, BackendError> {
+    ) -> Result<ForwardResult, BackendError> {
         match self.passes_on(handle) {
             Some((http, name)) => http.pass_on(forward, &name, relay).await,
-            None => Ok(Passed::Unknown),
+            None => Ok(ForwardResult::Unknown),
         }
     }
 }

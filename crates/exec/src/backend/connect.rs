@@ -1,8 +1,8 @@
 //! From what a file says of a server to the server itself.
 
 use super::Backend;
-use super::api::{Api, Record, Served};
-use super::http::{Http, Limits};
+use super::api::{Api, LoadRecorder, ServedModel};
+use super::http::{Http, HttpLimits};
 use super::managed::Managed;
 use super::openai::Servers;
 use super::spec::{BackendSpec, Timeouts};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A model, as far as servers have to know it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Known {
+pub struct KnownModel {
     /// Its key in the configuration.
     pub name: String,
     /// What its weights take, in GB.
@@ -23,11 +23,11 @@ pub struct Known {
     pub slowdown: Vec<u32>,
 }
 
-impl Known {
+impl KnownModel {
     /// All models of a problem, by number.
     #[must_use]
-    pub fn all(instance: &Instance) -> Vec<Known> {
-        let known = |model: &gswarm_core::instance::Model| Known {
+    pub fn all(instance: &Instance) -> Vec<KnownModel> {
+        let known = |model: &gswarm_core::instance::Model| KnownModel {
             name: model.name.clone(),
             memory_gb: model.memory_gb,
             slowdown: model.slowdown.clone(),
@@ -38,7 +38,7 @@ impl Known {
 
 /// The GPUs of a server.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct GpuPlace {
     /// As the cluster numbers them.
     pub gpus: Gpus,
     /// What the system calls them, in their order, where whoever starts programs there was given some of its GPUs; empty
@@ -47,22 +47,22 @@ pub struct Place {
 }
 
 /// What an adapter is given to connect to its server.
-pub struct Link<'l> {
+pub struct ServerLink<'l> {
     /// The GPUs of the server.
-    pub place: &'l Place,
+    pub place: &'l GpuPlace,
     /// The models of the run, by number.
-    pub models: &'l [Known],
+    pub models: &'l [KnownModel],
     /// The clock of the run.
     pub clock: &'l Clock,
     /// Time limits.
-    pub limits: Limits,
+    pub limits: HttpLimits,
     /// What is sent with every request, where the server wants it.
     pub token: Option<String>,
     spec: &'l BackendSpec,
-    record: &'l Record,
+    record: &'l LoadRecorder,
 }
 
-impl Link<'_> {
+impl ServerLink<'_> {
     /// What a model is called there.
     #[must_use]
     pub fn name(&self, model: &str) -> String {
@@ -104,7 +104,8 @@ impl Link<'_> {
 
     /// A server under the rules of [`Managed`].
     pub fn managed(self, api: impl Api + 'static) -> Arc<dyn Backend> {
-        let served = |model: &Known| Served { name: self.name(&model.name), memory_gb: model.memory_gb };
+        let served =
+            |model: &KnownModel| ServedModel { name: self.name(&model.name), memory_gb: model.memory_gb };
         let served = self.models.iter().map(served).collect();
         Arc::new(Managed::new(api, served, self.limits, Arc::clone(self.record)))
     }
@@ -116,29 +117,29 @@ pub fn connect(
     gpus: Gpus,
     instance: &Instance,
     clock: &Clock,
-    record: &Record,
+    record: &LoadRecorder,
 ) -> Result<Arc<dyn Backend>, String> {
-    let place = Place { gpus, visible: Vec::new() };
-    connect_at(spec, &place, &Known::all(instance), clock, record)
+    let place = GpuPlace { gpus, visible: Vec::new() };
+    connect_at(spec, &place, &KnownModel::all(instance), clock, record)
 }
 
 /// The same for whoever has no problem at hand, only its models.
 pub fn connect_at(
     spec: &BackendSpec,
-    place: &Place,
-    models: &[Known],
+    place: &GpuPlace,
+    models: &[KnownModel],
     clock: &Clock,
-    record: &Record,
+    record: &LoadRecorder,
 ) -> Result<Arc<dyn Backend>, String> {
     let token = spec.endpoint.token_env.as_deref().map(token).transpose()?;
-    let limits = Limits::from(&spec.endpoint.timeouts);
-    spec.server.connect(Link { place, models, clock, limits, token, spec, record })
+    let limits = HttpLimits::from(&spec.endpoint.timeouts);
+    spec.server.connect(ServerLink { place, models, clock, limits, token, spec, record })
 }
 
-impl From<&Timeouts> for Limits {
-    fn from(timeouts: &Timeouts) -> Limits {
+impl From<&Timeouts> for HttpLimits {
+    fn from(timeouts: &Timeouts) -> HttpLimits {
         let seconds = Duration::from_secs_f64;
-        Limits {
+        HttpLimits {
             connect: seconds(timeouts.connect),
             answer: seconds(timeouts.answer),
             load: seconds(timeouts.load),

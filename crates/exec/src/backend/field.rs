@@ -1,16 +1,16 @@
 //! How the fields of a server are described: once, beside its adapter. Reading files, the JSON Schema and the tables of
 //! docs/backends.md all go by these descriptions.
 
-use gswarm_core::input::document::Limits;
+use gswarm_core::input::document::NumberRange;
 use serde_json::Value;
 
 /// What a field may hold.
 #[derive(Clone, Copy)]
 pub enum Shape {
     /// A number.
-    Number(Limits),
+    Number(NumberRange),
     /// A whole number.
-    Whole(Limits),
+    Whole(NumberRange),
     /// Text.
     Text,
     /// Text that is not empty.

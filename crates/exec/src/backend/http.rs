@@ -16,7 +16,7 @@ const MOST_SHOWN: usize = 300;
 
 /// How a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Until a connection stands.
     pub connect: Duration,
     /// Until a question is answered.
@@ -33,11 +33,11 @@ pub struct Http {
     client: reqwest::Client,
     base: String,
     token: Option<String>,
-    limits: Limits,
+    limits: HttpLimits,
 }
 
 /// What came of a request that was passed on.
-pub enum Passed {
+pub enum ForwardResult {
     /// It was answered, and the answer has gone back.
     Answered,
     /// Something is wrong with it, or not there: what was asked for, or the model. Nothing has gone back yet.
@@ -57,7 +57,7 @@ pub enum Passed {
 
 impl Http {
     /// The server at `base`, which is asked with a token where there is one.
-    pub fn new(base: &str, token: Option<&str>, limits: Limits) -> Result<Http, String> {
+    pub fn new(base: &str, token: Option<&str>, limits: HttpLimits) -> Result<Http, String> {
         static PROVIDER: Once = Once::new();
         // Somebody else may have installed one before: either will do.
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
@@ -119,7 +119,7 @@ impl Http {
         forward: &Forward,
         model: &str,
         relay: &mut Relay,
-    ) -> Result<Passed, BackendError> {
+    ) -> Result<ForwardResult, BackendError> {
         let mut body = forward.body.clone();
         body.insert("model".to_owned(), Value::from(model));
         let request = self.client.post(format!("{}{}", self.base, forward.path)).json(&body);
@@ -135,13 +135,13 @@ impl Http {
         if let StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND = status {
             let text = self.text(response).await?;
             let why = self.refused(status, &text).to_string();
-            return Ok(Passed::Refused { status: status.as_u16(), kind, text, why });
+            return Ok(ForwardResult::Refused { status: status.as_u16(), kind, text, why });
         }
         relay.head(status.as_u16(), &kind);
         while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
             relay.piece(chunk).await;
         }
-        Ok(Passed::Answered)
+        Ok(ForwardResult::Answered)
     }
 
     /// Whether an address answers with success, whatever it says.

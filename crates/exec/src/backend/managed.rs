@@ -15,9 +15,9 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use super::api::{Api, Brought, Record, Served, State, Tier, Timed};
+use super::api::{Api, Brought, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
 use super::attempt::Attempt;
-use super::http::{Limits, Passed};
+use super::http::{ForwardResult, HttpLimits};
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
 use crate::forward::{Forward, Relay};
@@ -40,9 +40,9 @@ const SETS_OUT: Duration = Duration::from_secs(5);
 /// A server under these rules.
 pub struct Managed<A> {
     api: Arc<A>,
-    served: Vec<Served>,
-    limits: Limits,
-    record: Record,
+    served: Vec<ServedModel>,
+    limits: HttpLimits,
+    record: LoadRecorder,
     slots: Mutex<BTreeMap<Key, Arc<AsyncMutex<Slot>>>>,
     /// Handles that belong to the run; whatever else the server holds goes when it is swept.
     in_use: Arc<Mutex<BTreeSet<String>>>,
@@ -74,7 +74,7 @@ struct Slot {
 
 impl<A: Api + 'static> Managed<A> {
     /// A server that serves these models, by number.
-    pub fn new(api: A, served: Vec<Served>, limits: Limits, record: Record) -> Managed<A> {
+    pub fn new(api: A, served: Vec<ServedModel>, limits: HttpLimits, record: LoadRecorder) -> Managed<A> {
         Managed {
             api: Arc::new(api),
             served,
@@ -118,7 +118,7 @@ impl<A: Api + 'static> Managed<A> {
         });
         let failed = |error| BackendError::Failed(format!("the load was not carried out: {error}"));
         let brought = brought.await.map_err(failed)??;
-        self.until(&brought.handle, State::There, self.limits.load).await?;
+        self.until(&brought.handle, ModelState::There, self.limits.load).await?;
         Ok(brought)
     }
 
@@ -151,35 +151,37 @@ impl<A: Api + 'static> Managed<A> {
     }
 
     /// Waits for a state, and believes nothing else.
-    async fn until(&self, handle: &str, wanted: State, limit: Duration) -> Result<(), BackendError> {
+    async fn until(&self, handle: &str, wanted: ModelState, limit: Duration) -> Result<(), BackendError> {
         let (since, mut pause) = (Instant::now(), POLL.0);
         let mut insisted = Instant::now();
         loop {
             let state = match self.api.look(handle).await {
                 // A server that stumbles over a question is asked again.
-                Err(BackendError::Failed(_)) if since.elapsed() < limit => State::Moving,
+                Err(BackendError::Failed(_)) if since.elapsed() < limit => ModelState::Moving,
                 other => other?,
             };
-            if state == wanted || matches!((&wanted, &state), (State::Absent, State::Failed(_))) {
+            if state == wanted || matches!((&wanted, &state), (ModelState::Absent, ModelState::Failed(_))) {
                 return Ok(());
             }
             match (&wanted, &state) {
-                (State::There, State::Broken(why) | State::Failed(why)) => {
+                (ModelState::There, ModelState::Broken(why) | ModelState::Failed(why)) => {
                     return Err(BackendError::Failed(why.clone()));
                 }
                 // Nothing brings it any more: it is not there and not on its way.
-                (State::There, State::Absent) if since.elapsed() > SETS_OUT => {
+                (ModelState::There, ModelState::Absent) if since.elapsed() > SETS_OUT => {
                     let why = format!("`{handle}` did not come, though the server agreed to load it");
                     return Err(BackendError::Failed(why));
                 }
-                (State::Absent, State::There | State::Broken(_)) if insisted.elapsed() >= INSIST => {
+                (ModelState::Absent, ModelState::There | ModelState::Broken(_))
+                    if insisted.elapsed() >= INSIST =>
+                {
                     insisted = Instant::now();
                     self.api.release(handle).await?;
                 }
                 _ => {}
             }
             if since.elapsed() >= limit {
-                let what = if wanted == State::There { "not there" } else { "still there" };
+                let what = if wanted == ModelState::There { "not there" } else { "still there" };
                 let why = format!("`{handle}` is {what} after {:.1} s", limit.as_secs_f64());
                 return Err(BackendError::Failed(why));
             }
@@ -220,10 +222,10 @@ impl<A: Api + 'static> Managed<A> {
         })
     }
 
-    fn tell(&self, replica: Replica, load: bool, tier: Option<Tier>, since: Instant) {
+    fn tell(&self, replica: Replica, load: bool, tier: Option<WeightTier>, since: Instant) {
         let (model, gpus, tier) = (replica.model, replica.gpus, tier.unwrap_or(self.api.tier()));
         let seconds = since.elapsed().as_secs_f64();
-        (self.record)(&Timed { model, gpus, load, tier, seconds });
+        (self.record)(&LoadTime { model, gpus, load, tier, seconds });
     }
 }
 
@@ -256,7 +258,7 @@ impl<A: Api + 'static> Backend for Managed<A> {
         }
         let since = Instant::now();
         let released = match self.api.release(&handle).await {
-            Ok(()) => self.until(&handle, State::Absent, self.limits.unload).await,
+            Ok(()) => self.until(&handle, ModelState::Absent, self.limits.unload).await,
             error => error,
         };
         match released {
@@ -291,17 +293,10 @@ impl<A: Api + 'static> Backend for Managed<A> {
         let asked = Instant::now();
         let result = self.watched(&handle, self.api.forward(&handle, forward, relay)).await;
         match result {
-            Ok(Passed::Answered) => Ok(()),
-            Ok(Passed::Unknown) => {
-                let mut answers = Vec::new();
-                for call in forward.as_calls() {
-                    answers.push(self.call(replica, &call).await?);
-                }
-                relay.whole(forward, &answers).await;
-                Ok(())
-            }
+            Ok(ForwardResult::Answered) => Ok(()),
+            Ok(ForwardResult::Unknown) => super::forward_as_calls(self, replica, forward, relay).await,
             // The server may have been started anew, and have lost the model: then this is nothing for whoever asked.
-            Ok(Passed::Refused { status, kind, text, why }) => {
+            Ok(ForwardResult::Refused { status, kind, text, why }) => {
                 let refused = Err::<(), _>(BackendError::Refused(why));
                 let lost = self.blamed(replica, &handle, asked, refused).await;
                 if let Err(BackendError::Refused(_)) = lost {

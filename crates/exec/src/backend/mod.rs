@@ -2,7 +2,6 @@
 
 mod api;
 mod attempt;
-mod company;
 mod connect;
 mod field;
 pub(crate) mod http;
@@ -13,18 +12,19 @@ pub(crate) mod process;
 mod program;
 mod read;
 mod schema;
+mod sharing;
 mod spec;
 
-pub use api::{Api, Brought, Held, Record, Served, State, Tier, Timed};
-pub use company::Company;
-pub use connect::{Known, Link, Place, connect, connect_at};
+pub use api::{Api, Brought, Held, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
+pub use connect::{GpuPlace, KnownModel, ServerLink, connect, connect_at};
 pub use field::{Described, Field, Shape};
-pub use http::{Http, Limits as HttpLimits, Passed, escaped, reason};
+pub use http::{ForwardResult, Http, HttpLimits, escaped, reason};
 pub use kinds::*;
 pub use managed::Managed;
 pub use openai::{MOST_TOKENS, Servers, Wants};
-pub use read::{BackendsReading, Given, read_backends, read_backends_here};
+pub use read::{BackendsReading, GivenFields, read_backends, read_backends_here};
 pub use schema::json_schema;
+pub use sharing::SharedReplica;
 pub use spec::*;
 
 pub use crate::replica::Replica;
@@ -91,6 +91,21 @@ impl BackendError {
     }
 }
 
+/// Passes a request on as calls, and puts their answers into its form.
+async fn forward_as_calls<B: Backend + ?Sized>(
+    backend: &B,
+    replica: Replica,
+    forward: &Forward,
+    relay: &mut Relay,
+) -> Result<(), BackendError> {
+    let mut answers = Vec::new();
+    for call in forward.as_calls() {
+        answers.push(backend.call(replica, &call).await?);
+    }
+    relay.whole(forward, &answers).await;
+    Ok(())
+}
+
 /// Whether an error is about memory that is lacking, in the words that servers have for it.
 fn speaks_of_memory(text: &str) -> bool {
     let text = text.to_lowercase();
@@ -123,12 +138,7 @@ pub trait Backend: Send + Sync {
         forward: &Forward,
         relay: &mut Relay,
     ) -> Result<(), BackendError> {
-        let mut answers = Vec::new();
-        for call in forward.as_calls() {
-            answers.push(self.call(replica, &call).await?);
-        }
-        relay.whole(forward, &answers).await;
-        Ok(())
+        forward_as_calls(self, replica, forward, relay).await
     }
 
     /// Whether it answers, asked by somebody who wants to know.

@@ -23,12 +23,12 @@ pub struct BackendsReading {
 }
 
 /// What a file says of one server: its fields, there or not.
-pub struct Given<'g> {
+pub struct GivenFields<'g> {
     slots: &'g [Slot<'g, 'g>],
     why_not: &'g dyn Fn(&str) -> Option<String>,
 }
 
-impl<'g> Given<'g> {
+impl<'g> GivenFields<'g> {
     /// A field, by its name.
     #[must_use]
     pub fn slot(&self, name: &str) -> Option<&'g Slot<'g, 'g>> {
@@ -106,7 +106,7 @@ fn backend(
     let fields = all_fields();
     let names: Vec<&'static str> = fields.iter().map(|field| field.name).collect();
     let slots = fields_among(Code::NotOfKind, item, path, &names, faults)?;
-    let given = Given { slots: &slots, why_not };
+    let given = GivenFields { slots: &slots, why_not };
     let slot = |name: &str| given.slot(name).copied();
     let kinds: Vec<(&str, BackendKind)> = BackendKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect();
     let named = slot("kind")?;
@@ -124,6 +124,7 @@ fn backend(
     }
     let models = slot("models")?;
     let (name, gpus) = (slot("name")?.string(faults), gpus_of(&slot("gpus")?, faults));
+    slot("description")?.string(faults);
     let served = models_of(&models, kind, faults);
     let kind = kind?;
     let reached = values.clone().into_iter().filter(|(name, _)| is_endpoint(name)).collect();
@@ -290,7 +291,15 @@ fn reachable(
 ) {
     if kind.holds_one_model() && spec.models.is_empty() {
         let hint = format!("a {} server holds one model: name each with its address", kind.name());
-        models.required_hinted(Some(&hint), faults);
+        match models.item {
+            Some(item) if item.kind() == Kind::Map => {
+                let message = format_args!("there is no model in `models`");
+                faults.add_hinted(Code::Nothing, item.at(), &models.path, message, Some(hint));
+            }
+            _ => {
+                models.required_hinted(Some(&hint), faults);
+            }
+        }
         return;
     }
     let each_has_one = !spec.models.is_empty() && spec.models.values().all(|model| model.url.is_some());

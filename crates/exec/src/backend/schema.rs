@@ -3,7 +3,7 @@
 use super::field::{Described, Field, Shape};
 use super::kinds::BackendKind;
 use super::spec::{COMMON, Endpoint, Reach};
-use gswarm_core::input::document::Limits;
+use gswarm_core::input::document::NumberRange;
 use serde_json::{Map, Value, json};
 
 /// The JSON Schema (draft 2020-12) of a file of servers.
@@ -18,6 +18,7 @@ pub fn json_schema() -> Value {
         "required": ["backends"],
         "additionalProperties": false,
         "properties": {
+            "$schema": {"description": "For editors; not read."},
             "backends": {
                 "description": "In order of preference, where several could serve.",
                 "type": "array",
@@ -32,17 +33,22 @@ fn server(kind: BackendKind) -> Value {
     let about = kind.about();
     let defaults = [Endpoint::defaults(), (about.defaults)()];
     let default = |name: &str| defaults.iter().find_map(|defaults| defaults.get(name)).cloned();
-    let mut properties = Map::new();
-    for field in COMMON.iter().chain(kind.fields()) {
-        properties.insert(field.name.to_owned(), described(field, default(field.name)));
-    }
-    properties["kind"] = json!({"const": about.name});
     let mut required = vec!["kind"];
     required.extend(kind.fields().filter(|field| field.required.is_some()).map(|field| field.name));
     match about.reach {
         Reach::One => required.push("url"),
         Reach::Each => required.push("models"),
         Reach::Nowhere | Reach::Started | Reach::OneOrEach => {}
+    }
+    let mut properties = Map::new();
+    for field in COMMON.iter().chain(kind.fields()) {
+        let schema = described(field, default(field.name));
+        let is_optional = !required.contains(&field.name);
+        properties.insert(field.name.to_owned(), if is_optional { or_null(schema) } else { schema });
+    }
+    properties["kind"] = json!({"const": about.name});
+    if about.reach == Reach::Each {
+        properties["models"]["minProperties"] = 1.into();
     }
     json!({
         "title": about.name,
@@ -51,6 +57,19 @@ fn server(kind: BackendKind) -> Value {
         "additionalProperties": false,
         "properties": properties,
     })
+}
+
+/// The same, and null, which stands for a field that is left out.
+fn or_null(mut schema: Value) -> Value {
+    match schema.get_mut("type") {
+        Some(Value::Array(types)) => types.push("null".into()),
+        Some(one) => *one = json!([one, "null"]),
+        None => {}
+    }
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.push(Value::Null);
+    }
+    schema
 }
 
 fn described(field: &Field, default: Option<Value>) -> Value {
@@ -68,7 +87,8 @@ fn of_shape(shape: Shape, default: Option<&Value>) -> Value {
     match shape {
         Shape::Number(limits) => within("number", limits),
         Shape::Whole(limits) => within("integer", limits),
-        Shape::Text | Shape::Name => text(),
+        Shape::Text => text(),
+        Shape::Name => json!({"type": ["string", "number"], "minLength": 1}),
         Shape::Address => json!({"type": "string", "pattern": "^https?://"}),
         Shape::Texts => json!({"type": "array", "items": text()}),
         Shape::TextMap => {
@@ -77,14 +97,16 @@ fn of_shape(shape: Shape, default: Option<&Value>) -> Value {
         Shape::Choice(words) => json!({"enum": words}),
         Shape::Fields(fields) => {
             let of = |field: &Field| default.and_then(|default| default.get(field.name)).cloned();
-            let properties: Map<String, Value> =
-                fields.iter().map(|field| (field.name.to_owned(), described(field, of(field)))).collect();
+            let properties: Map<String, Value> = fields
+                .iter()
+                .map(|field| (field.name.to_owned(), or_null(described(field, of(field)))))
+                .collect();
             json!({"type": "object", "additionalProperties": false, "properties": properties})
         }
         Shape::Gpus => json!({"type": ["string", "integer"], "pattern": "^ *[0-9]+ *(- *[0-9]+ *)?$"}),
         Shape::Models => {
             let address = of_shape(Shape::Address, None);
-            let model = json!({"as": text(), "url": address});
+            let model = json!({"as": or_null(text()), "url": or_null(address)});
             json!({
                 "type": "object",
                 "additionalProperties": {"oneOf": [
@@ -96,7 +118,7 @@ fn of_shape(shape: Shape, default: Option<&Value>) -> Value {
     }
 }
 
-fn within(kind: &str, limits: Limits) -> Value {
+fn within(kind: &str, limits: NumberRange) -> Value {
     let least = if limits.zero { "minimum" } else { "exclusiveMinimum" };
     json!({"type": kind, least: 0, "maximum": limits.max})
 }

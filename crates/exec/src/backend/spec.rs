@@ -120,7 +120,7 @@ pub enum Reach {
 }
 
 /// A kind of server, as files and the documentation describe it.
-pub struct About {
+pub struct KindInfo {
     /// As files spell it.
     pub name: &'static str,
     /// At which addresses it is reached.

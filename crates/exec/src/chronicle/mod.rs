@@ -6,8 +6,8 @@ mod minutes;
 mod record;
 
 pub use minutes::{Minutes, USUAL};
-use record::{Bar, Happening, Node, What};
-pub use record::{Whose, in_words, numbers};
+use record::{Bar, Happening, HistoryNode, What};
+pub use record::{RequestNode, in_words, numbers};
 
 use crate::wire::{Counts, HistoryPage, OngoingBar, RequestState};
 use gswarm_core::engine::{Decision, Event, TaskState, View};
@@ -211,11 +211,11 @@ impl Chronicle {
     /// What happened after the one of this number, `limit` at most. It is only copied here, so that whoever is watched does
     /// not wait for it to be put into words.
     #[must_use]
-    pub fn after(&self, after: u64, limit: usize) -> Part {
+    pub fn after(&self, after: u64, limit: usize) -> HistoryPart {
         let kept = self.records.len();
         let skip = after.saturating_add(1).saturating_sub(self.first).min(kept as u64) as usize;
         let limit = limit.min(MOST_AT_ONCE);
-        Part {
+        HistoryPart {
             first: self.first,
             last: self.first + kept as u64 - 1,
             more: kept - skip > limit,
@@ -238,7 +238,7 @@ impl Chronicle {
 }
 
 /// A part of what happened.
-pub struct Part {
+pub struct HistoryPart {
     first: u64,
     last: u64,
     more: bool,
@@ -246,7 +246,7 @@ pub struct Part {
     records: Vec<Record>,
 }
 
-impl Part {
+impl HistoryPart {
     /// With names in place of numbers, and what is under way beside it. `instance` need not have any requests.
     #[must_use]
     pub fn history(&self, instance: &Instance, ongoing: Vec<OngoingBar>) -> HistoryPage {
@@ -269,10 +269,10 @@ pub fn is_tried_again(view: &View<'_>, task: TaskId) -> bool {
 
 /// The node that a task is, with its request's name.
 #[must_use]
-pub fn whose(instance: &Instance, task: TaskId) -> Whose {
+pub fn whose(instance: &Instance, task: TaskId) -> RequestNode {
     let request: RequestId = instance.request_of(task);
-    let node = Node { workflow: instance.requests[request].workflow, place: instance.node_of(task) };
-    Whose { request: instance.requests[request].name.as_str().into(), node }
+    let node = HistoryNode { workflow: instance.requests[request].workflow, place: instance.node_of(task) };
+    RequestNode { request: instance.requests[request].name.as_str().into(), node }
 }
 
 #[cfg(test)]

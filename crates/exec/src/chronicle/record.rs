@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// A node of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct HistoryNode {
     /// Of which workflow.
     pub workflow: WorkflowId,
     /// Its place in it.
     pub place: u32,
 }
 
-impl Node {
+impl HistoryNode {
     fn name(self, instance: &Instance) -> &str {
         &instance.workflows[self.workflow].nodes[self.place as usize]
     }
@@ -21,11 +21,11 @@ impl Node {
 
 /// A node of somebody's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Whose {
+pub struct RequestNode {
     /// What the request is called.
     pub request: Arc<str>,
     /// The node.
-    pub node: Node,
+    pub node: HistoryNode,
 }
 
 /// A stretch of time on GPUs, which has ended.
@@ -36,7 +36,7 @@ pub(super) struct Bar {
     /// The model that was loaded, or that executed.
     pub model: ModelId,
     /// What executed; `None` of a load.
-    pub whose: Option<Whose>,
+    pub whose: Option<RequestNode>,
     /// From.
     pub start: Time,
     /// To.
@@ -60,11 +60,11 @@ pub(super) enum What {
     /// A model left GPUs so that another could come.
     Evicted(ModelId, Gpus, ModelId),
     /// An attempt at a node failed.
-    Failed(Whose, ModelId, Gpus, Box<str>),
+    Failed(RequestNode, ModelId, Gpus, Box<str>),
     /// A load failed.
     NotLoaded(ModelId, Gpus, Box<str>),
     /// A node is to be tried again; which attempt failed.
-    Retried(Whose, ModelId, u32),
+    Retried(RequestNode, ModelId, u32),
     /// A GPU does not answer.
     Lost(Gpus),
     /// A GPU answers again.
@@ -103,7 +103,7 @@ impl Happening {
     pub fn wire(&self, instance: &Instance, number: u64) -> wire::Happening {
         use HappeningKind::{Accepted, Back, Cancelled, Completed, Evicted, Failed, GivenUp, Lost, Retried};
         let model = |model: ModelId| instance.models[model].name.as_str();
-        let named = |whose: &Whose| format!("{} of {}", whose.node.name(instance), whose.request);
+        let named = |whose: &RequestNode| format!("{} of {}", whose.node.name(instance), whose.request);
         let (kind, text, request, of, gpus) = match &self.what {
             What::Evicted(left, gpus, came) => {
                 let text = format!("{} made way for {} on {}", model(*left), model(*came), in_words(*gpus));

@@ -4,8 +4,8 @@ use super::Patience;
 use crate::backend::{BackendError, Replica};
 use crate::clock::Clock;
 use crate::fleet::Fleet;
-use crate::keeper::{Act, Done, Report};
-use crate::work::Work;
+use crate::keeper::{GpuAct, GpuDone, GpuReport};
+use crate::work::ReplicaCall;
 use gswarm_core::{ModelId, Span, TaskId};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -20,11 +20,11 @@ pub(super) enum Message {
     /// A call has ended.
     Answer { task: TaskId, ticket: u64, replica: Replica, result: Result<Value, BackendError> },
     /// A load or an unload has ended; why, where it went wrong.
-    Done { done: Done, why: Option<BackendError> },
+    Done { done: GpuDone, why: Option<BackendError> },
     /// A model does not fit onto the GPUs of a backend, whatever else is taken off.
     Unfit { member: usize, model: ModelId, why: String },
     /// What was ordered was there already.
-    Kept(Report),
+    Kept(GpuReport),
     /// It does again, and nothing is on it.
     Up { member: usize },
 }
@@ -47,7 +47,7 @@ struct Waiting {
     task: TaskId,
     replica: Replica,
     member: usize,
-    work: Work,
+    work: ReplicaCall,
     /// Whether nothing else may be called there meanwhile.
     alone: bool,
 }
@@ -81,14 +81,14 @@ impl Acts {
     /// their backend to themselves.
     pub fn begin(
         &mut self,
-        act: Act,
-        work: impl FnOnce(TaskId) -> Work,
+        act: GpuAct,
+        work: impl FnOnce(TaskId) -> ReplicaCall,
         goes_alone: impl FnOnce(TaskId) -> bool,
     ) {
         match act {
-            Act::Load { replica, expected } => self.load(replica, expected),
-            Act::Unload(replica) => self.unload(replica),
-            Act::Call { task, replica } => {
+            GpuAct::Load { replica, expected } => self.load(replica, expected),
+            GpuAct::Unload(replica) => self.unload(replica),
+            GpuAct::Call { task, replica } => {
                 let Some(member) = self.fleet.serves(replica) else { return };
                 let (work, alone) = (work(task), goes_alone(task));
                 self.waiting.push(Waiting { task, replica, member, work, alone });
@@ -157,7 +157,7 @@ impl Acts {
         let Some(member) = self.fleet.serves(replica) else {
             let why = "no backend serves this model on these GPUs".to_owned();
             let why = Some(BackendError::Failed(why));
-            return self.send(Message::Done { done: Done::LoadFailed(replica), why });
+            return self.send(Message::Done { done: GpuDone::LoadFailed(replica), why });
         };
         let (backend, sender) = (Arc::clone(&self.fleet.members()[member].backend), self.sender.clone());
         let limit = expected.times(self.patience.call_factor) + self.patience.load_grace;
@@ -167,7 +167,7 @@ impl Acts {
             if let Err(BackendError::DoesNotFit(why)) = &result {
                 let _ = sender.send(Message::Unfit { member, model: replica.model, why: why.clone() });
             }
-            let done = if result.is_ok() { Done::Loaded(replica) } else { Done::LoadFailed(replica) };
+            let done = if result.is_ok() { GpuDone::Loaded(replica) } else { GpuDone::LoadFailed(replica) };
             let _ = sender.send(Message::Done { done, why: result.err() });
         });
     }
@@ -186,7 +186,8 @@ impl Acts {
                     Err(_) => clock.sleep(Span(backoff.0 << tries)).await,
                 }
             };
-            let done = if why.is_none() { Done::Unloaded(replica) } else { Done::UnloadFailed(replica) };
+            let done =
+                if why.is_none() { GpuDone::Unloaded(replica) } else { GpuDone::UnloadFailed(replica) };
             let _ = sender.send(Message::Done { done, why });
         });
     }

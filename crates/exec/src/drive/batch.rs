@@ -1,12 +1,12 @@
 //! A batch, or a stream that is known beforehand, from its first request to its last.
 
 use super::machine::{Book, Happening, Machine, Trouble};
-use super::{Failure, LiveError, Patience};
+use super::{LiveError, NodeFailure, Patience};
 use crate::call::{Outputs, call_of, named};
 use crate::clock::Clock;
 use crate::fleet::Fleet;
-use crate::journal::{Entry, Journal, JournalError};
-use crate::work::Work;
+use crate::journal::{Journal, JournalEntry, JournalError};
+use crate::work::ReplicaCall;
 use gswarm_core::belief::Learner;
 use gswarm_core::engine::{Decision, Engine, Event, View};
 use gswarm_core::input::Scenario;
@@ -19,18 +19,18 @@ use std::sync::Arc;
 
 /// What came of a run.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedRun {
     /// What happened.
     pub log: ExecutionLog,
     /// What the nodes wrote.
     pub outputs: BTreeMap<TaskId, Map<String, Value>>,
     /// What went wrong on the way.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<NodeFailure>,
 }
 
 /// The problem of a run: what is scheduled, and what the calls say.
 #[derive(Clone, Copy)]
-pub struct Problem<'i> {
+pub struct LiveProblem<'i> {
     /// What the files say.
     pub scenario: &'i Scenario,
     /// What is scheduled.
@@ -50,7 +50,7 @@ impl<'i> Live<'i> {
     /// A run that has not begun.
     #[must_use]
     pub fn new(
-        problem: Problem<'i>,
+        problem: LiveProblem<'i>,
         fleet: Fleet,
         clock: Clock,
         journal: Journal,
@@ -75,7 +75,7 @@ impl<'i> Live<'i> {
         mut self,
         policy: &mut dyn Policy,
         watch: &mut (dyn FnMut(&View<'_>) -> bool + Send),
-    ) -> Result<Finished, LiveError> {
+    ) -> Result<FinishedRun, LiveError> {
         if std::mem::take(&mut self.resumed) {
             self.machine.step(Vec::new(), policy)?;
         }
@@ -99,7 +99,7 @@ impl<'i> Live<'i> {
         }
         self.machine.stop();
         let Machine { engine, book, .. } = self.machine;
-        Ok(Finished { log: engine.into_log(), outputs: book.outputs.0, failures: book.failures })
+        Ok(FinishedRun { log: engine.into_log(), outputs: book.outputs.0, failures: book.failures })
     }
 
     /// The same, with an end under the real clock; under the virtual one there is nobody who could get impatient.
@@ -151,17 +151,17 @@ impl Outputs for Written {
 
 /// What a batch asks for is in its files; what happens goes to its journal.
 pub(super) struct BatchBook<'i> {
-    pub problem: Problem<'i>,
+    pub problem: LiveProblem<'i>,
     pub journal: Journal,
     pub outputs: Written,
-    pub failures: Vec<Failure>,
+    pub failures: Vec<NodeFailure>,
 }
 
 impl Book for BatchBook<'_> {
-    fn work(&self, _view: &View<'_>, task: TaskId) -> Work {
-        let Problem { scenario, instance } = self.problem;
+    fn work(&self, _view: &View<'_>, task: TaskId) -> ReplicaCall {
+        let LiveProblem { scenario, instance } = self.problem;
         let request = &scenario.requests[usize::from(instance.request_of(task))];
-        Work::Node(Arc::new(call_of(scenario, instance, request, &self.outputs, task)))
+        ReplicaCall::Node(Arc::new(call_of(scenario, instance, request, &self.outputs, task)))
     }
 
     fn answered(&mut self, _view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError> {
@@ -178,15 +178,15 @@ impl Book for BatchBook<'_> {
         event: Event,
         trouble: Option<Trouble<'_>>,
     ) -> Result<(), JournalError> {
-        self.journal.append(at, Entry::Event(event), trouble.map(|trouble| trouble.why))?;
+        self.journal.append(at, JournalEntry::Event(event), trouble.map(|trouble| trouble.why))?;
         if let Some(Trouble { why, fails }) = trouble {
-            self.failures.extend(fails.iter().map(|&task| Failure { at, task, why: why.to_owned() }));
+            self.failures.extend(fails.iter().map(|&task| NodeFailure { at, task, why: why.to_owned() }));
         }
         Ok(())
     }
 
     fn decision(&mut self, _view: &View<'_>, at: Time, decision: Decision) -> Result<(), JournalError> {
-        self.journal.append(at, Entry::Decision(decision), None)
+        self.journal.append(at, JournalEntry::Decision(decision), None)
     }
 
     fn commit(&mut self) -> Result<(), JournalError> {

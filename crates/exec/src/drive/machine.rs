@@ -10,10 +10,10 @@ use crate::backend::{Backend, BackendError, Replica};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Member};
 use crate::journal::JournalError;
-use crate::keeper::{Done, Keeper, Report};
+use crate::keeper::{GpuDone, GpuKeeper, GpuReport};
 use crate::replica::overlap;
-use crate::work::Work;
-use gswarm_core::engine::{Decision, Effect, Engine, Event, News, TaskState, View};
+use crate::work::ReplicaCall;
+use gswarm_core::engine::{Decision, Driver, Effect, Engine, Event, News, Rejected, TaskState, View};
 use gswarm_core::policy::Policy;
 use gswarm_core::{GpuId, Gpus, Span, TaskId, Time};
 use rustc_hash::FxHashMap;
@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 /// What a machine knows nothing of: what the tasks ask for, and where all that happens is written down.
 pub(crate) trait Book {
     /// What to do for a task.
-    fn work(&self, view: &View<'_>, task: TaskId) -> Work;
+    fn work(&self, view: &View<'_>, task: TaskId) -> ReplicaCall;
 
     /// A task was answered: the answer is kept, or the task has not been done.
     fn answered(&mut self, view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError>;
@@ -79,7 +79,7 @@ pub(crate) struct Machine<'i, B> {
     pub engine: Engine<'i>,
     pub book: B,
     pub clock: Clock,
-    keeper: Keeper,
+    keeper: GpuKeeper,
     pub(super) acts: Acts,
     wakes: BinaryHeap<Reverse<Time>>,
     pub(super) pauses: Pauses,
@@ -90,8 +90,6 @@ pub(crate) struct Machine<'i, B> {
     messages: mpsc::UnboundedReceiver<Message>,
     /// What has been taken in and not been handled. Here, so that nothing is lost where a wait is broken off.
     happened: Vec<Happening>,
-    news: Vec<News>,
-    effects: Vec<Effect>,
 }
 
 impl<'i, B: Book> Machine<'i, B> {
@@ -100,7 +98,7 @@ impl<'i, B: Book> Machine<'i, B> {
         Machine {
             engine,
             book,
-            keeper: Keeper::default(),
+            keeper: GpuKeeper::default(),
             pauses: Pauses::new(patience.backoff),
             acts: Acts::new(fleet, clock.clone(), patience, sender),
             clock,
@@ -110,8 +108,6 @@ impl<'i, B: Book> Machine<'i, B> {
             unfit: Unfit::default(),
             messages,
             happened: Vec::new(),
-            news: Vec::new(),
-            effects: Vec::new(),
         }
     }
 
@@ -193,11 +189,11 @@ impl<'i, B: Book> Machine<'i, B> {
                 _ if may_pass => self.pause(at, &fails)?,
                 _ => {}
             }
-            self.order();
+            self.carry_out_effects();
         }
         // Whatever is decided is decided now, also where what happened did so before, or nothing did.
         self.engine.handle(now, Event::Woken);
-        self.ask(policy, now)?;
+        self.ask(policy)?;
         self.book.commit()?;
         self.act();
         Ok(())
@@ -216,56 +212,6 @@ impl<'i, B: Book> Machine<'i, B> {
         timed
     }
 
-    fn ask(&mut self, policy: &mut dyn Policy, at: Time) -> Result<(), LiveError> {
-        self.engine.take_news(&mut self.news);
-        let view = self.engine.view();
-        for news in self.news.drain(..) {
-            self.book.news(&view, news);
-            match news {
-                News::Ready(task) => policy.ready(task, &view),
-                News::Freed(gpus) => policy.freed(gpus, &view),
-                News::Lost(gpu) => policy.lost(gpu, &view),
-                News::Returned(gpu) => policy.returned(gpu, &view),
-                News::GivenUp(task) => policy.given_up(task, &view),
-            }
-        }
-        while let Some(decision) = policy.decide(&self.engine.view()) {
-            self.book.decision(&self.engine.view(), at, decision)?;
-            self.engine.apply(decision).map_err(|why| LiveError::Rejected { at, why })?;
-            self.order();
-        }
-        Ok(())
-    }
-
-    /// Turns what the engine wants into orders for the GPUs.
-    fn order(&mut self) {
-        self.engine.take_effects(&mut self.effects);
-        let view = self.engine.view();
-        for effect in self.effects.drain(..) {
-            match effect {
-                Effect::Load { model, gpus, .. } if self.unfit.fits_nowhere(self.acts.fleet(), model) => {
-                    self.acts.send(Message::Kept(Report::NotBrought(gpus)));
-                }
-                Effect::Load { model, gpus, span } => {
-                    let replica = Replica { model, gpus };
-                    let evict = makes_way(&view, &self.keeper, replica);
-                    self.keeper.bring(replica, span, evict);
-                }
-                Effect::Execute { task, gpus } => {
-                    self.keeper.run(task, Replica { model: view.instance().model_of(task), gpus });
-                }
-                Effect::AbortTask { task, gpus } => {
-                    if !self.keeper.withdraw_run(task) && self.acts.cancel(task) {
-                        let replica = Replica { model: view.instance().model_of(task), gpus };
-                        self.keeper.done(Done::Called(task, replica), &mut Vec::new());
-                    }
-                }
-                Effect::AbortLoad { gpus } => self.keeper.withdraw_bring(gpus),
-                Effect::Wake { at } => self.wakes.push(Reverse(at)),
-            }
-        }
-    }
-
     /// Does whatever can be done now.
     pub fn act(&mut self) {
         let mut reports = Vec::new();
@@ -281,10 +227,8 @@ impl<'i, B: Book> Machine<'i, B> {
 
     /// Nothing that was decided in the process that died is under way in this one.
     pub fn forget_orders(&mut self) {
-        self.engine.take_effects(&mut self.effects);
-        self.engine.take_news(&mut self.news);
-        self.effects.clear();
-        self.news.clear();
+        self.engine.take_effects();
+        self.engine.take_news();
     }
 
     /// Ends all calls.
@@ -299,7 +243,7 @@ impl<'i, B: Book> Machine<'i, B> {
                 if !self.acts.is_current(task, ticket) {
                     return;
                 }
-                self.keeper.done(Done::Called(task, replica), &mut reports);
+                self.keeper.done(GpuDone::Called(task, replica), &mut reports);
                 self.judge(task, replica, result.as_ref().err());
                 if let Err(BackendError::Gone(why)) = &result {
                     let (why, is_blamed) = (why.clone(), self.is_blamed(task, replica));
@@ -317,10 +261,10 @@ impl<'i, B: Book> Machine<'i, B> {
                     tracing::warn!("{}: {why}", self.told(&done));
                 }
                 self.keeper.done(done, &mut reports);
-                if let Done::Loaded(replica) = done {
+                if let GpuDone::Loaded(replica) = done {
                     self.losses.was_loaded(replica.model);
                 }
-                if let (Done::LoadFailed(replica), Some(BackendError::Gone(why))) = (done, &why) {
+                if let (GpuDone::LoadFailed(replica), Some(BackendError::Gone(why))) = (done, &why) {
                     self.loses(replica, why);
                     if !reports.is_empty() && !self.losses.of_load(replica.model) {
                         return;
@@ -352,14 +296,14 @@ impl<'i, B: Book> Machine<'i, B> {
         );
         for (why, report) in reports {
             match report {
-                Report::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
-                Report::NotBrought(gpus) => {
+                GpuReport::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
+                GpuReport::NotBrought(gpus) => {
                     self.happened.push(Happening { event: Event::LoadFailed(gpus.first), why, may_pass });
                 }
-                Report::CannotRun(task) => {
+                GpuReport::CannotRun(task) => {
                     self.happened.push(Happening { event: Event::Failed(task), why, may_pass });
                 }
-                Report::Broken(gpus) => self.is_broken(gpus),
+                GpuReport::Broken(gpus) => self.is_broken(gpus),
             }
         }
     }
@@ -415,7 +359,7 @@ impl<'i, B: Book> Machine<'i, B> {
     }
 
     /// What has ended, in words.
-    fn told(&self, done: &Done) -> String {
+    fn told(&self, done: &GpuDone) -> String {
         let view = self.engine.view();
         let of = |replica: &Replica| {
             let (first, last) = (replica.gpus.first.0, replica.gpus.first.0 + replica.gpus.count - 1);
@@ -423,11 +367,11 @@ impl<'i, B: Book> Machine<'i, B> {
             format!("`{}` on {gpus}", view.instance().models[replica.model].name)
         };
         match done {
-            Done::Loaded(replica) => format!("{} was loaded", of(replica)),
-            Done::LoadFailed(replica) => format!("{} could not be loaded", of(replica)),
-            Done::Unloaded(replica) => format!("{} was taken off", of(replica)),
-            Done::UnloadFailed(replica) => format!("{} could not be taken off", of(replica)),
-            Done::Called(_, replica) => format!("{} was called", of(replica)),
+            GpuDone::Loaded(replica) => format!("{} was loaded", of(replica)),
+            GpuDone::LoadFailed(replica) => format!("{} could not be loaded", of(replica)),
+            GpuDone::Unloaded(replica) => format!("{} was taken off", of(replica)),
+            GpuDone::UnloadFailed(replica) => format!("{} could not be taken off", of(replica)),
+            GpuDone::Called(_, replica) => format!("{} was called", of(replica)),
         }
     }
 
@@ -462,6 +406,53 @@ impl<'i, B: Book> Machine<'i, B> {
     }
 }
 
+impl<'i, B: Book> Driver<'i> for Machine<'i, B> {
+    type Error = LiveError;
+
+    fn engine(&mut self) -> &mut Engine<'i> {
+        &mut self.engine
+    }
+
+    fn before_news(&mut self, news: News) {
+        self.book.news(&self.engine.view(), news);
+    }
+
+    fn before_decision(&mut self, decision: Decision) -> Result<(), LiveError> {
+        let view = self.engine.view();
+        Ok(self.book.decision(&view, view.now(), decision)?)
+    }
+
+    fn rejected(&mut self, why: Rejected) -> LiveError {
+        LiveError::Rejected { at: self.engine.view().now(), why }
+    }
+
+    /// Turns what the engine wants into orders for the GPUs.
+    fn carry_out(&mut self, effect: Effect) {
+        let view = self.engine.view();
+        match effect {
+            Effect::Load { model, gpus, .. } if self.unfit.fits_nowhere(self.acts.fleet(), model) => {
+                self.acts.send(Message::Kept(GpuReport::NotBrought(gpus)));
+            }
+            Effect::Load { model, gpus, span } => {
+                let replica = Replica { model, gpus };
+                let evict = makes_way(&view, &self.keeper, replica);
+                self.keeper.bring(replica, span, evict);
+            }
+            Effect::Execute { task, gpus } => {
+                self.keeper.run(task, Replica { model: view.instance().model_of(task), gpus });
+            }
+            Effect::AbortTask { task, gpus } => {
+                if !self.keeper.withdraw_run(task) && self.acts.cancel(task) {
+                    let replica = Replica { model: view.instance().model_of(task), gpus };
+                    self.keeper.done(GpuDone::Called(task, replica), &mut Vec::new());
+                }
+            }
+            Effect::AbortLoad { gpus } => self.keeper.withdraw_bring(gpus),
+            Effect::Wake { at } => self.wakes.push(Reverse(at)),
+        }
+    }
+}
+
 /// Whether an event is about something that is no longer so: a load, or a run, ended in the same moment in which its backend was
 /// found to be out, and the loss of the GPUs was handled first.
 fn is_overtaken(view: &View<'_>, event: Event) -> bool {
@@ -477,7 +468,7 @@ fn is_overtaken(view: &View<'_>, event: Event) -> bool {
 }
 
 /// What has to leave for a replica to come: whatever on its GPUs the engine no longer counts on.
-fn makes_way(view: &View<'_>, keeper: &Keeper, replica: Replica) -> Vec<Replica> {
+fn makes_way(view: &View<'_>, keeper: &GpuKeeper, replica: Replica) -> Vec<Replica> {
     let goes = |other: &Replica| {
         let shared = other.gpus.iter().filter(|&gpu| replica.gpus.contains(gpu));
         *other != replica

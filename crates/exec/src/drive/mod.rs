@@ -9,7 +9,7 @@ mod pauses;
 mod resume;
 mod unfit;
 
-pub use batch::{Finished, Live, Problem};
+pub use batch::{FinishedRun, Live, LiveProblem};
 pub(crate) use machine::{Book, Happening, Machine, Trouble};
 
 use crate::journal::JournalError;
@@ -85,7 +85,7 @@ pub enum LiveError {
 
 /// An attempt that failed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct NodeFailure {
     /// When.
     pub at: Time,
     /// Of which node.

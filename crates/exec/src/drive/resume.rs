@@ -1,8 +1,8 @@
 //! Going on after a crash: the journal is read back into a fresh engine, and whatever was under way counts as lost.
 
 use super::batch::Live;
-use super::{Failure, LiveError};
-use crate::journal::{Entry, Written, replay};
+use super::{LiveError, NodeFailure};
+use crate::journal::{JournalEntry, Written, replay};
 use gswarm_core::engine::{Event, TaskState};
 use gswarm_core::policy::Policy;
 use gswarm_core::{GpuId, TaskId, Time};
@@ -16,18 +16,20 @@ impl Live<'_> {
             last = at;
             replay::could_follow(&self.machine.engine, at, entry)?;
             match entry {
-                Entry::Event(event) => {
+                JournalEntry::Event(event) => {
                     if let Event::Arrived(request) = event {
                         self.arrivals.retain(|&(_, other)| other != request);
                     }
                     if let Some(why) = note {
                         let failed = self.machine.fails_by(event).into_iter();
-                        let failures = failed.map(|task| Failure { at, task, why: why.clone() });
+                        let failures = failed.map(|task| NodeFailure { at, task, why: why.clone() });
                         self.machine.book.failures.extend(failures);
                     }
                     self.machine.engine.handle(at, event);
                 }
-                Entry::Decision(decision) => replay::decide_again(&mut self.machine.engine, at, decision)?,
+                JournalEntry::Decision(decision) => {
+                    replay::decide_again(&mut self.machine.engine, at, decision)?
+                }
             }
         }
         for (task, output) in self.machine.book.journal.outputs()? {
@@ -56,7 +58,7 @@ impl Live<'_> {
         let held: Vec<TaskId> = held.filter(|&task| view.state(task) == TaskState::Held).collect();
         let released = held.into_iter().map(Event::Released);
         for event in lost.chain(found).chain(released) {
-            self.machine.book.journal.append(now, Entry::Event(event), None)?;
+            self.machine.book.journal.append(now, JournalEntry::Event(event), None)?;
             self.machine.engine.handle(now, event);
         }
         self.machine.book.journal.commit()?;

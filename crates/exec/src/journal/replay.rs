@@ -1,14 +1,14 @@
 //! What a journal may say next of a run: a file that SQLite reads without complaint may still hold what never happened.
 
-use super::{Entry, JournalError};
+use super::{JournalEntry, JournalError};
 use gswarm_core::engine::{Decision, Engine, Event, TaskState};
 use gswarm_core::{TaskId, Time};
 
 /// Whether an entry can follow upon what an engine has been told; before anybody looks at what it speaks of.
-pub(crate) fn could_follow(engine: &Engine<'_>, at: Time, entry: Entry) -> Result<(), JournalError> {
+pub(crate) fn could_follow(engine: &Engine<'_>, at: Time, entry: JournalEntry) -> Result<(), JournalError> {
     let could = match entry {
-        Entry::Event(event) => engine.could_happen(at, event),
-        Entry::Decision(decision) => engine.could_decide(at, decision),
+        JournalEntry::Event(event) => engine.could_happen(at, event),
+        JournalEntry::Decision(decision) => engine.could_decide(at, decision),
     };
     could.map_err(JournalError::Damaged)?;
     // In the moment of its end more may happen, and nothing after it.

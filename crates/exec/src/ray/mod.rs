@@ -8,7 +8,7 @@ mod bridge;
 
 pub use bridge::Bridge;
 
-use crate::backend::{Backend, BackendError, Record, Tier, Timed};
+use crate::backend::{Backend, BackendError, LoadRecorder, LoadTime, WeightTier};
 
 use crate::call::Call;
 use crate::fleet::{Fleet, Member};
@@ -26,7 +26,7 @@ pub struct RayServer {
     servers: Vec<Gpus>,
     /// Its number.
     server: usize,
-    record: Record,
+    record: LoadRecorder,
 }
 
 /// The GPUs of each server, in order; the last may have fewer than the others.
@@ -39,7 +39,7 @@ pub fn servers(cluster: &Cluster) -> Vec<Gpus> {
 
 /// All servers of a cluster, over one bridge.
 #[must_use]
-pub fn fleet(bridge: &Arc<Bridge>, cluster: &Cluster, record: &Record) -> Fleet {
+pub fn fleet(bridge: &Arc<Bridge>, cluster: &Cluster, record: &LoadRecorder) -> Fleet {
     let all = servers(cluster);
     let member = |(server, &gpus): (usize, &Gpus)| Member {
         name: format!("server {server}"),
@@ -70,8 +70,8 @@ impl RayServer {
     async fn timed(&self, load: bool, replica: Replica, order: Value) -> Result<(), BackendError> {
         let since = Instant::now();
         self.bridge.ask(order).await?;
-        let (seconds, tier) = (since.elapsed().as_secs_f64(), Tier::Disk);
-        (self.record)(&Timed { model: replica.model, gpus: replica.gpus, load, tier, seconds });
+        let (seconds, tier) = (since.elapsed().as_secs_f64(), WeightTier::Disk);
+        (self.record)(&LoadTime { model: replica.model, gpus: replica.gpus, load, tier, seconds });
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! For whoever brings requests to a service: from any task, as many as there are.
 
+use super::events::EventSender;
 use super::ledger::Records;
-use super::status::Standing;
-use super::told::Told;
+use super::status::ServiceView;
 use crate::forward::{Answering, Forward};
 use gswarm_core::input::{ModelSpec, RequestSpec, Scenario};
 use gswarm_core::{Instance, ModelId, Span};
@@ -49,7 +49,7 @@ pub enum Refusal {
 }
 
 /// A question that the service answers between two steps.
-pub(super) type Question = Box<dyn FnOnce(&Standing<'_>) + Send>;
+pub(super) type Question = Box<dyn FnOnce(&ServiceView<'_>) + Send>;
 
 pub(super) enum Command {
     Direct {
@@ -86,7 +86,7 @@ pub struct Client {
     /// The ledger, to be read.
     pub records: Records,
     /// What happens.
-    pub told: Told,
+    pub told: EventSender,
     /// The problem without its requests.
     pub instance: Arc<Instance>,
     sender: mpsc::UnboundedSender<Command>,
@@ -97,7 +97,7 @@ impl Client {
         scenario: Arc<Scenario>,
         instance: Instance,
         sender: mpsc::UnboundedSender<Command>,
-        told: Told,
+        told: EventSender,
         folder: &Path,
     ) -> Client {
         Client { scenario, records: Records::of(folder), told, instance: Arc::new(instance), sender }
@@ -169,7 +169,7 @@ impl Client {
     /// Asks how things stand. `None` where the service has ended.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Standing<'_>) -> T + Send + 'static,
+        question: impl FnOnce(&ServiceView<'_>) -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         let question: Question = Box::new(move |standing| drop(reply.send(question(standing))));

@@ -1,7 +1,7 @@
 //! How a service ends: what runs ends first, and what waits is left to the next one.
 
 use super::Service;
-use super::desk::{Open, Whose};
+use super::open_requests::{Open, Requester};
 use crate::drive::Happening;
 use gswarm_core::TaskId;
 use gswarm_core::engine::{Event, TaskState};
@@ -32,8 +32,9 @@ impl Service {
         let runs =
             |task: TaskId| view.state(task) == TaskState::Running && !has_finished(task) && !has_failed(task);
         let is_done = |task: TaskId| view.state(task) == TaskState::Done || has_finished(task);
-        let is_left =
-            |open: &Open| matches!(open.whose, Whose::Submitted(_)) && !open.cancelled && !open.put_off;
+        let is_left = |open: &Open| {
+            matches!(open.requester, Requester::Submitted(_)) && !open.cancelled && !open.put_off
+        };
         let mut put_off = Vec::new();
         for (&request, open) in self.machine.book.open.iter_mut().filter(|(_, open)| is_left(open)) {
             if !instance.tasks_of(request).any(runs) && !instance.tasks_of(request).all(is_done) {

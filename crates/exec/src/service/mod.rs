@@ -3,16 +3,16 @@
 
 mod calls;
 mod client;
-mod desk;
 mod ending;
+mod events;
 mod ledger;
+mod open_requests;
 mod status;
-mod told;
 
 pub use client::{Accepted, Client, Refusal, Ticket};
+pub use events::EventSender;
 pub use ledger::Records;
-pub use status::Standing;
-pub use told::Told;
+pub use status::ServiceView;
 
 use crate::chronicle::is_tried_again;
 use crate::clock::Clock;
@@ -23,7 +23,6 @@ use crate::journal::{Durability, JournalError};
 use crate::wire::ServiceEvent;
 use crate::work::Direct;
 use client::Command;
-use desk::{Desk, Open, Whose, is_complete, unix_micros};
 use gswarm_core::belief::Learner;
 use gswarm_core::cost::default_execution;
 use gswarm_core::engine::{Engine, Event};
@@ -32,13 +31,14 @@ use gswarm_core::instance::{Mode, NewRequest};
 use gswarm_core::policy::Policy;
 use gswarm_core::{Instance, ModelId, RequestId, Span, Time, WorkflowId};
 use ledger::{Ledger, Left};
+use open_requests::{Open, OpenRequests, Requester, is_complete, unix_micros};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// How much a service takes on.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ServiceLimits {
     /// Requests that may be open at once; more are refused.
     pub open: usize,
     /// How long what is under way may go on once the service is told to stop.
@@ -47,17 +47,17 @@ pub struct Limits {
     pub keep: Option<Span>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { open: 100_000, drain: Span(30_000_000), keep: Some(Span(7 * 86_400_000_000)) }
+impl Default for ServiceLimits {
+    fn default() -> ServiceLimits {
+        ServiceLimits { open: 100_000, drain: Span(30_000_000), keep: Some(Span(7 * 86_400_000_000)) }
     }
 }
 
 /// A service under way.
 pub struct Service {
-    machine: Machine<'static, Desk>,
+    machine: Machine<'static, OpenRequests>,
     commands: mpsc::UnboundedReceiver<Command>,
-    limits: Limits,
+    limits: ServiceLimits,
     /// The one-node workflow of each model, for requests that call it directly.
     direct: Vec<WorkflowId>,
     /// Numbers of requests that have ended, by workflow, to be used again.
@@ -72,7 +72,7 @@ pub struct Service {
 
 /// What a service believes of run times, beside what its configuration says.
 #[derive(Default)]
-pub struct Beliefs {
+pub struct ServiceBeliefs {
     /// Asked for nodes whose requests give no time, and for direct calls.
     pub expect: Option<Expect>,
     /// Watches what executions take.
@@ -109,37 +109,25 @@ const PRUNED_EVERY: Span = Span(600_000_000);
 
 impl Service {
     /// A service over a problem [with direct workflows](with_direct_workflows) and no requests, and its client. What the
-    /// ledger in `folder` holds as open is taken up again.
+    /// ledger in `folder` holds as open is taken up again. `beliefs` are what is believed of run times.
     pub fn begin(
         scenario: Arc<Scenario>,
         instance: Instance,
         fleet: Fleet,
         clock: Clock,
         folder: &Path,
-        settings: (Durability, Patience, Limits),
-    ) -> Result<(Service, Client), JournalError> {
-        Service::begin_with(scenario, instance, fleet, clock, folder, settings, Beliefs::default())
-    }
-
-    /// The same with what is believed of run times.
-    pub fn begin_with(
-        scenario: Arc<Scenario>,
-        instance: Instance,
-        fleet: Fleet,
-        clock: Clock,
-        folder: &Path,
-        settings: (Durability, Patience, Limits),
-        beliefs: Beliefs,
+        settings: (Durability, Patience, ServiceLimits),
+        beliefs: ServiceBeliefs,
     ) -> Result<(Service, Client), JournalError> {
         let (durability, patience, limits) = settings;
         let ledger = Ledger::open(folder, durability)?;
         let left = ledger.left()?;
         let models = scenario.models.len();
         let workflows = scenario.workflows.len();
-        let told = Told::default();
+        let told = EventSender::default();
         let (sender, commands) = mpsc::unbounded_channel();
         let client = Client::new(Arc::clone(&scenario), instance.clone(), sender, told.clone(), folder);
-        let desk = Desk::new(scenario, ledger, told);
+        let desk = OpenRequests::new(scenario, ledger, told);
         let mut engine = Engine::for_stream(instance, patience.max_attempts);
         if let Some(learner) = beliefs.learner {
             engine.learn_with(learner);
@@ -260,8 +248,8 @@ impl Service {
         }
     }
 
-    fn standing(&self) -> Standing<'_> {
-        Standing { machine: &self.machine, stopping: self.stops_at.is_some() }
+    fn standing(&self) -> ServiceView<'_> {
+        ServiceView { machine: &self.machine, stopping: self.stops_at.is_some() }
     }
 
     fn refuses(&self) -> Option<Refusal> {
@@ -302,8 +290,8 @@ impl Service {
         if reply.send(Ok(Ticket { number: ticket, answering })).is_err() {
             return;
         }
-        let whose = Whose::Direct { direct, ticket };
-        self.admit(new, name, whose, unix_micros());
+        let requester = Requester::Direct { direct, ticket };
+        self.admit(new, name, requester, unix_micros());
     }
 
     fn submit(
@@ -332,7 +320,7 @@ impl Service {
         self.machine.book.told.tell(|| ServiceEvent::RequestAccepted { request, workflow });
         let now = self.machine.clock.now();
         self.machine.book.chronicle.accepted(now, Arc::clone(&name), spec.workflow);
-        self.admit(new, Arc::clone(&name), Whose::Submitted(spec), accepted);
+        self.admit(new, Arc::clone(&name), Requester::Submitted(spec), accepted);
         // It is acknowledged once it is written.
         let answer = Accepted { id: name.to_string(), accepted };
         self.replies.push(Box::new(move || drop(reply.send(Ok(answer)))));
@@ -356,7 +344,7 @@ impl Service {
         }
     }
 
-    fn admit(&mut self, new: NewRequest, name: Arc<str>, whose: Whose, accepted: i64) -> RequestId {
+    fn admit(&mut self, new: NewRequest, name: Arc<str>, requester: Requester, accepted: i64) -> RequestId {
         let workflow = new.workflow;
         let nodes = new.executions.len();
         let reuse = self.free[workflow.index()].pop();
@@ -365,7 +353,7 @@ impl Service {
         let (trouble, waiters) = (None, Vec::new());
         let opened = self.machine.clock.now();
         let (cancelled, put_off) = (false, false);
-        let open = Open { name, whose, accepted, opened, outputs, trouble, cancelled, put_off, waiters };
+        let open = Open { name, requester, accepted, opened, outputs, trouble, cancelled, put_off, waiters };
         self.machine.book.opens(id, open);
         self.events.push(Event::Arrived(id));
         id
@@ -409,7 +397,7 @@ impl Service {
         let deadline = spec.deadline.map(|deadline| Span(deadline.0.saturating_sub(waited.0).max(1)));
         let new = self.new_request(&spec, Time::ZERO, deadline);
         let workflow = spec.workflow;
-        let id = self.admit(new, name.into(), Whose::Submitted(Arc::new(spec)), left.accepted);
+        let id = self.admit(new, name.into(), Requester::Submitted(Arc::new(spec)), left.accepted);
         let engine = &mut self.machine.engine;
         let nodes = engine.view().instance().workflows[workflow].nodes.clone();
         let tasks: Vec<_> = engine.view().instance().tasks_of(id).collect();

@@ -1,6 +1,6 @@
 //! How things stand: who waits for what, and why; what is on the GPUs.
 
-use super::desk::{Desk, Open, Whose};
+use super::open_requests::{Open, OpenRequests, Requester};
 use crate::backend::Backend;
 use crate::chronicle::{Chronicle, numbers};
 use crate::drive::Machine;
@@ -10,12 +10,12 @@ use gswarm_core::RequestId;
 use std::sync::Arc;
 
 /// A look at a service between two of its steps.
-pub struct Standing<'s> {
-    pub(super) machine: &'s Machine<'static, Desk>,
+pub struct ServiceView<'s> {
+    pub(super) machine: &'s Machine<'static, OpenRequests>,
     pub(super) stopping: bool,
 }
 
-impl Standing<'_> {
+impl ServiceView<'_> {
     /// Why nothing can be done for requests at the moment, where that is so.
     #[must_use]
     pub fn not_ready(&self) -> Option<&'static str> {
@@ -100,7 +100,7 @@ impl Standing<'_> {
         self.machine.abandoned_since().is_some()
     }
 
-    fn desk(&self) -> &Desk {
+    fn desk(&self) -> &OpenRequests {
         &self.machine.book
     }
 
@@ -113,7 +113,7 @@ impl Standing<'_> {
     fn describe(&self, id: RequestId, open: &Open, ranks: &[Vec<Rank>]) -> QueuedRequest {
         let scene = self.scene();
         let instance = scene.view.instance();
-        let is_call = matches!(open.whose, Whose::Direct { .. });
+        let is_call = matches!(open.requester, Requester::Direct { .. });
         QueuedRequest {
             request_id: open.name.to_string(),
             workflow_id: instance.workflows[instance.requests[id].workflow].name.clone(),

@@ -1,22 +1,15 @@
 //! A run that ends at any moment is taken up from its journal: nothing is lost, nothing is done twice.
 
-use crate::support::{emulated, instance, scenario};
-use gswarm_core::instance::Mode;
-use gswarm_core::log::Status;
-use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_core::{TaskId, check};
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
-use gswarm_exec::journal::{Durability, Journal};
+use crate::support::*;
 use std::collections::BTreeMap;
 
 /// Runs, stopping after `stops` steps each time, until it is done.
-async fn in_pieces(kind: PolicyKind, stops: &[usize]) -> Finished {
+async fn in_pieces(kind: PolicyKind, stops: &[usize]) -> FinishedRun {
     let scenario = scenario(18, true);
     let instance = instance(&scenario, 4, Mode::Offline, kind);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
     let mut left_stops = stops.iter();
     let mut done_before: BTreeMap<TaskId, _> = BTreeMap::new();
     let mut first = true;

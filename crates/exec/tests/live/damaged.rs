@@ -1,16 +1,11 @@
 //! A journal that SQLite reads and that says what never happened: it is said to be damaged, and nothing panics.
 
-use crate::support::{emulated, instance, scenario};
-use gswarm_core::check;
-use gswarm_core::input::Scenario;
-use gswarm_core::instance::{Instance, Mode};
-use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
-use gswarm_exec::journal::{Durability, Journal, JournalError, JournalReader};
+use crate::support::*;
+use gswarm_core::instance::Instance;
+use gswarm_exec::journal::{JournalError, JournalReader};
 use gswarm_exec::watched::Watched;
 use rusqlite::Connection;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const KIND: PolicyKind = PolicyKind::Adaptive;
 
@@ -32,8 +27,8 @@ impl Runs {
     }
 
     /// Runs until it is done, or for so many steps.
-    async fn run(&self, journal: Journal, resumes: bool, steps: usize) -> Result<Finished, LiveError> {
-        let problem = Problem { scenario: &self.scenario, instance: &self.instance };
+    async fn run(&self, journal: Journal, resumes: bool, steps: usize) -> Result<FinishedRun, LiveError> {
+        let problem = LiveProblem { scenario: &self.scenario, instance: &self.instance };
         let clock = Clock::virtual_clock();
         let fleet = emulated(&self.instance, &clock);
         let mut live = Live::new(problem, fleet, clock, journal, Patience::default());

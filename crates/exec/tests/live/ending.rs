@@ -1,21 +1,20 @@
 //! How a service ends.
 
 use crate::service::{begin, chat};
-use crate::support::emulated;
-use gswarm_core::{Instance, Span};
-use gswarm_exec::backend::{Backend, BackendError, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::fleet::Fleet;
-use gswarm_exec::service::{Limits, Refusal};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use crate::support::*;
+use gswarm_core::Instance;
+use gswarm_exec::service::Refusal;
+use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_stops_ends_its_calls_and_leaves_the_rest_to_the_next() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits { drain: Span(3_600_000_000), ..Limits::default() });
+    let running = begin(
+        folder.path(),
+        emulated,
+        ServiceLimits { drain: Span(3_600_000_000), ..ServiceLimits::default() },
+    );
     for at in 0..20 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -26,7 +25,7 @@ async fn a_service_that_stops_ends_its_calls_and_leaves_the_rest_to_the_next() {
     assert_eq!(running.submit("late", "text").await, Err(Refusal::Stopping));
     assert_eq!(ticket.answering.head.await.unwrap().unwrap().status, 200);
     running.service.await.unwrap();
-    let next = begin(folder.path(), emulated, Limits::default());
+    let next = begin(folder.path(), emulated, ServiceLimits::default());
     for at in 0..20 {
         assert_eq!(next.result(&format!("r{at}")).await["status"], "completed");
     }
@@ -66,7 +65,7 @@ async fn nothing_is_started_once_a_service_stops() {
         let counting = Arc::new(Counting(Arc::clone(&begun), Arc::clone(&go)));
         move |instance: &Instance, _: &Clock| Fleet::of(counting, instance.cluster.gpus)
     };
-    let limits = || Limits { drain: Span(3_600_000_000), ..Limits::default() };
+    let limits = || ServiceLimits { drain: Span(3_600_000_000), ..ServiceLimits::default() };
     let running = begin(folder.path(), counting(), limits());
     running.submit("r", "picture").await.unwrap();
     gswarm_testing::until("a node runs", || begun.load(Ordering::SeqCst) > 0);

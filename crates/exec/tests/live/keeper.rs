@@ -1,8 +1,8 @@
 //! The keeper of the GPUs, over all orders in which things can happen.
 
-use gswarm_core::{Gpus, ModelId, Span, TaskId};
-use gswarm_exec::backend::Replica;
-use gswarm_exec::keeper::{Act, Done, Keeper, Report};
+use crate::support::*;
+use gswarm_core::ModelId;
+use gswarm_exec::keeper::{GpuAct, GpuDone, GpuKeeper, GpuReport};
 use gswarm_exec::replica::overlap;
 use stateright::{Checker, Model, Property};
 
@@ -28,10 +28,10 @@ struct World {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    keeper: Keeper,
+    keeper: GpuKeeper,
     next: usize,
     /// What is under way outside.
-    under_way: Vec<Act>,
+    under_way: Vec<GpuAct>,
     /// What is really on the GPUs, whatever anybody thinks.
     there: Vec<Replica>,
     fault: Option<&'static str>,
@@ -48,18 +48,18 @@ enum Action {
 }
 
 impl World {
-    fn acts(&self, state: &mut State, mut reports: Vec<Report>) {
+    fn acts(&self, state: &mut State, mut reports: Vec<GpuReport>) {
         while let Some(act) = state.keeper.next(&mut reports) {
-            let calls = |replica: Replica| move |act: &Act| matches!(act, Act::Call { replica: other, .. } if *other == replica);
+            let calls = |replica: Replica| move |act: &GpuAct| matches!(act, GpuAct::Call { replica: other, .. } if *other == replica);
             match act {
-                Act::Unload(replica) => {
+                GpuAct::Unload(replica) => {
                     if state.under_way.iter().any(calls(replica)) {
                         state.fault = Some("unloaded under a call");
                     }
                     if state
                         .under_way
                         .iter()
-                        .any(|act| matches!(act, Act::Load { replica: other, .. } if *other == replica))
+                        .any(|act| matches!(act, GpuAct::Load { replica: other, .. } if *other == replica))
                     {
                         state.fault = Some("evicted while it loads");
                     }
@@ -67,12 +67,12 @@ impl World {
                         state.fault = Some("unloaded what is not there");
                     }
                 }
-                Act::Load { replica, .. } => {
+                GpuAct::Load { replica, .. } => {
                     if state.there.iter().any(|other| overlap(other.gpus, replica.gpus)) {
                         state.fault = Some("loaded onto GPUs that hold something");
                     }
                 }
-                Act::Call { replica, .. } => {
+                GpuAct::Call { replica, .. } => {
                     if !state.there.contains(&replica) {
                         state.fault = Some("called what is not there");
                     }
@@ -82,9 +82,9 @@ impl World {
         }
         for report in reports {
             match report {
-                Report::Brought(_) => state.brought += 1,
-                Report::NotBrought(_) | Report::CannotRun(_) => state.given_up += 1,
-                Report::Broken(gpus) => {
+                GpuReport::Brought(_) => state.brought += 1,
+                GpuReport::NotBrought(_) | GpuReport::CannotRun(_) => state.given_up += 1,
+                GpuReport::Broken(gpus) => {
                     lose(state, gpus);
                     self.acts(state, Vec::new());
                 }
@@ -97,7 +97,7 @@ fn lose(state: &mut State, gpus: Gpus) {
     state.keeper.forget(gpus);
     state.there.retain(|replica| !overlap(replica.gpus, gpus));
     state.under_way.retain(|act| {
-        let (Act::Load { replica, .. } | Act::Unload(replica) | Act::Call { replica, .. }) = act;
+        let (GpuAct::Load { replica, .. } | GpuAct::Unload(replica) | GpuAct::Call { replica, .. }) = act;
         !overlap(replica.gpus, gpus)
     });
 }
@@ -108,7 +108,7 @@ impl Model for World {
 
     fn init_states(&self) -> Vec<State> {
         let (under_way, there) = (Vec::new(), Vec::new());
-        let keeper = Keeper::default();
+        let keeper = GpuKeeper::default();
         vec![State { keeper, next: 0, under_way, there, fault: None, brought: 0, called: 0, given_up: 0 }]
     }
 
@@ -118,7 +118,7 @@ impl Model for World {
         }
         for (at, act) in state.under_way.iter().enumerate() {
             actions.push(Action::Ends(at));
-            if self.failures && !matches!(act, Act::Call { .. }) {
+            if self.failures && !matches!(act, GpuAct::Call { .. }) {
                 actions.push(Action::Fails(at));
             }
         }
@@ -146,12 +146,12 @@ impl Model for World {
                     }
                     Command::Cancel(task) => {
                         let under_way =
-                            |act: &Act| matches!(act, Act::Call { task: other, .. } if *other == task);
+                            |act: &GpuAct| matches!(act, GpuAct::Call { task: other, .. } if *other == task);
                         if !state.keeper.withdraw_run(task)
                             && let Some(at) = state.under_way.iter().position(under_way)
-                            && let Act::Call { replica, .. } = state.under_way.remove(at)
+                            && let GpuAct::Call { replica, .. } = state.under_way.remove(at)
                         {
-                            state.keeper.done(Done::Called(task, replica), &mut reports);
+                            state.keeper.done(GpuDone::Called(task, replica), &mut reports);
                         }
                     }
                     Command::Abandon(gpus) => state.keeper.withdraw_bring(gpus),
@@ -161,26 +161,26 @@ impl Model for World {
             }
             Action::Ends(at) => {
                 let done = match state.under_way.remove(at) {
-                    Act::Load { replica, .. } => {
+                    GpuAct::Load { replica, .. } => {
                         state.there.push(replica);
-                        Done::Loaded(replica)
+                        GpuDone::Loaded(replica)
                     }
-                    Act::Unload(replica) => {
+                    GpuAct::Unload(replica) => {
                         state.there.retain(|other| *other != replica);
-                        Done::Unloaded(replica)
+                        GpuDone::Unloaded(replica)
                     }
-                    Act::Call { task, replica } => {
+                    GpuAct::Call { task, replica } => {
                         state.called += 1;
-                        Done::Called(task, replica)
+                        GpuDone::Called(task, replica)
                     }
                 };
                 state.keeper.done(done, &mut reports);
             }
             Action::Fails(at) => {
                 let done = match state.under_way.remove(at) {
-                    Act::Load { replica, .. } => Done::LoadFailed(replica),
-                    Act::Unload(replica) => Done::UnloadFailed(replica),
-                    Act::Call { .. } => return None,
+                    GpuAct::Load { replica, .. } => GpuDone::LoadFailed(replica),
+                    GpuAct::Unload(replica) => GpuDone::UnloadFailed(replica),
+                    GpuAct::Call { .. } => return None,
                 };
                 state.keeper.done(done, &mut reports);
             }

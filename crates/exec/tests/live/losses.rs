@@ -1,23 +1,10 @@
 //! Servers that go under what they do: that is done elsewhere and counts as no attempt, unless it ends every server.
 
-use crate::support::{instance, scenario};
-use gswarm_core::check;
-use gswarm_core::input::Scenario;
-use gswarm_core::instance::Mode;
-use gswarm_core::log::Status;
+use crate::support::*;
 use gswarm_core::log_file::Timing;
-use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
-use gswarm_core::{Gpus, Instance, RequestId, Span};
-use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Finished, Live, Patience, Problem};
-use gswarm_exec::fleet::{Fleet, Member};
-use gswarm_exec::journal::{Durability, Journal};
-use serde_json::Value;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use gswarm_core::{Instance, RequestId};
+use gswarm_exec::fleet::Member;
 use tokio::sync::watch;
 
 /// How often servers have gone under each call, and under each model's loads; all servers share it.
@@ -27,7 +14,7 @@ type Gone = Arc<Mutex<HashMap<String, u32>>>;
 type Fatal = fn(&str, u32) -> bool;
 
 struct Mortal {
-    inner: Emulated,
+    inner: EmulatedBackend,
     clock: Clock,
     models: Vec<String>,
     fatal: Fatal,
@@ -83,7 +70,7 @@ impl Backend for Mortal {
 const KINDS: [PolicyKind; 3] = [PolicyKind::Baseline, PolicyKind::Adaptive, PolicyKind::Planned];
 
 /// A run on two servers, with as many attempts.
-async fn run(kind: PolicyKind, max_attempts: u32, fatal: Fatal) -> (Instance, Finished) {
+async fn run(kind: PolicyKind, max_attempts: u32, fatal: Fatal) -> (Instance, FinishedRun) {
     run_of(&scenario(6, false), kind, max_attempts, fatal).await
 }
 
@@ -92,7 +79,7 @@ async fn run_of(
     kind: PolicyKind,
     max_attempts: u32,
     fatal: Fatal,
-) -> (Instance, Finished) {
+) -> (Instance, FinishedRun) {
     let instance = instance(scenario, 4, Mode::Offline, kind);
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
@@ -100,7 +87,7 @@ async fn run_of(
     let member = |name: &str, gpus: Gpus| Member {
         name: name.to_owned(),
         backend: Arc::new(Mortal {
-            inner: Emulated::new(
+            inner: EmulatedBackend::new(
                 clock.clone(),
                 instance.models.iter().map(|model| model.slowdown.clone()).collect(),
             ),
@@ -117,7 +104,7 @@ async fn run_of(
     };
     let fleet = Fleet::new(vec![member("one", Gpus::new(0, 2)), member("other", Gpus::new(2, 2))]);
     let patience = Patience { max_attempts, ..Patience::default() };
-    let problem = Problem { scenario, instance: &instance };
+    let problem = LiveProblem { scenario, instance: &instance };
     let live = Live::new(problem, fleet, clock.clone(), journal, patience);
     let mut policy = kind.build(&instance, &BuildContext::default());
     let finished = live.run(policy.as_mut(), &mut |_| true).await.unwrap();
@@ -133,7 +120,7 @@ async fn run_of(
     (instance, finished)
 }
 
-fn count(finished: &Finished, status: Status) -> usize {
+fn count(finished: &FinishedRun, status: Status) -> usize {
     finished.log.executions.iter().filter(|one| one.status == status).count()
 }
 

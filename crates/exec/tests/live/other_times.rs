@@ -1,27 +1,16 @@
 //! Servers that take other times than was expected of them: a live run that learns gives the log of a simulation that is told
 //! the same times and learns.
 
-use crate::support::{instance, scenario};
+use crate::support::*;
 use gswarm_core::belief::Recent;
 use gswarm_core::check::check_run;
-use gswarm_core::instance::Mode;
-use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate_learning};
 use gswarm_core::truth::{Noise, Truth, TruthSpec};
-use gswarm_core::{Instance, Span, Time};
-use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Live, Patience, Problem};
-use gswarm_exec::fleet::Fleet;
-use gswarm_exec::journal::{Durability, Journal};
-use serde_json::Value;
-use std::collections::HashMap;
-use std::sync::Arc;
+use gswarm_core::{Instance, Time};
 
 /// Emulated servers whose calls take what they really take.
 struct Otherwise {
-    inner: Emulated,
+    inner: EmulatedBackend,
     times: HashMap<String, Span>,
 }
 
@@ -43,10 +32,9 @@ impl Backend for Otherwise {
 }
 
 fn servers(instance: &Instance, truth: &Truth, clock: &Clock) -> Fleet {
-    let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
     let time = |task| (instance.task_name(task), truth.time(instance, task, Time::ZERO));
     let times = instance.task_ids().map(time).collect();
-    let inner = Emulated::new(clock.clone(), slowdown);
+    let inner = emulated_backend(instance, clock);
     Fleet::of(Arc::new(Otherwise { inner, times }), instance.cluster.gpus)
 }
 
@@ -59,35 +47,22 @@ async fn agree(kind: PolicyKind, mode: Mode, batching: bool) {
     let context = BuildContext::default();
     let options = SimOptions { truth: truth.clone(), ..SimOptions::default() };
     let (mut policy, mut learner) = (kind.build(&instance, &context), Recent::new());
-    let mut expected =
+    let expected =
         simulate_learning(&instance, &mut *policy, Some(&mut learner), &options, &mut |_| {}).unwrap();
     assert_eq!(check_run(&instance, &truth, &expected, None), [], "{}", kind.name());
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
+    let (_folder, journal) = journal();
     let clock = Clock::virtual_clock();
     let fleet = servers(&instance, &truth, &clock);
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
     let mut live = Live::new(problem, fleet, clock, journal, Patience::default());
     live.learn_with(Box::new(Recent::new()));
-    let mut log = live.run(&mut *kind.build(&instance, &context), &mut |_| true).await.unwrap().log;
-    // The order of records that end at the same microsecond carries no meaning.
-    log.executions.sort_by_key(|one| (one.end, one.task));
-    expected.executions.sort_by_key(|one| (one.end, one.task));
-    for (one, other) in log.executions.iter().zip(&expected.executions) {
-        assert_eq!(one, other, "{}", kind.name());
-    }
-    assert_eq!(log, expected, "{}", kind.name());
+    let log = live.run(&mut *kind.build(&instance, &context), &mut |_| true).await.unwrap().log;
+    assert_same(log, expected, kind);
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_policy_does_live_what_it_does_in_the_simulator_when_times_are_others() {
-    for &kind in PolicyKind::ALL {
-        for mode in [Mode::Offline, Mode::Online] {
-            if kind.supports(mode) {
-                for batching in [false, true] {
-                    agree(kind, mode, batching).await;
-                }
-            }
-        }
+    for (kind, mode, batching) in cases() {
+        agree(kind, mode, batching).await;
     }
 }

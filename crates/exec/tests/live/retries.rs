@@ -1,30 +1,17 @@
 //! Calls that fail: when they are tried again, what happens meanwhile, and when they are not.
 
-use crate::support::{instance, scenario};
+use crate::support::*;
+use gswarm_core::Instance;
 use gswarm_core::engine::View;
-use gswarm_core::input::Scenario;
-use gswarm_core::instance::Mode;
-use gswarm_core::log::{Execution, Status};
-use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_core::{Gpus, Instance, Span, TaskId, check};
-use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
-use gswarm_exec::fleet::{Fleet, Member};
-use gswarm_exec::journal::{Durability, Journal};
-use gswarm_exec::service::Limits;
-use serde_json::Value;
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use gswarm_core::log::Execution;
+use gswarm_exec::fleet::Member;
 
 /// Says how a call ends, from its name and how often it was made before.
 type Verdict = fn(&str, u32) -> Option<BackendError>;
 
 /// Emulated servers whose calls fail after a while, where a verdict says so.
 struct Faulty {
-    inner: Emulated,
+    inner: EmulatedBackend,
     clock: Clock,
     verdict: Verdict,
     /// How long it takes to fail.
@@ -65,8 +52,7 @@ fn faulty(instance: &Instance, clock: &Clock, verdict: Verdict) -> Arc<dyn Backe
 }
 
 fn faulty_after(instance: &Instance, clock: &Clock, verdict: Verdict, takes: Span) -> Arc<dyn Backend> {
-    let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    let inner = Emulated::new(clock.clone(), slowdown);
+    let inner = emulated_backend(instance, clock);
     Arc::new(Faulty { inner, clock: clock.clone(), verdict, takes, made: Mutex::default() })
 }
 
@@ -81,12 +67,11 @@ fn patience() -> Patience {
 }
 
 async fn run(
-    problem: Problem<'_>,
+    problem: LiveProblem<'_>,
     kind: PolicyKind,
     fleet: impl FnOnce(&Clock) -> Fleet,
-) -> Result<Finished, LiveError> {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
+) -> Result<FinishedRun, LiveError> {
+    let (_folder, journal) = journal();
     let clock = Clock::virtual_clock();
     let live = Live::new(problem, fleet(&clock), clock, journal, patience());
     let mut policy = kind.build(problem.instance, &BuildContext::default());
@@ -99,7 +84,7 @@ fn problem(requests: u32, gpus: u32, kind: PolicyKind) -> (Scenario, Instance) {
     (scenario, instance)
 }
 
-fn attempts(finished: &Finished, task: TaskId) -> Vec<&Execution> {
+fn attempts(finished: &FinishedRun, task: TaskId) -> Vec<&Execution> {
     let mut all: Vec<_> = finished.log.executions.iter().filter(|one| one.task == task).collect();
     all.sort_by_key(|one| one.attempt);
     all
@@ -108,7 +93,7 @@ fn attempts(finished: &Finished, task: TaskId) -> Vec<&Execution> {
 #[tokio::test(start_paused = true)]
 async fn others_use_the_gpus_while_a_node_waits_for_its_next_try() {
     let (scenario, instance) = problem(12, 2, PolicyKind::Baseline);
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
     let verdict: Verdict = |name, before| if name == "r0/write" && before < 2 { stumbles() } else { None };
     let fleet = |clock: &Clock| Fleet::of(faulty(&instance, clock, verdict), 2);
     let finished = run(problem, PolicyKind::Baseline, fleet).await.unwrap();
@@ -138,7 +123,7 @@ async fn every_policy_comes_to_its_end_when_every_third_node_fails_at_first() {
     };
     for &kind in PolicyKind::ALL {
         let (scenario, instance) = problem(12, 4, kind);
-        let problem = Problem { scenario: &scenario, instance: &instance };
+        let problem = LiveProblem { scenario: &scenario, instance: &instance };
         let fleet = |clock: &Clock| Fleet::of(faulty(&instance, clock, verdict), 4);
         let finished =
             run(problem, kind, fleet).await.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
@@ -158,7 +143,7 @@ async fn what_is_refused_is_not_tried_again_and_fails_alone() {
         _ => None,
     };
     let (scenario, instance) = problem(12, 2, PolicyKind::Baseline);
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
     let fleet = |clock: &Clock| Fleet::of(faulty(&instance, clock, verdict), 2);
     let finished = run(problem, PolicyKind::Baseline, fleet).await.unwrap();
     assert_eq!(check::check_log(&instance, &finished.log, None), []);
@@ -171,11 +156,11 @@ async fn what_is_refused_is_not_tried_again_and_fails_alone() {
 }
 
 async fn piece(
-    problem: Problem<'_>,
+    problem: LiveProblem<'_>,
     path: &Path,
     verdict: Verdict,
     stop: impl Fn(&View<'_>) -> bool + Send + Sync,
-) -> Result<Finished, LiveError> {
+) -> Result<FinishedRun, LiveError> {
     let first = !path.exists();
     let open = if first {
         Journal::create(path, Durability::Process, &[])
@@ -196,7 +181,7 @@ async fn piece(
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ends_in_a_pause_goes_on_with_the_attempts_that_are_left() {
     let (scenario, instance) = problem(6, 2, PolicyKind::Baseline);
-    let problem = Problem { scenario: &scenario, instance: &instance };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let verdict: Verdict = |name, _| if name == "r0/write" { stumbles() } else { None };
@@ -221,7 +206,7 @@ async fn what_a_server_fails_again_and_again_is_done_by_another() {
     for kind in [PolicyKind::Baseline, PolicyKind::Adaptive] {
         for requests in [1, 2, 5, 60] {
             let (scenario, instance) = problem(requests, 4, kind);
-            let problem = Problem { scenario: &scenario, instance: &instance };
+            let problem = LiveProblem { scenario: &scenario, instance: &instance };
             let fleet = |clock: &Clock| {
                 let member = |name: &str, gpus: Gpus, verdict: Verdict| Member {
                     name: name.to_owned(),
@@ -253,7 +238,7 @@ async fn loads_that_end_when_their_server_is_left_alone_are_no_surprise() {
             let (mut scenario, _) = problem(40, gpus, kind);
             scenario.models.iter_mut().for_each(|model| model.load_time_seconds = 1.0);
             let instance = instance(&scenario, gpus, Mode::Offline, kind);
-            let problem = Problem { scenario: &scenario, instance: &instance };
+            let problem = LiveProblem { scenario: &scenario, instance: &instance };
             let fleet = |clock: &Clock| {
                 Fleet::of(faulty_after(&instance, clock, |_, _| stumbles(), Span(takes)), gpus)
             };
@@ -274,7 +259,7 @@ async fn a_service_gives_up_what_is_refused_and_tries_again_what_is_not() {
         _ => None,
     };
     let fleet = |instance: &Instance, clock: &Clock| Fleet::of(faulty(instance, clock, verdict), 4);
-    let running = crate::service::begin(folder.path(), fleet, Limits::default());
+    let running = crate::service::begin(folder.path(), fleet, ServiceLimits::default());
     for name in ["bad", "shaky", "good"] {
         running.submit(name, "picture").await.unwrap();
     }

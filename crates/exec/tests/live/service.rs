@@ -1,23 +1,15 @@
 //! A service: requests that keep coming, are taken back, fail, and outlive the process.
 
-use crate::support::{emulated, scenario};
+use crate::support::*;
+use gswarm_core::ModelId;
 use gswarm_core::belief::{Belief, Learner, Observation};
 use gswarm_core::input::{ClusterSpec, Source, read_requests};
-use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_core::{Gpus, ModelId, Span};
-use gswarm_exec::backend::{Backend, BackendError, Replica};
-use gswarm_exec::call::Call;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::drive::Patience;
-use gswarm_exec::fleet::Fleet;
+use gswarm_core::instance::{Cluster, Instance};
 use gswarm_exec::forward::{Forward, Piece};
-use gswarm_exec::journal::{Durability, JournalError};
-use gswarm_exec::service::{Beliefs, Client, Limits, Refusal, Service, with_direct_workflows};
-use serde_json::{Map, Value, json};
-use std::path::Path;
+use gswarm_exec::journal::JournalError;
+use gswarm_exec::service::{Client, Refusal, Service, ServiceBeliefs, with_direct_workflows};
+use serde_json::{Map, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
 /// A service in a task of its own, as fast as everything emulated can go.
@@ -26,15 +18,19 @@ pub struct Running {
     pub service: JoinHandle<()>,
 }
 
-pub fn begin(folder: &Path, fleet: impl FnOnce(&Instance, &Clock) -> Fleet, limits: Limits) -> Running {
-    begin_with(folder, fleet, limits, Beliefs::default())
+pub fn begin(
+    folder: &Path,
+    fleet: impl FnOnce(&Instance, &Clock) -> Fleet,
+    limits: ServiceLimits,
+) -> Running {
+    begin_with(folder, fleet, limits, ServiceBeliefs::default())
 }
 
 fn begin_with(
     folder: &Path,
     fleet: impl FnOnce(&Instance, &Clock) -> Fleet,
-    limits: Limits,
-    beliefs: Beliefs,
+    limits: ServiceLimits,
+    beliefs: ServiceBeliefs,
 ) -> Running {
     let scenario = Arc::new(with_direct_workflows(scenario(1, true)));
     let cluster = Cluster::from_spec(&ClusterSpec { gpus: Some(4), ..ClusterSpec::default() }).unwrap();
@@ -43,7 +39,7 @@ fn begin_with(
     let patience = Patience { backoff: Span(1_000_000), ..Patience::default() };
     let fleet = fleet(&instance, &clock);
     let settings = (Durability::Process, patience, limits);
-    let begun = Service::begin_with(scenario, instance.clone(), fleet, clock, folder, settings, beliefs);
+    let begun = Service::begin(scenario, instance.clone(), fleet, clock, folder, settings, beliefs);
     let (service, client) = begun.unwrap();
     let instance: &'static Instance = Box::leak(Box::new(instance));
     let service = tokio::spawn(async move {
@@ -98,7 +94,7 @@ async fn ask(client: &Client, forward: Forward) -> Result<(u16, String), String>
 #[tokio::test(flavor = "multi_thread")]
 async fn each_text_of_a_request_has_its_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits::default());
+    let running = begin(folder.path(), emulated, ServiceLimits::default());
     let texts = |path, name: &str, kind: &str| {
         let body = json!({"model": "writer", name: ["one", "two words", "one"]});
         let body = body.as_object().unwrap().clone();
@@ -122,7 +118,7 @@ async fn each_text_of_a_request_has_its_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workflows_and_calls_share_the_gpus_and_all_end() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits::default());
+    let running = begin(folder.path(), emulated, ServiceLimits::default());
     let names: Vec<String> = (0..30).map(|at| format!("r{at}")).collect();
     for (at, name) in names.iter().enumerate() {
         running.submit(name, if at % 2 == 0 { "picture" } else { "text" }).await.unwrap();
@@ -167,13 +163,13 @@ impl Learner for Witness {
 async fn what_nodes_take_is_predicted_and_what_they_took_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let seen: Arc<Mutex<Vec<(Span, Span)>>> = Arc::default();
-    let beliefs = Beliefs {
+    let beliefs = ServiceBeliefs {
         expect: Some(Box::new(|_, request, node| {
             Some(Span(request.id.len() as u64 * 1_000_000 + node as u64))
         })),
         learner: Some(Box::new(Witness(Arc::clone(&seen)))),
     };
-    let running = begin_with(folder.path(), emulated, Limits::default(), beliefs);
+    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs);
     running.submit("four", "picture").await.unwrap();
     assert_eq!(running.result("four").await["status"], "completed");
     running.stop().await;
@@ -193,7 +189,7 @@ async fn what_nodes_take_is_predicted_and_what_they_took_is_seen() {
 async fn what_direct_calls_take_is_predicted_from_what_they_ask_for() {
     let folder = tempfile::tempdir().unwrap();
     let seen: Arc<Mutex<Vec<(Span, Span)>>> = Arc::default();
-    let beliefs = Beliefs {
+    let beliefs = ServiceBeliefs {
         expect: Some(Box::new(|scenario, request, node| {
             let node = &scenario.workflows[usize::from(request.workflow)].nodes[node];
             let model = scenario.models[usize::from(node.model)].id.as_str();
@@ -204,7 +200,7 @@ async fn what_direct_calls_take_is_predicted_from_what_they_ask_for() {
         })),
         learner: Some(Box::new(Witness(Arc::clone(&seen)))),
     };
-    let running = begin_with(folder.path(), emulated, Limits::default(), beliefs);
+    let running = begin_with(folder.path(), emulated, ServiceLimits::default(), beliefs);
     let parts = json!([{"role": "system", "content": "abc"},
         {"role": "user", "content": [{"type": "text", "text": "de"}, {"type": "image_url", "image_url": {"url": "data:"}}]}]);
     for (key, tokens, model) in
@@ -235,7 +231,7 @@ async fn what_is_accepted_outlives_the_process_and_is_done_once() {
     // Each service is cut off, without a word, after a little while; the last one is left alone.
     for round in 0..8 {
         let counting = |instance: &Instance, clock: &Clock| counted(instance, clock, &calls);
-        let running = begin(folder.path(), counting, Limits::default());
+        let running = begin(folder.path(), counting, ServiceLimits::default());
         for at in 0..6 {
             let name = format!("r{round}-{at}");
             running.submit(&name, "picture").await.unwrap();
@@ -248,7 +244,7 @@ async fn what_is_accepted_outlives_the_process_and_is_done_once() {
         assert!(running.service.await.unwrap_err().is_cancelled());
     }
     let counting = |instance: &Instance, clock: &Clock| counted(instance, clock, &calls);
-    let running = begin(folder.path(), counting, Limits::default());
+    let running = begin(folder.path(), counting, ServiceLimits::default());
     for name in &accepted {
         let result = running.result(name).await;
         assert_eq!(result["status"], "completed", "{result}");
@@ -269,13 +265,12 @@ const AT_ONCE: usize = 16;
 
 /// Emulated servers that note which calls have been answered.
 fn counted(instance: &Instance, clock: &Clock, calls: &Arc<Mutex<Vec<String>>>) -> Fleet {
-    let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    let inner = gswarm_exec::backend::Emulated::new(clock.clone(), slowdown);
+    let inner = crate::support::emulated_backend(instance, clock);
     Fleet::of(Arc::new(Counted { inner, calls: Arc::clone(calls) }), instance.cluster.gpus)
 }
 
 struct Counted {
-    inner: gswarm_exec::backend::Emulated,
+    inner: gswarm_exec::backend::EmulatedBackend,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
@@ -300,7 +295,7 @@ impl Backend for Counted {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_is_taken_back_wherever_it_stands() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits::default());
+    let running = begin(folder.path(), emulated, ServiceLimits::default());
     for at in 0..40 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -323,7 +318,7 @@ async fn a_request_is_taken_back_wherever_it_stands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_the_limit_is_refused_and_so_is_a_name_that_is_taken() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), emulated, Limits { open: 3, ..Limits::default() });
+    let running = begin(folder.path(), emulated, ServiceLimits { open: 3, ..ServiceLimits::default() });
     for at in 0..3 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -342,8 +337,8 @@ fn another(folder: &Path) -> Result<(), JournalError> {
     let instance = Instance::build(&scenario, cluster, Mode::Online).unwrap();
     let clock = Clock::real();
     let fleet = emulated(&instance, &clock);
-    let settings = (Durability::Process, Patience::default(), Limits::default());
-    Service::begin(scenario, instance, fleet, clock, folder, settings).map(drop)
+    let settings = (Durability::Process, Patience::default(), ServiceLimits::default());
+    Service::begin(scenario, instance, fleet, clock, folder, settings, ServiceBeliefs::default()).map(drop)
 }
 
 /// A server of which every third call fails, and some answers break off half-way.
@@ -397,7 +392,7 @@ async fn calls_that_fail_are_tried_again_and_poison_fails_alone() {
     let shaky = |instance: &Instance, _: &Clock| {
         Fleet::of(Arc::new(Shaky { calls: AtomicU32::new(0) }), instance.cluster.gpus)
     };
-    let running = begin(folder.path(), shaky, Limits::default());
+    let running = begin(folder.path(), shaky, ServiceLimits::default());
     running.submit("poison", "text").await.unwrap();
     running.submit("wholesome", "picture").await.unwrap();
     let poisoned = running.result("poison").await;
@@ -413,7 +408,8 @@ async fn calls_that_fail_are_tried_again_and_poison_fails_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_says_who_waits_and_why() {
     let folder = tempfile::tempdir().unwrap();
-    let running = begin(folder.path(), hanging, Limits { drain: Span::ZERO, ..Limits::default() });
+    let running =
+        begin(folder.path(), hanging, ServiceLimits { drain: Span::ZERO, ..ServiceLimits::default() });
     for at in 0..12 {
         running.submit(&format!("r{at}"), "picture").await.unwrap();
     }
@@ -457,9 +453,10 @@ fn a_model_that_can_never_fit_is_said_so_with_the_sizes() {
     let instance = Instance::build(&scenario, Cluster::from_spec(&spec).unwrap(), Mode::Online).unwrap();
     let clock = Clock::real();
     let fleet = emulated(&instance, &clock);
-    let settings = (Durability::Process, Patience::default(), Limits::default());
+    let settings = (Durability::Process, Patience::default(), ServiceLimits::default());
     let (_service, client) =
-        Service::begin(scenario, instance, fleet, clock, folder.path(), settings).unwrap();
+        Service::begin(scenario, instance, fleet, clock, folder.path(), settings, ServiceBeliefs::default())
+            .unwrap();
     let why = |model: u32| client.cannot_run(ModelId(model));
     assert_eq!(why(0).unwrap(), "model `writer` needs 14 GB on each of its GPUs, and a GPU has 10 GB");
     assert_eq!(why(1), None);

@@ -1,12 +1,26 @@
 //! Problems to run.
 
-use gswarm_core::input::{ClusterSpec, Scenario, Source, read_scenario};
-use gswarm_core::instance::{Cluster, Instance, Mode};
-use gswarm_core::policy::PolicyKind;
-use gswarm_exec::backend::Emulated;
-use gswarm_exec::clock::Clock;
-use gswarm_exec::fleet::Fleet;
-use std::sync::Arc;
+// What most of the tests use.
+pub use gswarm_core::input::Scenario;
+pub use gswarm_core::instance::Mode;
+pub use gswarm_core::log::Status;
+pub use gswarm_core::policy::{BuildContext, PolicyKind};
+pub use gswarm_core::{Gpus, Span, TaskId, check};
+pub use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
+pub use gswarm_exec::call::Call;
+pub use gswarm_exec::clock::Clock;
+pub use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
+pub use gswarm_exec::fleet::Fleet;
+pub use gswarm_exec::journal::{Durability, Journal};
+pub use gswarm_exec::service::ServiceLimits;
+pub use serde_json::Value;
+pub use std::collections::HashMap;
+pub use std::path::Path;
+pub use std::sync::{Arc, Mutex};
+
+use gswarm_core::input::{ClusterSpec, Source, read_scenario};
+use gswarm_core::instance::{Cluster, Instance};
+use gswarm_core::log::ExecutionLog;
 
 const CONFIG: &str = r#"
 models:
@@ -57,7 +71,36 @@ pub fn instance(scenario: &Scenario, gpus: u32, mode: Mode, kind: PolicyKind) ->
     Instance::build(scenario, cluster, mode).unwrap()
 }
 
-pub fn emulated(instance: &Instance, clock: &Clock) -> Fleet {
+/// A new journal, in a folder that goes with it.
+pub fn journal() -> (tempfile::TempDir, Journal) {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
+    (folder, journal)
+}
+
+/// Every policy in every mode that it has, with and without batching.
+pub fn cases() -> impl Iterator<Item = (PolicyKind, Mode, bool)> {
+    let modes = |&kind: &PolicyKind| [Mode::Offline, Mode::Online].map(|mode| (kind, mode));
+    let able = PolicyKind::ALL.iter().flat_map(modes).filter(|(kind, mode)| kind.supports(*mode));
+    able.flat_map(|(kind, mode)| [false, true].map(|batching| (kind, mode, batching)))
+}
+
+/// Fails where two logs differ. The order of records that end at the same microsecond carries no meaning.
+pub fn assert_same(mut one: ExecutionLog, mut other: ExecutionLog, kind: PolicyKind) {
+    one.executions.sort_by_key(|one| (one.end, one.task));
+    other.executions.sort_by_key(|one| (one.end, one.task));
+    for (one, other) in one.executions.iter().zip(&other.executions) {
+        assert_eq!(one, other, "{}", kind.name());
+    }
+    assert_eq!(one, other, "{}", kind.name());
+}
+
+/// The emulated server of a problem.
+pub fn emulated_backend(instance: &Instance, clock: &Clock) -> EmulatedBackend {
     let slowdown = instance.models.iter().map(|model| model.slowdown.clone()).collect();
-    Fleet::of(Arc::new(Emulated::new(clock.clone(), slowdown)), instance.cluster.gpus)
+    EmulatedBackend::new(clock.clone(), slowdown)
+}
+
+pub fn emulated(instance: &Instance, clock: &Clock) -> Fleet {
+    Fleet::of(Arc::new(emulated_backend(instance, clock)), instance.cluster.gpus)
 }

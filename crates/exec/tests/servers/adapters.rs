@@ -4,26 +4,24 @@ use crate::mock::{Manners, Mock};
 use crate::support::{call, connected, replica, servers};
 use gswarm_core::{Gpus, Span};
 use gswarm_exec::backend::{
-    BackendError, BackendKind, Calls, OpenAiSpec, Replica, SglangSpec, Tier, VllmSpec,
+    BackendError, BackendKind, Calls, OpenAiSpec, Replica, SglangSpec, VllmSpec, WeightTier,
 };
 use gswarm_exec::forward::Forward;
-use gswarm_exec::work::{Direct, Work};
+use gswarm_exec::work::{Direct, ReplicaCall};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const EXPECTED: Span = Span(100_000);
 
+/// Servers that load and unload models, and tell where each stands.
+const KINDS: [BackendKind; 5] =
+    [BackendKind::Gswarm, BackendKind::Vllm, BackendKind::Ollama, BackendKind::LlamaCpp, BackendKind::KServe];
+
 /// Unloads that are agreed to and end later are waited for; one that is only claimed is asked for again, and in the end
 /// not believed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
-    for kind in [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ] {
+    for kind in KINDS {
         for (lies, goes) in [(0, true), (1, true), (1000, false)] {
             let (mocks, mut spec) = servers(kind, 0, &Manners { lies, ..Manners::default() });
             spec.endpoint.timeouts.unload = if goes { 60.0 } else { 0.3 };
@@ -36,7 +34,10 @@ async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
                 // How long it takes, and that all of it is recorded, is tested under a paused clock.
                 let told = told.lock().unwrap();
                 assert_eq!(told.iter().map(|timed| timed.load).collect::<Vec<_>>(), [true, false]);
-                assert_eq!(told[0].tier, if kind == BackendKind::Vllm { Tier::Host } else { Tier::Disk });
+                assert_eq!(
+                    told[0].tier,
+                    if kind == BackendKind::Vllm { WeightTier::Host } else { WeightTier::Disk }
+                );
             } else {
                 let why = result.unwrap_err().to_string();
                 assert!(why.contains("still there after 0.3 s"), "{why}");
@@ -49,13 +50,7 @@ async fn an_unload_is_over_when_the_model_is_gone_and_not_before() {
 /// What was on a server before the run began, or is left of a load that nobody waits for any more, goes first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_swept_before_it_is_used() {
-    for kind in [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ] {
+    for kind in KINDS {
         let slow = Manners { load: Duration::from_millis(300), ..Manners::default() };
         let (mocks, spec) = servers(kind, 0, &slow);
         let (first, _) = connected(&spec);
@@ -81,15 +76,8 @@ async fn a_server_is_swept_before_it_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_hangs_or_has_lost_the_model_is_said_to_be_gone() {
-    let kinds = [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ];
     // All at once: each waits until a server that hangs is given up.
-    futures_util::future::join_all(kinds.map(is_said_to_be_gone)).await;
+    futures_util::future::join_all(KINDS.map(is_said_to_be_gone)).await;
 }
 
 async fn is_said_to_be_gone(kind: BackendKind) {
@@ -125,13 +113,7 @@ async fn is_said_to_be_gone(kind: BackendKind) {
 /// A model that does not fit says so with the sizes, once; from then on nobody is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_does_not_fit_is_not_tried_again() {
-    for kind in [
-        BackendKind::Gswarm,
-        BackendKind::Vllm,
-        BackendKind::Ollama,
-        BackendKind::LlamaCpp,
-        BackendKind::KServe,
-    ] {
+    for kind in KINDS {
         let manners = Manners { too_large: vec!["large-there"], ..Manners::default() };
         let (mut mocks, spec) = servers(kind, 0, &manners);
         let (backend, _) = connected(&spec);
@@ -238,7 +220,7 @@ async fn sleepers_wake_by_their_level() {
             backend.call(replica(model), &call("llm", "x")).await.unwrap();
             backend.unload(replica(model)).await.unwrap();
         }
-        let tier = if level == 1 { Tier::Host } else { Tier::Disk };
+        let tier = if level == 1 { WeightTier::Host } else { WeightTier::Disk };
         assert!(told.lock().unwrap().iter().all(|timed| timed.tier == tier));
         mocks[0].world.has_behaved();
     }
@@ -391,13 +373,13 @@ async fn a_lost_model_is_not_the_fault_of_whoever_asks() {
             Direct::new(Forward { path: "/v1/chat/completions", body, kind, estimate: EXPECTED })
         };
         let (direct, answering) = ask("poison");
-        Work::Direct(direct).carry_out(backend.as_ref(), replica(0)).await.unwrap();
+        ReplicaCall::Direct(direct).carry_out(backend.as_ref(), replica(0)).await.unwrap();
         // The stand-in for gswarm's own server has no such route at all.
         let expected = if kind == BackendKind::Gswarm { 404 } else { 400 };
         assert_eq!(answering.head.await.unwrap().unwrap().status, expected, "{kind:?}");
         mocks[0].world.held().clear();
         let (direct, mut answering) = ask("x");
-        let lost = Work::Direct(direct).carry_out(backend.as_ref(), replica(0)).await;
+        let lost = ReplicaCall::Direct(direct).carry_out(backend.as_ref(), replica(0)).await;
         assert!(matches!(lost, Err(BackendError::Gone(_))), "{kind:?}: {lost:?}");
         assert!(answering.head.try_recv().is_err(), "{kind:?}: nothing was answered");
     }

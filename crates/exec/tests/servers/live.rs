@@ -3,7 +3,7 @@
 use crate::mock::{Manners, Mock};
 use crate::support::{as_read, hasty, instance, passes_the_check, patience, run, scenario, servers};
 use gswarm_exec::backend::{BackendKind, BackendsFile};
-use gswarm_exec::drive::Finished;
+use gswarm_exec::drive::FinishedRun;
 use gswarm_testing::until;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ fn manners(kind: BackendKind, mischief: u64) -> Manners {
     Manners { mischief, awake, room, ..Manners::default() }
 }
 
-fn everything_is_there(instance: &gswarm_core::Instance, finished: &Finished, kind: BackendKind) {
+fn everything_is_there(instance: &gswarm_core::Instance, finished: &FinishedRun, kind: BackendKind) {
     let name = kind.name();
     passes_the_check(instance, finished);
     let failures: Vec<_> = finished.failures.iter().map(|failure| &failure.why).collect();
@@ -173,7 +173,8 @@ async fn what_cannot_be_done_fails_alone_and_at_once() {
         passes_the_check(&instance, &finished);
         assert_eq!(finished.outputs.len(), 6, "{name}: what can be done is done");
         let why = |request: u32| {
-            let of = |failure: &&gswarm_exec::drive::Failure| instance.request_of(failure.task).0 == request;
+            let of =
+                |failure: &&gswarm_exec::drive::NodeFailure| instance.request_of(failure.task).0 == request;
             finished.failures.iter().filter(of).map(|failure| failure.why.clone()).collect::<Vec<_>>()
         };
         assert!(why(2).iter().all(|why| why.contains("cannot be processed")), "{name}: {:?}", why(2));

@@ -4,7 +4,7 @@
 use crate::support::{instance, passes_the_check, patience, run, scenario};
 use gswarm_core::input::{Source, render};
 use gswarm_exec::backend::{BackendSpec, BackendsFile, read_backends};
-use gswarm_exec::drive::Finished;
+use gswarm_exec::drive::FinishedRun;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn spec(text: &str, port: u16) -> BackendSpec {
 }
 
 /// Three requests whose second node reads what the first wrote, with a model that leaves before the next comes.
-async fn batch(spec: BackendSpec) -> (gswarm_core::Instance, Finished) {
+async fn batch(spec: BackendSpec) -> (gswarm_core::Instance, FinishedRun) {
     let scenario = scenario(&[("pair", "wish0"), ("pair", "wish1"), ("pair", "wish2")]);
     let instance = instance(&scenario, 1);
     let file = BackendsFile { backends: vec![spec] };
@@ -78,7 +78,7 @@ async fn batch(spec: BackendSpec) -> (gswarm_core::Instance, Finished) {
 }
 
 /// The texts of both nodes, by request.
-fn texts((instance, finished): &(gswarm_core::Instance, Finished)) -> BTreeMap<u32, (String, String)> {
+fn texts((instance, finished): &(gswarm_core::Instance, FinishedRun)) -> BTreeMap<u32, (String, String)> {
     let requests = instance.requests.iter_enumerated().map(|(request, _)| {
         let tasks: Vec<_> = instance.tasks_of(request).collect();
         let text = |task: usize, name: &str| {
@@ -89,7 +89,7 @@ fn texts((instance, finished): &(gswarm_core::Instance, Finished)) -> BTreeMap<u
     requests.collect()
 }
 
-fn echoes(done: &(gswarm_core::Instance, Finished)) {
+fn echoes(done: &(gswarm_core::Instance, FinishedRun)) {
     for (request, (story, verdict)) in texts(done) {
         assert_eq!(story, format!("writer-there<wish{request}>"));
         assert_eq!(verdict, format!("critic-there<{story}>"));

@@ -9,13 +9,13 @@ use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{
-    Backend, BackendKind, BackendSpec, BackendsFile, ModelAt, Record, Replica, Timed, Timeouts, connect,
-    read_backends,
+    Backend, BackendKind, BackendSpec, BackendsFile, LoadRecorder, LoadTime, ModelAt, Replica, Timeouts,
+    connect, read_backends,
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
-use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
+use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
 use gswarm_exec::journal::{Durability, Journal};
 use std::sync::{Arc, Mutex};
 
@@ -125,12 +125,12 @@ pub fn as_read(spec: &BackendSpec) -> BackendSpec {
 }
 
 /// One server, to be asked directly; and what it says of loads.
-pub fn connected(spec: &BackendSpec) -> (Arc<dyn Backend>, Arc<Mutex<Vec<Timed>>>) {
+pub fn connected(spec: &BackendSpec) -> (Arc<dyn Backend>, Arc<Mutex<Vec<LoadTime>>>) {
     let scenario = scenario(&[("review", "x"), ("huge", "x")]);
     let instance = instance(&scenario, 1);
-    let told: Arc<Mutex<Vec<Timed>>> = Arc::default();
+    let told: Arc<Mutex<Vec<LoadTime>>> = Arc::default();
     let tell = Arc::clone(&told);
-    let record: Record = Arc::new(move |timed: &Timed| tell.lock().unwrap().push(timed.clone()));
+    let record: LoadRecorder = Arc::new(move |timed: &LoadTime| tell.lock().unwrap().push(timed.clone()));
     let backend = connect(spec, Gpus::new(0, 1), &instance, &Clock::real(), &record).unwrap();
     (backend, told)
 }
@@ -174,19 +174,19 @@ pub async fn run(
     instance: &Instance,
     file: &BackendsFile,
     patience: Patience,
-) -> Result<Finished, LiveError> {
+) -> Result<FinishedRun, LiveError> {
     let clock = config::clock(file).unwrap();
-    let record: Record = Arc::new(|_| {});
+    let record: LoadRecorder = Arc::new(|_| {});
     let fleet = config::fleet(file, instance, &clock, &record).unwrap_or_else(|faults| panic!("{faults:?}"));
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::create(&folder.path().join("journal"), Durability::Process, &[]).unwrap();
-    let live = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
+    let live = Live::new(LiveProblem { scenario, instance }, fleet, clock, journal, patience);
     let mut policy = PolicyKind::Baseline.build(instance, &BuildContext::default());
     live.run(policy.as_mut(), &mut |_| true).await
 }
 
 /// The log is judged as one that was measured.
-pub fn passes_the_check(instance: &Instance, finished: &Finished) {
+pub fn passes_the_check(instance: &Instance, finished: &FinishedRun) {
     let info = RunInfo { simulate: true, timing: Timing::Measured, ..RunInfo::default() };
     let summary = summary(instance, &metrics(instance, &finished.log), info);
     assert_eq!(check_log(instance, &finished.log, Some(&summary)), []);

@@ -11,13 +11,13 @@ mod times;
 use crate::draft::{Draft, DraftNode, unique};
 use crate::graph::{MAX_NODES, acyclic, contract, plain};
 use crate::options::{given, report_strangers};
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use flow::Flow;
 use gswarm_core::input::Code;
 use gswarm_core::input::document::{Document, Kind, Path, Shown};
 use nodes::{Mode, Node};
 
-pub fn read(file: &mut File<'_>, options: &Options, draft: &mut Draft) {
+pub fn read(file: &mut File<'_>, options: &ImportOptions, draft: &mut Draft) {
     let Some(document) = Document::parse(file.source.bytes, &mut file.faults) else { return };
     let root = document.root();
     let prompt = root.get("prompt").filter(|prompt| api::is_api(*prompt));
@@ -44,7 +44,7 @@ fn too_many(file: &mut File<'_>) {
     file.faults.add(Code::Expands, 0, &Path::root(), message);
 }
 
-fn make(file: &mut File<'_>, nodes: &[Node], options: &Options, draft: &mut Draft) {
+fn make(file: &mut File<'_>, nodes: &[Node], options: &ImportOptions, draft: &mut Draft) {
     let flow = Flow::new(nodes);
     let edges = plain(flow.edges());
     let names = |node: usize| (nodes[node].shown(), nodes[node].at);

@@ -2,7 +2,7 @@
 
 use super::flow::Flow;
 use super::nodes::Node;
-use crate::Options;
+use crate::ImportOptions;
 use crate::draft::Draft;
 use crate::guess::{self, From};
 use gswarm_core::ModelId;
@@ -79,7 +79,6 @@ pub fn part(kind: Option<&str>, name: &str) -> Option<Part> {
     Some(found)
 }
 
-/// What a node runs.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub part: Part,
@@ -128,7 +127,7 @@ fn files(loader: &Node) -> Vec<(String, Option<String>)> {
 }
 
 /// The model in the draft: the files of its loader together, with what is put over them.
-pub fn model(run: &Run, options: &Options, draft: &mut Draft) -> ModelId {
+pub fn model(run: &Run, options: &ImportOptions, draft: &mut Draft) -> ModelId {
     if run.others {
         draft
             .notes
@@ -153,7 +152,7 @@ pub fn model(run: &Run, options: &Options, draft: &mut Draft) -> ModelId {
     })
 }
 
-fn size(file: &str, usual: f64, options: &Options, notes: &mut crate::draft::Notes) -> f64 {
+fn size(file: &str, usual: f64, options: &ImportOptions, notes: &mut crate::draft::Notes) -> f64 {
     // A rank or a step count in the name of an adapter is no number of parameters, but `14B` in it is that of its base.
     let size = if usual <= 0.5 && options.sizes.iter().all(|(name, _)| name != file) {
         guess::Size { gb: usual, from: From::Sort }

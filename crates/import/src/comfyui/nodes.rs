@@ -9,7 +9,6 @@ pub const HUB: &str = "<subgraph>";
 /// Most inputs, or outputs, of one node.
 pub const MAX_SLOTS: usize = 256;
 
-/// One node.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// As the file numbers it; inside a subgraph behind the number of that.
@@ -52,7 +51,6 @@ impl Node {
         self.class == HUB
     }
 
-    /// Notes for people.
     pub fn is_comment(&self) -> bool {
         matches!(self.class.as_str(), "Note" | "MarkdownNote")
     }

@@ -11,7 +11,6 @@ pub const CALLS: [&str; 5] =
     ["llm", "agent", "question-classifier", "parameter-extractor", "knowledge-retrieval"];
 /// Kinds that run what is inside them several times.
 pub const REPEATS: [&str; 2] = ["iteration", "loop"];
-/// Where an app starts.
 pub const STARTS: [&str; 5] =
     ["start", "datasource", "trigger-webhook", "trigger-schedule", "trigger-plugin"];
 /// Kinds that take no GPU time.
@@ -36,7 +35,6 @@ const OTHERS: [&str; 18] = [
     "custom-note",
 ];
 
-/// An app.
 pub struct App<'t> {
     pub name: String,
     pub nodes: Vec<AppNode<'t>>,

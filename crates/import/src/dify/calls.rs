@@ -3,7 +3,7 @@
 use super::app::{App, CALLS, given};
 use crate::draft::{Draft, DraftNode, shown_number};
 use crate::guess::{self, From};
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use gswarm_core::input::document::{Item, Path, Shown};
 use gswarm_core::input::{Code, ModelSpec};
 use serde_json::Map;
@@ -21,7 +21,7 @@ const USUAL_GB: f64 = 16.0;
 const EMBEDDING_GB: f64 = 1.3;
 
 /// Whether a node calls a model: by its kind, or because a flag says so.
-pub fn is_call(app: &App<'_>, node: usize, options: &Options) -> bool {
+pub fn is_call(app: &App<'_>, node: usize, options: &ImportOptions) -> bool {
     CALLS.contains(&app.nodes[node].kind) || given(app, node, &options.calls).is_some()
 }
 
@@ -49,7 +49,7 @@ fn embedding(data: Item<'_>) -> Option<&str> {
 }
 
 /// Calls of which the app does not say which model they go to.
-pub fn report_unnamed(file: &mut File<'_>, app: &App<'_>, options: &Options) {
+pub fn report_unnamed(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions) {
     for node in (0..app.nodes.len()).filter(|&node| CALLS.contains(&app.nodes[node].kind)) {
         if model_name(app, node).is_none() && given(app, node, &options.calls).is_none() {
             let own = &app.nodes[node];
@@ -61,7 +61,7 @@ pub fn report_unnamed(file: &mut File<'_>, app: &App<'_>, options: &Options) {
 }
 
 /// The node in the draft.
-pub fn node(app: &App<'_>, node: usize, id: String, options: &Options, draft: &mut Draft) -> DraftNode {
+pub fn node(app: &App<'_>, node: usize, id: String, options: &ImportOptions, draft: &mut Draft) -> DraftNode {
     let own = &app.nodes[node];
     let flagged = given(app, node, &options.calls).map(String::as_str);
     let name = flagged.or(model_name(app, node)).unwrap_or("llm");

@@ -4,7 +4,7 @@ use super::app::{App, given};
 use super::calls;
 use super::ways::Way;
 use crate::graph::{MAX_LINKS, MAX_NODES, plain};
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use gswarm_core::input::Code;
 use gswarm_core::input::document::{Item, Path, Shown};
 
@@ -29,7 +29,7 @@ impl Flat {
 }
 
 /// Iterations that call models, of which nobody has said how often they run.
-pub fn report_uncounted(file: &mut File<'_>, app: &App<'_>, options: &Options) {
+pub fn report_uncounted(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions) {
     for (node, own) in app.nodes.iter().enumerate().filter(|(_, own)| own.repeats()) {
         let inside = (0..app.nodes.len()).filter(|&child| app.nodes[child].parent == Some(node));
         if !inside.into_iter().any(|child| calls::is_call(app, child, options)) {
@@ -47,7 +47,7 @@ pub fn report_uncounted(file: &mut File<'_>, app: &App<'_>, options: &Options) {
 }
 
 /// The nodes of one way, with everything that is repeated written out. `None` where that is too much, which is reported.
-pub fn expand(file: &mut File<'_>, app: &App<'_>, way: &Way, options: &Options) -> Option<Flat> {
+pub fn expand(file: &mut File<'_>, app: &App<'_>, way: &Way, options: &ImportOptions) -> Option<Flat> {
     let mut flat = Flat::default();
     // Where edges to each node end, and where those from it start.
     let mut ends = vec![(u32::MAX, u32::MAX); app.nodes.len()];

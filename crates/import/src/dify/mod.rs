@@ -8,7 +8,7 @@ mod ways;
 
 use crate::draft::{Draft, DraftNode, unique};
 use crate::graph::{acyclic, contract, plain};
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use app::App;
 use gswarm_core::input::Code;
 use gswarm_core::input::document::{Document, Path, Shown};
@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ways::Way;
 
-pub fn read_all(files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
+pub fn read_all(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) {
     let mut used = Vec::new();
     for file in files.iter_mut() {
         let Some(document) = Document::parse(file.source.bytes, &mut file.faults) else { continue };
@@ -37,7 +37,7 @@ pub fn read_all(files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
     }
 }
 
-fn one(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut Draft) {
+fn one(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions, draft: &mut Draft) {
     calls::report_unnamed(file, app, options);
     let edges = plain(app.edges.iter().map(|edge| (edge.from as u32, edge.to as u32)));
     let names = |node: usize| (app.nodes[node].shown().to_owned(), app.nodes[node].at);
@@ -99,7 +99,7 @@ fn one(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut Draft)
 }
 
 /// Flags for branches and iterations that name nodes which are neither.
-fn report_misplaced(file: &mut File<'_>, app: &App<'_>, options: &Options) {
+fn report_misplaced(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions) {
     for (node, own) in app.nodes.iter().enumerate() {
         let mut misplaced = |flag: &str, what: &str| {
             let message = format_args!("{flag}: `{}` is no {what}", Shown(own.shown()));
@@ -124,7 +124,7 @@ fn workflow(
     file: &mut File<'_>,
     app: &App<'_>,
     way: &Way,
-    options: &Options,
+    options: &ImportOptions,
     draft: &mut Draft,
 ) -> Option<Made> {
     let flat = expand::expand(file, app, way, options)?;

@@ -2,7 +2,7 @@
 
 use super::app::{App, given};
 use crate::draft::Draft;
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use gswarm_core::input::Code;
 use gswarm_core::input::document::{Path, Shown};
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// Most ways through one app.
 const MAX_WAYS: usize = 64;
 
-/// One way.
 pub struct Way {
     /// Whether each node is on it.
     pub active: Vec<bool>,
@@ -25,7 +24,7 @@ pub struct Way {
 type Shares = BTreeMap<usize, Vec<f64>>;
 
 /// All ways that are taken; what is missing or wrong is reported.
-pub fn ways(file: &mut File<'_>, app: &App<'_>, options: &Options, draft: &mut Draft) -> Vec<Way> {
+pub fn ways(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions, draft: &mut Draft) -> Vec<Way> {
     let everything = reach(app, &|_, _| true);
     let mut shares = Shares::new();
     for (node, own) in app.nodes.iter().enumerate() {
@@ -132,7 +131,7 @@ fn shares_of(
     app: &App<'_>,
     node: usize,
     cases: &[(&str, &str)],
-    options: &Options,
+    options: &ImportOptions,
 ) -> Option<Vec<f64>> {
     let own = &app.nodes[node];
     let root = Path::root();

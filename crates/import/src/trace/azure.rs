@@ -1,7 +1,7 @@
 //! `TIMESTAMP,ContextTokens,GeneratedTokens`: dates with seven digits behind the point, of which six are kept.
 
-use super::{MAX_TOKENS, Trace, moment, table};
-use crate::File;
+use super::{MAX_TOKENS, Trace, moment};
+use crate::{File, table};
 
 pub(super) fn read(file: &mut File<'_>, trace: &mut Trace) {
     let Some(mut rows) = table::open(file) else { return };

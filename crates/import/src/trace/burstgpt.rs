@@ -1,8 +1,8 @@
 //! `Timestamp,[Session ID,Elapsed time,]Model,Request tokens,Response tokens,Total tokens,Log Type`: seconds from midnight
 //! of the first day. Requests that failed have no response tokens.
 
-use super::{MAX_STAMP, MAX_TOKENS, Trace, table};
-use crate::File;
+use super::{MAX_STAMP, MAX_TOKENS, Trace};
+use crate::{File, table};
 use gswarm_core::input::Code;
 
 pub(super) fn read(file: &mut File<'_>, trace: &mut Trace) {

@@ -1,9 +1,9 @@
 //! GenTD26: a production service of image generation. A checkpoint is a model, a request is one node; what loading takes is
 //! drawn from the load times that were measured there, and is paid on every change of model.
 
-use super::{arrival, cut, moment, table};
+use super::{arrival, cut, moment};
 use crate::draft::{Draft, plain_request, shown_number, span};
-use crate::{File, Options};
+use crate::{File, ImportOptions, table};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::document::{Faults, Path, without_mark};
 use gswarm_core::input::{
@@ -33,9 +33,6 @@ pub struct Generation {
 }
 
 /// The requests of a file that succeeded, and how many did not.
-///
-/// # Errors
-/// All that is wrong with the file.
 pub fn generations(source: Source<'_>) -> Result<(Vec<Generation>, usize), Vec<Diagnostic>> {
     alone(source, |file| {
         let mut found = (Vec::new(), 0);
@@ -45,9 +42,6 @@ pub fn generations(source: Source<'_>) -> Result<(Vec<Generation>, usize), Vec<D
 }
 
 /// The load times of a file, in seconds.
-///
-/// # Errors
-/// All that is wrong with the file.
 pub fn loads(source: Source<'_>) -> Result<Vec<f64>, Vec<Diagnostic>> {
     alone(source, |file| {
         let mut found = Vec::new();
@@ -112,7 +106,6 @@ fn read_loads(file: &mut File<'_>, found: &mut Vec<f64>) {
 
 /// The requests as a problem. The load time of each checkpoint, in order of appearance, is the one of `loads` that `draw`
 /// picks among so many.
-#[must_use]
 pub fn scenario(
     generations: &[Generation],
     loads: &[f64],
@@ -124,7 +117,7 @@ pub fn scenario(
         cluster: ClusterSpec { switch_cost: Some(SwitchRule::LoadTime), ..ClusterSpec::default() },
         ..Scenario::default()
     };
-    let options = Options { compress, ..Options::default() };
+    let options = ImportOptions { compress, ..ImportOptions::default() };
     let first = generations.first().map_or(0, |one| one.at);
     let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
     for one in generations {
@@ -172,7 +165,7 @@ fn add_model(made: &mut Scenario, name: &str, load: f64) {
 }
 
 /// Reads the files, each of which is one of requests or one of load times.
-pub(crate) fn read(files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
+pub(crate) fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) {
     let (mut found, mut loads) = ((Vec::new(), 0), Vec::new());
     for file in files.iter_mut() {
         // A file of load times has nothing but moments and values.

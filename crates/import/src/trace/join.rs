@@ -4,7 +4,7 @@ use super::{Row, Trace, arrival};
 use crate::draft::{Draft, plain_request, span};
 use crate::guess;
 use crate::options::Target;
-use crate::{File, Options};
+use crate::{File, ImportOptions};
 use gswarm_core::input::document::{Path, Shown};
 use gswarm_core::input::{Code, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
 use gswarm_core::{ModelId, Span, WorkflowId};
@@ -13,7 +13,13 @@ use serde_json::{Map, Value};
 /// What a model that nothing is known of is taken to have, in GB.
 const USUAL_GB: f64 = 14.0;
 
-pub(super) fn join(file: &mut File<'_>, trace: Trace, rows: &[Row], options: &Options, draft: &mut Draft) {
+pub(super) fn join(
+    file: &mut File<'_>,
+    trace: Trace,
+    rows: &[Row],
+    options: &ImportOptions,
+    draft: &mut Draft,
+) {
     let first = rows[0].at;
     let timed: Vec<(Option<&str>, Vec<Option<f64>>)> = match &options.workflow {
         Some(target) => match chosen(file, target) {
@@ -41,7 +47,7 @@ pub(super) fn join(file: &mut File<'_>, trace: Trace, rows: &[Row], options: &Op
 }
 
 /// Reading the prompt, then writing the answer.
-fn time(row: &Row, tokens_per_second: f64, options: &Options) -> Span {
+fn time(row: &Row, tokens_per_second: f64, options: &ImportOptions) -> Span {
     let seconds =
         row.prompt_tokens / options.prompt_tokens_per_second + row.answer_tokens / tokens_per_second;
     span((seconds * 1e6).round().max(1e3) / 1e6)
@@ -106,7 +112,7 @@ fn target_nodes<'o>(
 fn one_node_each<'o>(
     trace: &Trace,
     rows: &[Row],
-    options: &Options,
+    options: &ImportOptions,
     draft: &mut Draft,
 ) -> Vec<(Option<&'o str>, Vec<Option<f64>>)> {
     let pace = options.tokens_per_second;

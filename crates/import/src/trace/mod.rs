@@ -6,11 +6,10 @@ pub mod gentd26;
 mod join;
 mod mooncake;
 mod openai_log;
-pub(crate) mod table;
 
 use crate::draft::Draft;
 use crate::options::Moment;
-use crate::{File, Kind, Options};
+use crate::{File, ImportKind, ImportOptions, table};
 use gswarm_core::input::Code;
 use gswarm_core::input::document::{Path, calendar};
 use rand::{RngExt, SeedableRng};
@@ -66,13 +65,13 @@ impl Trace {
 }
 
 /// Reads the files of a trace and joins them with a workflow.
-pub(crate) fn read(kind: Kind, files: &mut [File<'_>], options: &Options, draft: &mut Draft) {
+pub(crate) fn read(kind: ImportKind, files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) {
     let mut trace = Trace::default();
     for file in files.iter_mut() {
         match kind {
-            Kind::Azure => azure::read(file, &mut trace),
-            Kind::Burstgpt => burstgpt::read(file, &mut trace),
-            Kind::Mooncake => mooncake::read(file, &mut trace),
+            ImportKind::Azure => azure::read(file, &mut trace),
+            ImportKind::Burstgpt => burstgpt::read(file, &mut trace),
+            ImportKind::Mooncake => mooncake::read(file, &mut trace),
             _ => openai_log::read(file, &mut trace),
         }
     }
@@ -97,7 +96,7 @@ fn cut<R>(
     mut rows: Vec<R>,
     at: impl Fn(&R) -> i64,
     dated: bool,
-    options: &Options,
+    options: &ImportOptions,
     draft: &mut Draft,
 ) -> Option<Vec<R>> {
     let read = rows.len();
@@ -154,7 +153,7 @@ fn cut<R>(
 }
 
 /// Microseconds after the first row, at the pace asked for.
-fn arrival(at: i64, first: i64, options: &Options) -> i64 {
+fn arrival(at: i64, first: i64, options: &ImportOptions) -> i64 {
     ((at - first) as f64 / options.compress).round() as i64
 }
 

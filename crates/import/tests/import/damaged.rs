@@ -4,7 +4,7 @@ use crate::kinds::{API, BURSTGPT, DIFY, LOG, MOONCAKE, NESTED, OPENAI, WF14, dif
 use crate::support::{codes, one, read_back, real};
 use gswarm_core::generate::Format;
 use gswarm_core::input::{Code, Source};
-use gswarm_import::{Kind, Options, import, sizes};
+use gswarm_import::{ImportKind, ImportOptions, import, sizes};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -20,24 +20,24 @@ gmt_create,predict_type,predict_status,exec_time_seconds,checkpoint_model_versio
 ";
 
 /// A valid text of each kind, with the flags that it needs.
-fn valid() -> Vec<(Kind, &'static str, Options)> {
-    let plain = Options::default;
+fn valid() -> Vec<(ImportKind, &'static str, ImportOptions)> {
+    let plain = ImportOptions::default;
     vec![
-        (Kind::Comfyui, API, plain()),
-        (Kind::Comfyui, NESTED, plain()),
-        (Kind::Dify, DIFY, Options { requests: 3, ..dify_flags() }),
-        (Kind::Wfcommons, WF14, plain()),
-        (Kind::Azure, AZURE, plain()),
-        (Kind::Mooncake, MOONCAKE, plain()),
-        (Kind::Burstgpt, BURSTGPT, plain()),
-        (Kind::Gentd26, GENTD26, plain()),
-        (Kind::OpenaiLog, OPENAI, plain()),
-        (Kind::GswarmLog, LOG, plain()),
+        (ImportKind::Comfyui, API, plain()),
+        (ImportKind::Comfyui, NESTED, plain()),
+        (ImportKind::Dify, DIFY, ImportOptions { requests: 3, ..dify_flags() }),
+        (ImportKind::Wfcommons, WF14, plain()),
+        (ImportKind::Azure, AZURE, plain()),
+        (ImportKind::Mooncake, MOONCAKE, plain()),
+        (ImportKind::Burstgpt, BURSTGPT, plain()),
+        (ImportKind::Gentd26, GENTD26, plain()),
+        (ImportKind::OpenaiLog, OPENAI, plain()),
+        (ImportKind::GswarmLog, LOG, plain()),
     ]
 }
 
 /// Either a scenario that can be read back, or reasons with codes.
-fn survives(kind: Kind, text: &[u8], options: &Options) {
+fn survives(kind: ImportKind, text: &[u8], options: &ImportOptions) {
     match import(kind, &[Source { name: "file", bytes: text }], options) {
         Ok(made) => drop(read_back(&made, Format::Json)),
         Err(found) => {
@@ -51,104 +51,74 @@ fn survives(kind: Kind, text: &[u8], options: &Options) {
 
 #[test]
 fn what_is_damaged_is_refused_with_its_code() {
-    let replaced = |text: &str, from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        text.replacen(from, to, 1)
-    };
-    let cases: Vec<(Kind, String, Code)> = vec![
-        (Kind::Comfyui, API[..600].to_owned(), Code::Truncated),
-        (Kind::Comfyui, "{\"a\": 1}".to_owned(), Code::OtherKind),
-        (Kind::Comfyui, DIFY.to_owned(), Code::OtherKind),
+    use ImportKind::{Azure, Burstgpt, Comfyui, Dify, Gentd26, GswarmLog, Mooncake, OpenaiLog, Wfcommons};
+    let changed = [
+        (Comfyui, API, r#""latent_image": ["5", 0]"#, r#""latent_image": ["8", 0]"#, Code::Cycle),
+        (Comfyui, API, r#"["5", 0]"#, r#"["55", 0]"#, Code::UnknownNode),
+        (Comfyui, API, r#""model": ["9", 0], "#, "", Code::Missing),
+        (Comfyui, API, r#""inputs": {"images""#, r#""inputs": 3, "x": {"images""#, Code::WrongType),
         (
-            Kind::Comfyui,
-            replaced(API, "\"latent_image\": [\"5\", 0]", "\"latent_image\": [\"8\", 0]"),
-            Code::Cycle,
-        ),
-        (Kind::Comfyui, replaced(API, "[\"5\", 0]", "[\"55\", 0]"), Code::UnknownNode),
-        (Kind::Comfyui, replaced(API, "\"model\": [\"9\", 0], ", ""), Code::Missing),
-        (
-            Kind::Comfyui,
-            replaced(API, "\"inputs\": {\"images\"", "\"inputs\": 3, \"x\": {\"images\""),
-            Code::WrongType,
-        ),
-        (
-            Kind::Comfyui,
-            replaced(NESTED, "\"id\": 1, \"type\": \"UNETLoader\"", "\"id\": 9, \"type\": \"outer\""),
+            Comfyui,
+            NESTED,
+            r#""id": 1, "type": "UNETLoader""#,
+            r#""id": 9, "type": "outer""#,
             Code::ContainsItself,
         ),
-        (
-            Kind::Comfyui,
-            replaced(NESTED, "[1, 1, 0, 2, 0, \"IMAGE\"]", "[1, 1, 0, 77, 0, \"IMAGE\"]"),
-            Code::UnknownNode,
-        ),
-        (Kind::Comfyui, replaced(NESTED, "[1, 1, 0, 2, 0, \"IMAGE\"]", "[1, 1]"), Code::WrongType),
-        (
-            Kind::Comfyui,
-            "{\"nodes\": [{\"id\": 1, \"type\": \"SaveImage\"}], \"links\": []}".to_owned(),
-            Code::Nothing,
-        ),
-        (
-            Kind::Comfyui,
-            replaced(API, "\"latent_image\": [\"5\", 0]", "\"latent_image\": [\"3\", 0]"),
-            Code::SelfEdge,
-        ),
-        (Kind::Wfcommons, replaced(WF14, "\"parents\": []", "\"parents\": [\"ID01\"]"), Code::SelfEdge),
-        (Kind::Dify, replaced(DIFY, "target: '8'", "target: '7'"), Code::SelfEdge),
-        (Kind::Dify, DIFY[..500].to_owned(), Code::Truncated),
-        (Kind::Dify, "app: {name: x}".to_owned(), Code::OtherKind),
-        (Kind::Dify, replaced(DIFY, "type: start", "type: human-input"), Code::Inexpressible),
-        (Kind::Dify, replaced(DIFY, "target: '8'", "target: '2'"), Code::Cycle),
-        (Kind::Dify, replaced(DIFY, "target: '8'", "target: '88'"), Code::UnknownNode),
-        (Kind::Dify, replaced(DIFY, "model: {name: big-70b}", "model: {}"), Code::Missing),
-        (Kind::Dify, replaced(DIFY, "id: '6', data", "id: '5', data"), Code::Duplicate),
-        (
-            Kind::Dify,
-            replaced(DIFY, "type: if-else", "type: loop, loop_count: 4, parentId: '4'"),
-            Code::NoSuchPlace,
-        ),
-        (Kind::Wfcommons, WF14[..300].to_owned(), Code::Truncated),
-        (Kind::Wfcommons, replaced(WF14, "1.4", "1.2"), Code::OtherKind),
-        (
-            Kind::Wfcommons,
-            replaced(WF14, "\"runtimeInSeconds\": 4", "\"runtimeInSeconds\": -4"),
-            Code::Negative,
-        ),
-        (
-            Kind::Wfcommons,
-            replaced(WF14, "\"runtimeInSeconds\": 4", "\"runtimeInSeconds\": \"4\""),
-            Code::WrongType,
-        ),
-        (
-            Kind::Wfcommons,
-            replaced(WF14, "\"runtimeInSeconds\": 4", "\"runtimeInSeconds\": 1e99"),
-            Code::TooLarge,
-        ),
-        (Kind::Wfcommons, replaced(WF14, "\"runtimeInSeconds\": 4, ", ""), Code::Missing),
-        (Kind::Wfcommons, replaced(WF14, "\"parents\": []", "\"parents\": [\"ID03\"]"), Code::Cycle),
-        (Kind::Wfcommons, replaced(WF14, "[\"ID01\"]", "[\"ID09\"]"), Code::UnknownNode),
-        (Kind::Azure, "a,b\n1,2\n".to_owned(), Code::OtherKind),
-        (Kind::Azure, replaced(AZURE, "4808,10", "4808"), Code::Ragged),
-        (Kind::Azure, replaced(AZURE, "4808", "many"), Code::WrongType),
-        (Kind::Azure, replaced(AZURE, "4808", "-4808"), Code::Negative),
-        (Kind::Azure, replaced(AZURE, "2023-11-16 18", "2023-13-16 18"), Code::BadTimestamp),
-        (Kind::Azure, String::new(), Code::NoContent),
-        (Kind::Azure, AZURE.lines().next().unwrap().to_owned(), Code::Nothing),
-        (Kind::Mooncake, replaced(MOONCAKE, "\"timestamp\": 27482, ", ""), Code::Missing),
-        (Kind::Mooncake, replaced(MOONCAKE, "27482", "\"soon\""), Code::WrongType),
-        (Kind::Mooncake, replaced(MOONCAKE, "27482", "1e300"), Code::TooLarge),
-        (Kind::Mooncake, MOONCAKE[..120].to_owned(), Code::Truncated),
-        (Kind::Burstgpt, replaced(BURSTGPT, "GPT-4", ""), Code::Missing),
-        (Kind::Burstgpt, replaced(BURSTGPT, ",500,", ",inf,"), Code::NotFinite),
-        (Kind::Gentd26, replaced(GENTD26, "32.0", "0"), Code::NotPositive),
-        (Kind::Gentd26, AZURE.to_owned(), Code::OtherKind),
-        (Kind::OpenaiLog, replaced(OPENAI, "\"model\": \"llama-8b\", \"usage\"", "\"usage\""), Code::Missing),
-        (Kind::OpenaiLog, replaced(OPENAI, "2024-05-01T10", "yesterday"), Code::BadTimestamp),
-        (Kind::GswarmLog, "{\"models\": {}}".to_owned(), Code::OtherKind),
-        (Kind::GswarmLog, LOG[..200].to_owned(), Code::OtherKind),
-        (Kind::GswarmLog, LOG.replace("\"execution_time\": 2.0", "\"execution_time\": 0"), Code::NotPositive),
+        (Comfyui, NESTED, r#"[1, 1, 0, 2, 0, "IMAGE"]"#, r#"[1, 1, 0, 77, 0, "IMAGE"]"#, Code::UnknownNode),
+        (Comfyui, NESTED, r#"[1, 1, 0, 2, 0, "IMAGE"]"#, "[1, 1]", Code::WrongType),
+        (Comfyui, API, r#""latent_image": ["5", 0]"#, r#""latent_image": ["3", 0]"#, Code::SelfEdge),
+        (Wfcommons, WF14, r#""parents": []"#, r#""parents": ["ID01"]"#, Code::SelfEdge),
+        (Dify, DIFY, "target: '8'", "target: '7'", Code::SelfEdge),
+        (Dify, DIFY, "type: start", "type: human-input", Code::Inexpressible),
+        (Dify, DIFY, "target: '8'", "target: '2'", Code::Cycle),
+        (Dify, DIFY, "target: '8'", "target: '88'", Code::UnknownNode),
+        (Dify, DIFY, "model: {name: big-70b}", "model: {}", Code::Missing),
+        (Dify, DIFY, "id: '6', data", "id: '5', data", Code::Duplicate),
+        (Dify, DIFY, "type: if-else", "type: loop, loop_count: 4, parentId: '4'", Code::NoSuchPlace),
+        (Wfcommons, WF14, "1.4", "1.2", Code::OtherKind),
+        (Wfcommons, WF14, r#""runtimeInSeconds": 4"#, r#""runtimeInSeconds": -4"#, Code::Negative),
+        (Wfcommons, WF14, r#""runtimeInSeconds": 4"#, r#""runtimeInSeconds": "4""#, Code::WrongType),
+        (Wfcommons, WF14, r#""runtimeInSeconds": 4"#, r#""runtimeInSeconds": 1e99"#, Code::TooLarge),
+        (Wfcommons, WF14, r#""runtimeInSeconds": 4, "#, "", Code::Missing),
+        (Wfcommons, WF14, r#""parents": []"#, r#""parents": ["ID03"]"#, Code::Cycle),
+        (Wfcommons, WF14, r#"["ID01"]"#, r#"["ID09"]"#, Code::UnknownNode),
+        (Azure, AZURE, "4808,10", "4808", Code::Ragged),
+        (Azure, AZURE, "4808", "many", Code::WrongType),
+        (Azure, AZURE, "4808", "-4808", Code::Negative),
+        (Azure, AZURE, "2023-11-16 18", "2023-13-16 18", Code::BadTimestamp),
+        (Mooncake, MOONCAKE, r#""timestamp": 27482, "#, "", Code::Missing),
+        (Mooncake, MOONCAKE, "27482", r#""soon""#, Code::WrongType),
+        (Mooncake, MOONCAKE, "27482", "1e300", Code::TooLarge),
+        (Burstgpt, BURSTGPT, "GPT-4", "", Code::Missing),
+        (Burstgpt, BURSTGPT, ",500,", ",inf,", Code::NotFinite),
+        (Gentd26, GENTD26, "32.0", "0", Code::NotPositive),
+        (OpenaiLog, OPENAI, r#""model": "llama-8b", "usage""#, r#""usage""#, Code::Missing),
+        (OpenaiLog, OPENAI, "2024-05-01T10", "yesterday", Code::BadTimestamp),
     ];
-    for (kind, text, code) in cases {
-        let options = if kind == Kind::Dify { dify_flags() } else { Options::default() };
+    let changed = changed.map(|(kind, text, from, to, code)| {
+        assert!(text.contains(from), "{from}");
+        (kind, text.replacen(from, to, 1), code)
+    });
+    let others = [
+        (Comfyui, &API[..600], Code::Truncated),
+        (Comfyui, r#"{"a": 1}"#, Code::OtherKind),
+        (Comfyui, DIFY, Code::OtherKind),
+        (Comfyui, r#"{"nodes": [{"id": 1, "type": "SaveImage"}], "links": []}"#, Code::Nothing),
+        (Dify, &DIFY[..500], Code::Truncated),
+        (Dify, "app: {name: x}", Code::OtherKind),
+        (Wfcommons, &WF14[..300], Code::Truncated),
+        (Azure, "a,b\n1,2\n", Code::OtherKind),
+        (Azure, "", Code::NoContent),
+        (Azure, AZURE.lines().next().unwrap(), Code::Nothing),
+        (Mooncake, &MOONCAKE[..120], Code::Truncated),
+        (Gentd26, AZURE, Code::OtherKind),
+        (GswarmLog, r#"{"models": {}}"#, Code::OtherKind),
+        (GswarmLog, &LOG[..200], Code::OtherKind),
+        (GswarmLog, &LOG.replace("\"execution_time\": 2.0", "\"execution_time\": 0"), Code::NotPositive),
+    ];
+    let others = others.map(|(kind, text, code)| (kind, text.to_owned(), code));
+    for (kind, text, code) in changed.into_iter().chain(others) {
+        let options = if kind == ImportKind::Dify { dify_flags() } else { ImportOptions::default() };
         let found = codes(kind, &text, &options);
         assert!(found.contains(&code), "{}: {code} is not in {found:?}\n{text}", kind.name());
     }
@@ -157,18 +127,18 @@ fn what_is_damaged_is_refused_with_its_code() {
 #[test]
 fn faults_have_their_lines() {
     let text = AZURE.replace("3180", "x");
-    let found = one(Kind::Azure, &text, &Options::default()).unwrap_err();
+    let found = one(ImportKind::Azure, &text, &ImportOptions::default()).unwrap_err();
     assert_eq!((found[0].line, found[0].path.as_str()), (Some(3), "ContextTokens"));
     let all = "TIMESTAMP,ContextTokens,GeneratedTokens\nx,y,z\n1,2\n";
-    assert_eq!(codes(Kind::Azure, all, &Options::default()).len(), 4);
-    let found = one(Kind::Dify, DIFY, &Options::default()).unwrap_err();
+    assert_eq!(codes(ImportKind::Azure, all, &ImportOptions::default()).len(), 4);
+    let found = one(ImportKind::Dify, DIFY, &ImportOptions::default()).unwrap_err();
     assert_eq!(found.iter().map(|one| one.line.unwrap()).collect::<Vec<_>>(), [9, 10, 14]);
 }
 
 #[test]
 fn what_grows_without_end_is_refused() {
-    let options = Options { counts: vec![("Each".to_owned(), 9_999)], ..dify_flags() };
-    assert_eq!(codes(Kind::Dify, DIFY, &options), [Code::Expands]);
+    let options = ImportOptions { counts: vec![("Each".to_owned(), 9_999)], ..dify_flags() };
+    assert_eq!(codes(ImportKind::Dify, DIFY, &options), [Code::Expands]);
     // Each subgraph holds the next one twice: written out, 2 to the power of 40 nodes.
     let subgraph = |level: u32| {
         let inner = if level == 40 { "KSampler".to_owned() } else { format!("s{}", level + 1) };
@@ -183,19 +153,19 @@ fn what_grows_without_end_is_refused() {
             subgraphs.join(",")
         )
     };
-    assert_eq!(codes(Kind::Comfyui, &bomb(&subgraphs), &Options::default()), [Code::Expands]);
+    assert_eq!(codes(ImportKind::Comfyui, &bomb(&subgraphs), &ImportOptions::default()), [Code::Expands]);
     // A thousand deep, one in each.
     let deep: Vec<String> = (0..1_000)
         .map(|level| {
             format!("{{\"id\": \"s{level}\", \"nodes\": [{{\"id\": 1, \"type\": \"s{}\"}}]}}", level + 1)
         })
         .collect();
-    assert_eq!(codes(Kind::Comfyui, &bomb(&deep), &Options::default()), [Code::Expands]);
+    assert_eq!(codes(ImportKind::Comfyui, &bomb(&deep), &ImportOptions::default()), [Code::Expands]);
     let brackets = format!("{{\"nodes\": {}", "[".repeat(100_000));
-    assert_eq!(codes(Kind::Comfyui, &brackets, &Options::default()), [Code::TooDeep]);
+    assert_eq!(codes(ImportKind::Comfyui, &brackets, &ImportOptions::default()), [Code::TooDeep]);
     let many: Vec<String> = (0..20_000).map(|id| format!("{{\"id\": {id}, \"type\": \"Note\"}}")).collect();
     let many = format!("{{\"nodes\": [{}], \"links\": []}}", many.join(","));
-    assert_eq!(codes(Kind::Comfyui, &many, &Options::default()), [Code::Expands]);
+    assert_eq!(codes(ImportKind::Comfyui, &many, &ImportOptions::default()), [Code::Expands]);
     // Sixteen branches one after the other.
     let mut branches = "app: {name: x}\nworkflow:\n  graph:\n    nodes:\n".to_owned();
     for id in 0..16 {
@@ -211,9 +181,11 @@ fn what_grows_without_end_is_refused() {
         branches.push_str(&format!("    - {{source: l{id}, target: b{next}}}\n"));
         branches.push_str(&format!("    - {{source: b{id}, target: b{next}, sourceHandle: 'false'}}\n"));
     }
-    let options =
-        Options { branches: (0..16).map(|id| (format!("b{id}"), vec![0.5])).collect(), ..Options::default() };
-    assert_eq!(codes(Kind::Dify, &branches, &options), [Code::Expands]);
+    let options = ImportOptions {
+        branches: (0..16).map(|id| (format!("b{id}"), vec![0.5])).collect(),
+        ..ImportOptions::default()
+    };
+    assert_eq!(codes(ImportKind::Dify, &branches, &options), [Code::Expands]);
 }
 
 /// Following each of 180,000 links through 9,000 reroutes took minutes; each way is followed once.
@@ -227,7 +199,11 @@ fn long_ways_are_followed_once() {
         .flat_map(|id| (0..200).map(move |slot| format!("[1, 8999, 0, {id}, {slot}, \"MODEL\"]")));
     let links: Vec<String> = chain.chain(fans).collect();
     let text = format!("{{\"nodes\": [{}], \"links\": [{}]}}", nodes.join(","), links.join(","));
-    assert!(codes(Kind::Comfyui, &text, &Options::default()).iter().all(|&code| code == Code::Missing));
+    assert!(
+        codes(ImportKind::Comfyui, &text, &ImportOptions::default())
+            .iter()
+            .all(|&code| code == Code::Missing)
+    );
 }
 
 #[test]
@@ -287,12 +263,12 @@ proptest! {
 
     #[test]
     fn any_bytes_as_any_kind(which in 0..9_usize, bytes in vec(any::<u8>(), 0..120)) {
-        survives(Kind::ALL[which], &bytes, &Options::default());
+        survives(ImportKind::ALL[which], &bytes, &ImportOptions::default());
     }
 
     #[test]
     fn texts_of_other_kinds(which in 0..9_usize, text in 0..10_usize) {
-        survives(Kind::ALL[which], valid()[text].1.as_bytes(), &Options::default());
+        survives(ImportKind::ALL[which], valid()[text].1.as_bytes(), &ImportOptions::default());
     }
 }
 
@@ -300,21 +276,21 @@ proptest! {
 #[test]
 fn real_files_that_are_damaged() {
     let kinds = [
-        (Kind::Comfyui, "comfy", "json"),
-        (Kind::Dify, "dify", "yml"),
-        (Kind::Wfcommons, "wfinstances", "json"),
+        (ImportKind::Comfyui, "comfy", "json"),
+        (ImportKind::Dify, "dify", "yml"),
+        (ImportKind::Wfcommons, "wfinstances", "json"),
     ];
     for (kind, folder, ending) in kinds {
         for (at, (_, bytes)) in real(folder, ending).into_iter().enumerate() {
             let cut = |share: usize| &bytes[..bytes.len() * share / 100];
             for share in [1, 33, 70, 99] {
-                survives(kind, cut(share), &Options::default());
+                survives(kind, cut(share), &ImportOptions::default());
             }
             for (place, piece) in [(at * 37 % 1_000, "null"), (at * 91 % 1_000, "[[["), (500, "-1e9")] {
                 survives(
                     kind,
                     &mutated(&bytes, &[(place, 5, piece.as_bytes().to_vec())]),
-                    &Options::default(),
+                    &ImportOptions::default(),
                 );
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::support::codes;
 use gswarm_core::input::Code;
-use gswarm_import::{Kind, Options};
+use gswarm_import::{ImportKind, ImportOptions};
 
 #[test]
 fn every_code_has_an_example_that_gives_it() {
@@ -14,8 +14,8 @@ fn every_code_has_an_example_that_gives_it() {
         let section = format!("\n{}", after.split("\n## ").next().unwrap());
         let mut fences = section.split("\n```").skip(1).step_by(2);
         let (info, text) = fences.next().and_then(|fence| fence.split_once('\n')).expect("an example");
-        let kind = Kind::ALL.iter().find(|kind| info.ends_with(kind.name())).expect("a kind");
-        let mut options = Options::default();
+        let kind = ImportKind::ALL.iter().find(|kind| info.ends_with(kind.name())).expect("a kind");
+        let mut options = ImportOptions::default();
         match code {
             Code::NoSuchPlace => options.choices.push(("Long".to_owned(), "true".to_owned())),
             Code::Expands => options.counts.push(("Each".to_owned(), 9_999)),

@@ -2,7 +2,7 @@
 
 use crate::support::{BOTH, codes, good, pairs, run};
 use gswarm_core::input::{Code, Source, read_config};
-use gswarm_import::{Kind, Options, Target};
+use gswarm_import::{ImportKind, ImportOptions, Target};
 
 pub const API: &str = r#"{
   "3": {"class_type": "KSampler", "inputs": {"seed": 1, "steps": 30, "cfg": 5, "denoise": 1,
@@ -19,7 +19,7 @@ pub const API: &str = r#"{
 
 #[test]
 fn comfyui_in_the_form_of_the_api() {
-    let made = good(Kind::Comfyui, API, &Options::default());
+    let made = good(ImportKind::Comfyui, API, &ImportOptions::default());
     let workflow = &made.scenario.workflows[0];
     let ids: Vec<&str> = workflow.nodes.iter().map(|node| node.id.as_str()).collect();
     assert_eq!(ids, ["KSampler_3", "CLIPTextEncode_6", "CLIPTextEncode_7", "VAEDecode_8"]);
@@ -36,13 +36,13 @@ fn comfyui_in_the_form_of_the_api() {
         made.assumptions.iter().any(|said| said.contains("Not run") && said.contains("CLIPTextEncode_11"))
     );
     run(&made, 2, &BOTH);
-    let timed = Options {
+    let timed = ImportOptions {
         times: pairs(&[("3", 7.0), ("CLIPTextEncode", 2.0)]),
         requests: 3,
         every: 1.5,
-        ..Options::default()
+        ..ImportOptions::default()
     };
-    let made = good(Kind::Comfyui, API, &timed);
+    let made = good(ImportKind::Comfyui, API, &timed);
     let request = &made.scenario.requests[2];
     assert_eq!(request.timestamp, Some(3_000_000));
     assert_eq!(
@@ -50,7 +50,7 @@ fn comfyui_in_the_form_of_the_api() {
         [7.0, 2.0, 2.0]
     );
     assert_eq!(
-        codes(Kind::Comfyui, API, &Options { times: pairs(&[("99", 1.0)]), ..timed }),
+        codes(ImportKind::Comfyui, API, &ImportOptions { times: pairs(&[("99", 1.0)]), ..timed }),
         [Code::NoSuchPlace]
     );
 }
@@ -83,7 +83,7 @@ pub const NESTED: &str = r#"{"nodes": [
 
 #[test]
 fn comfyui_subgraphs_are_written_out_wherever_they_stand() {
-    let made = good(Kind::Comfyui, NESTED, &Options::default());
+    let made = good(ImportKind::Comfyui, NESTED, &ImportOptions::default());
     let workflow = &made.scenario.workflows[0];
     let ids: Vec<&str> = workflow.nodes.iter().map(|node| node.id.as_str()).collect();
     assert_eq!(ids, ["KSampler_1:1:2", "KSampler_1:2:2", "VAEDecode_1:4"]);
@@ -121,19 +121,19 @@ workflow:
     - {source: '7', target: '8', sourceHandle: a}
 ";
 
-pub fn dify_flags() -> Options {
-    Options {
+pub fn dify_flags() -> ImportOptions {
+    ImportOptions {
         branches: pairs(&[("Long?", vec![0.25])]),
         choices: pairs(&[("7", "good".to_owned())]),
         counts: pairs(&[("Each", 3)]),
         requests: 400,
-        ..Options::default()
+        ..ImportOptions::default()
     }
 }
 
 #[test]
 fn dify_branches_and_iterations() {
-    let made = good(Kind::Dify, DIFY, &dify_flags());
+    let made = good(ImportKind::Dify, DIFY, &dify_flags());
     let names: Vec<&str> = made.scenario.workflows.iter().map(|workflow| workflow.id.as_str()).collect();
     assert_eq!(names, ["letters: Long?=true, Sort=good", "letters: Long?=else, Sort=good"]);
     let long = &made.scenario.workflows[0];
@@ -160,18 +160,20 @@ fn dify_branches_and_iterations() {
         .collect();
     assert_eq!(times, [2.0, 10.24, 10.24, 10.24, 0.64]);
     run(&made, 4, &BOTH[..1]);
-    assert_eq!(codes(Kind::Dify, DIFY, &Options::default()), [Code::NeedsChoice; 3]);
-    let wrong =
-        Options { choices: pairs(&[("7", "worst".to_owned()), ("Nowhere", "x".to_owned())]), ..dify_flags() };
-    assert_eq!(codes(Kind::Dify, DIFY, &wrong), [Code::NoSuchPlace; 2]);
-    let wrong = Options { branches: pairs(&[("Long?", vec![0.5, 0.9])]), ..dify_flags() };
-    assert_eq!(codes(Kind::Dify, DIFY, &wrong), [Code::NoSuchPlace]);
+    assert_eq!(codes(ImportKind::Dify, DIFY, &ImportOptions::default()), [Code::NeedsChoice; 3]);
+    let wrong = ImportOptions {
+        choices: pairs(&[("7", "worst".to_owned()), ("Nowhere", "x".to_owned())]),
+        ..dify_flags()
+    };
+    assert_eq!(codes(ImportKind::Dify, DIFY, &wrong), [Code::NoSuchPlace; 2]);
+    let wrong = ImportOptions { branches: pairs(&[("Long?", vec![0.5, 0.9])]), ..dify_flags() };
+    assert_eq!(codes(ImportKind::Dify, DIFY, &wrong), [Code::NoSuchPlace]);
 }
 
 #[test]
 fn a_dify_app_without_a_graph_is_one_call() {
     let text = "app: {name: chat, mode: chat}\nmodel_config: {model: {name: llama-8b, provider: x}}\n";
-    let made = good(Kind::Dify, text, &Options::default());
+    let made = good(ImportKind::Dify, text, &ImportOptions::default());
     assert_eq!(made.scenario.models[0].memory_gb, 16.0);
     run(&made, 1, &BOTH);
 }
@@ -184,7 +186,7 @@ pub const WF14: &str = r#"{"name": "old", "schemaVersion": "1.4", "workflow": {"
 
 #[test]
 fn wfcommons_of_version_1_4() {
-    let made = good(Kind::Wfcommons, WF14, &Options::default());
+    let made = good(ImportKind::Wfcommons, WF14, &ImportOptions::default());
     let workflow = &made.scenario.workflows[0];
     assert_eq!((workflow.id.as_str(), workflow.nodes.len()), ("old", 3));
     assert_eq!(workflow.edges, [(0, 1), (0, 2)]);
@@ -214,7 +216,8 @@ pub const OPENAI: &str = r#"{"timestamp": "2024-05-01T10:00:00.5Z", "model": "ll
 
 #[test]
 fn traces_with_a_workflow_of_one_node() {
-    let made = good(Kind::Mooncake, MOONCAKE, &Options { compress: 2.0, ..Options::default() });
+    let made =
+        good(ImportKind::Mooncake, MOONCAKE, &ImportOptions { compress: 2.0, ..ImportOptions::default() });
     let found = |made: &gswarm_import::Imported| {
         let requests = made.scenario.requests.iter();
         requests.map(|one| (one.timestamp.unwrap(), one.times[0].unwrap().0)).collect::<Vec<_>>()
@@ -223,13 +226,13 @@ fn traces_with_a_workflow_of_one_node() {
     assert!(made.assumptions[0].contains("Left out: 1 request"), "{:?}", made.assumptions);
     run(&made, 1, &BOTH);
 
-    let made = good(Kind::Burstgpt, BURSTGPT, &Options::default());
+    let made = good(ImportKind::Burstgpt, BURSTGPT, &ImportOptions::default());
     assert_eq!(found(&made), [(0, 600_000), (40_500_000, 1_200_000)]);
     let models: Vec<&str> = made.scenario.models.iter().map(|model| model.id.as_str()).collect();
     assert_eq!(models, ["ChatGPT", "GPT-4"]);
     run(&made, 1, &BOTH);
 
-    let made = good(Kind::OpenaiLog, OPENAI, &Options::default());
+    let made = good(ImportKind::OpenaiLog, OPENAI, &ImportOptions::default());
     assert_eq!(found(&made), [(0, 1_100_000), (1_500_000, 200_000)]);
     run(&made, 1, &BOTH);
 }
@@ -251,16 +254,16 @@ cluster: {gpus: 2}
         workflow: id.map(str::to_owned),
         named: "config.yaml".to_owned(),
     };
-    let options = Options { workflow: Some(target(Some("draw"))), ..Options::default() };
-    let made = good(Kind::Mooncake, MOONCAKE, &options);
+    let options = ImportOptions { workflow: Some(target(Some("draw"))), ..ImportOptions::default() };
+    let made = good(ImportKind::Mooncake, MOONCAKE, &options);
     let request = &made.scenario.requests[0];
     // 1000 tokens at 5000 a second, and 50 at 25; the picture takes what it takes.
     assert_eq!((request.times[0].unwrap().0, request.times[1]), (2_200_000, None));
     assert_eq!(made.scenario.cluster.gpus, Some(2));
     run(&made, 2, &BOTH);
     for wrong in [None, Some("drew")] {
-        let options = Options { workflow: Some(target(wrong)), ..Options::default() };
-        assert_eq!(codes(Kind::Mooncake, MOONCAKE, &options), [Code::NoSuchPlace]);
+        let options = ImportOptions { workflow: Some(target(wrong)), ..ImportOptions::default() };
+        assert_eq!(codes(ImportKind::Mooncake, MOONCAKE, &options), [Code::NoSuchPlace]);
     }
 }
 
@@ -272,7 +275,7 @@ pub const LOG: &str = r#"{"summary": {"total_requests": 2}, "executions": [
 
 #[test]
 fn logs_give_requests_and_their_faults_stay_for_the_check() {
-    let made = good(Kind::GswarmLog, LOG, &Options::default());
+    let made = good(ImportKind::GswarmLog, LOG, &ImportOptions::default());
     let ids: Vec<&str> = made.scenario.workflows.iter().map(|workflow| workflow.id.as_str()).collect();
     assert_eq!(ids, ["w", "w_2"]);
     let models: Vec<(&str, u32, f64)> = made
@@ -294,7 +297,11 @@ workflows:
 ";
     let scenario = read_config(Source { name: "config", bytes: config }).scenario.unwrap();
     let target = Target { scenario, workflow: None, named: "config.yaml".to_owned() };
-    let made = good(Kind::GswarmLog, LOG, &Options { workflow: Some(target), ..Options::default() });
+    let made = good(
+        ImportKind::GswarmLog,
+        LOG,
+        &ImportOptions { workflow: Some(target), ..ImportOptions::default() },
+    );
     assert_eq!(made.scenario.workflows[0].edges, [(0, 1)]);
     assert_eq!(made.scenario.requests[1].times[1], None);
     run(&made, 2, &BOTH);

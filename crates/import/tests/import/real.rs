@@ -3,10 +3,10 @@
 use crate::support::{BOTH, pairs, real, run};
 use gswarm_core::input::{Code, Source};
 use gswarm_core::policy::PolicyKind;
-use gswarm_import::{Imported, Kind, Moment, Options, import};
+use gswarm_import::{ImportKind, ImportOptions, Imported, Moment, import};
 
 #[track_caller]
-fn imported(kind: Kind, name: &str, bytes: &[u8], options: &Options) -> Imported {
+fn imported(kind: ImportKind, name: &str, bytes: &[u8], options: &ImportOptions) -> Imported {
     let made = import(kind, &[Source { name, bytes }], options);
     made.unwrap_or_else(|found| panic!("{name}: {found:#?}"))
 }
@@ -15,7 +15,12 @@ fn imported(kind: Kind, name: &str, bytes: &[u8], options: &Options) -> Imported
 fn comfyui() {
     let files = real("comfy", "json");
     for (name, bytes) in &files {
-        let made = imported(Kind::Comfyui, name, bytes, &Options { requests: 4, ..Options::default() });
+        let made = imported(
+            ImportKind::Comfyui,
+            name,
+            bytes,
+            &ImportOptions { requests: 4, ..ImportOptions::default() },
+        );
         let workflow = &made.scenario.workflows[0];
         assert!(!workflow.nodes.is_empty(), "{name}");
         println!("{name}: {} nodes, {} models", workflow.nodes.len(), made.scenario.models.len());
@@ -24,7 +29,7 @@ fn comfyui() {
     // Together they are one configuration.
     let sources: Vec<Source<'_>> = files.iter().map(|(name, bytes)| Source { name, bytes }).collect();
     if !sources.is_empty() {
-        let made = import(Kind::Comfyui, &sources, &Options::default()).unwrap();
+        let made = import(ImportKind::Comfyui, &sources, &ImportOptions::default()).unwrap();
         assert_eq!(made.scenario.workflows.len(), sources.len());
         run(&made, 4, &BOTH);
     }
@@ -38,7 +43,7 @@ fn a_template_with_a_subgraph_gives_its_sampler_with_steps_and_size() {
         return;
     }
     let (name, bytes) = files.iter().find(|(name, _)| name == "image_z_image_turbo.json").unwrap();
-    let made = imported(Kind::Comfyui, name, bytes, &Options::default());
+    let made = imported(ImportKind::Comfyui, name, bytes, &ImportOptions::default());
     let workflow = &made.scenario.workflows[0];
     let ids: Vec<&str> = workflow.nodes.iter().map(|node| node.id.as_str()).collect();
     assert_eq!(ids, ["VAEDecode_57:8", "CLIPTextEncode_57:27", "KSampler_57:3"]);
@@ -51,8 +56,8 @@ fn a_template_with_a_subgraph_gives_its_sampler_with_steps_and_size() {
     assert_eq!((config["steps"].as_f64(), config["width"].as_f64()), (Some(8.0), Some(1024.0)));
 }
 
-fn dify_options(name: &str) -> Options {
-    let mut options = Options { requests: 6, ..Options::default() };
+fn dify_options(name: &str) -> ImportOptions {
+    let mut options = ImportOptions { requests: 6, ..ImportOptions::default() };
     match name {
         "Deep Researcher On Dify .yml" => {
             options.branches = pairs(&[
@@ -85,11 +90,12 @@ fn dify_options(name: &str) -> Options {
 #[test]
 fn dify() {
     for (name, bytes) in real("dify", "yml") {
-        let made = imported(Kind::Dify, &name, &bytes, &dify_options(&name));
+        let made = imported(ImportKind::Dify, &name, &bytes, &dify_options(&name));
         println!("{name}: {} workflows", made.scenario.workflows.len());
         run(&made, 4, &BOTH);
         // Without flags, everything that needs one is named at once.
-        let bare = import(Kind::Dify, &[Source { name: &name, bytes: &bytes }], &Options::default());
+        let bare =
+            import(ImportKind::Dify, &[Source { name: &name, bytes: &bytes }], &ImportOptions::default());
         match (name.as_str(), bare) {
             ("AgentFlow.yml", bare) => assert!(bare.is_ok()),
             ("json_translate.yml", bare) => assert_eq!(bare.unwrap_err()[0].code, Code::Nothing),
@@ -110,7 +116,7 @@ fn dify() {
 #[test]
 fn wfcommons() {
     for (name, bytes) in real("wfinstances", "json") {
-        let made = imported(Kind::Wfcommons, &name, &bytes, &Options::default());
+        let made = imported(ImportKind::Wfcommons, &name, &bytes, &ImportOptions::default());
         println!("{name}: {} nodes", made.scenario.workflows[0].nodes.len());
         run(&made, 4, &BOTH);
     }
@@ -123,7 +129,7 @@ fn a_chain_of_five_takes_the_sum_of_its_tasks() {
         return;
     }
     let (name, bytes) = files.iter().find(|(name, _)| name.contains("chain-5")).unwrap();
-    let made = imported(Kind::Wfcommons, name, bytes, &Options::default());
+    let made = imported(ImportKind::Wfcommons, name, bytes, &ImportOptions::default());
     let workflow = &made.scenario.workflows[0];
     assert_eq!((workflow.nodes.len(), workflow.edges.len()), (5, 4));
     let seconds: f64 = made.scenario.requests[0].times.iter().map(|time| time.unwrap().seconds()).sum();
@@ -134,21 +140,21 @@ fn a_chain_of_five_takes_the_sum_of_its_tasks() {
 fn azure() {
     let files = real("azure", "csv");
     let Some((name, bytes)) = files.first() else { return };
-    let made = imported(Kind::Azure, name, bytes, &Options::default());
+    let made = imported(ImportKind::Azure, name, bytes, &ImportOptions::default());
     assert_eq!(made.scenario.requests.len(), 8_819);
     // 18:17:03.9799600, 4808 tokens read and 10 written; the next is 52 ms later.
     let (first, second) = (&made.scenario.requests[0], &made.scenario.requests[1]);
     assert_eq!(first.times[0].unwrap().0, 4_808 * 200 + 200_000);
     assert_eq!((first.timestamp, second.timestamp), (Some(0), Some(52_000)));
     run(&made, 4, &[PolicyKind::Baseline]);
-    let part = Options {
+    let part = ImportOptions {
         from: Some(Moment::Offset(600.0)),
         until: Some(Moment::Offset(1200.0)),
         sample: 0.1,
         compress: 10.0,
-        ..Options::default()
+        ..ImportOptions::default()
     };
-    let part = imported(Kind::Azure, name, bytes, &part);
+    let part = imported(ImportKind::Azure, name, bytes, &part);
     assert!((50..400).contains(&part.scenario.requests.len()), "{}", part.scenario.requests.len());
     assert!(part.scenario.requests.iter().all(|request| request.timestamp < Some(60_000_000)));
     run(&part, 4, &BOTH);
@@ -161,10 +167,12 @@ fn gentd26() {
         return;
     }
     let sources: Vec<Source<'_>> = files.iter().map(|(name, bytes)| Source { name, bytes }).collect();
-    let made = import(Kind::Gentd26, &sources, &Options { compress: 20.0, ..Options::default() }).unwrap();
+    let made =
+        import(ImportKind::Gentd26, &sources, &ImportOptions { compress: 20.0, ..ImportOptions::default() })
+            .unwrap();
     assert_eq!(made.scenario.requests.len(), 12_977);
-    let part = Options { sample: 0.02, seed: 3, ..Options::default() };
-    let part = import(Kind::Gentd26, &sources, &part).unwrap();
+    let part = ImportOptions { sample: 0.02, seed: 3, ..ImportOptions::default() };
+    let part = import(ImportKind::Gentd26, &sources, &part).unwrap();
     assert!((150..400).contains(&part.scenario.requests.len()));
     run(&part, 4, &BOTH);
 }

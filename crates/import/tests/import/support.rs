@@ -2,28 +2,27 @@
 
 use gswarm_core::Instance;
 use gswarm_core::check::check_log;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{ClusterSpec, Code, Diagnostic, Scenario, Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimOptions, simulate};
-use gswarm_import::{Imported, Kind, Options, import};
+use gswarm_import::{ImportKind, ImportOptions, Imported, import};
 use std::path::{Path, PathBuf};
 
-/// Imports one text.
-pub fn one(kind: Kind, text: &str, options: &Options) -> Result<Imported, Vec<Diagnostic>> {
+pub fn one(kind: ImportKind, text: &str, options: &ImportOptions) -> Result<Imported, Vec<Diagnostic>> {
     import(kind, &[Source { name: "file", bytes: text.as_bytes() }], options)
 }
 
 /// The same where it has to succeed.
 #[track_caller]
-pub fn good(kind: Kind, text: &str, options: &Options) -> Imported {
+pub fn good(kind: ImportKind, text: &str, options: &ImportOptions) -> Imported {
     one(kind, text, options).unwrap_or_else(|found| panic!("{found:#?}"))
 }
 
 /// The codes of what is wrong with a text.
 #[track_caller]
-pub fn codes(kind: Kind, text: &str, options: &Options) -> Vec<Code> {
+pub fn codes(kind: ImportKind, text: &str, options: &ImportOptions) -> Vec<Code> {
     let found = one(kind, text, options).map(|made| made.assumptions).expect_err("a fault");
     assert!(found.iter().all(|one| !one.message.is_empty() && !one.message.contains('\n')), "{found:#?}");
     found.iter().map(|one| one.code).collect()
@@ -32,7 +31,7 @@ pub fn codes(kind: Kind, text: &str, options: &Options) -> Vec<Code> {
 /// What is written, read again: without an error or a warning.
 pub fn read_back(made: &Imported, format: Format) -> Scenario {
     let (mut config, mut requests) = (Vec::new(), Vec::new());
-    write_scenario_config(&made.scenario, format, &mut config).unwrap();
+    write_config(&made.scenario, format, &mut config).unwrap();
     write_scenario_requests(&made.scenario, format, &mut requests).unwrap();
     let (config, requests) =
         (Source { name: "config", bytes: &config }, Source { name: "requests", bytes: &requests });

@@ -92,12 +92,6 @@ impl LanguageModel {
         &self.chat
     }
 
-    /// Bytes that one more token takes in a request's cache.
-    pub fn cache_bytes_per_token(&self) -> u64 {
-        let config = &self.parts.config;
-        (2 * config.layers * config.kv_heads * config.head_dim * size_of::<f32>()) as u64
-    }
-
     /// The beginning of a text, with nothing read yet.
     pub fn sequence(&self) -> Sequence {
         Sequence::new(&self.parts.config)

@@ -11,8 +11,8 @@ mod worker_tests;
 
 use crate::decoder::LanguageModel;
 use crate::error::{Error, Result};
-use crate::rates::{Estimate, Rates};
-use crate::request::{Completion, GenerateRequest, Prompt};
+use crate::rates::{Rates, TimeEstimate};
+use crate::request::{GenerateRequest, Prompt, RunningCompletion};
 use row::Job;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ impl Default for EngineOptions {
 
 /// What an instance is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct EngineLoad {
     /// Requests in the batch.
     pub running: usize,
     /// Requests that wait for a place.
@@ -67,7 +67,7 @@ struct Shared {
 }
 
 /// A serving instance. Dropping it stops the thread; what is not answered then fails with [`Error::Stopped`].
-pub struct Engine {
+pub struct InferenceEngine {
     model: LanguageModel,
     options: EngineOptions,
     shared: Arc<Shared>,
@@ -75,9 +75,9 @@ pub struct Engine {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Engine {
+impl InferenceEngine {
     /// Measures how fast the model is here, and starts the thread.
-    pub fn start(model: LanguageModel, options: EngineOptions) -> Result<Engine> {
+    pub fn start(model: LanguageModel, options: EngineOptions) -> Result<InferenceEngine> {
         let options = EngineOptions {
             max_batch: options.max_batch.max(1),
             max_waiting: options.max_waiting.max(1),
@@ -92,7 +92,7 @@ impl Engine {
             std::thread::Builder::new().name("gswarm-engine".to_string()).spawn(|| worker.run(queue));
         let thread =
             thread.map_err(|error| Error::Compute(format!("no thread could be started: {error}")))?;
-        Ok(Engine { model, options, shared, jobs: Some(jobs), thread: Some(thread) })
+        Ok(InferenceEngine { model, options, shared, jobs: Some(jobs), thread: Some(thread) })
     }
 
     /// The model that it serves.
@@ -106,9 +106,9 @@ impl Engine {
     }
 
     /// What it is doing.
-    pub fn load(&self) -> Load {
+    pub fn load(&self) -> EngineLoad {
         let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
-        Load {
+        EngineLoad {
             running: count(&self.shared.running),
             waiting: count(&self.shared.waiting),
             finished: count(&self.shared.finished),
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// Puts a request into the queue. It is checked and its prompt encoded first, on the caller's thread.
-    pub fn submit(&self, request: &GenerateRequest) -> Result<Completion> {
+    pub fn submit(&self, request: &GenerateRequest) -> Result<RunningCompletion> {
         let (prompt, max_tokens) = self.prepare(request)?;
         let (events, receiver) = mpsc::unbounded_channel();
         let eos = if request.ignore_eos { Vec::new() } else { self.model.config().eos.clone() };
@@ -139,12 +139,12 @@ impl Engine {
         let counted = self.shared.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         counted.map_err(|waiting| Error::Full { waiting })?;
         jobs.send(job).map_err(|_| Error::Stopped)?;
-        Ok(Completion::new(receiver))
+        Ok(RunningCompletion::new(receiver))
     }
 
     /// How long a request would take if it came now and nothing ended its answer early: from the measured pace of reading
     /// and writing, what is running, and what waits.
-    pub fn estimate(&self, request: &GenerateRequest) -> Result<Estimate> {
+    pub fn estimate(&self, request: &GenerateRequest) -> Result<TimeEstimate> {
         let (prompt, new) = self.prepare(request)?;
         let load = self.load();
         Ok(self.shared.rates.estimate(prompt.len(), new, load.running, load.waiting))
@@ -183,7 +183,7 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl Drop for InferenceEngine {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.jobs = None;

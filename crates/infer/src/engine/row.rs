@@ -1,7 +1,7 @@
 //! One request in the batch.
 
 use crate::error::{Error, Result};
-use crate::request::{Event, FinishReason, Finished};
+use crate::request::{FinishReason, FinishedGeneration, GenerationEvent};
 use crate::sample::Sampler;
 use crate::text::pieces::Pieces;
 use crate::text::stop::StopStrings;
@@ -18,7 +18,7 @@ pub(super) struct Job {
     pub(super) top_p: f64,
     pub(super) seed: u64,
     pub(super) stop: Vec<String>,
-    pub(super) events: UnboundedSender<Event>,
+    pub(super) events: UnboundedSender<GenerationEvent>,
     pub(super) submitted: Instant,
 }
 
@@ -31,7 +31,7 @@ impl Job {
     /// Tells that there will be no answer.
     pub(super) fn fail(self, error: Error) {
         // Nobody may be listening any more.
-        let _ = self.events.send(Event::Failed(error));
+        let _ = self.events.send(GenerationEvent::Failed(error));
     }
 }
 
@@ -125,7 +125,7 @@ impl<S> Row<S> {
         }
         self.text += &text;
         // That nobody listens is seen before the next step.
-        let _ = self.job.events.send(Event::Token { id: token, text });
+        let _ = self.job.events.send(GenerationEvent::Token { id: token, text });
         Ok(reason)
     }
 
@@ -133,7 +133,7 @@ impl<S> Row<S> {
     pub(super) fn finish(self, reason: FinishReason) -> Duration {
         let now = Instant::now();
         let first = self.first.unwrap_or(now);
-        let finished = Finished {
+        let finished = FinishedGeneration {
             text: self.text,
             reason,
             prompt_tokens: self.job.prompt.len(),
@@ -142,7 +142,7 @@ impl<S> Row<S> {
             prefill: first - self.joined,
             decode: now - first,
         };
-        let _ = self.job.events.send(Event::Done(finished));
+        let _ = self.job.events.send(GenerationEvent::Done(finished));
         now - self.joined
     }
 }

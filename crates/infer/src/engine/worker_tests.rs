@@ -6,7 +6,7 @@ use super::{EngineOptions, Shared};
 use crate::config::ModelKind;
 use crate::error::{Error, Result};
 use crate::init::{ModelSize, model_files};
-use crate::request::{Completion, Event, FinishReason};
+use crate::request::{FinishReason, GenerationEvent, RunningCompletion};
 use crate::text::tokenizer::TextTokenizer;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ fn tokenizer() -> Arc<TextTokenizer> {
     Arc::new(TextTokenizer::read(&path, 1 << 20).unwrap())
 }
 
-fn job(first: u32, max_tokens: usize) -> (Job, Completion) {
+fn job(first: u32, max_tokens: usize) -> (Job, RunningCompletion) {
     let (events, receiver) = mpsc::unbounded_channel();
     let job = Job {
         prompt: vec![9, 9, first],
@@ -74,7 +74,7 @@ fn job(first: u32, max_tokens: usize) -> (Job, Completion) {
         events,
         submitted: Instant::now(),
     };
-    (job, Completion::new(receiver))
+    (job, RunningCompletion::new(receiver))
 }
 
 /// Runs the loop until all these jobs are answered; gives the rows of every step, and what the loop counted.
@@ -91,11 +91,11 @@ fn run(jobs: Vec<Job>, max_batch: usize) -> (Vec<usize>, Arc<Shared>) {
     (steps.lock().unwrap().clone(), shared)
 }
 
-fn ids(mut completion: Completion) -> (Vec<u32>, Option<Event>) {
+fn ids(mut completion: RunningCompletion) -> (Vec<u32>, Option<GenerationEvent>) {
     let mut ids = Vec::new();
     loop {
         match completion.next_blocking() {
-            Some(Event::Token { id, .. }) => ids.push(id),
+            Some(GenerationEvent::Token { id, .. }) => ids.push(id),
             last => return (ids, last),
         }
     }
@@ -109,7 +109,7 @@ fn rows_join_and_leave_between_steps() {
     for ((first, count), answer) in [(10, 6), (20, 2), (30, 4)].into_iter().zip(answers) {
         let (ids, last) = ids(answer);
         assert_eq!(ids, (first + 1..).take(count).collect::<Vec<u32>>());
-        assert!(matches!(last, Some(Event::Done(done)) if done.reason == FinishReason::Length));
+        assert!(matches!(last, Some(GenerationEvent::Done(done)) if done.reason == FinishReason::Length));
     }
     assert!(steps.iter().all(|&rows| rows <= 2) && steps.contains(&2), "{steps:?}");
     assert_eq!(shared.finished.load(Ordering::Relaxed), 3);
@@ -128,10 +128,10 @@ fn a_request_that_fails_fails_alone() {
         // It fails in the step in which it would have to read the token that nobody can read.
         assert_eq!(written, [poison - 2, poison - 1, poison]);
         assert!(
-            matches!(&last, Some(Event::Failed(Error::Compute(reason))) if reason.contains("on purpose"))
+            matches!(&last, Some(GenerationEvent::Failed(Error::Compute(reason))) if reason.contains("on purpose"))
         );
         let (written, last) = answers.next().unwrap();
-        assert!(written.is_empty() && matches!(last, Some(Event::Failed(_))));
+        assert!(written.is_empty() && matches!(last, Some(GenerationEvent::Failed(_))));
         assert_eq!(answers.next().unwrap().0.len(), 8);
     }
 }
@@ -154,6 +154,6 @@ fn the_end_of_a_text_ends_the_answer() {
     let (ids, last) = ids(answer);
     assert_eq!(ids, [253, 254, 255]);
     assert!(
-        matches!(last, Some(Event::Done(done)) if done.reason == FinishReason::EndOfText && done.new_tokens == 3)
+        matches!(last, Some(GenerationEvent::Done(done)) if done.reason == FinishReason::EndOfText && done.new_tokens == 3)
     );
 }

@@ -19,7 +19,7 @@ pub struct Store {
 
 /// One model of a listing; what cannot be used is listed too, with the reason.
 #[derive(Debug)]
-pub struct Entry {
+pub struct StoreEntry {
     /// `NAME` or `OWNER/NAME`.
     pub name: String,
     /// Its folder.
@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// All models, in the order of their names.
-    pub fn list(&self) -> Result<Vec<Entry>> {
+    pub fn list(&self) -> Result<Vec<StoreEntry>> {
         let mut names = Vec::new();
         for owner in folders(&self.root)? {
             if self.root.join(&owner).join("config.json").exists() {
@@ -96,12 +96,12 @@ impl Store {
         Ok(names.into_iter().map(|name| self.entry(name)).collect())
     }
 
-    fn entry(&self, name: String) -> Entry {
+    fn entry(&self, name: String) -> StoreEntry {
         let path = self.root.join(&name);
         let folder = self.model(&name);
         let bytes = folder.as_ref().ok().and_then(|folder| folder.bytes().ok()).unwrap_or(0);
         let config = folder.and_then(|folder| folder.config());
-        Entry { name, path, bytes, config }
+        StoreEntry { name, path, bytes, config }
     }
 
     fn inside(&self, name: &str, resolved: &Path) -> Result<()> {

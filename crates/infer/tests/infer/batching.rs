@@ -1,7 +1,7 @@
 //! Requests that share an instance.
 
 use crate::support::{Place, ask, listen};
-use gswarm_infer::{Engine, EngineOptions, Error, Event, GenerateRequest, Prompt};
+use gswarm_infer::{EngineOptions, Error, GenerateRequest, GenerationEvent, InferenceEngine, Prompt};
 
 const PROMPTS: [&str; 9] = [
     "The king",
@@ -45,9 +45,9 @@ fn an_answer_does_not_depend_on_what_shares_the_batch() {
             let mut found = Vec::new();
             loop {
                 match completion.next_blocking().unwrap() {
-                    Event::Token { id, .. } => found.push(id),
-                    Event::Done(finished) => break assert_eq!(&finished.text, text),
-                    Event::Failed(error) => panic!("{error}"),
+                    GenerationEvent::Token { id, .. } => found.push(id),
+                    GenerationEvent::Done(finished) => break assert_eq!(&finished.text, text),
+                    GenerationEvent::Failed(error) => panic!("{error}"),
                 }
             }
             assert_eq!(&found, ids);
@@ -97,8 +97,8 @@ fn same_bits(place: &Place) {
 fn instances_share_weights_and_nothing_else() {
     let place = Place::language();
     let model = place.model();
-    let engines: Vec<Engine> =
-        (0..2).map(|_| Engine::start(model.clone(), EngineOptions::default()).unwrap()).collect();
+    let engines: Vec<InferenceEngine> =
+        (0..2).map(|_| InferenceEngine::start(model.clone(), EngineOptions::default()).unwrap()).collect();
     let answers: Vec<_> = engines.iter().map(|engine| engine.submit(&ask("the sea", 30)).unwrap()).collect();
     let texts: Vec<String> = answers.into_iter().map(|answer| answer.wait().unwrap().text).collect();
     assert_eq!(texts[0], texts[1]);
@@ -110,7 +110,7 @@ fn a_dropped_request_frees_its_place() {
     let place = Place::language();
     let engine = place.engine(EngineOptions { max_batch: 1, ..EngineOptions::default() });
     let mut long = engine.submit(&ask("the sea", 2000)).unwrap();
-    assert!(matches!(long.next_blocking(), Some(Event::Token { .. })));
+    assert!(matches!(long.next_blocking(), Some(GenerationEvent::Token { .. })));
     let next = engine.submit(&ask("the sea", 3)).unwrap();
     drop(long);
     // With one place, this is answered only after the other has left.
@@ -134,16 +134,16 @@ fn a_full_queue_refuses() {
     let place = Place::language();
     let engine = place.engine(EngineOptions { max_batch: 1, max_waiting: 2, ..EngineOptions::default() });
     let mut first = engine.submit(&ask("the sea", 2000)).unwrap();
-    assert!(matches!(first.next_blocking(), Some(Event::Token { .. })));
+    assert!(matches!(first.next_blocking(), Some(GenerationEvent::Token { .. })));
     let kept: Vec<_> = (0..2).map(|_| engine.submit(&ask("a", 1)).unwrap()).collect();
     assert!(matches!(engine.submit(&ask("a", 1)), Err(Error::Full { waiting: 2 })));
     assert_eq!((engine.load().running, engine.load().waiting), (1, 2));
     // Those that give up while they wait make room for others, though the place is still taken.
     drop(kept);
-    assert!(matches!(first.next_blocking(), Some(Event::Token { .. })));
+    assert!(matches!(first.next_blocking(), Some(GenerationEvent::Token { .. })));
     let answer = loop {
         // The loop looks between two steps; each token is a step.
-        assert!(matches!(first.next_blocking(), Some(Event::Token { .. })));
+        assert!(matches!(first.next_blocking(), Some(GenerationEvent::Token { .. })));
         if let Ok(answer) = engine.submit(&ask("a", 1)) {
             break answer;
         }

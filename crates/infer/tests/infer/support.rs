@@ -2,8 +2,8 @@
 
 use gswarm_infer::init::{ModelSize, model_files};
 use gswarm_infer::{
-    EmbeddingModel, Engine, EngineOptions, Event, Finished, GenerateRequest, LanguageModel, ModelKind,
-    Weights,
+    EmbeddingModel, EngineOptions, FinishedGeneration, GenerateRequest, GenerationEvent, InferenceEngine,
+    LanguageModel, ModelKind, Weights,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -63,8 +63,8 @@ impl Place {
         EmbeddingModel::from_weights(&self.weights()).unwrap()
     }
 
-    pub fn engine(&self, options: EngineOptions) -> Engine {
-        Engine::start(self.model(), options).unwrap()
+    pub fn engine(&self, options: EngineOptions) -> InferenceEngine {
+        InferenceEngine::start(self.model(), options).unwrap()
     }
 
     /// All tensors, read without the library under test.
@@ -83,16 +83,19 @@ pub fn ask(prompt: &str, max_tokens: usize) -> GenerateRequest {
 }
 
 /// The tokens, the pieces of text, and the whole answer.
-pub fn listen(engine: &Engine, request: &GenerateRequest) -> (Vec<u32>, Vec<String>, Finished) {
+pub fn listen(
+    engine: &InferenceEngine,
+    request: &GenerateRequest,
+) -> (Vec<u32>, Vec<String>, FinishedGeneration) {
     let mut completion = engine.submit(request).unwrap();
     let (mut ids, mut pieces) = (Vec::new(), Vec::new());
     loop {
         match completion.next_blocking() {
-            Some(Event::Token { id, text }) => {
+            Some(GenerationEvent::Token { id, text }) => {
                 ids.push(id);
                 pieces.push(text);
             }
-            Some(Event::Done(finished)) => return (ids, pieces, finished),
+            Some(GenerationEvent::Done(finished)) => return (ids, pieces, finished),
             other => panic!("{other:?}"),
         }
     }

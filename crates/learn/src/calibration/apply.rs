@@ -21,16 +21,16 @@ pub enum StartsFrom {
 
 /// How measurements are taken over.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ApplyOptions {
     /// Which loads.
     pub loads: StartsFrom,
     /// Whether models batch, as they were measured to; otherwise none does.
     pub batching: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { loads: StartsFrom::default(), batching: true }
+impl Default for ApplyOptions {
+    fn default() -> ApplyOptions {
+        ApplyOptions { loads: StartsFrom::default(), batching: true }
     }
 }
 
@@ -67,13 +67,10 @@ pub struct Beyond {
 
 /// Takes measured costs over into a scenario, and says where that reaches beyond the measurements. Models that no request uses
 /// may be without.
-///
-/// # Errors
-/// All models that were not measured and are used.
 pub fn apply(
     calibration: &Calibration,
     scenario: &mut Scenario,
-    options: Options,
+    options: ApplyOptions,
 ) -> Result<Vec<Beyond>, Vec<Misfit>> {
     let measured: Vec<Option<&ModelCalibration>> =
         scenario.models.iter().map(|model| calibration.models.get(&model.id)).collect();
@@ -197,7 +194,7 @@ impl Sizes for Known<'_> {
     }
 }
 
-fn take_over(spec: &mut ModelSpec, measured: &ModelCalibration, asked: &[(f64, f64)], options: Options) {
+fn take_over(spec: &mut ModelSpec, measured: &ModelCalibration, asked: &[(f64, f64)], options: ApplyOptions) {
     let load: Spread = match options.loads {
         StartsFrom::Again if measured.load.again.n > 0 => measured.load.again,
         _ => measured.load.first,

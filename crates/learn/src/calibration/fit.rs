@@ -8,7 +8,6 @@ const WORTH: f64 = 1e-5;
 const TERMS: usize = 4;
 
 /// Median and quartiles, by linear interpolation. Nothing of no values.
-#[must_use]
 pub fn summarise(seconds: &[f64]) -> Spread {
     if seconds.is_empty() {
         return Spread::default();
@@ -24,7 +23,6 @@ pub fn summarise(seconds: &[f64]) -> Spread {
 }
 
 /// What calls take among `batch`, by the observations of that batch; `None` where there are none.
-#[must_use]
 pub fn fit(work: Work, batch: u32, observations: &[Observation]) -> Option<Cost> {
     let seen: Vec<&Observation> =
         observations.iter().filter(|one| one.batch == batch && one.seconds.median > 0.0).collect();

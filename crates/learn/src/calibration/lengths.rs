@@ -22,7 +22,6 @@ pub trait Sizes {
 }
 
 /// What the nodes of a request read and write, in the order of its workflow.
-#[must_use]
 pub fn lengths(scenario: &Scenario, request: &RequestSpec, sizes: &dyn Sizes) -> Vec<Length> {
     let workflow = &scenario.workflows[usize::from(request.workflow)];
     let mut found: Vec<Option<Length>> = vec![None; workflow.nodes.len()];

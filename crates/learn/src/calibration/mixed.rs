@@ -24,7 +24,6 @@ pub struct Passed {
 ///
 /// Engines reckon that a call among others takes what it takes alone, times the slowdown of the batch: so it is the sum over
 /// all such calls that has to come out.
-#[must_use]
 pub fn mixed(cost: &Cost, calls: &[Passed]) -> Option<f64> {
     let mut ends: Vec<f64> = calls.iter().map(|one| one.ended).collect();
     ends.sort_by(f64::total_cmp);

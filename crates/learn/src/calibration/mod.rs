@@ -11,7 +11,7 @@ mod mixed;
 mod read;
 mod types;
 
-pub use apply::{Beyond, Misfit, Options, StartsFrom, apply};
+pub use apply::{ApplyOptions, Beyond, Misfit, StartsFrom, apply};
 pub use fit::{fit, summarise};
 pub use lengths::{Length, Sizes, lengths};
 pub use mixed::{Passed, mixed};

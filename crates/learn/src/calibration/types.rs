@@ -70,7 +70,6 @@ pub enum Work {
 
 impl Work {
     /// By the kind that the configuration gives a model.
-    #[must_use]
     pub fn of(kind: Option<&str>) -> Work {
         match kind {
             Some("embedding") => Work::Embedding,
@@ -80,7 +79,6 @@ impl Work {
     }
 
     /// The settings of a node that say how much work there is.
-    #[must_use]
     pub fn settings(self) -> &'static [&'static str] {
         match self {
             Work::Text => &["max_tokens", "max_length", "max_new_tokens"],
@@ -115,7 +113,6 @@ pub struct Spread {
 
 impl Spread {
     /// Half the distance of the quartiles as a share of the median.
-    #[must_use]
     pub fn share(&self) -> f64 {
         if self.median > 0.0 { (self.q3 - self.q1) / 2.0 / self.median } else { 0.0 }
     }
@@ -148,7 +145,6 @@ impl Unit {
     pub const CHARACTERS: Unit = Unit { tokens: false, fixed: 0.0, per_character: 1.0 };
 
     /// What a prompt of so many characters counts.
-    #[must_use]
     pub fn of(&self, characters: f64) -> f64 {
         self.fixed + self.per_character * characters
     }
@@ -170,7 +166,6 @@ pub struct Answers {
 
 impl Answers {
     /// What is written where so much is asked for.
-    #[must_use]
     pub fn of(&self, asked: f64) -> f64 {
         let (Some(&first), Some(&last)) = (self.written.first(), self.written.last()) else { return asked };
         if asked <= first.0 {
@@ -214,7 +209,6 @@ pub struct Cost {
 
 impl Cost {
     /// The seconds of a call.
-    #[must_use]
     pub fn seconds(&self, prompt: f64, output: f64) -> f64 {
         let followed = output * (prompt + output / 2.0);
         self.fixed + self.prompt * prompt + self.output * output + self.context * followed

@@ -5,7 +5,6 @@ use super::flat::Trees;
 use super::grow::{Grower, Limits};
 use super::schema::{Feature, Rows};
 
-/// How trees are boosted.
 #[derive(Clone, Copy, Debug)]
 pub struct Boost {
     pub trees: usize,

@@ -1,7 +1,7 @@
 //! Model files: a mark, a version, a checksum, and the predictor.
 
 use super::{Core, Predictor};
-use crate::table::Faults;
+use crate::table::TableFaults;
 use gswarm_core::input::{Code, Diagnostic};
 use std::fs;
 use std::io::{self, Write};
@@ -16,9 +16,6 @@ const HEAD: usize = 8 + 4 + 4 + 8;
 
 impl Predictor {
     /// The content of its file.
-    ///
-    /// # Errors
-    /// None that a predictor could cause; the encoder's signature has one.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let body = postcard::to_stdvec(self).map_err(io::Error::other)?;
         let mut bytes = Vec::with_capacity(HEAD + body.len());
@@ -31,12 +28,9 @@ impl Predictor {
     }
 
     /// The predictor of a file's content; it predicts to the bit what the one that was saved did.
-    ///
-    /// # Errors
-    /// Why it is none that this version can use.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Predictor, Vec<Diagnostic>> {
         let refuse = |code, message: String, hint: &str| {
-            let mut faults = Faults::new(name);
+            let mut faults = TableFaults::new(name);
             faults.add(code, None, "", message, Some(hint.to_owned()));
             Err(faults.into_diagnostics())
         };
@@ -83,9 +77,6 @@ impl Predictor {
     }
 
     /// Writes the file: beside its place first, so that it is either whole or not there.
-    ///
-    /// # Errors
-    /// Where it cannot be written; nothing is left behind then.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let bytes = self.to_bytes()?;
         let partial = partial(path);
@@ -107,7 +98,7 @@ impl Predictor {
 }
 
 fn unreadable(name: &str, error: &io::Error) -> Vec<Diagnostic> {
-    let mut faults = Faults::new(name);
+    let mut faults = TableFaults::new(name);
     faults.add(Code::NotAModel, None, "", format!("cannot read the file: {error}"), None);
     faults.into_diagnostics()
 }

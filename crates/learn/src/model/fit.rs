@@ -7,8 +7,8 @@ use super::forest::{self, Forest};
 use super::last_two::LastTwo;
 use super::linear::Linear;
 use super::schema::{self, Feature, Rows};
-use super::{Core, Kind, Predictor, Settings};
-use crate::table::{Faults, Table, Values, nearest, short};
+use super::{Core, FitSettings, Predictor, PredictorKind};
+use crate::table::{Table, TableFaults, Values, nearest, short};
 use gswarm_core::input::{Code, Diagnostic};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -41,31 +41,25 @@ pub struct Fitted {
 }
 
 /// Fits a predictor of the column `target` from the columns `features`.
-///
-/// # Errors
-/// All that keeps the table from being learned from.
 pub fn fit(
     table: &Table,
     target: &str,
     features: &[String],
-    settings: &Settings,
+    settings: &FitSettings,
 ) -> Result<Predictor, Vec<Diagnostic>> {
     fit_with_folds(table, target, features, settings).map(|fitted| fitted.predictor)
 }
 
 /// The same, with what was predicted of the rows of each fold by a model that had not seen them.
-///
-/// # Errors
-/// All that keeps the table from being learned from.
 pub fn fit_with_folds(
     table: &Table,
     target: &str,
     features: &[String],
-    settings: &Settings,
+    settings: &FitSettings,
 ) -> Result<Fitted, Vec<Diagnostic>> {
     let targets = targets(table, target)?;
     let features = schema::features(table, features)?;
-    let mut faults = Faults::new(table.file());
+    let mut faults = TableFaults::new(table.file());
     if features.is_empty() {
         faults.add(Code::NoFeatures, None, "", "there is no column to learn from", None);
     }
@@ -88,7 +82,7 @@ pub fn fit_with_folds(
 const MAX_NUMBER: f64 = 1e140;
 
 /// Features with numbers that cannot be summed.
-fn too_large(table: &Table, features: &[Feature], faults: &mut Faults) {
+fn too_large(table: &Table, features: &[Feature], faults: &mut TableFaults) {
     for feature in features {
         let Some(Values::Numbers(numbers)) = table.column(&feature.name).map(|column| &column.values) else {
             continue;
@@ -106,7 +100,7 @@ fn too_large(table: &Table, features: &[Feature], faults: &mut Faults) {
 
 /// The target's values: numbers, none missing, none below zero, none beyond what can be summed.
 pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagnostic>> {
-    let mut faults = Faults::new(table.file());
+    let mut faults = TableFaults::new(table.file());
     match table.column(target).map(|column| &column.values) {
         Some(Values::Numbers(numbers)) => {
             for (row, &value) in numbers.iter().enumerate() {
@@ -156,7 +150,6 @@ pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagn
 }
 
 /// A fold for each row: as many rows in each, shuffled.
-#[must_use]
 pub fn folds(rows: usize, folds: usize, seed: u64) -> Vec<usize> {
     let mut assigned: Vec<usize> = (0..rows).map(|row| row % folds.max(1)).collect();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -170,10 +163,10 @@ fn fit_rows(
     features: Vec<Feature>,
     rows: &Rows,
     targets: &[f64],
-    settings: &Settings,
+    settings: &FitSettings,
 ) -> Fitted {
     let folds = folds(targets.len(), FOLDS, settings.seed);
-    let can_log = targets.iter().all(|&target| target > 0.0) && settings.kind != Kind::LastTwo;
+    let can_log = targets.iter().all(|&target| target > 0.0) && settings.kind != PredictorKind::LastTwo;
     let scales: &[bool] = match settings.target_scale {
         TargetScale::Plain => &[false],
         TargetScale::Log if can_log => &[true],
@@ -185,8 +178,8 @@ fn fit_rows(
         let tried = scales.iter().map(|&log| kept_back(&features, rows, targets, &folds, settings, log));
         let KeptBack { means, smear: factor, .. } = better(tried.collect());
         // What it says hangs on two rows of each kind: models of the folds, which go by others, are off by something else.
-        let last_two =
-            (settings.kind == Kind::LastTwo).then(|| LastTwo::of_the_others(&features, rows, targets));
+        let last_two = (settings.kind == PredictorKind::LastTwo)
+            .then(|| LastTwo::of_the_others(&features, rows, targets));
         spread = Spread::fit(&features, rows, last_two.as_ref().unwrap_or(&means), targets, true);
         (smear, out_of_fold) = (factor, means);
     } else {
@@ -234,7 +227,7 @@ fn kept_back(
     rows: &Rows,
     targets: &[f64],
     folds: &[usize],
-    settings: &Settings,
+    settings: &FitSettings,
     log: bool,
 ) -> KeptBack {
     let learned = logged(targets, log);
@@ -272,21 +265,21 @@ fn logged(targets: &[f64], log: bool) -> Vec<f64> {
     if log { targets.iter().map(|target| target.ln()).collect() } else { targets.to_vec() }
 }
 
-fn core(features: &[Feature], rows: &Rows, targets: &[f64], settings: &Settings) -> Core {
+fn core(features: &[Feature], rows: &Rows, targets: &[f64], settings: &FitSettings) -> Core {
     match settings.kind {
-        Kind::RandomForest => {
-            let Settings { trees, depth, min_leaf, seed, .. } = *settings;
+        PredictorKind::RandomForest => {
+            let FitSettings { trees, depth, min_leaf, seed, .. } = *settings;
             let (bins, trees) =
                 forest::fit(features, rows, targets, &Forest { trees, depth, min_leaf, seed });
             Core::Trees(bins, trees)
         }
-        Kind::GradientBoosting => {
-            let Settings { trees, depth, learning_rate, min_leaf, .. } = *settings;
+        PredictorKind::GradientBoosting => {
+            let FitSettings { trees, depth, learning_rate, min_leaf, .. } = *settings;
             let boost = Boost { trees, depth, learning_rate, min_leaf, l2: 1.0 };
             let (bins, trees) = boost::fit(features, rows, targets, &boost);
             Core::Trees(bins, trees)
         }
-        Kind::Linear => Core::Linear(Linear::fit(features, rows, targets)),
-        Kind::LastTwo => Core::LastTwo(LastTwo::fit(features, rows, targets)),
+        PredictorKind::Linear => Core::Linear(Linear::fit(features, rows, targets)),
+        PredictorKind::LastTwo => Core::LastTwo(LastTwo::fit(features, rows, targets)),
     }
 }

@@ -23,7 +23,6 @@ pub struct Node {
     pub shift: u8,
 }
 
-/// A sum of trees.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trees {
     /// What the trees' answers are added to.

@@ -17,7 +17,6 @@ pub struct Forest {
     pub seed: u64,
 }
 
-/// Grows the forest.
 pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64], settings: &Forest) -> (Bins, Trees) {
     let (cuts, bins) = Bins::fit(features, rows, targets);
     let count = targets.len();

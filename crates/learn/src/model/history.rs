@@ -28,7 +28,6 @@ pub struct History {
 }
 
 impl Default for History {
-    /// Nothing has run yet.
     fn default() -> History {
         History { ratio: 1.0 }
     }
@@ -44,13 +43,11 @@ impl History {
     }
 
     /// How many times as long as predicted, in the mean.
-    #[must_use]
     pub fn ratio(&self) -> f64 {
         self.ratio
     }
 
     /// How many times as long as predicted the next one is expected to take.
-    #[must_use]
     pub fn factor(&self, memory: &Memory) -> f64 {
         1.0 + memory.carries * (self.ratio - 1.0)
     }

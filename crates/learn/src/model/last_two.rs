@@ -30,7 +30,6 @@ pub struct LastTwo {
 }
 
 impl LastTwo {
-    /// Nothing seen yet.
     pub fn new(features: &[Feature], first: f64) -> LastTwo {
         let is_text =
             features.iter().map(|feature| matches!(feature.kind, FeatureKind::Category(_))).collect();

@@ -27,7 +27,6 @@ impl Weight {
     }
 }
 
-/// The weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Linear {
     base: f64,
@@ -35,7 +34,6 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Fits the weights.
     pub fn fit(features: &[Feature], rows: &Rows, targets: &[f64]) -> Linear {
         let base = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
         let (mut weights, shown): (Vec<Weight>, Vec<Option<Vec<f64>>>) = features

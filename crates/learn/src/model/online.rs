@@ -6,7 +6,7 @@
 //! the runs since the change. Intervals come from the group's own last errors as soon as there are enough of them.
 
 use super::conformal::{Prediction, quantile_of};
-use super::{Kind, Predictor};
+use super::{Predictor, PredictorKind};
 use std::collections::VecDeque;
 
 /// How many runs the model's own answer counts for.
@@ -119,7 +119,6 @@ pub struct Online {
 
 impl Online {
     /// Nothing learned yet.
-    #[must_use]
     pub fn new(predictor: &Predictor) -> Online {
         // The outermost errors would make every change look small.
         let scores = predictor.scores();
@@ -129,18 +128,16 @@ impl Online {
         let mean_score = clipped().sum::<f64>() / count;
         let variance = clipped().map(|score| (score - mean_score).powi(2)).sum::<f64>() / count;
         let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
-        let last_two = predictor.kind() == Kind::LastTwo;
+        let last_two = predictor.kind() == PredictorKind::LastTwo;
         Online { mean_score, deviation, last_two, groups: Vec::new() }
     }
 
     /// For predictions that nothing was trained for, whose scale is their standard deviation.
-    #[must_use]
     pub fn standard() -> Online {
         Online { mean_score: 0.0, deviation: 1.0, last_two: false, groups: Vec::new() }
     }
 
     /// The prediction with what was learned of its group since.
-    #[must_use]
     pub fn correct(&self, group: GroupId, prediction: Prediction) -> Prediction {
         let Some(known) = self.groups.get(group.0 as usize) else { return prediction };
         // A prediction that is corrected already is corrected anew.
@@ -149,7 +146,6 @@ impl Online {
     }
 
     /// The same as [`Predictor::quantile`], from the group's own last errors where there are enough of them.
-    #[must_use]
     pub fn quantile(&self, predictor: &Predictor, group: GroupId, prediction: &Prediction, p: f64) -> f64 {
         let trained = predictor.quantile(prediction, p);
         let Some(known) = self.groups.get(group.0 as usize) else { return trained };
@@ -205,13 +201,11 @@ impl Online {
     }
 
     /// What the group's predictions are multiplied with.
-    #[must_use]
     pub fn correction(&self, group: GroupId) -> f64 {
         self.groups.get(group.0 as usize).map_or(1.0, |known| known.correction)
     }
 
     /// Whether two groups' corrections differ by more than chance, and by more than a twentieth.
-    #[must_use]
     pub fn differs(&self, group: GroupId, other: GroupId) -> bool {
         let (Some(here), Some(there)) =
             (self.groups.get(group.0 as usize), self.groups.get(other.0 as usize))
@@ -223,7 +217,6 @@ impl Online {
     }
 
     /// How often the group has changed.
-    #[must_use]
     pub fn changes(&self, group: GroupId) -> u32 {
         self.groups.get(group.0 as usize).map_or(0, |known| known.changes)
     }

@@ -1,6 +1,6 @@
 //! The features that a model knows, and rows of them as numbers.
 
-use crate::table::{Faults, NO_TEXT, Table, Values, nearest};
+use crate::table::{NO_TEXT, Table, TableFaults, Values, nearest};
 use gswarm_core::input::{Code, Diagnostic};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -25,7 +25,6 @@ pub struct Feature {
 
 impl Feature {
     /// The number that stands for a text in a row; NaN, which is "missing", for one that training did not see.
-    #[must_use]
     pub fn code(&self, text: &str) -> f64 {
         match &self.kind {
             FeatureKind::Number => text.parse().unwrap_or(f64::NAN),
@@ -45,7 +44,6 @@ pub struct Rows {
 
 impl Rows {
     /// No rows yet, each to be `width` wide.
-    #[must_use]
     pub fn new(width: usize) -> Rows {
         Rows { width, values: Vec::new() }
     }
@@ -60,25 +58,21 @@ impl Rows {
     }
 
     /// How many rows there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
     /// How many features each has.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
     /// One of them.
-    #[must_use]
     pub fn row(&self, row: usize) -> &[f64] {
         &self.values[row * self.width..(row + 1) * self.width]
     }
@@ -89,7 +83,6 @@ impl Rows {
     }
 
     /// The rows of these numbers, in their order.
-    #[must_use]
     pub fn select(&self, rows: &[usize]) -> Rows {
         let mut selected = Rows::new(self.width);
         selected.values.reserve(rows.len() * self.width);
@@ -99,11 +92,8 @@ impl Rows {
 }
 
 /// The columns of these names as features, with the texts that they hold.
-///
-/// # Errors
-/// Every name that is no column.
 pub fn features(table: &Table, names: &[String]) -> Result<Vec<Feature>, Vec<Diagnostic>> {
-    let mut faults = Faults::new(table.file());
+    let mut faults = TableFaults::new(table.file());
     let mut features = Vec::new();
     for name in names {
         let Some(column) = table.column(name) else {
@@ -121,11 +111,8 @@ pub fn features(table: &Table, names: &[String]) -> Result<Vec<Feature>, Vec<Dia
 }
 
 /// The table's rows as these features, whatever the order of its columns.
-///
-/// # Errors
-/// Every feature that the table does not have, or has as text where it was numbers, or as numbers where it was text.
 pub fn encode(features: &[Feature], table: &Table) -> Result<Rows, Vec<Diagnostic>> {
-    let mut faults = Faults::new(table.file());
+    let mut faults = TableFaults::new(table.file());
     let mut rows = Rows { width: features.len(), values: vec![f64::NAN; features.len() * table.rows()] };
     for (place, feature) in features.iter().enumerate() {
         let cells = rows.values.iter_mut().skip(place).step_by(features.len().max(1));

@@ -2,9 +2,9 @@
 //! kept back, and learned from only where it makes errors smaller. As a column for trees it would be mostly noise that they take for more.
 
 use super::TARGET;
-use crate::model::{History, Kind, Memory};
+use crate::model::{History, Memory, PredictorKind};
 use crate::table::Table;
-use crate::train::{KeptBack, Options, Remembered, Trained, mean_absolute_error, train};
+use crate::train::{KeptBack, Remembered, TrainOptions, Trained, mean_absolute_error, train};
 use gswarm_core::input::Diagnostic;
 use std::collections::HashMap;
 
@@ -43,12 +43,9 @@ pub enum Data {
 
 impl Data {
     /// Trains, tests and reports. `progress` is told what is being done.
-    ///
-    /// # Errors
-    /// All that keeps the data from being learned from.
     pub fn train(
         &self,
-        options: &Options,
+        options: &TrainOptions,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Trained, Vec<Diagnostic>> {
         match self {
@@ -60,23 +57,19 @@ impl Data {
 
 impl Executions {
     /// What is known of each before it runs, and [`TARGET`].
-    #[must_use]
     pub fn table(&self) -> &Table {
         &self.table
     }
 
     /// Trains as [`train`] does, and then tries [`HISTORY`].
-    ///
-    /// # Errors
-    /// All that keeps the executions from being learned from.
     pub fn train(
         &self,
-        options: &Options,
+        options: &TrainOptions,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Trained, Vec<Diagnostic>> {
         let named = |names: &[String]| names.iter().any(|name| name == HISTORY);
         let others = |names: &[String]| names.iter().filter(|&name| name != HISTORY).cloned().collect();
-        let columns = Options {
+        let columns = TrainOptions {
             leave_out: others(&options.leave_out),
             features: options.features.as_deref().map(others),
             // All that a row has is known before the run.
@@ -89,7 +82,7 @@ impl Executions {
         }
         if options.target != TARGET {
             trained.report.notes.push(format!("`{HISTORY}` is left out: it is one of `{TARGET}` alone"));
-        } else if options.settings.kind == Kind::LastTwo {
+        } else if options.settings.kind == PredictorKind::LastTwo {
             trained
                 .report
                 .notes

@@ -1,7 +1,7 @@
 //! CSV: a row of column names, then a row for each run.
 
 use super::faults::{RENAME, shown};
-use super::{Column, Faults, Table, TextColumn, Values, is_duration};
+use super::{Column, Table, TableFaults, TextColumn, Values, is_duration};
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 use gswarm_core::input::{Code, MAX_BYTES};
 
@@ -17,7 +17,7 @@ struct Cells {
 }
 
 /// Reads the table. Cells that are at fault are empty in it; columns named in `texts` hold text, whatever it looks like.
-pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut Faults) -> Option<Table> {
+pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut TableFaults) -> Option<Table> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     if bytes.len() > MAX_BYTES {
         faults.add(Code::TooBig, None, "", "the table has more than 2 GiB", Some("use Parquet".to_owned()));
@@ -93,7 +93,7 @@ fn next(
     reader: &mut csv::Reader<&[u8]>,
     bytes: &[u8],
     record: &mut ByteRecord,
-    faults: &mut Faults,
+    faults: &mut TableFaults,
 ) -> Option<u32> {
     match reader.read_byte_record(record) {
         Ok(true) => record.position().map(|at| {
@@ -120,7 +120,7 @@ fn other_delimiter(header: &ByteRecord) -> Option<&'static str> {
     known.into_iter().find(|(byte, _)| only.contains(byte)).map(|(_, name)| name)
 }
 
-fn columns(header: &ByteRecord, faults: &mut Faults) -> Vec<Cells> {
+fn columns(header: &ByteRecord, faults: &mut TableFaults) -> Vec<Cells> {
     let mut cells: Vec<Cells> = Vec::new();
     for (index, name) in header.iter().enumerate() {
         let name = std::str::from_utf8(name).unwrap_or_default().trim().to_owned();
@@ -143,7 +143,7 @@ fn columns(header: &ByteRecord, faults: &mut Faults) -> Vec<Cells> {
 }
 
 /// The column as numbers or as text, whichever it is.
-fn finish(cells: Cells, is_text: bool, lines: &[u32], faults: &mut Faults) -> Column {
+fn finish(cells: Cells, is_text: bool, lines: &[u32], faults: &mut TableFaults) -> Column {
     let Cells { name, text, numbers, filled } = cells;
     let is_number = !is_text && filled > 0 && numbers as f64 >= MOSTLY_NUMBERS * filled as f64;
     if !is_number {
@@ -152,7 +152,7 @@ fn finish(cells: Cells, is_text: bool, lines: &[u32], faults: &mut Faults) -> Co
     let duration = is_duration(&name);
     // Each different text is read once.
     let parsed: Vec<Result<f64, Code>> = text.names.iter().map(|cell| number(cell, duration)).collect();
-    let value = |row: usize, code: u32, faults: &mut Faults| match parsed.get(code as usize) {
+    let value = |row: usize, code: u32, faults: &mut TableFaults| match parsed.get(code as usize) {
         None => f64::NAN,
         Some(&Ok(value)) => value,
         Some(&Err(fault)) => {

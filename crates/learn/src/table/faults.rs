@@ -9,27 +9,24 @@ pub(super) const RENAME: &str = "give one of the two another name, or take it ou
 const MAX_KEPT: usize = 10_000;
 
 /// The faults of one file, in the order in which they were found.
-pub struct Faults {
+pub struct TableFaults {
     file: String,
     kept: Vec<Diagnostic>,
     found: usize,
 }
 
-impl Faults {
+impl TableFaults {
     /// None yet.
-    #[must_use]
-    pub fn new(file: &str) -> Faults {
-        Faults { file: file.to_owned(), kept: Vec::new(), found: 0 }
+    pub fn new(file: &str) -> TableFaults {
+        TableFaults { file: file.to_owned(), kept: Vec::new(), found: 0 }
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.found == 0
     }
 
     /// Whether another fault would be kept; the message of one that would not need not be written.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         self.found < MAX_KEPT
     }
@@ -46,7 +43,6 @@ impl Faults {
     }
 
     /// Whether this cell was found to be at fault.
-    #[must_use]
     pub fn has(&self, line: Option<u32>, path: &str) -> bool {
         self.kept.iter().any(|fault| fault.line == line && fault.path == path)
     }
@@ -73,7 +69,6 @@ impl Faults {
     }
 
     /// All of them, by line; then how many were left out.
-    #[must_use]
     pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         self.kept.sort_by_key(|fault| fault.line.unwrap_or(0));
         let more = self.found.saturating_sub(MAX_KEPT);
@@ -87,7 +82,6 @@ impl Faults {
 }
 
 /// "did you mean", where one of `known` resembles `name`.
-#[must_use]
 pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
     let alike = |known: &str| {
         let (name, known) = (name.to_lowercase(), known.to_lowercase());
@@ -102,14 +96,12 @@ pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<S
 }
 
 /// A number in a message: those with many zeros are written with a power of ten.
-#[must_use]
 pub fn short(number: f64) -> String {
     let size = number.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-6) { format!("{number:e}") } else { number.to_string() }
 }
 
 /// A piece of the input in a message: on one line, and not too long.
-#[must_use]
 pub fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let cut: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();

@@ -1,7 +1,7 @@
 //! Parquet: flat columns of numbers, truth values and text.
 
 use super::faults::RENAME;
-use super::{Column, Faults, Table, TextColumn, Values, is_duration, short};
+use super::{Column, Table, TableFaults, TextColumn, Values, is_duration, short};
 use bytes::Bytes;
 use gswarm_core::input::{Code, Diagnostic};
 use parquet::errors::ParquetError;
@@ -18,7 +18,7 @@ enum Cells {
 
 /// Reads the table, or says all that is wrong with it. Columns named in `texts` hold text, whole numbers to the last digit.
 pub fn read(file: &str, bytes: Vec<u8>, texts: &[&str]) -> Result<Table, Vec<Diagnostic>> {
-    let mut faults = Faults::new(file);
+    let mut faults = TableFaults::new(file);
     let columns = match cells(bytes, texts, &mut faults) {
         Ok(columns) => columns,
         Err(error) => {
@@ -45,7 +45,11 @@ pub fn read(file: &str, bytes: Vec<u8>, texts: &[&str]) -> Result<Table, Vec<Dia
     if faults.is_empty() { Ok(Table::new(file, columns)) } else { Err(faults.into_diagnostics()) }
 }
 
-fn cells(bytes: Vec<u8>, texts: &[&str], faults: &mut Faults) -> Result<Vec<(String, Cells)>, ParquetError> {
+fn cells(
+    bytes: Vec<u8>,
+    texts: &[&str],
+    faults: &mut TableFaults,
+) -> Result<Vec<(String, Cells)>, ParquetError> {
     let reader = SerializedFileReader::new(Bytes::from(bytes))?;
     let schema = reader.metadata().file_metadata().schema();
     let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
@@ -70,7 +74,7 @@ fn cells(bytes: Vec<u8>, texts: &[&str], faults: &mut Faults) -> Result<Vec<(Str
 }
 
 /// Adds one cell to its column, whose kind the first cell that is not empty decides.
-fn push(cells: &mut Cells, field: &Field, name: &str, row: usize, faults: &mut Faults) {
+fn push(cells: &mut Cells, field: &Field, name: &str, row: usize, faults: &mut TableFaults) {
     let cell = match value(field) {
         Some(cell) => cell,
         None => {

@@ -8,7 +8,6 @@ const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
 /// The share of the variance that the predictions explain: 1 is perfect, 0 no better than the mean. `None` of truths that
 /// are all the same, or of none: there is no variance to explain.
-#[must_use]
 pub fn r2(truths: &[f64], means: &[f64]) -> Option<f64> {
     let average = truths.iter().sum::<f64>() / truths.len().max(1) as f64;
     // In units of the farthest truth: squares of numbers that are very small would all be zero.
@@ -23,14 +22,12 @@ pub fn r2(truths: &[f64], means: &[f64]) -> Option<f64> {
 }
 
 /// How far predictions are off on the average.
-#[must_use]
 pub fn mean_absolute_error(truths: &[f64], means: &[f64]) -> f64 {
     let sum: f64 = truths.iter().zip(means).map(|(truth, mean)| (truth - mean).abs()).sum();
     sum / truths.len().max(1) as f64
 }
 
 /// The share of the truths that lie between two quantiles.
-#[must_use]
 pub fn coverage(truths: &[f64], between: impl Iterator<Item = (f64, f64)>) -> f64 {
     let inside = truths.iter().zip(between).filter(|(truth, (low, high))| low <= truth && *truth <= high);
     inside.count() as f64 / truths.len().max(1) as f64

@@ -1,7 +1,7 @@
 //! What is not learned from: too little, nothing, or the answer itself.
 
-use super::{MIN_ROWS, Options};
-use crate::table::{Column, Faults, NO_TEXT, Table, Values, nearest, short};
+use super::{MIN_ROWS, TrainOptions};
+use crate::table::{Column, NO_TEXT, Table, TableFaults, Values, nearest, short};
 use gswarm_core::input::{Code, Diagnostic};
 
 /// What the names of columns begin with that are known after the run alone.
@@ -17,9 +17,9 @@ const SAME_ORDER: f64 = 0.999_99;
 pub fn usable(
     table: &Table,
     targets: &[f64],
-    options: &Options,
+    options: &TrainOptions,
 ) -> Result<(Vec<String>, Vec<String>), Vec<Diagnostic>> {
-    let mut faults = Faults::new(table.file());
+    let mut faults = TableFaults::new(table.file());
     let target = options.target.as_str();
     if targets.len() < MIN_ROWS {
         let message = format!("{} rows, and at least {MIN_ROWS} are needed", targets.len());

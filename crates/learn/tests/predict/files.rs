@@ -1,10 +1,10 @@
 use crate::support::{features, runs, small};
 use gswarm_core::input::Code;
-use gswarm_learn::{Column, Kind, Predictor, Table, Values, encode, fit};
+use gswarm_learn::{Column, Predictor, PredictorKind, Table, Values, encode, fit};
 use std::fs;
 
 fn predictor() -> Predictor {
-    fit(&runs(300, 0.2, 21), "seconds", &features(), &small(Kind::GradientBoosting)).unwrap()
+    fit(&runs(300, 0.2, 21), "seconds", &features(), &small(PredictorKind::GradientBoosting)).unwrap()
 }
 
 fn code(bytes: &[u8]) -> Code {
@@ -15,7 +15,7 @@ fn code(bytes: &[u8]) -> Code {
 fn a_model_predicts_the_same_bits_after_loading() {
     let folder = tempfile::tempdir().unwrap();
     let (training, test) = (runs(400, 0.3, 22), runs(500, 0.3, 23));
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         let saved = fit(&training, "seconds", &features(), &small(kind)).unwrap();
         let path = folder.path().join(format!("{}.model", kind.name()));
         saved.save(&path).unwrap();
@@ -30,7 +30,7 @@ fn a_model_predicts_the_same_bits_after_loading() {
         assert_eq!(bits(&loaded), bits(&saved), "{}", kind.name());
         assert_eq!((loaded.target(), loaded.kind()), ("seconds", kind));
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), Kind::ALL.len());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), PredictorKind::ALL.len());
 }
 
 #[test]

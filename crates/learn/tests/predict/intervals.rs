@@ -1,8 +1,10 @@
 use crate::support::{column, features, runs, small};
-use gswarm_learn::train::{Options, coverage, train};
-use gswarm_learn::{Column, GroupId, Kind, Online, Predictor, Settings, Table, Values, encode, fit};
+use gswarm_learn::train::{TrainOptions, coverage, train};
+use gswarm_learn::{
+    Column, FitSettings, GroupId, Online, Predictor, PredictorKind, Table, Values, encode, fit,
+};
 
-fn trained(kind: Kind, noise: f64) -> Predictor {
+fn trained(kind: PredictorKind, noise: f64) -> Predictor {
     fit(&runs(2_500, noise, 11), "seconds", &features(), &small(kind)).unwrap()
 }
 
@@ -25,11 +27,11 @@ fn streamed(predictor: &Predictor, online: &mut Online, table: &Table, slowdown:
 #[test]
 fn nine_truths_of_ten_lie_in_the_interval_on_rows_never_seen() {
     let cases = [
-        (Kind::GradientBoosting, 0.1),
-        (Kind::GradientBoosting, 0.4),
-        (Kind::RandomForest, 0.2),
-        (Kind::LastTwo, 0.2),
-        (Kind::LastTwo, 0.4),
+        (PredictorKind::GradientBoosting, 0.1),
+        (PredictorKind::GradientBoosting, 0.4),
+        (PredictorKind::RandomForest, 0.2),
+        (PredictorKind::LastTwo, 0.2),
+        (PredictorKind::LastTwo, 0.4),
     ];
     for (kind, noise) in cases {
         let predictor = trained(kind, noise);
@@ -51,7 +53,7 @@ fn nine_truths_of_ten_lie_in_the_interval_on_rows_never_seen() {
 #[test]
 fn after_all_runs_take_a_third_longer_the_intervals_hold_again() {
     for noise in [0.1, 0.2, 0.4] {
-        let predictor = trained(Kind::GradientBoosting, noise);
+        let predictor = trained(PredictorKind::GradientBoosting, noise);
         let mut online = Online::new(&predictor);
         let before = streamed(&predictor, &mut online, &runs(4_000, noise, 13), 1.0, 4);
         let after = streamed(&predictor, &mut online, &runs(4_000, noise, 14), 1.3, 4);
@@ -76,7 +78,7 @@ fn after_all_runs_take_a_third_longer_the_intervals_hold_again() {
 
 #[test]
 fn a_change_is_noticed_and_its_absence_too() {
-    let predictor = trained(Kind::GradientBoosting, 0.15);
+    let predictor = trained(PredictorKind::GradientBoosting, 0.15);
     let mut online = Online::new(&predictor);
     streamed(&predictor, &mut online, &runs(4_000, 0.15, 15), 1.0, 1);
     assert!(
@@ -95,7 +97,7 @@ fn a_change_is_noticed_and_its_absence_too() {
 
 #[test]
 fn groups_differ_where_that_is_no_chance() {
-    let predictor = trained(Kind::GradientBoosting, 0.2);
+    let predictor = trained(PredictorKind::GradientBoosting, 0.2);
     for (slowdown, differ) in [(1.0, false), (1.3, true)] {
         let mut online = Online::new(&predictor);
         let table = runs(800, 0.2, 17);
@@ -114,7 +116,7 @@ fn groups_differ_where_that_is_no_chance() {
 
 #[test]
 fn what_is_no_run_time_is_not_learned_from() {
-    let predictor = trained(Kind::GradientBoosting, 0.15);
+    let predictor = trained(PredictorKind::GradientBoosting, 0.15);
     let mut online = Online::new(&predictor);
     let prediction = predictor.predict_row(&[1_000.0, 0.0]);
     for truth in [f64::NAN, f64::INFINITY, -1.0] {
@@ -125,7 +127,7 @@ fn what_is_no_run_time_is_not_learned_from() {
 
 #[test]
 fn quantiles_rise_and_are_never_below_zero() {
-    let predictor = trained(Kind::RandomForest, 0.6);
+    let predictor = trained(PredictorKind::RandomForest, 0.6);
     let prediction = predictor.predict_row(&[150.0, 1.0]);
     let at: Vec<f64> = (0..=20).map(|step| predictor.quantile(&prediction, f64::from(step) / 20.0)).collect();
     assert!(at.windows(2).all(|pair| pair[0] <= pair[1]) && at[0] >= 0.0, "{at:?}");
@@ -151,11 +153,11 @@ fn chance(rows: u64, value: impl Fn(u64) -> f64) -> Table {
 
 #[test]
 fn intervals_of_a_few_values_are_not_far_wider_than_these() {
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         for rows in [100, 1000] {
             let found = train(
                 &chance(rows, |n| (n % 3) as f64),
-                &Options::new("y", Settings::new(kind)),
+                &TrainOptions::new("y", FitSettings::new(kind)),
                 &mut |_| (),
             );
             let intervals = found.unwrap().report.intervals;
@@ -164,7 +166,8 @@ fn intervals_of_a_few_values_are_not_far_wider_than_these() {
         }
         // Three in ten are zero.
         let often_zero = |n: u64| if n % 10 < 3 { 0.0 } else { 1.0 + (n / 10 % 100) as f64 / 100.0 };
-        let found = train(&chance(1000, often_zero), &Options::new("y", Settings::new(kind)), &mut |_| ());
+        let found =
+            train(&chance(1000, often_zero), &TrainOptions::new("y", FitSettings::new(kind)), &mut |_| ());
         let intervals = found.unwrap().report.intervals;
         assert!(intervals.width_90 <= 4.0 && intervals.coverage_90 >= 0.8, "{kind:?}: {intervals:?}");
     }
@@ -172,13 +175,13 @@ fn intervals_of_a_few_values_are_not_far_wider_than_these() {
 
 #[test]
 fn intervals_hold_what_is_nearly_always_the_same() {
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         let seen = std::cell::Cell::new(0);
         let value = |_: u64| {
             seen.set(seen.get() + 1);
             if seen.get() == 10 { 9.0 } else { 5.0 }
         };
-        let found = train(&chance(100, value), &Options::new("y", Settings::new(kind)), &mut |_| ());
+        let found = train(&chance(100, value), &TrainOptions::new("y", FitSettings::new(kind)), &mut |_| ());
         let intervals = found.unwrap().report.intervals;
         assert!(intervals.coverage_90 >= 0.9, "{kind:?}: {intervals:?}");
     }

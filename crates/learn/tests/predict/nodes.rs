@@ -2,8 +2,8 @@ use gswarm_core::input::{Code, Scenario, Source, read_scenario};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::LogFile;
 use gswarm_learn::nodes::{HISTORY, NodeEncoder, TARGET, executions};
-use gswarm_learn::train::{Options, Trained};
-use gswarm_learn::{Kind, Settings, encode, fit};
+use gswarm_learn::train::{TrainOptions, Trained};
+use gswarm_learn::{FitSettings, PredictorKind, encode, fit};
 use std::fmt::Write;
 
 const CONFIG: &str = "
@@ -60,7 +60,7 @@ fn execution_times_are_learned_from_a_log_and_predicted_for_its_nodes() {
     assert_eq!(names, expected);
     assert_eq!(rows.rows(), 2 * REQUESTS);
     let features: Vec<String> = names[..names.len() - 1].iter().map(ToString::to_string).collect();
-    let predictor = fit(rows, TARGET, &features, &Settings::new(Kind::GradientBoosting)).unwrap();
+    let predictor = fit(rows, TARGET, &features, &FitSettings::new(PredictorKind::GradientBoosting)).unwrap();
     // The row of a node that is about to run is the one that its log would give.
     let encoder = NodeEncoder::new("m.model", &predictor).unwrap();
     let request = &scenario.requests[3];
@@ -87,7 +87,8 @@ fn a_log_of_other_requests_is_refused() {
 fn a_model_of_other_things_predicts_no_nodes() {
     let runs = crate::support::runs(200, 0.1, 41);
     let predictor =
-        fit(&runs, "seconds", &crate::support::features(), &crate::support::small(Kind::Linear)).unwrap();
+        fit(&runs, "seconds", &crate::support::features(), &crate::support::small(PredictorKind::Linear))
+            .unwrap();
     let found = NodeEncoder::new("m.model", &predictor).unwrap_err();
     assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::OtherFeatures; 3]);
 }
@@ -97,7 +98,7 @@ fn a_model_of_other_things_predicts_no_nodes() {
 fn a_model_of_another_target_predicts_no_nodes() {
     let (scenario, log) = given();
     let rows = executions("log.json", &LogFile::read(&log), &scenario).unwrap();
-    let settings = crate::support::small(Kind::Linear);
+    let settings = crate::support::small(PredictorKind::Linear);
     let predictor = fit(rows.table(), "prompt_length", &["model".to_owned()], &settings).unwrap();
     let found = NodeEncoder::new("m.model", &predictor).unwrap_err();
     assert_eq!(found.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::OtherFeatures]);
@@ -138,10 +139,10 @@ fn executions_that_cannot_be_true_are_refused_with_their_line() {
     assert_eq!(with(format!("{failed}, {record},")), Ok(()));
 }
 
-fn trained(factor: &dyn Fn(usize) -> f64, change: &dyn Fn(&mut Options)) -> Trained {
+fn trained(factor: &dyn Fn(usize) -> f64, change: &dyn Fn(&mut TrainOptions)) -> Trained {
     let (scenario, log) = given_with(factor);
     let found = executions("log.json", &LogFile::read(&log), &scenario).unwrap();
-    let mut options = Options::new(TARGET, crate::support::small(Kind::GradientBoosting));
+    let mut options = TrainOptions::new(TARGET, crate::support::small(PredictorKind::GradientBoosting));
     change(&mut options);
     found.train(&options, &mut |_| ()).unwrap()
 }

@@ -1,6 +1,6 @@
 //! Tables of made-up runs.
 
-use gswarm_learn::{Column, Kind, Settings, Table, Values};
+use gswarm_learn::{Column, FitSettings, PredictorKind, Table, Values};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -42,7 +42,6 @@ pub fn features() -> Vec<String> {
     vec!["size".to_owned(), "device".to_owned()]
 }
 
-/// A column's numbers.
 pub fn column<'t>(table: &'t Table, name: &str) -> &'t [f64] {
     match &table.column(name).unwrap().values {
         Values::Numbers(numbers) => numbers,
@@ -51,6 +50,6 @@ pub fn column<'t>(table: &'t Table, name: &str) -> &'t [f64] {
 }
 
 /// Few trees: tests are about what holds for any number of them.
-pub fn small(kind: Kind) -> Settings {
-    Settings { trees: 30, depth: 6, ..Settings::new(kind) }
+pub fn small(kind: PredictorKind) -> FitSettings {
+    FitSettings { trees: 30, depth: 6, ..FitSettings::new(kind) }
 }

@@ -1,19 +1,20 @@
 use crate::support::{column, numbers, random, runs, small, texts};
 use gswarm_core::input::Code;
-use gswarm_learn::train::{Options, TrainingReport, pinball, r2, train};
-use gswarm_learn::{Kind, Table};
+use gswarm_learn::model::pinball;
+use gswarm_learn::train::{TrainOptions, TrainingReport, r2, train};
+use gswarm_learn::{PredictorKind, Table};
 use rand::RngExt;
 
-fn options(target: &str) -> Options {
-    Options::new(target, small(Kind::GradientBoosting))
+fn options(target: &str) -> TrainOptions {
+    TrainOptions::new(target, small(PredictorKind::GradientBoosting))
 }
 
-fn report(table: &Table, options: &Options) -> TrainingReport {
+fn report(table: &Table, options: &TrainOptions) -> TrainingReport {
     train(table, options, &mut |_| {}).unwrap().report
 }
 
 /// The codes of why a table is refused, and the first one's message.
-fn refused(table: &Table, options: &Options) -> (Vec<Code>, String) {
+fn refused(table: &Table, options: &TrainOptions) -> (Vec<Code>, String) {
     let found = train(table, options, &mut |_| {}).expect_err("refused");
     (found.iter().map(|fault| fault.code).collect(), found[0].message.clone())
 }
@@ -55,7 +56,7 @@ fn a_learning_curve_sees_rows_from_all_over_the_table() {
 #[test]
 fn the_last_two_runs_are_cross_validated_like_any_model() {
     let mut last_two = options("seconds");
-    last_two.settings = small(Kind::LastTwo);
+    last_two.settings = small(PredictorKind::LastTwo);
     for (rows, noise) in [(300, 0.1), (1_500, 0.2), (4_000, 0.3)] {
         let report = report(&runs(rows, noise, 36), &last_two);
         let (kept, test) = (report.cross_validation.mean.unwrap(), report.test.r2.unwrap());
@@ -102,13 +103,13 @@ fn what_cannot_be_learned_from_is_refused_with_the_reason() {
     let mut below = seconds;
     below[7] = -1.0;
     assert_eq!(refused(&with(numbers("below", below)), &options("below")).0, [Code::Negative]);
-    let named = Options { features: Some(vec!["sise".to_owned()]), ..options("seconds") };
+    let named = TrainOptions { features: Some(vec!["sise".to_owned()]), ..options("seconds") };
     assert_eq!(refused(&table, &named).0, [Code::Missing]);
-    let none = Options { leave_out: vec!["size".to_owned(), "device".to_owned()], ..options("seconds") };
+    let none = TrainOptions { leave_out: vec!["size".to_owned(), "device".to_owned()], ..options("seconds") };
     assert_eq!(refused(&table, &none).0, [Code::NoFeatures]);
     // What leaks may be allowed, or left out.
-    assert!(train(&copy, &Options { allow_leaks: true, ..options("seconds") }, &mut |_| {}).is_ok());
-    let without = Options { leave_out: vec!["milliseconds".to_owned()], ..options("seconds") };
+    assert!(train(&copy, &TrainOptions { allow_leaks: true, ..options("seconds") }, &mut |_| {}).is_ok());
+    let without = TrainOptions { leave_out: vec!["milliseconds".to_owned()], ..options("seconds") };
     assert!(train(&copy, &without, &mut |_| {}).is_ok());
 }
 
@@ -144,8 +145,8 @@ fn texts_that_hardly_come_twice_are_left_out_with_a_note() {
 #[test]
 fn rare_texts_do_not_stand_for_the_targets_of_their_own_rows() {
     // Some four rows an id, which say nothing: every model has to see that.
-    for kind in [Kind::GradientBoosting, Kind::RandomForest, Kind::Linear] {
-        let report = report(&with_ids(2_000, 500), &Options::new("y", small(kind)));
+    for kind in [PredictorKind::GradientBoosting, PredictorKind::RandomForest, PredictorKind::Linear] {
+        let report = report(&with_ids(2_000, 500), &TrainOptions::new("y", small(kind)));
         assert!(report.test.r2 > Some(0.85), "{kind:?}: {report:?}");
         let share = report.importances.iter().find(|one| one.feature == "id").unwrap().share;
         assert!(share < 0.15, "{kind:?}: {share}");
@@ -157,8 +158,8 @@ fn a_model_that_knows_its_rows_by_heart_is_said_to() {
     let mut random = random(38);
     let column = |random: &mut rand_chacha::ChaCha8Rng| (0..400).map(|_| random.random::<f64>()).collect();
     let table = Table::new("t", vec![numbers("x", column(&mut random)), numbers("y", column(&mut random))]);
-    let settings = small(Kind::RandomForest);
-    let notes = report(&table, &Options::new("y", settings)).notes;
+    let settings = small(PredictorKind::RandomForest);
+    let notes = report(&table, &TrainOptions::new("y", settings)).notes;
     assert!(notes.iter().any(|note| note.contains("by heart") && note.contains("`x` (100%)")), "{notes:?}");
 }
 

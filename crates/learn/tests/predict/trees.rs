@@ -1,6 +1,8 @@
 use crate::support::{column, features, numbers, random, runs, small};
 use gswarm_learn::train::r2;
-use gswarm_learn::{Kind, Rows, Settings, Table, Values, encode, fit, model::TargetScale, model::folds};
+use gswarm_learn::{
+    FitSettings, PredictorKind, Rows, Table, Values, encode, fit, model::TargetScale, model::folds,
+};
 use proptest::prelude::*;
 use rand::RngExt;
 use std::path::Path;
@@ -9,10 +11,10 @@ use std::path::Path;
 fn every_kind_learns_what_there_is_to_learn() {
     let (training, test) = (runs(1_500, 0.05, 1), runs(500, 0.05, 2));
     for (kind, least) in [
-        (Kind::RandomForest, 0.97),
-        (Kind::GradientBoosting, 0.97),
-        (Kind::Linear, 0.6),
-        (Kind::LastTwo, 0.6),
+        (PredictorKind::RandomForest, 0.97),
+        (PredictorKind::GradientBoosting, 0.97),
+        (PredictorKind::Linear, 0.6),
+        (PredictorKind::LastTwo, 0.6),
     ] {
         let predictor = fit(&training, "seconds", &features(), &small(kind)).unwrap();
         let means = predictor.predict_means(&encode(predictor.features(), &test).unwrap());
@@ -40,10 +42,10 @@ fn groups_of_a_few_dozen_rows_are_learned_from() {
     let unknown = ["gmt_create", "predict_status", target];
     let names = table.columns().iter().map(|column| column.name.clone());
     let names: Vec<String> = names.filter(|name| !unknown.contains(&name.as_str())).collect();
-    let means_only = Settings {
+    let means_only = FitSettings {
         intervals: false,
         target_scale: TargetScale::Log,
-        ..Settings::new(Kind::GradientBoosting)
+        ..FitSettings::new(PredictorKind::GradientBoosting)
     };
     let splits = [1000, 1001, 1002, 1003, 1004];
     let found = splits.iter().map(|&seed| {
@@ -63,7 +65,7 @@ fn groups_of_a_few_dozen_rows_are_learned_from() {
 fn one_row_gets_the_bits_that_it_gets_among_many() {
     let training = runs(700, 0.2, 3);
     let table = runs(600, 0.2, 4);
-    for kind in Kind::ALL {
+    for kind in PredictorKind::ALL {
         let predictor = fit(&training, "seconds", &features(), &small(kind)).unwrap();
         let rows = encode(predictor.features(), &table).unwrap();
         for (row, together) in rows.iter().zip(predictor.predict(&rows)) {
@@ -75,11 +77,11 @@ fn one_row_gets_the_bits_that_it_gets_among_many() {
 #[test]
 fn the_same_seed_gives_the_same_model_on_any_number_of_threads() {
     let table = runs(400, 0.2, 5);
-    let train = || fit(&table, "seconds", &features(), &small(Kind::RandomForest)).unwrap();
+    let train = || fit(&table, "seconds", &features(), &small(PredictorKind::RandomForest)).unwrap();
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(train);
     let many = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap().install(train);
     assert!(alone == many);
-    let other = Settings { seed: 43, ..small(Kind::RandomForest) };
+    let other = FitSettings { seed: 43, ..small(PredictorKind::RandomForest) };
     assert!(fit(&table, "seconds", &features(), &other).unwrap() != alone);
 }
 
@@ -92,12 +94,13 @@ fn missing_and_unseen_values_are_predicted_too() {
     let first = known.iter().map(|&known| if known { random.random::<f64>() } else { f64::NAN }).collect();
     let truth: Vec<f64> = known.iter().map(|&known| if known { 1.0 } else { 9.0 }).collect();
     let table = Table::new("t", vec![numbers("x", first), numbers("y", truth)]);
-    let settings = Settings { target_scale: TargetScale::Plain, ..small(Kind::GradientBoosting) };
+    let settings = FitSettings { target_scale: TargetScale::Plain, ..small(PredictorKind::GradientBoosting) };
     let predictor = fit(&table, "y", &["x".to_owned()], &settings).unwrap();
     assert!((predictor.predict_row(&[f64::NAN]).mean - 9.0).abs() < 0.2);
     assert!((predictor.predict_row(&[0.4]).mean - 1.0).abs() < 0.2);
     // A device that training did not see is like a missing one: some answer, and a finite one.
-    let predictor = fit(&runs(500, 0.1, 7), "seconds", &features(), &small(Kind::GradientBoosting)).unwrap();
+    let predictor =
+        fit(&runs(500, 0.1, 7), "seconds", &features(), &small(PredictorKind::GradientBoosting)).unwrap();
     let unseen = predictor.features()[1].code("tpu9");
     assert!(unseen.is_nan() && predictor.predict_row(&[1_000.0, unseen]).mean.is_finite());
     assert!(predictor.predict_row(&[f64::INFINITY, 99.0]).mean.is_finite());
@@ -112,7 +115,7 @@ proptest! {
         let x: Vec<f64> = (0..500).map(|_| random.random_range(0.0..10.0)).collect();
         let y: Vec<f64> = x.iter().map(|x| offset + x.powf(power)).collect();
         let table = Table::new("t", vec![numbers("x", x), numbers("y", y.clone())]);
-        let settings = Settings { target_scale: TargetScale::Plain, intervals: false, ..small(Kind::GradientBoosting) };
+        let settings = FitSettings { target_scale: TargetScale::Plain, intervals: false, ..small(PredictorKind::GradientBoosting) };
         let predictor = fit(&table, "y", &["x".to_owned()], &settings).unwrap();
         let mut grid = Rows::new(1);
         (0..=100).for_each(|step| grid.push(&[f64::from(step) / 10.0]));
@@ -134,7 +137,7 @@ proptest! {
         let values = targets.iter().map(|_| random.random_range(-1e6..1e6)).collect();
         let table = Table::new("t", vec![numbers("x", values), numbers("y", targets.clone())]);
         let settings =
-            Settings { target_scale: TargetScale::Plain, intervals: false, seed, ..small(Kind::RandomForest) };
+            FitSettings { target_scale: TargetScale::Plain, intervals: false, seed, ..small(PredictorKind::RandomForest) };
         let predictor = fit(&table, "y", &["x".to_owned()], &settings).unwrap();
         let (low, high) = targets.iter().fold((f64::MAX, f64::MIN), |(low, high), &y| (low.min(y), high.max(y)));
         let rounding = high * 1e-9;

@@ -3,7 +3,7 @@
 use crate::failure::{Code, Failure};
 use crate::output::count;
 use gswarm_core::{Instance, TaskId};
-use gswarm_exec::drive::Finished;
+use gswarm_exec::drive::FinishedRun;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -27,7 +27,7 @@ pub struct FailedNode {
 }
 
 /// The nodes that failed and were not done in the end, by request; those that wait for them are not in it.
-pub(super) fn failed(instance: &Instance, finished: &Finished, on_ray: bool) -> Vec<FailedNode> {
+pub(super) fn failed(instance: &Instance, finished: &FinishedRun, on_ray: bool) -> Vec<FailedNode> {
     let mut by_task: BTreeMap<TaskId, (usize, &str)> = BTreeMap::new();
     for failure in finished.failures.iter().filter(|one| !finished.outputs.contains_key(&one.task)) {
         let (attempts, why) = by_task.entry(failure.task).or_default();

@@ -1,7 +1,7 @@
 //! What loads and unloads took on real servers, a line each as they happen: the measurements that predictions are made of.
 
 use gswarm_core::Instance;
-use gswarm_exec::backend::{Record, Timed};
+use gswarm_exec::backend::{LoadRecorder, LoadTime};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 pub const LOADS: &str = "loads.jsonl";
 
 /// Writes them to the folder of a run, after those of the process that was interrupted.
-pub fn record(folder: &Path, instance: &Instance) -> Record {
+pub fn record(folder: &Path, instance: &Instance) -> LoadRecorder {
     let path = folder.join(LOADS);
     let names: Vec<String> = instance.models.iter().map(|model| model.name.clone()).collect();
-    Arc::new(move |timed: &Timed| {
+    Arc::new(move |timed: &LoadTime| {
         let line = json!({
             "action": if timed.load { "load" } else { "unload" },
             "model": names[timed.model.index()],

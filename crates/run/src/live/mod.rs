@@ -22,16 +22,16 @@ use failed::failed;
 use gswarm_core::Span;
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
-use gswarm_core::generate::{Format, write_scenario_config, write_scenario_requests};
+use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{Scenario, Source, render};
 use gswarm_core::instance::Instance;
 use gswarm_core::log_file::Timing;
 use gswarm_core::report::{RunInfo, metrics, summary};
-use gswarm_core::run::Outcome;
-use gswarm_exec::backend::{BackendsFile, BackendsReading, Record, read_backends_here};
+use gswarm_core::run::RunOutcome;
+use gswarm_exec::backend::{BackendsFile, BackendsReading, LoadRecorder, read_backends_here};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
-use gswarm_exec::drive::{Finished, Live, LiveError, Patience, Problem};
+use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, Journal, JournalError};
 use ray::Joined;
@@ -60,7 +60,7 @@ pub trait EmbeddedModels: Sync {
         folder: &Path,
         scenario: &Scenario,
         instance: &Instance,
-        record: &Record,
+        record: &LoadRecorder,
     ) -> Result<Fleet, Failure>;
 }
 
@@ -69,7 +69,7 @@ pub struct Ended {
     /// The run as it was prepared.
     pub prepared: Prepared,
     /// The log, measured.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// The files that were written.
     pub written: Vec<PathBuf>,
     /// The nodes that were given up.
@@ -89,7 +89,6 @@ impl Ended {
     }
 }
 
-/// Who serves the models.
 enum Place {
     /// Servers that a file lists.
     Servers(BackendsFile),
@@ -171,7 +170,7 @@ fn on_ray(joined: Joined, live: &LiveSpec, observer: &mut dyn Observer) -> Resul
 
 /// Says at once all that is wrong with the servers of a run, before anything is begun.
 fn fits(place: &Place, instance: &Instance) -> Result<(), Failure> {
-    let nobody: Record = Arc::new(|_| {});
+    let nobody: LoadRecorder = Arc::new(|_| {});
     match place {
         Place::Servers(backends) => {
             let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
@@ -206,7 +205,7 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
         Inputs::Text { config, requests } => (config.1.clone(), requests.1.clone()),
         Inputs::Scenario(scenario) => {
             let (mut config, mut requests) = (Vec::new(), Vec::new());
-            write_scenario_config(scenario, Format::Json, &mut config)
+            write_config(scenario, Format::Json, &mut config)
                 .and_then(|()| write_scenario_requests(scenario, Format::Json, &mut requests))
                 .map_err(|error: io::Error| internal(error.to_string()))?;
             (config, requests)
@@ -296,7 +295,7 @@ fn execute(
     resumes: bool,
     embedded: &dyn EmbeddedModels,
     observer: &mut dyn Observer,
-) -> Result<(Outcome, Finished), Failure> {
+) -> Result<(RunOutcome, FinishedRun), Failure> {
     let Prepared { spec, scenario, instance, beliefs, .. } = prepared;
     observer.stage(Stage::Planning);
     let (mut policy, _) = prepared.policy(true, observer);
@@ -335,7 +334,7 @@ fn execute(
                 (clock, joined.fleet(instance, &record))
             }
         };
-        let mut run = Live::new(Problem { scenario, instance }, fleet, clock, journal, patience);
+        let mut run = Live::new(LiveProblem { scenario, instance }, fleet, clock, journal, patience);
         if let Some(learner) = beliefs.learner(instance) {
             run.learn_with(learner);
         }
@@ -372,7 +371,7 @@ fn execute(
         ));
     }
     let log = finished.log.clone();
-    Ok((Outcome { log, metrics: measured, summary }, finished))
+    Ok((RunOutcome { log, metrics: measured, summary }, finished))
 }
 
 /// What live runs happen on.

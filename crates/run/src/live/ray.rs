@@ -9,8 +9,8 @@ use crate::spec::RaySpec;
 use base64::Engine as _;
 use gswarm_core::Instance;
 use gswarm_core::input::{ClusterSpec, Scenario};
-use gswarm_exec::backend::{BackendError, BackendsFile, Known, Record};
-use gswarm_exec::drive::Finished;
+use gswarm_exec::backend::{BackendError, BackendsFile, KnownModel, LoadRecorder};
+use gswarm_exec::drive::FinishedRun;
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::ray::{self, Bridge};
 use serde_json::{Value, json};
@@ -31,7 +31,6 @@ pub struct Callables {
 }
 
 impl Callables {
-    /// Reads the file.
     pub(super) fn read(file: &Path) -> Result<Callables, Failure> {
         Callables::from(file, files::read(file)?)
     }
@@ -59,7 +58,6 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Joins a cluster.
     pub fn to(settings: &RaySpec, observer: &mut dyn Observer) -> Result<Joined, Failure> {
         observer.waiting(&format!("joining the Ray cluster at {}", settings.address));
         is_listening(&settings.address).map_err(|why| {
@@ -114,8 +112,8 @@ impl Joined {
     ) -> Result<(), Failure> {
         let servers: Vec<[u32; 2]> =
             ray::servers(&instance.cluster).iter().map(|gpus| [gpus.first.0, gpus.count]).collect();
-        let known = |model: Known| json!({"name": model.name, "memory_gb": model.memory_gb, "slowdown": model.slowdown});
-        let models: Vec<Value> = Known::all(instance).into_iter().map(known).collect();
+        let known = |model: KnownModel| json!({"name": model.name, "memory_gb": model.memory_gb, "slowdown": model.slowdown});
+        let models: Vec<Value> = KnownModel::all(instance).into_iter().map(known).collect();
         let used = instance.models.iter_enumerated().map(|(id, _)| id);
         let used = used.filter(|&model| instance.task_ids().any(|task| instance.model_of(task) == model));
         let used: Vec<u32> = used.map(|model| model.0).collect();
@@ -155,8 +153,7 @@ impl Joined {
         &self.runtime
     }
 
-    /// The servers.
-    pub fn fleet(&self, instance: &Instance, record: &Record) -> Fleet {
+    pub fn fleet(&self, instance: &Instance, record: &LoadRecorder) -> Fleet {
         ray::fleet(&self.bridge, &instance.cluster, record)
     }
 
@@ -164,7 +161,7 @@ impl Joined {
     pub fn finish(
         &self,
         instance: &Instance,
-        finished: &Finished,
+        finished: &FinishedRun,
         folder: &Path,
         observer: &mut dyn Observer,
     ) {

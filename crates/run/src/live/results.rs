@@ -2,13 +2,12 @@
 
 use gswarm_core::instance::Instance;
 use gswarm_core::{RequestId, TaskId};
-use gswarm_exec::drive::Finished;
+use gswarm_exec::drive::FinishedRun;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes it.
-pub(super) fn write(instance: &Instance, finished: &Finished, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(instance: &Instance, finished: &FinishedRun, out: &mut dyn Write) -> io::Result<()> {
     let name = |task: TaskId| instance.workflow_of(task).nodes[instance.node_of(task) as usize].clone();
     let mut failed_in: BTreeMap<RequestId, Vec<Value>> = BTreeMap::new();
     for one in &finished.failures {

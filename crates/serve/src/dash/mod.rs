@@ -8,10 +8,10 @@ pub mod view;
 mod viewed;
 mod what_if;
 
-pub use overview::{About, Present, workflows};
-pub use service::Served;
-pub use viewed::Viewed;
-pub use what_if::State as WhatIfState;
+pub use overview::{DashboardAbout, Present, workflows};
+pub use service::ServiceSource;
+pub use viewed::RunSource;
+pub use what_if::WhatIfState;
 
 use crate::extract::Params;
 use crate::fault::Fault;
@@ -34,25 +34,25 @@ use utoipa_axum::routes;
 pub const PAGE_PATHS: [&str; 3] = ["/", "/dashboard/app.js", "/dashboard/app.css"];
 
 /// An answer, or why there is none.
-pub type Answer<'s, T> = BoxFuture<'s, Result<T, Fault>>;
+pub type DashboardAnswer<'s, T> = BoxFuture<'s, Result<T, Fault>>;
 
 /// What is left of a run, and the policy that it is run under.
 pub type Ahead<'s> = BoxFuture<'s, Result<(WhatIfState, PolicySpec, u64), Fault>>;
 
 /// Where what the dashboard shows comes from.
-pub trait Source: Send + Sync + 'static {
+pub trait DashboardSource: Send + Sync + 'static {
     /// How things stand.
-    fn overview(&self) -> Answer<'_, Overview>;
+    fn overview(&self) -> DashboardAnswer<'_, Overview>;
 
     /// What happened after the thing of this number, `limit` things at most, and what goes on.
-    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage>;
+    fn history(&self, after: u64, limit: usize) -> DashboardAnswer<'_, HistoryPage>;
 
     /// What is left, as it is and on so many GPUs, with the policy that it is run under.
     fn onward(&self, gpus: Option<u32>) -> Ahead<'_>;
 }
 
 /// Somebody who can be asked.
-pub type SharedSource = Arc<dyn Source>;
+pub type SharedSource = Arc<dyn DashboardSource>;
 
 /// The page and what it asks for.
 pub fn routes(source: SharedSource) -> OpenApiRouter {

@@ -12,7 +12,7 @@ use gswarm_exec::wire::{
 
 /// What does not change while something is watched.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct DashboardAbout {
     /// A service, a run or a log.
     pub source: OverviewSource,
     /// What is watched, in a word or two.
@@ -72,7 +72,7 @@ impl Present {
 
     /// As the page reads it.
     #[must_use]
-    pub fn told(self, about: &About) -> Overview {
+    pub fn told(self, about: &DashboardAbout) -> Overview {
         // Of what is over, the last minute is of no more interest than any other.
         let is_over = matches!(self.state, RunState::Finished | RunState::Interrupted);
         let whole = is_over && self.minutes.is_whole();

@@ -1,23 +1,23 @@
 //! A service that is watched while it serves.
 
-use super::{About, Ahead, Answer, Present, Source, WhatIfState, workflows};
+use super::{Ahead, DashboardAbout, DashboardAnswer, DashboardSource, Present, WhatIfState, workflows};
 use crate::fault::Fault;
 use gswarm_core::policy::PolicySpec;
 use gswarm_exec::service::Client;
 use gswarm_exec::wire::{HistoryPage, Overview, OverviewSource, RunState};
 
 /// A running service.
-pub struct Served {
+pub struct ServiceSource {
     client: Client,
-    about: About,
+    about: DashboardAbout,
     policy: PolicySpec,
 }
 
-impl Served {
+impl ServiceSource {
     /// Watches a service that began at `started_at`, in seconds since 1970. `policy` is the one that it is run under.
     #[must_use]
-    pub fn new(client: Client, started_at: f64, policy: PolicySpec) -> Served {
-        let about = About {
+    pub fn new(client: Client, started_at: f64, policy: PolicySpec) -> ServiceSource {
+        let about = DashboardAbout {
             source: OverviewSource::Serve,
             title: "gswarm serve".to_owned(),
             started_at: Some(started_at),
@@ -26,7 +26,7 @@ impl Served {
             can_what_if: true,
             workflows: workflows(&client.scenario.models, client.workflows()),
         };
-        Served { client, about, policy }
+        ServiceSource { client, about, policy }
     }
 }
 
@@ -34,8 +34,8 @@ fn stopped() -> Fault {
     Fault::unavailable("stopping", "the service is stopping")
 }
 
-impl Source for Served {
-    fn overview(&self) -> Answer<'_, Overview> {
+impl DashboardSource for ServiceSource {
+    fn overview(&self) -> DashboardAnswer<'_, Overview> {
         Box::pin(async {
             let present = self.client.ask(|standing| {
                 let mut present = Present::of(&standing.scene(), standing.chronicle(), standing.open());
@@ -52,7 +52,7 @@ impl Source for Served {
         })
     }
 
-    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage> {
+    fn history(&self, after: u64, limit: usize) -> DashboardAnswer<'_, HistoryPage> {
         Box::pin(async move {
             let asked = self
                 .client

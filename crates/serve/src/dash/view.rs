@@ -1,6 +1,6 @@
 //! The dashboard of a run that is watched from outside: the page, and the same paths as the front door where they only read.
 
-use super::{PAGE_PATHS, Viewed, routes as dash_routes, told};
+use super::{PAGE_PATHS, RunSource, routes as dash_routes, told};
 use crate::extract::{Named, Page, Params};
 use crate::fault::Fault;
 use axum::extract::State;
@@ -21,7 +21,7 @@ pub const OPEN_PATHS: &[&str] = &["/health", PAGE_PATHS[0], PAGE_PATHS[1], PAGE_
 struct Document;
 
 /// All that a viewer answers.
-pub fn router(viewed: Viewed) -> Router {
+pub fn router(viewed: RunSource) -> Router {
     let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(health))
         .routes(routes!(queue))
@@ -46,21 +46,21 @@ async fn health() -> Json<Health> {
 
 /// Who waits, for what, and why.
 #[utoipa::path(get, path = "/v1/queue", params(Page), responses((status = 200, body = Queue), (status = 503)))]
-async fn queue(State(viewed): State<Viewed>, Params(page): Params<Page>) -> Response {
+async fn queue(State(viewed): State<RunSource>, Params(page): Params<Page>) -> Response {
     let (from, limit) = page.bounds();
     told(viewed.look(move |look| look.queue(from, limit)).await)
 }
 
 /// What is on the GPUs.
 #[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = ClusterStatus), (status = 503)))]
-async fn cluster(State(viewed): State<Viewed>) -> Response {
+async fn cluster(State(viewed): State<RunSource>) -> Response {
     told(viewed.look(|look| look.cluster()).await)
 }
 
 /// The requests that came last.
 #[utoipa::path(get, path = "/v1/requests", params(Page),
     responses((status = 200, body = RequestList), (status = 503)))]
-async fn latest(State(viewed): State<Viewed>, Params(page): Params<Page>) -> Response {
+async fn latest(State(viewed): State<RunSource>, Params(page): Params<Page>) -> Response {
     let (_, limit) = page.bounds();
     told(viewed.look(move |look| look.latest(limit)).await)
 }
@@ -73,7 +73,7 @@ fn unknown(name: &str) -> Fault {
 /// Where a request stands, and why.
 #[utoipa::path(get, path = "/v1/requests/{request}", params(("request" = String, Path)),
     responses((status = 200, body = RequestStatus), (status = 404), (status = 503)))]
-async fn request(State(viewed): State<Viewed>, Named(name): Named) -> Response {
+async fn request(State(viewed): State<RunSource>, Named(name): Named) -> Response {
     let asked = name.clone();
     let found = viewed.look(move |look| look.request(&asked)).await;
     told(found.and_then(|found| found.ok_or_else(|| unknown(&name))))
@@ -82,7 +82,7 @@ async fn request(State(viewed): State<Viewed>, Named(name): Named) -> Response {
 /// What a request's nodes have written: 200 once it has ended, 202 before.
 #[utoipa::path(get, path = "/v1/requests/{request}/result", params(("request" = String, Path)),
     responses((status = 200, body = RequestRecord), (status = 202, body = RequestRecord), (status = 404), (status = 503)))]
-async fn result(State(viewed): State<Viewed>, Named(name): Named) -> Response {
+async fn result(State(viewed): State<RunSource>, Named(name): Named) -> Response {
     let asked = name.clone();
     match viewed.look(move |look| look.result(&asked)).await {
         Ok(Some((told, true))) => Json(told).into_response(),

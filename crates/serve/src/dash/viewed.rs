@@ -1,6 +1,6 @@
 //! A run that is watched from outside: its journal is followed while it is written, or read once it is not; or its log is.
 
-use super::{About, Answer, Present, Source};
+use super::{DashboardAbout, DashboardAnswer, DashboardSource, Present};
 use crate::fault::Fault;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::{Instance, RequestId, Span, TaskId, Time};
@@ -22,8 +22,8 @@ const TOGETHER: u32 = 10_000;
 
 /// A run that is watched.
 #[derive(Clone)]
-pub struct Viewed {
-    about: Arc<About>,
+pub struct RunSource {
+    about: Arc<DashboardAbout>,
     policy: Arc<PolicySpec>,
     seed: u64,
     /// The problem, for names.
@@ -46,34 +46,39 @@ struct Followed {
     clock: Clock,
 }
 
-impl Viewed {
+impl RunSource {
     /// A run with a journal.
     pub fn journal(
-        about: About,
+        about: DashboardAbout,
         instance: Instance,
         policy: (PolicySpec, u64),
         max_attempts: u32,
         path: &Path,
         clock: Clock,
-    ) -> Result<Viewed, JournalError> {
+    ) -> Result<RunSource, JournalError> {
         let watched = Watched::new(instance.clone(), max_attempts);
         let mut journal = Followed { path: path.to_owned(), copy: None, read_to: 0, clock };
         let mut run = Run { watched, journal: None };
         journal.read(&mut run.watched)?;
         run.journal = Some(journal);
-        Ok(Viewed::of(about, instance, policy, run))
+        Ok(RunSource::of(about, instance, policy, run))
     }
 
     /// A run that is over, from its log.
     #[must_use]
-    pub fn log(about: About, instance: Instance, log: &gswarm_core::log::ExecutionLog) -> Viewed {
+    pub fn log(about: DashboardAbout, instance: Instance, log: &gswarm_core::log::ExecutionLog) -> RunSource {
         let run = Run { watched: Watched::of_log(instance.clone(), log), journal: None };
-        Viewed::of(about, instance, (PolicySpec::default_of(PolicyKind::Adaptive), 0), run)
+        RunSource::of(about, instance, (PolicySpec::default_of(PolicyKind::Adaptive), 0), run)
     }
 
-    fn of(about: About, instance: Instance, (policy, seed): (PolicySpec, u64), run: Run) -> Viewed {
+    fn of(
+        about: DashboardAbout,
+        instance: Instance,
+        (policy, seed): (PolicySpec, u64),
+        run: Run,
+    ) -> RunSource {
         let (about, instance) = (Arc::new(about), Arc::new(instance));
-        Viewed { about, policy: Arc::new(policy), seed, instance, run: Arc::new(Mutex::new(run)) }
+        RunSource { about, policy: Arc::new(policy), seed, instance, run: Arc::new(Mutex::new(run)) }
     }
 
     /// Reads what is new and looks, away from the threads that answer.
@@ -305,15 +310,15 @@ impl Look<'_> {
     }
 }
 
-impl Source for Viewed {
-    fn overview(&self) -> Answer<'_, Overview> {
+impl DashboardSource for RunSource {
+    fn overview(&self) -> DashboardAnswer<'_, Overview> {
         Box::pin(async {
             let (present, started_at) = self.look(|look| look.present()).await?;
-            Ok(present.told(&About { started_at, ..(*self.about).clone() }))
+            Ok(present.told(&DashboardAbout { started_at, ..(*self.about).clone() }))
         })
     }
 
-    fn history(&self, after: u64, limit: usize) -> Answer<'_, HistoryPage> {
+    fn history(&self, after: u64, limit: usize) -> DashboardAnswer<'_, HistoryPage> {
         Box::pin(async move {
             let look =
                 move |look: &Look<'_>| (look.watched.chronicle().after(after, limit), look.scene().ongoing());
@@ -324,7 +329,7 @@ impl Source for Viewed {
 
     fn onward(&self, gpus: Option<u32>) -> super::Ahead<'_> {
         Box::pin(async move {
-            let state = self.look(move |look| super::what_if::State::of(&look.scene(), gpus)).await??;
+            let state = self.look(move |look| super::what_if::WhatIfState::of(&look.scene(), gpus)).await??;
             Ok((state, (*self.policy).clone(), self.seed))
         })
     }

@@ -3,12 +3,12 @@
 use super::SharedSource;
 use crate::fault::Fault;
 use axum::http::StatusCode;
-use gswarm_core::engine::Onward;
+use gswarm_core::engine::Continuation;
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::{Infeasible, Instance};
 use gswarm_core::log::{ExecutionLog, Status};
 use gswarm_core::policy::PolicySpec;
-use gswarm_core::what_if::{Outcome, WhyNot, what_if};
+use gswarm_core::what_if::{WhatIfError, WhatIfRun, what_if};
 use gswarm_core::{Gpus, ModelId, Span, TaskId, Time};
 use gswarm_exec::chronicle::numbers;
 use gswarm_exec::scene::Scene;
@@ -31,14 +31,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 static TURN: Semaphore = Semaphore::const_new(1);
 
 /// What is left, on the GPUs that there are and on those that are supposed.
-pub struct State {
-    as_it_is: Onward,
-    supposed: Onward,
+pub struct WhatIfState {
+    as_it_is: Continuation,
+    supposed: Continuation,
 }
 
-impl State {
+impl WhatIfState {
     /// Looks at a run, of which nothing changes meanwhile.
-    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<State, Fault> {
+    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<WhatIfState, Fault> {
         let open = scene.view.open_tasks();
         if open > MOST_NODES {
             let message = format!("{open} nodes are open, and {MOST_NODES} at most are simulated");
@@ -51,7 +51,7 @@ impl State {
             Some(gpus) if gpus != now => on(gpus)?,
             _ => as_it_is.clone(),
         };
-        Ok(State { as_it_is, supposed })
+        Ok(WhatIfState { as_it_is, supposed })
     }
 }
 
@@ -121,24 +121,24 @@ pub(super) async fn answer(source: &SharedSource, supposed: WhatIfRequest) -> Re
     }
 }
 
-fn both(state: &State, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<WhatIf, Fault> {
-    let of = |onward: &Onward, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
+fn both(state: &WhatIfState, policy: &PolicySpec, other: &PolicySpec, seed: u64) -> Result<WhatIf, Fault> {
+    let of = |onward: &Continuation, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
     let as_it_is = of(&state.as_it_is, policy)?;
     let supposed = of(&state.supposed, other)?;
     let assumed = assumed(&state.supposed);
     Ok(WhatIf { as_it_is: told(&as_it_is), what_if: told(&supposed), assumed })
 }
 
-fn refused(why: &WhyNot) -> Fault {
+fn refused(why: &WhatIfError) -> Fault {
     match why {
-        WhyNot::Violation(_) => Fault::internal(why.to_string()),
-        WhyNot::Mode(_) | WhyNot::InUse(_) | WhyNot::Infeasible(_) | WhyNot::Sim(_) => {
+        WhatIfError::Violation(_) => Fault::internal(why.to_string()),
+        WhatIfError::Mode(_) | WhatIfError::InUse(_) | WhatIfError::Infeasible(_) | WhatIfError::Sim(_) => {
             unprocessable("cannot_be", why.to_string())
         }
     }
 }
 
-fn assumed(onward: &Onward) -> Vec<String> {
+fn assumed(onward: &Continuation) -> Vec<String> {
     let mut assumed = vec![
         "no further request comes, and every node takes what is expected of it".to_owned(),
         "latencies count from when each request came".to_owned(),
@@ -158,8 +158,8 @@ fn assumed(onward: &Onward) -> Vec<String> {
     assumed
 }
 
-fn told(outcome: &Outcome) -> WhatIfOutcome {
-    let Outcome { policy, instance, log, ends_in, latency, loads, utilisation } = outcome;
+fn told(outcome: &WhatIfRun) -> WhatIfOutcome {
+    let WhatIfRun { policy, instance, log, ends_in, latency, loads, utilisation } = outcome;
     WhatIfOutcome {
         policy: policy.name().to_owned(),
         gpus: instance.cluster.gpus,

@@ -4,8 +4,8 @@ use super::{Front, Shared};
 use crate::extract::Named;
 use crate::fault::Fault;
 use crate::openai::{
-    ChatCompletion, ChatRequest, Completion, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
-    StreamEvent,
+    ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
+    StreamEvent, TextAnswer,
 };
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -52,7 +52,7 @@ fn card(front: &Front, id: &str) -> ModelCard {
 /// A chat.
 #[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest,
     responses((status = 200, description = "server-sent events with `stream`",
-               content((ChatCompletion = "application/json"), (StreamEvent = "text/event-stream"))),
+               content((TextAnswer<ChatChoice> = "application/json"), (StreamEvent = "text/event-stream"))),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/chat/completions", &headers, &body).await
@@ -61,7 +61,7 @@ pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: 
 /// A text to be continued.
 #[utoipa::path(post, path = "/v1/completions", request_body = CompletionRequest,
     responses((status = 200, description = "server-sent events with `stream`",
-               content((Completion = "application/json"), (StreamEvent = "text/event-stream"))),
+               content((TextAnswer<CompletionChoice> = "application/json"), (StreamEvent = "text/event-stream"))),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     relay(&front, "/v1/completions", &headers, &body).await

@@ -5,8 +5,8 @@ mod calls;
 mod views;
 mod workflows;
 
-use crate::dash::{self, Served};
-use crate::guard::{Bound, Ended};
+use crate::dash::{self, ServiceSource};
+use crate::guard::{BoundServer, ServerEnd};
 
 use axum::Router;
 use gswarm_core::policy::{Policy, PolicySpec};
@@ -44,7 +44,7 @@ struct Document;
 pub fn router(client: Client, metrics: Option<PrometheusHandle>, policy: &PolicySpec) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started = since.as_secs();
-    let watched = Arc::new(Served::new(client.clone(), since.as_secs_f64(), policy.clone()));
+    let watched = Arc::new(ServiceSource::new(client.clone(), since.as_secs_f64(), policy.clone()));
     let front: Shared = Arc::new(Front { client, started, metrics });
     let (router, document) = routes().with_state(front).merge(dash::routes(watched)).split_for_parts();
     let text = document.to_json().unwrap_or_default();
@@ -91,12 +91,12 @@ pub fn count_everything() -> Option<PrometheusHandle> {
 
 /// Serves at an address until `shutdown`, then stops taking requests on and lets what is under way end.
 pub async fn run(
-    bound: Bound,
+    bound: BoundServer,
     service: (Service, Client),
     policy: (&mut dyn Policy, &PolicySpec),
     metrics: Option<PrometheusHandle>,
     shutdown: impl Future<Output = ()> + Send,
-) -> Result<Ended, LiveError> {
+) -> Result<ServerEnd, LiveError> {
     let (service, client) = service;
     let (policy, spec) = policy;
     let stopping = client.clone();

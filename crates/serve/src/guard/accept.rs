@@ -1,7 +1,7 @@
 //! Connections: taken, perhaps encrypted, served, and let go when the server ends.
 
 use super::stall::Unstalled;
-use super::{Ended, Limits};
+use super::{RequestLimits, ServerEnd};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,7 +21,7 @@ const MAX_HEADERS: usize = 100;
 pub(super) struct Door {
     pub acceptor: Option<TlsAcceptor>,
     pub router: Router,
-    pub limits: Limits,
+    pub limits: RequestLimits,
     /// Of requests that are being answered: all are there when nobody is.
     pub requests: Arc<Semaphore>,
     /// Set when the server ends: from then on the router refuses what it would have done, and says why.
@@ -34,7 +34,11 @@ const LINGER: Duration = Duration::from_secs(3);
 
 /// Takes connections until `shutdown`. While those that are being served end, others are still taken, to be told that the
 /// server ends: one that only closes its port looks like one that has crashed.
-pub(super) async fn accept(listener: TcpListener, door: Door, shutdown: impl Future<Output = ()>) -> Ended {
+pub(super) async fn accept(
+    listener: TcpListener,
+    door: Door,
+    shutdown: impl Future<Output = ()>,
+) -> ServerEnd {
     let connections = Arc::new(Semaphore::new(door.limits.connections));
     let graceful = GracefulShutdown::new();
     let take = || async {
@@ -78,7 +82,7 @@ pub(super) async fn accept(listener: TcpListener, door: Door, shutdown: impl Fut
     loop {
         tokio::select! {
             biased;
-            drained = &mut drained => return if drained.is_ok() { Ended::Drained } else { Ended::CutOff },
+            drained = &mut drained => return if drained.is_ok() { ServerEnd::Drained } else { ServerEnd::CutOff },
             taken = take() => if let Some((stream, permit)) = taken {
                 tokio::spawn(door.serve(stream, permit, None));
             },

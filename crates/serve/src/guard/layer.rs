@@ -1,6 +1,6 @@
 //! What every request passes before it reaches its route.
 
-use super::Settings;
+use super::GuardSettings;
 use crate::fault::Fault;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 pub const JSON_ONLY: &str = "the body has to be JSON, with `Content-Type: application/json`";
 
 pub(super) struct Guard {
-    settings: Settings,
+    settings: GuardSettings,
     /// On this machine alone and with no token: then a page in a browser must not pass for somebody on this machine.
     local_names_only: bool,
     requests: Arc<Semaphore>,
@@ -32,7 +32,7 @@ pub(super) struct Guard {
 impl Guard {
     /// `requests` has a permit for each request that may be answered at the same time.
     pub(super) fn new(
-        settings: Settings,
+        settings: GuardSettings,
         address: SocketAddr,
         requests: Arc<Semaphore>,
         is_ending: watch::Receiver<bool>,

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// How much a server takes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Most bytes of a request's body; more are answered with 413.
     pub body_bytes: usize,
     /// Most bytes of a request's head; more are answered with 431.
@@ -44,9 +44,9 @@ pub struct Limits {
     pub drain_time: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits {
             body_bytes: 8 << 20,
             head_bytes: 64 << 10,
             head_time: Duration::from_secs(30),
@@ -62,7 +62,7 @@ impl Default for Limits {
 
 /// Where and how to serve.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GuardSettings {
     /// Where to listen; port 0 lets the system choose.
     pub address: SocketAddr,
     /// What callers have to send as `Authorization: Bearer`; needed wherever others than this machine can call.
@@ -72,19 +72,19 @@ pub struct Settings {
     /// The certificate and its key, where connections are to be encrypted.
     pub tls: Option<TlsFiles>,
     /// How much it takes on.
-    pub limits: Limits,
+    pub limits: RequestLimits,
 }
 
-impl Settings {
+impl GuardSettings {
     /// On this machine alone, with no token.
     #[must_use]
-    pub fn local(port: u16) -> Settings {
-        Settings {
+    pub fn local(port: u16) -> GuardSettings {
+        GuardSettings {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             token: None,
             open_paths: &["/health"],
             tls: None,
-            limits: Limits::default(),
+            limits: RequestLimits::default(),
         }
     }
 }
@@ -107,16 +107,16 @@ pub enum StartError {
 }
 
 /// A server that has its address, and answers nothing yet.
-pub struct Bound {
+pub struct BoundServer {
     listener: TcpListener,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
-    settings: Settings,
+    settings: GuardSettings,
 }
 
 /// Whether all requests that were being answered got their answers before the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ServerEnd {
     /// They did.
     Drained,
     /// The time for it was over before.
@@ -124,7 +124,7 @@ pub enum Ended {
 }
 
 /// Checks the settings and takes the address.
-pub async fn bind(settings: Settings) -> Result<Bound, StartError> {
+pub async fn bind(settings: GuardSettings) -> Result<BoundServer, StartError> {
     if settings.token.is_none() && !settings.address.ip().is_loopback() {
         return Err(StartError::NoToken(settings.address.ip()));
     }
@@ -135,19 +135,19 @@ pub async fn bind(settings: Settings) -> Result<Bound, StartError> {
     let refused = |error| StartError::Listen(settings.address, error);
     let listener = TcpListener::bind(settings.address).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    Ok(Bound { listener, address, acceptor, settings })
+    Ok(BoundServer { listener, address, acceptor, settings })
 }
 
 /// Binds and serves until `shutdown` is there.
 pub async fn serve(
     router: Router,
-    settings: Settings,
+    settings: GuardSettings,
     shutdown: impl Future<Output = ()> + Send,
-) -> Result<Ended, StartError> {
+) -> Result<ServerEnd, StartError> {
     Ok(bind(settings).await?.serve(router, shutdown).await)
 }
 
-impl Bound {
+impl BoundServer {
     /// Where it listens, with the port that it really has.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -163,8 +163,8 @@ impl Bound {
 
     /// Serves until `shutdown` is there, then lets requests that are being answered end. Routes that are not there,
     /// wrong methods and panics are answered here, so that a router needs none of that itself.
-    pub async fn serve(self, router: Router, shutdown: impl Future<Output = ()> + Send) -> Ended {
-        let Bound { listener, address, acceptor, settings } = self;
+    pub async fn serve(self, router: Router, shutdown: impl Future<Output = ()> + Send) -> ServerEnd {
+        let BoundServer { listener, address, acceptor, settings } = self;
         let (limits, is_ending) = (settings.limits, watch::Sender::new(false));
         let requests = Arc::new(Semaphore::new(limits.requests));
         let guard = layer::Guard::new(settings, address, Arc::clone(&requests), is_ending.subscribe());

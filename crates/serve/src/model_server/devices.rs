@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for DeviceText {
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedDevices {
     /// The server chooses.
     Auto,
     /// These.
@@ -74,7 +74,7 @@ impl Devices {
 }
 
 /// What the text of a request means; nothing said is `auto`.
-pub fn parse(text: Option<&DeviceText>) -> Result<Wanted, Fault> {
+pub fn parse(text: Option<&DeviceText>) -> Result<WantedDevices, Fault> {
     let refuse = |given: &str| {
         let given: String = given.chars().take(40).collect();
         let message = format!(
@@ -84,14 +84,14 @@ pub fn parse(text: Option<&DeviceText>) -> Result<Wanted, Fault> {
         Fault::param("device", message)
     };
     let entries = match text {
-        None => return Ok(Wanted::Auto),
+        None => return Ok(WantedDevices::Auto),
         Some(DeviceText::One(text)) => std::slice::from_ref(text),
         Some(DeviceText::List(list)) => list.as_slice(),
     };
     match entries {
         [] => return Err(Fault::param("device", "the list of devices is empty")),
-        [one] if one == "auto" => return Ok(Wanted::Auto),
-        [one] if one == "cpu" => return Ok(Wanted::These(Devices::Cpu)),
+        [one] if one == "auto" => return Ok(WantedDevices::Auto),
+        [one] if one == "cpu" => return Ok(WantedDevices::These(Devices::Cpu)),
         _ => {}
     }
     let mut numbers = Vec::new();
@@ -107,14 +107,14 @@ pub fn parse(text: Option<&DeviceText>) -> Result<Wanted, Fault> {
             numbers.push(number);
         }
     }
-    Ok(Wanted::These(Devices::Cuda(numbers)))
+    Ok(WantedDevices::These(Devices::Cuda(numbers)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn one(text: &str) -> Result<Wanted, Fault> {
+    fn one(text: &str) -> Result<WantedDevices, Fault> {
         parse(Some(&DeviceText::One(text.to_string())))
     }
 
@@ -122,7 +122,7 @@ mod tests {
     fn texts_that_are_devices() {
         for (text, shown, count) in [("cpu", "cpu", 1), ("cuda:0", "cuda:0", 1), ("cuda:1,2", "cuda:1,2", 2)]
         {
-            let Ok(Wanted::These(devices)) = one(text) else { panic!("{text}") };
+            let Ok(WantedDevices::These(devices)) = one(text) else { panic!("{text}") };
             assert_eq!((devices.text().as_str(), devices.list().len()), (shown, count));
         }
     }
@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn lists_and_auto() {
         let list = DeviceText::List(vec!["cuda:3".to_string(), "cuda:1".to_string()]);
-        assert_eq!(parse(Some(&list)), Ok(Wanted::These(Devices::Cuda(vec![3, 1]))));
-        assert_eq!(one("auto"), Ok(Wanted::Auto));
-        assert_eq!(parse(None), Ok(Wanted::Auto));
+        assert_eq!(parse(Some(&list)), Ok(WantedDevices::These(Devices::Cuda(vec![3, 1]))));
+        assert_eq!(one("auto"), Ok(WantedDevices::Auto));
+        assert_eq!(parse(None), Ok(WantedDevices::Auto));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The models of a folder, run and called in this process: the model server without its HTTP.
 
-use super::devices::{Devices, Wanted};
+use super::devices::{Devices, WantedDevices};
 use super::registry::CameFrom;
 use super::routes::{CallRequest, answer, to_the_end};
-use super::{ModelServer, Options, router};
+use super::{ModelServer, ModelServerOptions, router};
 use crate::fault::Fault;
 use crate::openai::{Check, parse};
 use axum::Router;
@@ -14,8 +14,8 @@ use futures_util::StreamExt;
 use gswarm_core::input::Scenario;
 use gswarm_core::{Gpus, Instance};
 use gswarm_exec::backend::{
-    Api, BackendError, Brought, Held, HttpLimits, Managed, Passed, Record, Served, State, Tier, Timeouts,
-    Wants, gswarm,
+    Api, BackendError, Brought, ForwardResult, Held, HttpLimits, LoadRecorder, Managed, ModelState,
+    ServedModel, Timeouts, Wants, WeightTier, gswarm,
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::fleet::{Fleet, Member};
@@ -44,15 +44,15 @@ pub enum FolderError {
 
 /// Models of a folder that this process runs.
 #[derive(Clone, Debug)]
-pub struct EmbeddedModels {
+pub struct InProcessModels {
     folder: PathBuf,
     /// Their names in the folder, by those in the configuration.
     names: BTreeMap<String, String>,
 }
 
-impl EmbeddedModels {
+impl InProcessModels {
     /// Finds every model of a configuration in a folder, under its key or under its `base_model`.
-    pub fn find(folder: &Path, scenario: &Scenario) -> Result<EmbeddedModels, FolderError> {
+    pub fn find(folder: &Path, scenario: &Scenario) -> Result<InProcessModels, FolderError> {
         let store = Store::open(folder)?;
         let mut names = BTreeMap::new();
         let (mut missing, mut damaged) = (Vec::new(), Vec::new());
@@ -69,15 +69,18 @@ impl EmbeddedModels {
         match (missing.is_empty(), damaged.is_empty()) {
             (false, _) => Err(FolderError::Missing(missing)),
             (true, false) => Err(FolderError::Damaged(damaged)),
-            (true, true) => Ok(EmbeddedModels { folder: folder.to_owned(), names }),
+            (true, true) => Ok(InProcessModels { folder: folder.to_owned(), names }),
         }
     }
 
     /// One backend for all GPUs of a problem. `record` is told what loads take.
-    pub fn fleet(&self, instance: &Instance, record: &Record) -> Result<Fleet, Error> {
+    pub fn fleet(&self, instance: &Instance, record: &LoadRecorder) -> Result<Fleet, Error> {
         let gpus = instance.cluster.gpus;
-        let options = Options { max_instances: (gpus as usize).max(64), ..Options::new(&self.folder) };
-        let served = instance.models.iter().map(|model| Served {
+        let options = ModelServerOptions {
+            max_instances: (gpus as usize).max(64),
+            ..ModelServerOptions::new(&self.folder)
+        };
+        let served = instance.models.iter().map(|model| ServedModel {
             name: self.names.get(&model.name).unwrap_or(&model.name).clone(),
             memory_gb: model.memory_gb,
         });
@@ -116,17 +119,18 @@ impl Api for InProcess {
     }
 
     /// An instance that goes leaves its weights in host memory.
-    fn tier(&self) -> Tier {
-        Tier::Host
+    fn tier(&self) -> WeightTier {
+        WeightTier::Host
     }
 
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         let registry = self.server.registry();
         let known = registry.known(name).await.map_err(error)?;
-        let instance = registry.serve(name, &known, Wanted::These(Devices::Cpu)).await.map_err(error)?;
+        let instance =
+            registry.serve(name, &known, WantedDevices::These(Devices::Cpu)).await.map_err(error)?;
         let tier = match instance.came_from {
-            CameFrom::Disk => Tier::Disk,
-            CameFrom::Dram => Tier::Host,
+            CameFrom::Disk => WeightTier::Disk,
+            CameFrom::Dram => WeightTier::Host,
         };
         Ok(Brought { handle: instance.id.clone(), tier: Some(tier) })
     }
@@ -140,12 +144,12 @@ impl Api for InProcess {
         }
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         Ok(match self.server.registry().instance(handle) {
             // Those who use it still get their answers.
-            Ok(instance) if instance.gate().is_closed() => State::Moving,
-            Ok(_) => State::There,
-            Err(_) => State::Absent,
+            Ok(instance) if instance.gate().is_closed() => ModelState::Moving,
+            Ok(_) => ModelState::There,
+            Err(_) => ModelState::Absent,
         })
     }
 
@@ -170,7 +174,7 @@ impl Api for InProcess {
         handle: &str,
         forward: &Forward,
         relay: &mut Relay,
-    ) -> Result<Passed, BackendError> {
+    ) -> Result<ForwardResult, BackendError> {
         let failed = |error: &dyn std::fmt::Display| BackendError::Failed(error.to_string());
         let mut body = forward.body.clone();
         body.insert("model".to_owned(), handle.into());
@@ -188,7 +192,7 @@ impl Api for InProcess {
             return match error {
                 BackendError::Refused(_) => {
                     let (status, why) = (status.as_u16(), error.to_string());
-                    Ok(Passed::Refused { status, kind, text, why })
+                    Ok(ForwardResult::Refused { status, kind, text, why })
                 }
                 other => Err(other),
             };
@@ -198,6 +202,6 @@ impl Api for InProcess {
         while let Some(piece) = pieces.next().await {
             relay.piece(piece.map_err(|error| failed(&error))?).await;
         }
-        Ok(Passed::Answered)
+        Ok(ForwardResult::Answered)
     }
 }

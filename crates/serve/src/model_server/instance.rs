@@ -1,9 +1,9 @@
 //! A serving instance, whatever computes its answers.
 
 use super::devices::Devices;
-use super::engines::embedded::Embedded;
-use super::engines::emulated::Emulated;
-use super::engines::{Busy, Forecast, Generation, Kind, Outcome, Work};
+use super::engines::embedded::EmbeddedEngine;
+use super::engines::emulated::EmulatedEngine;
+use super::engines::{Busy, EngineOutcome, EngineWork, Forecast, Generation, WorkKind};
 use super::gate::{Gate, Pass};
 use super::registry::CameFrom;
 use crate::fault::Fault;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 
 /// What computes the answers.
 #[derive(Clone)]
-pub enum Engine {
+pub enum InstanceEngine {
     /// A model in this process.
-    Embedded(Embedded),
+    Embedded(EmbeddedEngine),
     /// One that only takes its time.
-    Emulated(Arc<Emulated>),
+    Emulated(Arc<EmulatedEngine>),
 }
 
 /// A serving instance.
-pub struct Instance {
+pub struct ModelInstance {
     /// Six letters and digits.
     pub id: String,
     /// Its model.
     pub model: String,
     /// What sort of work it does.
-    pub kind: Kind,
+    pub kind: WorkKind,
     /// Where it runs.
     pub devices: Devices,
     /// Where its weights were before it was started.
@@ -35,29 +35,29 @@ pub struct Instance {
     /// Since when it serves.
     pub created: Timestamp,
     /// What computes the answers.
-    engine: Engine,
+    engine: InstanceEngine,
     gate: Arc<Gate>,
 }
 
-impl Instance {
+impl ModelInstance {
     /// An instance that serves from now on.
     #[must_use]
     pub fn new(
         id: String,
         model: &str,
-        kind: Kind,
+        kind: WorkKind,
         devices: Devices,
-        engine: Engine,
+        engine: InstanceEngine,
         came_from: CameFrom,
-    ) -> Instance {
+    ) -> ModelInstance {
         let (model, created, gate) = (model.to_string(), Timestamp::now(), Arc::default());
-        Instance { id, model, kind, devices, came_from, created, engine, gate }
+        ModelInstance { id, model, kind, devices, came_from, created, engine, gate }
     }
 
     /// Whether nothing is computed.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
-        matches!(self.engine, Engine::Emulated(_))
+        matches!(self.engine, InstanceEngine::Emulated(_))
     }
 
     /// Who is inside.
@@ -78,50 +78,54 @@ impl Instance {
     #[must_use]
     pub fn busy(&self) -> Busy {
         match &self.engine {
-            Engine::Embedded(embedded) => embedded.busy(),
-            Engine::Emulated(emulated) => emulated.busy(),
+            InstanceEngine::Embedded(embedded) => embedded.busy(),
+            InstanceEngine::Emulated(emulated) => emulated.busy(),
         }
     }
 
     /// Begins a text.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Generation, Fault> {
-        self.expect(&Kind::Language)?;
+        self.expect(&WorkKind::Language)?;
         match &self.engine {
-            Engine::Embedded(embedded) => embedded.generate(request).await,
-            Engine::Emulated(emulated) => emulated.generate(&request),
+            InstanceEngine::Embedded(embedded) => embedded.generate(request).await,
+            InstanceEngine::Emulated(emulated) => emulated.generate(&request),
         }
     }
 
     /// Vectors of texts.
-    pub async fn embed(&self, texts: Vec<String>) -> Result<Outcome, Fault> {
-        self.expect(&Kind::Embedding)?;
+    pub async fn embed(&self, texts: Vec<String>) -> Result<EngineOutcome, Fault> {
+        self.expect(&WorkKind::Embedding)?;
         match &self.engine {
-            Engine::Embedded(embedded) => embedded.embed(texts).await,
-            Engine::Emulated(emulated) => emulated.run(&Work::Embed(texts)).await,
+            InstanceEngine::Embedded(embedded) => embedded.embed(texts).await,
+            InstanceEngine::Emulated(emulated) => emulated.run(&EngineWork::Embed(texts)).await,
         }
     }
 
     /// Anything else.
-    pub async fn run(&self, work: &Work) -> Result<Outcome, Fault> {
+    pub async fn run(&self, work: &EngineWork) -> Result<EngineOutcome, Fault> {
         match &self.engine {
-            Engine::Emulated(emulated) => emulated.run(work).await,
-            Engine::Embedded(_) => Err(Fault::invalid("this model writes text or makes embeddings")),
+            InstanceEngine::Emulated(emulated) => emulated.run(work).await,
+            InstanceEngine::Embedded(_) => Err(Fault::invalid("this model writes text or makes embeddings")),
         }
     }
 
     /// How long something would take if it came now.
-    pub async fn forecast(&self, work: Work) -> Result<Forecast, Fault> {
+    pub async fn forecast(&self, work: EngineWork) -> Result<Forecast, Fault> {
         match (&self.engine, work) {
-            (Engine::Emulated(emulated), work) => emulated.forecast(&work),
-            (Engine::Embedded(embedded), Work::Text(request)) => embedded.forecast_text(request).await,
-            (Engine::Embedded(embedded), Work::Embed(texts)) => embedded.forecast_embedding(texts).await,
-            (Engine::Embedded(_), Work::Other { .. }) => {
+            (InstanceEngine::Emulated(emulated), work) => emulated.forecast(&work),
+            (InstanceEngine::Embedded(embedded), EngineWork::Text(request)) => {
+                embedded.forecast_text(request).await
+            }
+            (InstanceEngine::Embedded(embedded), EngineWork::Embed(texts)) => {
+                embedded.forecast_embedding(texts).await
+            }
+            (InstanceEngine::Embedded(_), EngineWork::Other { .. }) => {
                 Err(Fault::invalid("this model writes text or makes embeddings"))
             }
         }
     }
 
-    fn expect(&self, kind: &Kind) -> Result<(), Fault> {
+    fn expect(&self, kind: &WorkKind) -> Result<(), Fault> {
         if self.kind == *kind {
             return Ok(());
         }

@@ -13,7 +13,7 @@ mod place;
 mod registry;
 mod routes;
 
-use crate::guard::Bound;
+use crate::guard::BoundServer;
 use gswarm_core::input::Scenario;
 use gswarm_exec::clock::Clock;
 use gswarm_infer::{EngineOptions, Store};
@@ -23,12 +23,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use in_process::{EmbeddedModels, FolderError};
+pub use in_process::{FolderError, InProcessModels};
 pub use routes::{openapi, router};
 
 /// What a model server is told when it is started.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ModelServerOptions {
     /// The folder of models.
     pub models: PathBuf,
     /// Models that only take their time, and the cluster that they stand on.
@@ -45,11 +45,11 @@ pub struct Options {
     pub patience: Duration,
 }
 
-impl Options {
+impl ModelServerOptions {
     /// For the models of a folder.
     #[must_use]
-    pub fn new(models: impl Into<PathBuf>) -> Options {
-        Options {
+    pub fn new(models: impl Into<PathBuf>) -> ModelServerOptions {
+        ModelServerOptions {
             models: models.into(),
             emulated: None,
             clock: Clock::real(),
@@ -79,16 +79,19 @@ struct Shared {
 
 impl ModelServer {
     /// Opens the folder of models, for a server at this address.
-    pub fn open(options: Options, bound: &Bound) -> Result<ModelServer, gswarm_infer::Error> {
+    pub fn open(
+        options: ModelServerOptions,
+        bound: &BoundServer,
+    ) -> Result<ModelServer, gswarm_infer::Error> {
         ModelServer::at(options, bound.url(), bound.address().port())
     }
 
     /// The same for a server that is called in this process and has no address.
-    fn in_process(options: Options) -> Result<ModelServer, gswarm_infer::Error> {
+    fn in_process(options: ModelServerOptions) -> Result<ModelServer, gswarm_infer::Error> {
         ModelServer::at(options, String::new(), 0)
     }
 
-    fn at(options: Options, url: String, port: u16) -> Result<ModelServer, gswarm_infer::Error> {
+    fn at(options: ModelServerOptions, url: String, port: u16) -> Result<ModelServer, gswarm_infer::Error> {
         let store = Store::open(&options.models)?;
         let shared = Shared {
             hub: options.hub.clone().map(Hub::new),

@@ -1,7 +1,7 @@
 //! On which GPUs an emulated instance stands.
 
-use super::devices::{Devices, Wanted};
-use super::registry::Standing;
+use super::devices::{Devices, WantedDevices};
+use super::registry::PlacedModel;
 use crate::fault::Fault;
 use gswarm_core::input::{ClusterSpec, ModelSpec};
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ const USUAL_GPUS: u32 = 8;
 pub type Used = BTreeMap<u32, (usize, f64)>;
 
 /// Counts what stands where. `memory_of` is a model's size in GB.
-pub fn used(standing: impl Iterator<Item = Standing>, memory_of: impl Fn(&str) -> Option<f64>) -> Used {
+pub fn used(standing: impl Iterator<Item = PlacedModel>, memory_of: impl Fn(&str) -> Option<f64>) -> Used {
     let mut used = Used::new();
-    for Standing { model, devices } in standing {
+    for PlacedModel { model, devices } in standing {
         if let (Devices::Cuda(gpus), Some(memory)) = (&devices, memory_of(&model)) {
             for &gpu in gpus {
                 let entry = used.entry(gpu).or_default();
@@ -32,7 +32,7 @@ pub fn used(standing: impl Iterator<Item = Standing>, memory_of: impl Fn(&str) -
 pub fn emulated(
     spec: &ModelSpec,
     cluster: &ClusterSpec,
-    wanted: Wanted,
+    wanted: WantedDevices,
     used: &Used,
 ) -> Result<Devices, Fault> {
     let share = |count: usize| spec.memory_gb / count.max(1) as f64;
@@ -45,8 +45,8 @@ pub fn emulated(
     };
     let count = spec.gpus_required.max(1);
     match wanted {
-        Wanted::These(Devices::Cpu) => Ok(Devices::Cpu),
-        Wanted::These(Devices::Cuda(gpus)) => {
+        WantedDevices::These(Devices::Cpu) => Ok(Devices::Cpu),
+        WantedDevices::These(Devices::Cuda(gpus)) => {
             if gpus.len() < count as usize {
                 let message = format!("`{}` needs {count} GPUs, and {} were given", spec.id, gpus.len());
                 return Err(Fault::param("device", message));
@@ -68,7 +68,7 @@ pub fn emulated(
             }
             Ok(Devices::Cuda(gpus))
         }
-        Wanted::Auto => {
+        WantedDevices::Auto => {
             let gpus = cluster.gpus.unwrap_or(USUAL_GPUS.max(count));
             let windows = (0..=gpus.saturating_sub(count)).map(|first| first..first + count);
             let free = windows.filter(|window| {

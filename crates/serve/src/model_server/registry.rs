@@ -3,12 +3,12 @@
 //! Each model has a lock of its own, so that it is read from disk once however many ask for it, and so that taking it out
 //! of memory and starting an instance of it do not cross.
 
-use super::Options;
-use super::devices::{Devices, Wanted};
-use super::engines::embedded::Embedded;
-use super::engines::emulated::{Emulated, EmulatedModel};
-use super::engines::{Kind, fault, in_thread};
-use super::instance::{Engine, Instance};
+use super::ModelServerOptions;
+use super::devices::{Devices, WantedDevices};
+use super::engines::embedded::EmbeddedEngine;
+use super::engines::emulated::{EmulatedEngine, EmulatedModel};
+use super::engines::{WorkKind, fault, in_thread};
+use super::instance::{InstanceEngine, ModelInstance};
 use super::place;
 use crate::fault::Fault;
 use gswarm_exec::clock::Clock;
@@ -28,7 +28,7 @@ pub struct Registry {
     pub store: Store,
     /// How fast time goes for emulated models.
     pub clock: Clock,
-    options: Options,
+    options: ModelServerOptions,
     emulated: BTreeMap<String, Arc<EmulatedModel>>,
     locks: Mutex<HashMap<String, Arc<RwLock<()>>>>,
     inner: Mutex<Inner>,
@@ -37,9 +37,9 @@ pub struct Registry {
 #[derive(Default)]
 struct Inner {
     host: BTreeMap<String, InMemory>,
-    instances: BTreeMap<String, Arc<Instance>>,
+    instances: BTreeMap<String, Arc<ModelInstance>>,
     /// Instances that are being started have their devices already.
-    starting: Vec<Standing>,
+    starting: Vec<PlacedModel>,
 }
 
 /// A model in host memory.
@@ -65,7 +65,7 @@ pub enum CameFrom {
 
 /// A model on its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct PlacedModel {
     /// The model.
     pub model: String,
     /// Its devices.
@@ -74,32 +74,32 @@ pub struct Standing {
 
 /// A model that there is.
 #[derive(Clone)]
-pub enum Known {
+pub enum FoundModel {
     /// In the folder of models.
     Embedded(ModelFolder),
     /// In the configuration.
     Emulated(Arc<EmulatedModel>),
 }
 
-impl Known {
+impl FoundModel {
     /// Whether it only takes its time.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
-        matches!(self, Known::Emulated(_))
+        matches!(self, FoundModel::Emulated(_))
     }
 
     /// Its folder; an emulated model has none.
     #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
         match self {
-            Known::Embedded(folder) => Some(folder.path().to_path_buf()),
-            Known::Emulated(_) => None,
+            FoundModel::Embedded(folder) => Some(folder.path().to_path_buf()),
+            FoundModel::Emulated(_) => None,
         }
     }
 }
 
 impl Registry {
-    pub(super) fn new(options: Options, store: Store) -> Registry {
+    pub(super) fn new(options: ModelServerOptions, store: Store) -> Registry {
         let emulated = options.emulated.iter().flat_map(|scenario| {
             let model = |spec| Arc::new(EmulatedModel::new(spec, &scenario.cluster));
             scenario.models.iter().map(move |spec| (spec.id.clone(), model(spec)))
@@ -121,12 +121,12 @@ impl Registry {
     }
 
     /// The model of this name.
-    pub async fn known(&self, name: &str) -> Result<Known, Fault> {
+    pub async fn known(&self, name: &str) -> Result<FoundModel, Fault> {
         if let Some(model) = self.emulated.get(name) {
-            return Ok(Known::Emulated(Arc::clone(model)));
+            return Ok(FoundModel::Emulated(Arc::clone(model)));
         }
         let (store, name) = (self.store.clone(), name.to_string());
-        in_thread(move || store.model(&name)).await.map(Known::Embedded)
+        in_thread(move || store.model(&name)).await.map(FoundModel::Embedded)
     }
 
     /// Models in host memory.
@@ -137,7 +137,7 @@ impl Registry {
 
     /// All instances, by id.
     #[must_use]
-    pub fn instances(&self) -> Vec<Arc<Instance>> {
+    pub fn instances(&self) -> Vec<Arc<ModelInstance>> {
         self.inner().instances.values().cloned().collect()
     }
 
@@ -149,12 +149,12 @@ impl Registry {
     }
 
     /// The instance of this id.
-    pub fn instance(&self, id: &str) -> Result<Arc<Instance>, Fault> {
+    pub fn instance(&self, id: &str) -> Result<Arc<ModelInstance>, Fault> {
         self.inner().instances.get(id).cloned().ok_or_else(|| no_instance(id))
     }
 
     /// The least busy instance of a model; or one instance, by its id.
-    pub fn instance_of(&self, model: &str) -> Option<Arc<Instance>> {
+    pub fn instance_of(&self, model: &str) -> Option<Arc<ModelInstance>> {
         let inner = self.inner();
         if let Some(named) = inner.instances.get(model).filter(|named| !named.gate().is_closed()) {
             return Some(Arc::clone(named));
@@ -164,24 +164,24 @@ impl Registry {
     }
 
     /// Brings a model into host memory; and where it was before.
-    pub async fn load(&self, name: &str, known: &Known) -> Result<CameFrom, Fault> {
+    pub async fn load(&self, name: &str, known: &FoundModel) -> Result<CameFrom, Fault> {
         let lock = self.lock(name);
         let _alone = lock.write().await;
         self.load_alone(name, known).await
     }
 
-    async fn load_alone(&self, name: &str, known: &Known) -> Result<CameFrom, Fault> {
+    async fn load_alone(&self, name: &str, known: &FoundModel) -> Result<CameFrom, Fault> {
         if self.inner().host.contains_key(name) {
             return Ok(CameFrom::Dram);
         }
         let (weights, bytes) = match known {
-            Known::Embedded(folder) => {
+            FoundModel::Embedded(folder) => {
                 let path = folder.path().to_path_buf();
                 let weights = in_thread(move || Weights::load(path)).await?;
                 let bytes = weights.bytes();
                 (Some(weights), bytes)
             }
-            Known::Emulated(model) => {
+            FoundModel::Emulated(model) => {
                 self.clock.sleep(model.fetch_time()).await;
                 (None, (model.spec().memory_gb * 1e9) as u64)
             }
@@ -192,7 +192,12 @@ impl Registry {
     }
 
     /// Starts an instance, after bringing the model into host memory where it is not there.
-    pub async fn serve(&self, name: &str, known: &Known, wanted: Wanted) -> Result<Arc<Instance>, Fault> {
+    pub async fn serve(
+        &self,
+        name: &str,
+        known: &FoundModel,
+        wanted: WantedDevices,
+    ) -> Result<Arc<ModelInstance>, Fault> {
         let start = Start::begin(self, name, known, wanted)?;
         let lock = self.lock(name);
         let alone = lock.write().await;
@@ -201,23 +206,23 @@ impl Registry {
         let _shared = alone.downgrade();
         let weights = self.inner().host.get(name).and_then(|loaded| loaded.weights.clone());
         let (kind, engine) = match known {
-            Known::Embedded(_) => {
+            FoundModel::Embedded(_) => {
                 let Some(weights) = weights else {
                     return Err(Fault::internal("the model is not in host memory"));
                 };
                 let kind = match weights.config().kind() {
-                    ModelKind::Language => Kind::Language,
-                    ModelKind::Embedding => Kind::Embedding,
+                    ModelKind::Language => WorkKind::Language,
+                    ModelKind::Embedding => WorkKind::Embedding,
                 };
                 let options = self.options.engine;
-                let embedded = in_thread(move || Embedded::start(&weights, options)).await?;
-                (kind, Engine::Embedded(embedded))
+                let embedded = in_thread(move || EmbeddedEngine::start(&weights, options)).await?;
+                (kind, InstanceEngine::Embedded(embedded))
             }
-            Known::Emulated(model) => {
+            FoundModel::Emulated(model) => {
                 self.clock.sleep(model.transfer_time()).await;
                 let waiting = self.options.engine.max_waiting;
-                let emulated = Emulated::new(Arc::clone(model), self.clock.clone(), waiting);
-                (model.kind().clone(), Engine::Emulated(emulated))
+                let emulated = EmulatedEngine::new(Arc::clone(model), self.clock.clone(), waiting);
+                (model.kind().clone(), InstanceEngine::Emulated(emulated))
             }
         };
         let mut inner = self.inner();
@@ -226,7 +231,7 @@ impl Registry {
             id = new_id();
         }
         let devices = start.standing.devices.clone();
-        let instance = Arc::new(Instance::new(id.clone(), name, kind, devices, engine, came_from));
+        let instance = Arc::new(ModelInstance::new(id.clone(), name, kind, devices, engine, came_from));
         inner.instances.insert(id, Arc::clone(&instance));
         drop(inner);
         tracing::info!("{name}: instance {} serves on {}", instance.id, instance.devices.text());
@@ -234,21 +239,26 @@ impl Registry {
     }
 
     /// Where an instance would run if it were started now.
-    pub fn place(&self, known: &Known, wanted: Wanted) -> Result<Devices, Fault> {
+    pub fn place(&self, known: &FoundModel, wanted: WantedDevices) -> Result<Devices, Fault> {
         self.place_among(&self.inner(), known, wanted)
     }
 
-    fn place_among(&self, inner: &Inner, known: &Known, wanted: Wanted) -> Result<Devices, Fault> {
+    fn place_among(
+        &self,
+        inner: &Inner,
+        known: &FoundModel,
+        wanted: WantedDevices,
+    ) -> Result<Devices, Fault> {
         match known {
-            Known::Embedded(_) => match wanted {
-                Wanted::Auto | Wanted::These(Devices::Cpu) => Ok(Devices::Cpu),
-                Wanted::These(Devices::Cuda(_)) => Err(Fault::unsupported(
+            FoundModel::Embedded(_) => match wanted {
+                WantedDevices::Auto | WantedDevices::These(Devices::Cpu) => Ok(Devices::Cpu),
+                WantedDevices::These(Devices::Cuda(_)) => Err(Fault::unsupported(
                     "device",
                     "this build has no CUDA engine: models on disk run on `cpu`, and emulated ones on any device",
                 )),
             },
-            Known::Emulated(model) => {
-                let standing = |instance: &Arc<Instance>| Standing {
+            FoundModel::Emulated(model) => {
+                let standing = |instance: &Arc<ModelInstance>| PlacedModel {
                     model: instance.model.clone(),
                     devices: instance.devices.clone(),
                 };
@@ -261,7 +271,7 @@ impl Registry {
     }
 
     /// Stops an instance, once those who are using it have got their answers.
-    pub async fn stop(&self, id: &str) -> Result<Arc<Instance>, Fault> {
+    pub async fn stop(&self, id: &str) -> Result<Arc<ModelInstance>, Fault> {
         let instance = self.instance(id)?;
         if !instance.gate().close() {
             let message = format!("the instance `{id}` is being stopped already");
@@ -293,7 +303,7 @@ impl Registry {
         closed.iter().map(|instance| instance.id.clone()).collect()
     }
 
-    async fn finish(&self, instance: &Arc<Instance>) {
+    async fn finish(&self, instance: &Arc<ModelInstance>) {
         instance.gate().empty().await;
         let gone = self.inner().instances.remove(&instance.id);
         // Its thread is waited for, elsewhere.
@@ -315,11 +325,16 @@ impl Registry {
 /// An instance that is being started.
 struct Start<'r> {
     registry: &'r Registry,
-    standing: Standing,
+    standing: PlacedModel,
 }
 
 impl<'r> Start<'r> {
-    fn begin(registry: &'r Registry, name: &str, known: &Known, wanted: Wanted) -> Result<Start<'r>, Fault> {
+    fn begin(
+        registry: &'r Registry,
+        name: &str,
+        known: &FoundModel,
+        wanted: WantedDevices,
+    ) -> Result<Start<'r>, Fault> {
         let mut inner = registry.inner();
         let most = registry.options.max_instances;
         if inner.instances.len() + inner.starting.len() >= most {
@@ -327,7 +342,7 @@ impl<'r> Start<'r> {
             return Err(Fault::conflict("too_many_instances", message));
         }
         let devices = registry.place_among(&inner, known, wanted)?;
-        let standing = Standing { model: name.to_string(), devices };
+        let standing = PlacedModel { model: name.to_string(), devices };
         inner.starting.push(standing.clone());
         drop(inner);
         Ok(Start { registry, standing })

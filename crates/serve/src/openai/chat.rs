@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`.
 
 use super::body::Check;
-use super::sampling::{Sampling, Stop, StreamOptions, TextAnswer, text_request};
+use super::sampling::{Sampling, Stop, StreamOptions, text_request};
 use crate::fault::Fault;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -50,12 +50,12 @@ pub enum Content {
     /// A text.
     Text(String),
     /// Parts, of which texts are understood here.
-    Parts(Vec<Part>),
+    Parts(Vec<ContentPart>),
 }
 
 /// A part of what is said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Part {
+pub struct ContentPart {
     /// `text`, `image_url`, ...
     #[serde(rename = "type")]
     pub kind: String,
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for Content {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Content::Text(text)),
             Value::Array(list) => {
-                Vec::<Part>::deserialize(Value::Array(list)).map(Content::Parts).map_err(|_| wrong())
+                Vec::<ContentPart>::deserialize(Value::Array(list)).map(Content::Parts).map_err(|_| wrong())
             }
             _ => Err(wrong()),
         }
@@ -96,7 +96,7 @@ impl ChatMessage {
             None => Ok(String::new()),
             Some(Content::Text(text)) => Ok(text.clone()),
             Some(Content::Parts(parts)) => {
-                let text = |(place, part): (usize, &Part)| match (part.kind.as_str(), &part.text) {
+                let text = |(place, part): (usize, &ContentPart)| match (part.kind.as_str(), &part.text) {
                     ("text", Some(text)) => Ok(text.clone()),
                     (kind, _) => refuse(place, kind),
                 };
@@ -154,9 +154,6 @@ impl Check for ChatRequest {
     }
 }
 
-/// An answer of `/v1/chat/completions`.
-pub type ChatCompletion = TextAnswer<ChatChoice>;
-
 /// One answer.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ChatChoice {
@@ -189,9 +186,6 @@ pub struct StreamEvent {
     /// A piece of the answer as JSON, like a whole answer with a `delta` for its message; `[DONE]` at the end.
     data: String,
 }
-
-/// A piece of a streamed answer.
-pub type ChatChunk = TextAnswer<ChatDelta>;
 
 /// What is new in one of the answers.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

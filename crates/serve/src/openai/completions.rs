@@ -1,7 +1,7 @@
 //! `/v1/completions`.
 
 use super::body::Check;
-use super::sampling::{Sampling, Stop, StreamOptions, TextAnswer, text_request};
+use super::sampling::{Sampling, Stop, StreamOptions, text_request};
 use crate::fault::Fault;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -83,9 +83,6 @@ impl Check for CompletionRequest {
         self.sampling().check(&[("max_tokens", self.max_tokens)])
     }
 }
-
-/// An answer of `/v1/completions`, or a piece of one.
-pub type Completion = TextAnswer<CompletionChoice>;
 
 /// One answer.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

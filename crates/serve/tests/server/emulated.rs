@@ -7,8 +7,8 @@ use axum::http::Request;
 use gswarm_core::Time;
 use gswarm_core::input::{Source, read_config};
 use gswarm_exec::clock::Clock;
-use gswarm_serve::guard::{Settings, bind};
-use gswarm_serve::model_server::{ModelServer, Options, router};
+use gswarm_serve::guard::{GuardSettings, bind};
+use gswarm_serve::model_server::{ModelServer, ModelServerOptions, router};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -41,8 +41,9 @@ impl Emulated {
         let scenario = reading.scenario.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
         let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::virtual_clock());
         let emulated = Some(scenario);
-        let options = Options { emulated, clock: clock.clone(), ..Options::new(folder.path()) };
-        let bound = bind(Settings::local(0)).await.unwrap();
+        let options =
+            ModelServerOptions { emulated, clock: clock.clone(), ..ModelServerOptions::new(folder.path()) };
+        let bound = bind(GuardSettings::local(0)).await.unwrap();
         let routes = router(ModelServer::open(options, &bound).unwrap());
         Emulated { clock, routes, _models: folder }
     }

@@ -4,7 +4,7 @@ use crate::support::{LIMIT, Server, answer, until};
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::{get, post};
-use gswarm_serve::guard::{Ended, Secret, Settings, StartError, TlsFiles, bind};
+use gswarm_serve::guard::{GuardSettings, Secret, ServerEnd, StartError, TlsFiles, bind};
 use reqwest::Method;
 use serde_json::Value;
 use std::path::Path;
@@ -30,9 +30,9 @@ fn routes(go: Arc<Notify>) -> Router {
         .route("/flood", get(|| async { "x".repeat(64 << 20) }))
 }
 
-async fn server(change: impl FnOnce(&mut Settings)) -> (Server, Arc<Notify>) {
+async fn server(change: impl FnOnce(&mut GuardSettings)) -> (Server, Arc<Notify>) {
     let go = Arc::new(Notify::new());
-    let mut settings = Settings::local(0);
+    let mut settings = GuardSettings::local(0);
     change(&mut settings);
     let made = routes(Arc::clone(&go));
     (Server::of(settings, |_| made).await, go)
@@ -40,11 +40,11 @@ async fn server(change: impl FnOnce(&mut Settings)) -> (Server, Arc<Notify>) {
 
 #[tokio::test]
 async fn an_address_that_others_reach_needs_a_token() {
-    let open = Settings { address: "0.0.0.0:0".parse().unwrap(), ..Settings::local(0) };
+    let open = GuardSettings { address: "0.0.0.0:0".parse().unwrap(), ..GuardSettings::local(0) };
     assert!(matches!(bind(open.clone()).await, Err(StartError::NoToken(_))));
-    let weak = Settings { token: Some(Secret::new("short")), ..open.clone() };
+    let weak = GuardSettings { token: Some(Secret::new("short")), ..open.clone() };
     assert!(matches!(bind(weak).await, Err(StartError::WeakToken(5))));
-    let guarded = Settings { token: Some(Secret::new(TOKEN)), ..open };
+    let guarded = GuardSettings { token: Some(Secret::new(TOKEN)), ..open };
     assert!(bind(guarded).await.is_ok());
 }
 
@@ -210,8 +210,11 @@ async fn connections_can_be_encrypted() {
     assert!(client.get(url.replace("https", "http")).send().await.is_err());
 
     let swapped = TlsFiles { certificate: files.key.clone(), key: files.certificate };
-    let refused =
-        bind(Settings { tls: Some(swapped), ..Settings::local(0) }).await.err().unwrap().to_string();
+    let refused = bind(GuardSettings { tls: Some(swapped), ..GuardSettings::local(0) })
+        .await
+        .err()
+        .unwrap()
+        .to_string();
     assert!(refused.contains("key.pem") && !refused.contains("BEGIN"), "{refused}");
 }
 
@@ -232,7 +235,7 @@ async fn calls_that_are_being_answered_end_first() {
     assert_eq!(asks("/health").await.unwrap().status(), 200, "it still lives");
     go.notify_one();
     assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
-    assert_eq!(server.end().await, Ended::Drained);
+    assert_eq!(server.end().await, ServerEnd::Drained);
 }
 
 #[tokio::test]
@@ -244,7 +247,7 @@ async fn calls_that_do_not_end_are_cut_off() {
     .await;
     let waiting = tokio::spawn(server.client.get(format!("{}/wait", server.url)).send());
     until("the call is being answered", || async { server.get("/size").await.status == 503 }).await;
-    assert_eq!(server.end().await, Ended::CutOff);
+    assert_eq!(server.end().await, ServerEnd::CutOff);
     waiting.abort();
 }
 
@@ -269,7 +272,7 @@ async fn half_a_request_does_not_hold_up_the_end() {
     }
     until("both bodies are waited for", || async { server.get("/size").await.status == 503 }).await;
     // An hour before they would be cut off.
-    assert_eq!(server.end().await, Ended::Drained);
+    assert_eq!(server.end().await, ServerEnd::Drained);
     let mut answer = String::new();
     half_bodies[0].read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("stopping"), "{answer}");

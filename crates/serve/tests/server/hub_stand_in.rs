@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use gswarm_infer::ModelKind;
 use gswarm_infer::init::{ModelSize, model_files};
-use gswarm_serve::guard::Settings;
+use gswarm_serve::guard::GuardSettings;
 use serde_json::{Value, json};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
@@ -59,7 +59,7 @@ impl StandIn {
             .route("/{owner}/{name}/resolve/{revision}/{file}", get(resolve))
             .route("/cdn/{file}", get(content))
             .with_state(Arc::clone(&hub));
-        (Server::of(Settings::local(0), |_| routes).await, hub)
+        (Server::of(GuardSettings::local(0), |_| routes).await, hub)
     }
 
     pub fn files(&self) -> &BTreeMap<String, Vec<u8>> {

@@ -5,13 +5,14 @@ use gswarm_core::input::{ClusterSpec, Scenario, Source, read_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{
-    Backend, BackendError, BackendSpec, Device, GswarmSpec, ModelAt, Record, Replica, Tier, Timed, connect,
+    Backend, BackendError, BackendSpec, DeviceKind, GswarmSpec, LoadRecorder, LoadTime, ModelAt, Replica,
+    WeightTier, connect,
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::forward::{Forward, Piece};
-use gswarm_exec::work::{Direct, Work};
-use gswarm_serve::model_server::{EmbeddedModels, FolderError};
+use gswarm_exec::work::{Direct, ReplicaCall};
+use gswarm_serve::model_server::{FolderError, InProcessModels};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -46,18 +47,18 @@ fn replica(model: u32) -> Replica {
     Replica { model: ModelId(model), gpus: Gpus::new(0, 1) }
 }
 
-fn recorded() -> (Record, Arc<Mutex<Vec<Timed>>>) {
-    let told: Arc<Mutex<Vec<Timed>>> = Arc::default();
+fn recorded() -> (LoadRecorder, Arc<Mutex<Vec<LoadTime>>>) {
+    let told: Arc<Mutex<Vec<LoadTime>>> = Arc::default();
     let tell = Arc::clone(&told);
-    (Arc::new(move |timed: &Timed| tell.lock().unwrap().push(timed.clone())), told)
+    (Arc::new(move |timed: &LoadTime| tell.lock().unwrap().push(timed.clone())), told)
 }
 
 /// The same models, called in this process and over HTTP.
-fn both(server: &Server, record: &Record) -> [Arc<dyn Backend>; 2] {
+fn both(server: &Server, record: &LoadRecorder) -> [Arc<dyn Backend>; 2] {
     let scenario = scenario();
     let instance = instance(&scenario);
-    let fleet = EmbeddedModels::find(server.path(), &scenario).unwrap().fleet(&instance, record).unwrap();
-    let mut spec = BackendSpec::with(GswarmSpec { device: Device::Cpu, ..GswarmSpec::default() });
+    let fleet = InProcessModels::find(server.path(), &scenario).unwrap().fleet(&instance, record).unwrap();
+    let mut spec = BackendSpec::with(GswarmSpec { device: DeviceKind::Cpu, ..GswarmSpec::default() });
     spec.endpoint.url = Some(server.url.clone());
     let at = ModelAt { name: Some("tiny-llm".to_owned()), url: None };
     spec.models.insert("writer".to_owned(), at);
@@ -98,13 +99,14 @@ async fn calls_give_what_they_give_over_http() {
     assert_eq!(answers[0], answers[1]);
     assert!(answers[0][0]["text"].is_string() && answers[0][1]["embedding"].is_array(), "{answers:?}");
     // From disk at first, and then from host memory, where an instance leaves its weights.
-    let tiers: Vec<(bool, Tier)> = told.lock().unwrap().iter().map(|one| (one.load, one.tier)).collect();
+    let tiers: Vec<(bool, WeightTier)> =
+        told.lock().unwrap().iter().map(|one| (one.load, one.tier)).collect();
     let each = [
-        (true, Tier::Disk),
-        (true, Tier::Disk),
-        (false, Tier::Host),
-        (false, Tier::Host),
-        (true, Tier::Host),
+        (true, WeightTier::Disk),
+        (true, WeightTier::Disk),
+        (false, WeightTier::Host),
+        (false, WeightTier::Host),
+        (true, WeightTier::Host),
     ];
     assert_eq!(tiers, [each, each].concat());
 }
@@ -141,7 +143,7 @@ async fn requests_are_passed_on_as_over_http() {
                 }
                 (head.status, head.content_type, said(&text))
             };
-            let work = Work::Direct(direct);
+            let work = ReplicaCall::Direct(direct);
             let (done, read) = tokio::join!(work.carry_out(backend.as_ref(), replica(0)), read);
             done.unwrap();
             given.push(read);
@@ -156,7 +158,7 @@ async fn requests_are_passed_on_as_over_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn models_that_are_not_there_are_all_named() {
     let server = Server::with(|_| {}).await;
-    let error = EmbeddedModels::find(server.path(), &scenario()).unwrap_err();
+    let error = InProcessModels::find(server.path(), &scenario()).unwrap_err();
     assert!(matches!(&error, FolderError::Missing(names) if names.len() == 2), "{error}");
     assert_eq!(error.to_string(), "there is no model `writer`, `tiny-embedding`");
 }

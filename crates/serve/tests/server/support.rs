@@ -3,8 +3,8 @@
 use axum::Router;
 use gswarm_infer::ModelKind;
 use gswarm_infer::init::{ModelSize, model_files};
-use gswarm_serve::guard::{Bound, Ended, Settings, bind, install_crypto};
-use gswarm_serve::model_server::{ModelServer, Options, router};
+use gswarm_serve::guard::{BoundServer, GuardSettings, ServerEnd, bind, install_crypto};
+use gswarm_serve::model_server::{ModelServer, ModelServerOptions, router};
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Server {
     /// The folder of models, where there is one.
     pub folder: Option<TempDir>,
     stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<Ended>,
+    task: JoinHandle<ServerEnd>,
 }
 
 /// An answer: its status, and its body as JSON.
@@ -44,7 +44,7 @@ impl Answer {
 
 impl Server {
     /// Serves a router.
-    pub async fn of(settings: Settings, make: impl FnOnce(&Bound) -> Router) -> Server {
+    pub async fn of(settings: GuardSettings, make: impl FnOnce(&BoundServer) -> Router) -> Server {
         install_crypto();
         let bound = bind(settings).await.unwrap();
         let (url, port) = (bound.url(), bound.address().port());
@@ -56,13 +56,13 @@ impl Server {
     }
 
     /// A model server with options that a test changes.
-    pub async fn with(change: impl FnOnce(&mut Options)) -> Server {
+    pub async fn with(change: impl FnOnce(&mut ModelServerOptions)) -> Server {
         let folder = tempfile::tempdir().unwrap();
-        let mut options = Options::new(folder.path());
+        let mut options = ModelServerOptions::new(folder.path());
         options.engine.max_context = 512;
         change(&mut options);
-        let make = |bound: &Bound| router(ModelServer::open(options, bound).unwrap());
-        Server { folder: Some(folder), ..Server::of(Settings::local(0), make).await }
+        let make = |bound: &BoundServer| router(ModelServer::open(options, bound).unwrap());
+        Server { folder: Some(folder), ..Server::of(GuardSettings::local(0), make).await }
     }
 
     /// A model server with `tiny-llm` and `tiny-embedding`.
@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// Tells the server to end, and waits until it has.
-    pub async fn end(mut self) -> Ended {
+    pub async fn end(mut self) -> ServerEnd {
         self.stop.take();
         tokio::time::timeout(LIMIT, self.task).await.expect("the server does not end").unwrap()
     }

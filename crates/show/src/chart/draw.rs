@@ -232,7 +232,7 @@ fn plots(series: &Series, ink: &str) -> Vec<Plot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Bar;
+    use crate::chart::ChartBar;
 
     fn chart() -> Chart {
         let mut chart = Chart::new("c", "A <title>", Axis::new("x"), Axis::new("y").from_zero());
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_png_is_a_png() {
         let mut bars = chart();
-        let bar = |name: &str| Bar { name: name.to_owned(), value: 2.0, spread: 0.5, colour: "#0072B2" };
+        let bar = |name: &str| ChartBar { name: name.to_owned(), value: 2.0, spread: 0.5, colour: "#0072B2" };
         bars.series = vec![Series::Bars(vec![bar("a"), bar("b")])];
         assert!(png(&bars, 1.0).unwrap().starts_with(b"\x89PNG"));
     }

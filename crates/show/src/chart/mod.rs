@@ -93,7 +93,7 @@ impl Axis {
 
 /// A bar, its error and its colour.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub struct ChartBar {
     /// What it stands for.
     pub name: String,
     /// How long it is.
@@ -132,7 +132,7 @@ pub enum Series {
         colour: &'static str,
     },
     /// Lying bars, the first at the top.
-    Bars(Vec<Bar>),
+    Bars(Vec<ChartBar>),
     /// How often values fall between edges; one count less than edges.
     Histogram {
         /// Rising.
@@ -219,29 +219,22 @@ impl Chart {
 
     /// Adds a line; colour and stroke follow from how many there are.
     pub fn line(&mut self, name: impl Into<String>, points: Vec<(f64, f64)>) {
-        let number = self.series.len();
-        let dots = points.len() <= 20;
-        self.series.push(Series::Line {
-            name: name.into(),
-            points,
-            colour: colour(number),
-            stroke: Stroke::of(number),
-            stairs: false,
-            dots,
-        });
+        let (number, dots, name) = (self.series.len(), points.len() <= 20, name.into());
+        let (colour, stroke) = (colour(number), Stroke::of(number));
+        self.series.push(Series::Line { name, points, colour, stroke, stairs: false, dots });
     }
 
     /// Adds a line of stairs.
     pub fn stairs(&mut self, name: impl Into<String>, points: Vec<(f64, f64)>) {
-        let number = self.series.len();
-        self.series.push(Series::Line {
-            name: name.into(),
-            points,
-            colour: colour(number),
-            stroke: Stroke::of(number),
-            stairs: true,
-            dots: false,
-        });
+        let (number, name) = (self.series.len(), name.into());
+        let (colour, stroke) = (colour(number), Stroke::of(number));
+        self.series.push(Series::Line { name, points, colour, stroke, stairs: true, dots: false });
+    }
+
+    /// Adds a line to compare the others with: dashed, and without a colour of its own.
+    pub fn reference(&mut self, name: impl Into<String>, points: Vec<(f64, f64)>) {
+        let (name, colour, stroke) = (name.into(), QUIET, Stroke::Dashed);
+        self.series.push(Series::Line { name, points, colour, stroke, stairs: false, dots: false });
     }
 
     /// Whether there is anything to see.

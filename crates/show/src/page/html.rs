@@ -1,6 +1,6 @@
 //! A page as one HTML file that asks nobody for anything.
 
-use super::{Block, Page, Table};
+use super::{Block, Page, PageTable};
 use crate::chart::inline_svg;
 use askama::Template;
 use base64::Engine;
@@ -33,7 +33,7 @@ struct SectionView<'a> {
 enum BlockView<'a> {
     Text(String),
     Chart { name: &'a str, svg: String, about: String },
-    Table(&'a Table),
+    Table(&'a PageTable),
     Gantt { id: usize, title: &'a str, note: &'a str, data: String },
 }
 
@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn names_from_files_stay_text_and_nothing_is_fetched() {
         let evil = "<script>alert(1)</script>";
-        let table = Table { head: vec![evil.into()], rows: vec![vec![Cell::text(evil)]], ..Table::default() };
+        let table =
+            PageTable { head: vec![evil.into()], rows: vec![vec![Cell::text(evil)]], ..PageTable::default() };
         let page = Page {
             title: evil.into(),
             lead: evil.into(),

@@ -1,6 +1,6 @@
 //! A page as Markdown.
 
-use super::{Block, Page, Table};
+use super::{Block, Page, PageTable};
 use std::fmt::Write;
 
 /// The page as text; charts are pictures in the folder `charts`, or left out where there is none.
@@ -37,7 +37,7 @@ pub fn markdown(page: &Page, charts: Option<&str>) -> String {
     text
 }
 
-fn add_table(text: &mut String, table: &Table) {
+fn add_table(text: &mut String, table: &PageTable) {
     if !table.caption.is_empty() {
         let _ = writeln!(text, "\n{}", plain(&table.caption));
     }
@@ -74,10 +74,10 @@ mod tests {
     fn a_page_becomes_text_with_pictures_where_there_is_a_folder() {
         let mut chart = Chart::new("c", "Chart", Axis::new("x"), Axis::new("y")).about("What it shows.");
         chart.line("", vec![(0.0, 1.0)]);
-        let table = Table {
+        let table = PageTable {
             head: vec!["name".into(), "s".into()],
             rows: vec![vec![Cell::text("a|b"), Cell { best: true, ..Cell::number(Some(1.5), 1) }]],
-            ..Table::default()
+            ..PageTable::default()
         };
         let page = Page {
             title: "T".into(),

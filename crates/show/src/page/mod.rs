@@ -71,7 +71,7 @@ impl Cell {
 
 /// A table.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct PageTable {
     /// What it shows.
     pub caption: String,
     /// The names of the columns.
@@ -82,7 +82,7 @@ pub struct Table {
     pub id: String,
 }
 
-impl Table {
+impl PageTable {
     /// Whether a column holds numbers.
     #[must_use]
     pub fn numeric(&self, column: &usize) -> bool {
@@ -111,7 +111,7 @@ pub enum Block {
     /// A chart.
     Chart(Box<Chart>),
     /// A table.
-    Table(Table),
+    Table(PageTable),
     /// A Gantt chart to move about in; Markdown leaves it out.
     Gantt(Box<Gantt>),
 }
@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn the_best_is_marked() {
         let row = |value| vec![Cell::number(value, 1)];
-        let mut table = Table { rows: vec![row(Some(3.0)), row(Some(2.0)), row(None)], ..Table::default() };
+        let mut table =
+            PageTable { rows: vec![row(Some(3.0)), row(Some(2.0)), row(None)], ..PageTable::default() };
         table.mark_best(0, true);
         let best: Vec<bool> = table.rows.iter().map(|row| row[0].best).collect();
         assert_eq!(best, [false, true, false]);

@@ -22,7 +22,7 @@ pub struct Files {
     /// A row a policy for those tasks.
     pub summary: Table,
     /// The policies over seeds and loads.
-    pub comparison: Comparison,
+    pub comparison: PolicyRuns,
     /// How well each device's model does.
     pub models: Vec<TrainingReport>,
 }
@@ -35,7 +35,7 @@ pub fn device(report: &TrainingReport) -> &'static str {
 
 /// A run of one policy on one workload.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PolicyRun {
     /// The share of what the machine can do.
     pub load: f64,
     /// The policy.
@@ -59,14 +59,14 @@ const CLAIRVOYANT: &str = "clairvoyant";
 
 /// All runs.
 #[derive(Clone, Debug, Default)]
-pub struct Comparison {
+pub struct PolicyRuns {
     /// In the order of the file.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PolicyRun>,
 }
 
 /// A policy at a load, over all seeds.
 #[derive(Clone, Copy, Debug)]
-pub struct Summary {
+pub struct PolicySummary {
     /// Mean makespan in seconds.
     pub makespan: f64,
     /// Its standard deviation.
@@ -85,7 +85,7 @@ pub struct Summary {
     pub seeds: usize,
 }
 
-impl Comparison {
+impl PolicyRuns {
     /// The loads, in their order.
     #[must_use]
     pub fn loads(&self) -> Vec<f64> {
@@ -112,14 +112,14 @@ impl Comparison {
 
     /// One policy at one load.
     #[must_use]
-    pub fn summary(&self, load: f64, policy: &str) -> Option<Summary> {
-        let rows: Vec<&Row> =
+    pub fn summary(&self, load: f64, policy: &str) -> Option<PolicySummary> {
+        let rows: Vec<&PolicyRun> =
             self.rows.iter().filter(|row| row.load == load && row.policy == policy).collect();
         if rows.is_empty() {
             return None;
         }
         let count = rows.len() as f64;
-        let mean = |value: fn(&Row) -> f64| rows.iter().map(|row| value(row)).sum::<f64>() / count;
+        let mean = |value: fn(&PolicyRun) -> f64| rows.iter().map(|row| value(row)).sum::<f64>() / count;
         let makespan = mean(|row| row.makespan);
         let known = |seed: f64| {
             let all = self.rows.iter().filter(|row| row.load == load && row.policy == CLAIRVOYANT);
@@ -128,7 +128,7 @@ impl Comparison {
         let ratios: Option<Vec<f64>> =
             rows.iter().map(|row| known(row.seed).map(|known| row.makespan / known.max(1e-9))).collect();
         let squares: f64 = rows.iter().map(|row| (row.makespan - makespan).powi(2)).sum();
-        Some(Summary {
+        Some(PolicySummary {
             makespan,
             deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
             to_bound: mean(|row| row.makespan / row.bound.max(1e-9)),
@@ -156,7 +156,7 @@ impl Comparison {
     /// Seeds on which no policy but `clairvoyant` was shorter.
     #[must_use]
     pub fn best_on(&self, load: f64, policy: &str) -> usize {
-        let at = |row: &&Row| row.load == load && row.policy != CLAIRVOYANT;
+        let at = |row: &&PolicyRun| row.load == load && row.policy != CLAIRVOYANT;
         let shortest = |seed: f64| {
             let all = self.rows.iter().filter(at).filter(|row| row.seed == seed);
             all.map(|row| row.makespan).fold(f64::INFINITY, f64::min)
@@ -219,12 +219,12 @@ pub(super) fn words(table: &Table, name: &str) -> Vec<String> {
     }
 }
 
-fn comparison(table: &Table) -> Result<Comparison, String> {
+fn comparison(table: &Table) -> Result<PolicyRuns, String> {
     let column = |name: &str| numbers(table, name);
     let (load, seed, makespan) = (column("load")?, column("seed")?, column("makespan_seconds")?);
     let (bound, flow) = (column("bound_seconds")?, column("mean_flow_seconds")?);
     let (balance, joules) = (column("gpu_balance")?, column("energy_joules")?);
-    let rows = words(table, "policy").into_iter().enumerate().map(|(at, policy)| Row {
+    let rows = words(table, "policy").into_iter().enumerate().map(|(at, policy)| PolicyRun {
         load: load[at],
         policy,
         makespan: makespan[at],
@@ -234,7 +234,7 @@ fn comparison(table: &Table) -> Result<Comparison, String> {
         joules: joules[at],
         seed: seed[at],
     });
-    Ok(Comparison { rows: rows.collect() })
+    Ok(PolicyRuns { rows: rows.collect() })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod workload;
 pub use files::{Files, MEASURED, device, read};
 
 use crate::number::grouped;
-use crate::page::{Block, Card, Cell, Page, Section, Table};
+use crate::page::{Block, Card, Cell, Page, PageTable, Section};
 
 /// What the published description expects of its own run.
 pub mod expected {
@@ -94,11 +94,11 @@ fn cards(files: &Files) -> Vec<Card> {
 }
 
 /// The description's own table, with what came of it here.
-fn beside(files: &Files) -> Table {
-    let mut table = Table {
+fn beside(files: &Files) -> PageTable {
+    let mut table = PageTable {
         caption: "The description's expectations beside what was measured here".to_owned(),
         head: ["figure", "expected", "here", "how"].map(str::to_owned).to_vec(),
-        ..Table::default()
+        ..PageTable::default()
     };
     let mut row = |name: String, (low, high): (f64, f64), here: Option<f64>, how: &str| {
         let verdict = match here {

@@ -2,9 +2,9 @@
 
 use super::Files;
 use super::files::{device, numbers};
-use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, Stroke, colour};
+use crate::chart::{Axis, Chart, ChartBar, Mark, Series, Stroke, colour};
 use crate::number::grouped;
-use crate::page::{Block, Cell, Section, Table};
+use crate::page::{Block, Cell, PageTable, Section};
 use gswarm_learn::train::{Importance, TrainingReport};
 
 /// The most points of a cloud.
@@ -32,8 +32,8 @@ fn shade(device: &str) -> usize {
     usize::from(device.eq_ignore_ascii_case("cpu"))
 }
 
-fn quality(models: &[TrainingReport]) -> Table {
-    let mut table = Table {
+fn quality(models: &[TrainingReport]) -> PageTable {
+    let mut table = PageTable {
         caption: "How well the models do; MAE and pinball loss in seconds".to_owned(),
         head: [
             "device",
@@ -50,7 +50,7 @@ fn quality(models: &[TrainingReport]) -> Table {
         ]
         .map(str::to_owned)
         .to_vec(),
-        ..Table::default()
+        ..PageTable::default()
     };
     for model in models {
         let mut row = vec![Cell::text(device(model)), Cell::text(&model.model)];
@@ -106,14 +106,7 @@ fn predicted(files: &Files, device: &str) -> Chart {
     );
     let number = shade(device);
     chart.series.push(Series::Points { name: String::new(), points, colour: colour(number) });
-    chart.series.push(Series::Line {
-        name: String::new(),
-        points: vec![(low, low), (high, high)],
-        colour: QUIET,
-        stroke: Stroke::Dashed,
-        stairs: false,
-        dots: false,
-    });
+    chart.reference("", vec![(low, low), (high, high)]);
     chart
 }
 
@@ -149,13 +142,13 @@ fn coverage(models: &[TrainingReport]) -> Chart {
         Axis::new(""),
     )
     .about("The share of the test tasks whose true time lay within the 50% and the 90% interval; the lines are the promises.");
-    let bar = |model: &TrainingReport, of: &str, value: f64, number: usize| Bar {
+    let bar = |model: &TrainingReport, of: &str, value: f64, number: usize| ChartBar {
         name: format!("{of} interval, {}", device(model)),
         value,
         spread: 0.0,
         colour: colour(number),
     };
-    let bars: Vec<Bar> = models
+    let bars: Vec<ChartBar> = models
         .iter()
         .flat_map(|model| {
             let number = shade(device(model));
@@ -182,7 +175,7 @@ fn importances(model: &TrainingReport) -> Chart {
         Axis::new(""),
     );
     let number = shade(device);
-    let bar = |one: &Importance| Bar {
+    let bar = |one: &Importance| ChartBar {
         name: one.feature.clone(),
         value: one.share,
         spread: 0.0,

@@ -1,9 +1,9 @@
 //! The policies: makespans with their spread, speedups, load balance, and how long tasks take.
 
-use super::files::{Comparison, numbers, words};
+use super::files::{PolicyRuns, numbers, words};
 use super::{Files, expected};
-use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, colour};
-use crate::page::{Block, Cell, Section, Table};
+use crate::chart::{Axis, Chart, ChartBar, Mark, QUIET, Series, colour};
+use crate::page::{Block, Cell, PageTable, Section};
 
 /// Bars of policies that take so many times the bound are left out of the close view.
 const CLOSE: f64 = 1.3;
@@ -35,7 +35,7 @@ pub fn section(files: &Files) -> Section {
 }
 
 /// Where what was learned loses to a rule that knows nothing.
-fn losses(found: &Comparison) -> impl Iterator<Item = String> + '_ {
+fn losses(found: &PolicyRuns) -> impl Iterator<Item = String> + '_ {
     let told = |load: f64, policy: &'static str, constant: &'static str| {
         let (mine, other) = (found.summary(load, policy)?.makespan, found.summary(load, constant)?.makespan);
         (other < mine).then(|| {
@@ -52,7 +52,7 @@ fn losses(found: &Comparison) -> impl Iterator<Item = String> + '_ {
     all.filter_map(move |(load, (policy, constant))| told(load, policy, constant))
 }
 
-fn first_tasks(files: &Files) -> Table {
+fn first_tasks(files: &Files) -> PageTable {
     let table = &files.summary;
     let head = table.columns().iter().map(|column| column.name.replace('_', " "));
     let policies = words(table, "policy");
@@ -64,7 +64,7 @@ fn first_tasks(files: &Files) -> Table {
         }
         row
     });
-    Table {
+    PageTable {
         caption: match files.scheduled.rows() {
             1 => "The first task of the workload".to_owned(),
             rows => format!("The first {rows} tasks of the workload"),
@@ -75,10 +75,10 @@ fn first_tasks(files: &Files) -> Table {
     }
 }
 
-fn at_load(found: &Comparison, load: f64) -> Table {
+fn at_load(found: &PolicyRuns, load: f64) -> PageTable {
     let seeds =
         found.policies().first().and_then(|policy| found.summary(load, policy)).map_or(0, |one| one.seeds);
-    let mut table = Table {
+    let mut table = PageTable {
         caption: match seeds {
             1 => format!("Load {load}, 1 seed"),
             _ => format!("Load {load}, {seeds} seeds: means, and the standard deviation of the makespan"),
@@ -98,7 +98,7 @@ fn at_load(found: &Comparison, load: f64) -> Table {
         ]
         .map(str::to_owned)
         .to_vec(),
-        ..Table::default()
+        ..PageTable::default()
     };
     for policy in found.policies() {
         let Some(one) = found.summary(load, policy) else { continue };
@@ -133,21 +133,21 @@ fn shade(policy: &str) -> &'static str {
     }
 }
 
-fn bars(found: &Comparison, load: f64, value: impl Fn(&str) -> Option<(f64, f64)>) -> Vec<Bar> {
-    let mut all: Vec<Bar> = found
+fn bars(found: &PolicyRuns, load: f64, value: impl Fn(&str) -> Option<(f64, f64)>) -> Vec<ChartBar> {
+    let mut all: Vec<ChartBar> = found
         .policies()
         .into_iter()
         .filter(|policy| found.summary(load, policy).is_some())
         .filter_map(|policy| {
             let (value, spread) = value(policy)?;
-            Some(Bar { name: policy.to_owned(), value, spread, colour: shade(policy) })
+            Some(ChartBar { name: policy.to_owned(), value, spread, colour: shade(policy) })
         })
         .collect();
     all.sort_by(|a, b| a.value.total_cmp(&b.value));
     all
 }
 
-fn fitted(mut chart: Chart, bars: Vec<Bar>) -> Chart {
+fn fitted(mut chart: Chart, bars: Vec<ChartBar>) -> Chart {
     chart.height = 130.0 + 26.0 * bars.len() as f64;
     chart.series.push(Series::Bars(bars));
     chart
@@ -158,7 +158,7 @@ fn stem(load: f64) -> String {
     load.to_string().replace('.', "_")
 }
 
-fn makespans(found: &Comparison, load: f64) -> Chart {
+fn makespans(found: &PolicyRuns, load: f64) -> Chart {
     let chart = Chart::new(
         format!("policies_makespan_{}", stem(load)),
         format!("Makespan at a load of {load}"),
@@ -177,7 +177,7 @@ fn makespans(found: &Comparison, load: f64) -> Chart {
     chart
 }
 
-fn close_view(found: &Comparison, load: f64) -> Chart {
+fn close_view(found: &PolicyRuns, load: f64) -> Chart {
     let chart = Chart::new(
         format!("policies_above_bound_{}", stem(load)),
         format!("How far above the bound, at a load of {load}"),
@@ -196,7 +196,7 @@ fn close_view(found: &Comparison, load: f64) -> Chart {
     chart
 }
 
-fn flows(found: &Comparison) -> Chart {
+fn flows(found: &PolicyRuns) -> Chart {
     let mut chart = Chart::new(
         "policies_flow",
         "Mean flow time by load",
@@ -217,7 +217,7 @@ fn flows(found: &Comparison) -> Chart {
     chart
 }
 
-fn speedups(found: &Comparison, other: &str, (low, high): (f64, f64)) -> Chart {
+fn speedups(found: &PolicyRuns, other: &str, (low, high): (f64, f64)) -> Chart {
     let chart = Chart::new(
         format!("policies_speedup_{other}"),
         format!("Speedup of learned over {other}"),
@@ -227,7 +227,7 @@ fn speedups(found: &Comparison, other: &str, (low, high): (f64, f64)) -> Chart {
     .about(format!("By mean makespans. Shaded: what the description expects, {low} to {high}."));
     let bar = |load: &f64| {
         let value = found.speedup(*load, "learned", other)?;
-        Some(Bar { name: format!("load {load}"), value, spread: 0.0, colour: colour(0) })
+        Some(ChartBar { name: format!("load {load}"), value, spread: 0.0, colour: colour(0) })
     };
     let mut chart = fitted(chart, found.loads().iter().filter_map(bar).collect());
     chart.marks.push(Mark::Range { from: low, to: high });
@@ -235,7 +235,7 @@ fn speedups(found: &Comparison, other: &str, (low, high): (f64, f64)) -> Chart {
     chart
 }
 
-fn balance(found: &Comparison, load: f64) -> Chart {
+fn balance(found: &PolicyRuns, load: f64) -> Chart {
     let (low, high) = expected::BALANCE;
     let chart = Chart::new(
         "policies_balance",
@@ -254,11 +254,11 @@ fn balance(found: &Comparison, load: f64) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::files::Row;
+    use crate::pipeline::files::PolicyRun;
 
     #[test]
     fn who_loses_to_a_constant_is_said() {
-        let row = |policy: &str, makespan: f64| Row {
+        let row = |policy: &str, makespan: f64| PolicyRun {
             load: 0.5,
             policy: policy.to_owned(),
             makespan,
@@ -270,7 +270,7 @@ mod tests {
         };
         let rows =
             vec![row("learned", 2.0), row("q_learning", 4.0), row("gpu_only", 3.0), row("cpu_only", 9.0)];
-        let said: Vec<String> = losses(&Comparison { rows }).collect();
+        let said: Vec<String> = losses(&PolicyRuns { rows }).collect();
         assert_eq!(said.len(), 1);
         assert!(
             said[0].contains(

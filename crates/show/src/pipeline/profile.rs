@@ -2,7 +2,7 @@
 
 use super::Files;
 use crate::chart::{Axis, Chart, Mark, Series, Stroke, colour};
-use crate::page::{Block, Cell, Section, Table};
+use crate::page::{Block, Cell, PageTable, Section};
 use gswarm_tasks::profile::{DeviceKind, HardwareProfile, Operation, crossovers, ratios};
 
 pub fn section(files: &Files) -> Section {
@@ -90,16 +90,16 @@ fn crossover(profile: &HardwareProfile) -> Chart {
     chart
 }
 
-fn crossover_table(profile: &HardwareProfile) -> Table {
+fn crossover_table(profile: &HardwareProfile) -> PageTable {
     let size =
         |size: Option<u32>| size.map_or(Cell::text("never"), |size| Cell::number(Some(f64::from(size)), 0));
-    Table {
+    PageTable {
         caption: "The smallest measured size from which on the GPU is faster".to_owned(),
         head: ["operation", "data already there", "data sent first"].map(str::to_owned).to_vec(),
         rows: crossovers(&ratios(profile))
             .into_iter()
             .map(|one| vec![Cell::text(one.operation.name()), size(one.resident), size(one.with_transfer)])
             .collect(),
-        ..Table::default()
+        ..PageTable::default()
     }
 }

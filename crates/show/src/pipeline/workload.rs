@@ -3,7 +3,7 @@
 use super::Files;
 use super::files::{numbers, words};
 use crate::chart::{Axis, Chart, Series, colour, histogram};
-use crate::page::{Block, Cell, Section, Table};
+use crate::page::{Block, Cell, PageTable, Section};
 use gswarm_tasks::profile::quantile;
 use std::collections::BTreeMap;
 
@@ -51,11 +51,11 @@ pub fn section(files: &Files) -> Section {
     Section { title: "Workload".to_owned(), blocks }
 }
 
-fn statistics(files: &Files) -> Table {
-    let mut table = Table {
+fn statistics(files: &Files) -> PageTable {
+    let mut table = PageTable {
         caption: "What the tasks are like".to_owned(),
         head: ["column", "least", "median", "mean", "largest"].map(str::to_owned).to_vec(),
-        ..Table::default()
+        ..PageTable::default()
     };
     for name in [
         "size",

@@ -8,7 +8,7 @@ pub use table::comparison;
 
 use crate::number::grouped;
 use crate::page::{Block, Card, Page, Section};
-use crate::run::Run;
+use crate::run::ReportRun;
 
 /// Runs with a curve each on one chart; more cannot be told apart.
 pub(crate) const MOST_CURVES: usize = 6;
@@ -17,14 +17,14 @@ pub const MOST_GANTTS: usize = 8;
 
 /// The page about these runs, in the order of the comparison: by configuration, GPUs and makespan.
 #[must_use]
-pub fn page(runs: &mut [Run]) -> Page {
+pub fn page(runs: &mut [ReportRun]) -> Page {
     runs.sort_by(|a, b| {
-        let key = |run: &Run| {
+        let key = |run: &ReportRun| {
             (run.configuration.clone(), run.mode, run.gpus, run.metrics.makespan, run.policy.clone())
         };
         key(a).cmp(&key(b))
     });
-    let runs: &[Run] = runs;
+    let runs: &[ReportRun] = runs;
     let mut sections =
         vec![Section { title: "Comparison".to_owned(), blocks: vec![Block::Table(comparison(runs))] }];
     sections[0].blocks.extend(faults(runs).map(Block::Text));
@@ -50,11 +50,11 @@ pub fn page(runs: &mut [Run]) -> Page {
 
 /// Which runs get a Gantt chart where not all can: the shortest of each configuration and number of GPUs in turn.
 #[must_use]
-pub fn drawn(runs: &[Run], most: usize) -> Vec<usize> {
+pub fn drawn(runs: &[ReportRun], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
-    let group = |run: &Run| (run.configuration.clone(), run.mode, run.gpus);
+    let group = |run: &ReportRun| (run.configuration.clone(), run.mode, run.gpus);
     let rank = |at: usize| {
-        let same = |other: &&Run| group(other) == group(&runs[at]);
+        let same = |other: &&ReportRun| group(other) == group(&runs[at]);
         runs.iter().filter(same).filter(|other| other.metrics.makespan < runs[at].metrics.makespan).count()
     };
     order.sort_by_key(|&at| (rank(at), at));
@@ -63,14 +63,14 @@ pub fn drawn(runs: &[Run], most: usize) -> Vec<usize> {
     order
 }
 
-fn title(runs: &[Run]) -> String {
+fn title(runs: &[ReportRun]) -> String {
     match runs {
         [one] => format!("{} on {} GPUs", one.policy, one.gpus),
         _ => format!("{} runs compared", runs.len()),
     }
 }
 
-fn lead(runs: &[Run]) -> String {
+fn lead(runs: &[ReportRun]) -> String {
     let mut names: Vec<&str> = runs.iter().map(|run| run.configuration.as_str()).collect();
     names.dedup();
     let executions: u64 = runs.iter().map(|run| run.metrics.completed_nodes).sum();
@@ -83,7 +83,7 @@ fn lead(runs: &[Run]) -> String {
 }
 
 /// The shortest run of all, or the one there is. Of several configurations no one run is the best.
-fn cards(runs: &[Run]) -> Vec<Card> {
+fn cards(runs: &[ReportRun]) -> Vec<Card> {
     let groups = shape::groups(runs).len();
     let Some(best) = runs.iter().min_by_key(|run| run.metrics.makespan).filter(|_| groups == 1) else {
         let complete = runs.iter().filter(|run| run.metrics.failed_requests == 0).count();
@@ -122,7 +122,7 @@ fn cards(runs: &[Run]) -> Vec<Card> {
 }
 
 /// What the checker found, run by run.
-fn faults(runs: &[Run]) -> impl Iterator<Item = String> + '_ {
+fn faults(runs: &[ReportRun]) -> impl Iterator<Item = String> + '_ {
     runs.iter().filter(|run| !run.violations.is_empty()).map(|run| {
         let more = match run.violations.len() {
             0..=3 => String::new(),
@@ -140,10 +140,11 @@ mod tests {
     use crate::testing;
     use gswarm_core::log_file::LogFile;
 
-    fn runs(policies: &[&str]) -> Vec<Run> {
+    fn runs(policies: &[&str]) -> Vec<ReportRun> {
         let of = |policy: &&str| {
             let (instance, log) = testing::run(policy, 30);
-            let mut run = Run::of(&format!("{policy}.json"), "work", &instance, &log, &LogFile::default());
+            let mut run =
+                ReportRun::of(&format!("{policy}.json"), "work", &instance, &log, &LogFile::default());
             (run.policy, run.bound) = ((*policy).to_owned(), Some(100.0));
             run
         };
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn the_shortest_of_each_group_are_drawn_first() {
         let mut all = runs(&["random", "planned", "baseline"]);
-        all.push(Run { configuration: "other".to_owned(), ..all[0].clone() });
+        all.push(ReportRun { configuration: "other".to_owned(), ..all[0].clone() });
         assert_eq!(drawn(&all, 2), [1, 3]);
         assert_eq!(drawn(&all, 9).len(), 4);
     }

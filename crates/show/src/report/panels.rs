@@ -2,12 +2,12 @@
 
 use super::MOST_CURVES;
 use super::shape::{Group, groups};
-use crate::chart::{Axis, Bar, Chart, Mark, QUIET, Series, Stroke, colour};
+use crate::chart::{Axis, Chart, ChartBar, Mark, Series, colour};
 use crate::page::{Block, Section};
-use crate::run::Run;
+use crate::run::ReportRun;
 
 /// A section for each configuration.
-pub fn panels(runs: &[Run]) -> Vec<Section> {
+pub fn panels(runs: &[ReportRun]) -> Vec<Section> {
     let of = |(number, group): (usize, Group<'_>)| {
         let several = group.gpu_counts().len() > 1;
         let mut charts = if several {
@@ -60,14 +60,7 @@ fn makespan_by_gpus(group: &Group<'_>) -> Chart {
         group.gpu_counts().into_iter().filter_map(|gpus| Some((f64::from(gpus), group.bound(gpus)?)));
     let points: Vec<(f64, f64)> = bounds.collect();
     if !points.is_empty() {
-        chart.series.push(Series::Line {
-            name: "lower bound".to_owned(),
-            points,
-            colour: QUIET,
-            stroke: Stroke::Dashed,
-            stairs: false,
-            dots: false,
-        });
+        chart.reference("lower bound", points);
     }
     chart
 }
@@ -90,17 +83,17 @@ fn speedup_by_gpus(group: &Group<'_>) -> Chart {
 }
 
 /// A bar for each policy, shortest first.
-fn bars(group: &Group<'_>, value: impl Fn(&Run) -> Option<f64>) -> Vec<Bar> {
+fn bars(group: &Group<'_>, value: impl Fn(&ReportRun) -> Option<f64>) -> Vec<ChartBar> {
     let gpus = group.gpu_counts().first().copied().unwrap_or(0);
     let run = |(number, policy): (usize, &str)| {
         let value = value(group.best(policy, gpus)?)?;
         let colour = if number == 0 { colour(0) } else { colour(5) };
-        Some(Bar { name: policy.to_owned(), value, spread: 0.0, colour })
+        Some(ChartBar { name: policy.to_owned(), value, spread: 0.0, colour })
     };
     group.policies().into_iter().enumerate().filter_map(run).collect()
 }
 
-fn fitted(mut chart: Chart, bars: Vec<Bar>) -> Chart {
+fn fitted(mut chart: Chart, bars: Vec<ChartBar>) -> Chart {
     chart.height = 130.0 + 26.0 * bars.len() as f64;
     chart.series.push(Series::Bars(bars));
     chart
@@ -120,7 +113,7 @@ fn makespans(group: &Group<'_>) -> Chart {
 
 fn speedups(group: &Group<'_>) -> Chart {
     let gpus = group.gpu_counts().first().copied().unwrap_or(0);
-    let base = group.best("baseline", gpus).filter(|_| group.policies().len() > 1).map(Run::makespan);
+    let base = group.best("baseline", gpus).filter(|_| group.policies().len() > 1).map(ReportRun::makespan);
     let bars = bars(group, |run| Some(base? / run.makespan()));
     let chart =
         Chart::new("speedup", "Speedup over baseline", Axis::new("times as fast").from_zero(), Axis::new(""))
@@ -150,7 +143,7 @@ fn curves(
     name_: &str,
     title: &str,
     label: &str,
-    curve: fn(&Run) -> &Vec<(f64, f64)>,
+    curve: fn(&ReportRun) -> &Vec<(f64, f64)>,
 ) -> Chart {
     let mut chart = Chart::new(name_, title, Axis::new("seconds").from_zero(), Axis::new(label).from_zero());
     for run in group.few(MOST_CURVES) {
@@ -180,7 +173,7 @@ fn predictions(group: &Group<'_>) -> Chart {
         Axis::new("estimated seconds").log(),
         Axis::new("actual seconds").log(),
     );
-    let with: Vec<&Run> =
+    let with: Vec<&ReportRun> =
         group.runs.iter().copied().filter(|run| !run.predictions.is_empty()).take(3).collect();
     let all = || with.iter().flat_map(|run| &run.predictions).flat_map(|point| [point.0, point.1]);
     let (low, high) =
@@ -193,14 +186,7 @@ fn predictions(group: &Group<'_>) -> Chart {
         });
     }
     if let Some(first) = with.first() {
-        chart.series.push(Series::Line {
-            name: "as estimated".to_owned(),
-            points: vec![(low, low), (high, high)],
-            colour: QUIET,
-            stroke: Stroke::Dashed,
-            stairs: false,
-            dots: false,
-        });
+        chart.reference("as estimated", vec![(low, low), (high, high)]);
         chart.about = format!(
             "Completed executions that ran alone, at batch 1: {} of the {} of {}. On the line, the estimate was right.",
             first.predictions.len(),
@@ -212,7 +198,7 @@ fn predictions(group: &Group<'_>) -> Chart {
 }
 
 /// A run's name on a chart: its policy, and its GPUs where they differ. One alone needs none.
-fn name(group: &Group<'_>, run: &Run) -> String {
+fn name(group: &Group<'_>, run: &ReportRun) -> String {
     if group.runs.len() == 1 {
         String::new()
     } else if group.gpu_counts().len() > 1 {

@@ -1,18 +1,18 @@
 //! How runs are grouped: by configuration and mode, in the order in which they come.
 
-use crate::run::Run;
+use crate::run::ReportRun;
 
 /// Runs that can be compared with one another.
 pub struct Group<'r> {
     /// The configuration, and the mode where the runs have both.
     pub name: String,
     /// Its runs.
-    pub runs: Vec<&'r Run>,
+    pub runs: Vec<&'r ReportRun>,
 }
 
 /// The groups.
-pub fn groups(runs: &[Run]) -> Vec<Group<'_>> {
-    let mut groups: Vec<((&str, &str), Vec<&Run>)> = Vec::new();
+pub fn groups(runs: &[ReportRun]) -> Vec<Group<'_>> {
+    let mut groups: Vec<((&str, &str), Vec<&ReportRun>)> = Vec::new();
     for run in runs {
         let key = (run.configuration.as_str(), run.mode);
         match groups.iter_mut().find(|(known, _)| *known == key) {
@@ -34,7 +34,7 @@ impl<'r> Group<'r> {
 
     /// The policies, the one with the shortest run first.
     pub fn policies(&self) -> Vec<&'r str> {
-        let mut ranked: Vec<&&Run> = self.runs.iter().collect();
+        let mut ranked: Vec<&&ReportRun> = self.runs.iter().collect();
         ranked.sort_by_key(|run| run.metrics.makespan);
         let mut names: Vec<&str> = Vec::new();
         for run in ranked {
@@ -46,8 +46,8 @@ impl<'r> Group<'r> {
     }
 
     /// The shortest run of a policy on so many GPUs: there may be several, of other seeds.
-    pub fn best(&self, policy: &str, gpus: u32) -> Option<&'r Run> {
-        let fits = |run: &&&Run| run.policy == policy && run.gpus == gpus;
+    pub fn best(&self, policy: &str, gpus: u32) -> Option<&'r ReportRun> {
+        let fits = |run: &&&ReportRun| run.policy == policy && run.gpus == gpus;
         self.runs.iter().filter(fits).min_by_key(|run| run.metrics.makespan).copied()
     }
 
@@ -58,8 +58,8 @@ impl<'r> Group<'r> {
     }
 
     /// Those that get a curve of their own: the shortest on the most GPUs first.
-    pub fn few(&self, most: usize) -> Vec<&'r Run> {
-        let mut ranked: Vec<&Run> = self.runs.clone();
+    pub fn few(&self, most: usize) -> Vec<&'r ReportRun> {
+        let mut ranked: Vec<&ReportRun> = self.runs.clone();
         ranked.sort_by_key(|run| (std::cmp::Reverse(run.gpus), run.metrics.makespan));
         ranked.truncate(most);
         ranked

@@ -1,12 +1,12 @@
 //! The comparison: a row a run.
 
-use crate::page::{Cell, Table};
+use crate::page::{Cell, PageTable};
 use crate::report::shape::groups;
-use crate::run::Run;
+use crate::run::ReportRun;
 
 /// The table. The best of a column is marked where all runs are of one configuration.
 #[must_use]
-pub fn comparison(runs: &[Run]) -> Table {
+pub fn comparison(runs: &[ReportRun]) -> PageTable {
     let groups = groups(runs);
     let several = groups.len() > 1;
     let mut head = vec!["policy"];
@@ -30,7 +30,7 @@ pub fn comparison(runs: &[Run]) -> Table {
         "done",
         "log",
     ]);
-    let mut table = Table {
+    let mut table = PageTable {
         caption: "A row a run; a click on a heading sorts. Speedup: over baseline on the same GPUs."
             .to_owned(),
         head: head.into_iter().map(str::to_owned).collect(),

@@ -17,7 +17,7 @@ const MOST_PREDICTIONS: usize = 1_500;
 
 /// A run, as a report needs it.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ReportRun {
     /// The log's name.
     pub log: String,
     /// What was run: runs of the same configuration are compared.
@@ -48,7 +48,7 @@ pub struct Run {
     pub gantt: Option<Gantt>,
 }
 
-impl Run {
+impl ReportRun {
     /// Measures a log. `name` is the log's, `configuration` that of its inputs; the bound is the log's own claim.
     #[must_use]
     pub fn of(
@@ -57,10 +57,10 @@ impl Run {
         instance: &Instance,
         log: &ExecutionLog,
         file: &LogFile,
-    ) -> Run {
+    ) -> ReportRun {
         let metrics = metrics(instance, log);
         let (predictions, predicted) = predictions(file);
-        Run {
+        ReportRun {
             log: name.to_owned(),
             configuration: configuration.to_owned(),
             policy: file.claims.policy.clone().unwrap_or_else(|| "unknown".to_owned()),
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_run_has_the_figures_of_its_log() {
         let (instance, log) = testing::run("baseline", 30);
-        let run = Run::of("a.json", "c", &instance, &log, &LogFile::default());
+        let run = ReportRun::of("a.json", "c", &instance, &log, &LogFile::default());
         assert_eq!(run.metrics, metrics(&instance, &log));
         assert_eq!((run.policy.as_str(), run.gpus), ("unknown", instance.cluster.gpus));
         assert!(run.predictions.is_empty() && run.gap().is_none());

@@ -59,7 +59,6 @@ pub fn count() -> Result<usize, GpuError> {
     Ok(usize::try_from(found).unwrap_or(0))
 }
 
-/// An open GPU.
 pub struct Gpu {
     ordinal: usize,
     context: Arc<CudaContext>,
@@ -99,7 +98,6 @@ impl Gpu {
         self.context.name().map_err(|error| self.failed("asking for its name", &error))
     }
 
-    /// Its memory in bytes.
     pub fn memory_bytes(&self) -> Result<u64, GpuError> {
         let total = self.context.total_mem().map_err(|error| self.failed("asking for its memory", &error))?;
         Ok(total as u64)

@@ -10,13 +10,10 @@ pub struct Power {
 
 impl Power {
     /// Of this GPU. Where NVML is missing every reading is `None`.
-    #[must_use]
     pub fn of(gpu: usize) -> Power {
         Power { nvml: Nvml::init().ok(), gpu: gpu as u32 }
     }
 
-    /// Watts at this moment.
-    #[must_use]
     pub fn watts(&self) -> Option<f64> {
         let device = self.nvml.as_ref()?.device_by_index(self.gpu).ok()?;
         device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3)

@@ -87,7 +87,6 @@ enum Held {
     },
 }
 
-/// Threads of a block.
 const BLOCK: u32 = 256;
 
 fn over(count: u32) -> LaunchConfig {

@@ -30,7 +30,6 @@ pub struct Crossover {
 }
 
 /// Every pair of measurements; empty where one of the devices is missing.
-#[must_use]
 pub fn ratios(profile: &HardwareProfile) -> Vec<Ratio> {
     let (Some(cpu), Some(gpu)) = (profile.device(DeviceKind::Cpu), profile.device(DeviceKind::Gpu)) else {
         return Vec::new();
@@ -55,7 +54,6 @@ pub fn ratios(profile: &HardwareProfile) -> Vec<Ratio> {
 }
 
 /// Where the GPU begins to pay, for each operation.
-#[must_use]
 pub fn crossovers(ratios: &[Ratio]) -> Vec<Crossover> {
     let of = |operation: Operation| {
         let mut its: Vec<&Ratio> = ratios.iter().filter(|ratio| ratio.operation == operation).collect();

@@ -5,7 +5,6 @@ use super::types::{Device, DeviceKind, HardwareProfile, Link, Measurement, Opera
 /// A server whose GPUs are slices of a large one. Its figures are round numbers of that order of size, not measurements:
 /// `source` says so. A GPU is four to ten times as fast as the whole CPU on large tasks and slower on small ones, so that
 /// both have work for which they are the better choice.
-#[must_use]
 pub fn described() -> HardwareProfile {
     HardwareProfile {
         version: VERSION,

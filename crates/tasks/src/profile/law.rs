@@ -31,7 +31,6 @@ pub enum NoLaw {
 
 impl NoLaw {
     /// The same as a finding in the profile's file.
-    #[must_use]
     pub fn finding(&self, file: &str) -> Diagnostic {
         let code = match self {
             NoLaw::NoDevice(_) | NoLaw::TooFew { .. } => Code::Missing,
@@ -56,7 +55,6 @@ impl NoLaw {
 }
 
 /// All that keeps tasks from being timed by a profile, whatever tasks they are.
-#[must_use]
 pub fn lacks(file: &str, profile: &HardwareProfile) -> Vec<Diagnostic> {
     let of = |kind| Law::of(profile, kind, &[]).err();
     [DeviceKind::Cpu, DeviceKind::Gpu].into_iter().filter_map(of).map(|fault| fault.finding(file)).collect()
@@ -83,7 +81,6 @@ impl Law {
     }
 
     /// How long the operation takes at this size.
-    #[must_use]
     pub fn seconds(&self, operation: Operation, size: f64) -> f64 {
         let curve = &self.curves[operation as usize];
         if curve.len() < 2 {

@@ -5,9 +5,6 @@ use gswarm_core::input::{Code, Diagnostic};
 use serde_json::error::Category;
 
 /// Reads `hardware_profile.json`.
-///
-/// # Errors
-/// What is wrong with the file.
 pub fn read(name: &str, bytes: &[u8]) -> Result<HardwareProfile, Diagnostic> {
     let fault = |code: Code, line: Option<u32>, path: &str, message: String| Diagnostic {
         line,

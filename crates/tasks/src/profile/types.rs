@@ -1,59 +1,36 @@
 //! The file `hardware_profile.json`.
 
+use gswarm_core::named;
 use serde::{Deserialize, Serialize};
 
 /// The version of the file that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
-/// What is measured. A size is the edge of a square: matrices are `size` by `size`, and there are `size * size` numbers to
-/// sort or to copy, so that one number says how large a task is whatever it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// Matrix product of 32-bit floats.
-    GemmF32,
-    /// Matrix product of 16-bit brain floats.
-    GemmBf16,
-    /// Sixteen products of matrices of a quarter of the edge.
-    BatchedGemm,
-    /// Eight channels to eight channels, three by three.
-    Convolution,
-    /// 32-bit floats in ascending order.
-    Sort,
-    /// A matrix with one entry in a hundred times one of 32 columns.
-    Sparse,
-    /// From one place in the device's memory to another.
-    Copy,
+named! {
+    /// What is measured. A size is the edge of a square: matrices are `size` by `size`, and there are `size * size` numbers to
+    /// sort or to copy, so that one number says how large a task is whatever it does.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Operation {
+        /// Matrix product of 32-bit floats.
+        GemmF32 = "gemm_f32",
+        /// Matrix product of 16-bit brain floats.
+        GemmBf16 = "gemm_bf16",
+        /// Sixteen products of matrices of a quarter of the edge.
+        BatchedGemm = "batched_gemm",
+        /// Eight channels to eight channels, three by three.
+        Convolution = "convolution",
+        /// 32-bit floats in ascending order.
+        Sort = "sort",
+        /// A matrix with one entry in a hundred times one of 32 columns.
+        Sparse = "sparse",
+        /// From one place in the device's memory to another.
+        Copy = "copy",
+    }
 }
 
 impl Operation {
-    /// All of them.
-    pub const ALL: [Operation; 7] = [
-        Operation::GemmF32,
-        Operation::GemmBf16,
-        Operation::BatchedGemm,
-        Operation::Convolution,
-        Operation::Sort,
-        Operation::Sparse,
-        Operation::Copy,
-    ];
-
-    /// As files spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Operation::GemmF32 => "gemm_f32",
-            Operation::GemmBf16 => "gemm_bf16",
-            Operation::BatchedGemm => "batched_gemm",
-            Operation::Convolution => "convolution",
-            Operation::Sort => "sort",
-            Operation::Sparse => "sparse",
-            Operation::Copy => "copy",
-        }
-    }
-
     /// Floating-point operations of one run; zero where none are counted.
-    #[must_use]
     pub fn flops(self, size: u32) -> f64 {
         let n = f64::from(size);
         match self {
@@ -153,7 +130,6 @@ pub struct Link {
 
 impl HardwareProfile {
     /// The first device of a kind.
-    #[must_use]
     pub fn device(&self, kind: DeviceKind) -> Option<&Device> {
         self.devices.iter().find(|device| device.kind == kind)
     }

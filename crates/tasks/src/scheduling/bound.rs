@@ -1,17 +1,16 @@
 //! What no schedule can go below.
 
 use super::machine::Machine;
-use super::workload::{Truth, Workload};
+use super::workload::{RunTimes, Workload};
 use gswarm_core::{Span, Time};
 
 /// The time in which the CPU and `gpus` GPUs can do this much work if it could be cut anywhere and nothing ever waited:
 /// the tasks with most to gain go to the GPUs, until both sides take equally long.
-#[must_use]
-pub fn area(tasks: &[Truth], gpus: u32) -> Span {
+pub fn area(tasks: &[RunTimes], gpus: u32) -> Span {
     if gpus == 0 {
         return tasks.iter().map(|task| task.cpu).sum();
     }
-    let mut order: Vec<&Truth> = tasks.iter().collect();
+    let mut order: Vec<&RunTimes> = tasks.iter().collect();
     order.sort_by(|a, b| {
         (u128::from(b.cpu.0) * u128::from(a.gpu.0)).cmp(&(u128::from(a.cpu.0) * u128::from(b.gpu.0)))
     });
@@ -35,8 +34,7 @@ pub fn area(tasks: &[Truth], gpus: u32) -> Span {
 
 /// A makespan that no schedule of this workload goes below: the work that comes late, after its first arrival; and the
 /// longest chain of tasks that wait for one another, each cut over a GPU and the CPU at best.
-#[must_use]
-pub fn makespan(workload: &Workload, truths: &[Truth], machine: &Machine) -> Span {
+pub fn makespan(workload: &Workload, truths: &[RunTimes], machine: &Machine) -> Span {
     let chain = chain(workload, truths, machine);
     let mut arrivals: Vec<Time> = workload.tasks.iter().map(|task| task.arrival).collect();
     arrivals.sort_unstable();
@@ -44,7 +42,7 @@ pub fn makespan(workload: &Workload, truths: &[Truth], machine: &Machine) -> Spa
     const MOMENTS: usize = 40;
     for step in 0..MOMENTS {
         let Some(&from) = arrivals.get(step * arrivals.len() / MOMENTS) else { break };
-        let later: Vec<Truth> = workload
+        let later: Vec<RunTimes> = workload
             .tasks
             .iter()
             .zip(truths)
@@ -56,7 +54,7 @@ pub fn makespan(workload: &Workload, truths: &[Truth], machine: &Machine) -> Spa
     best
 }
 
-fn chain(workload: &Workload, truths: &[Truth], machine: &Machine) -> Span {
+fn chain(workload: &Workload, truths: &[RunTimes], machine: &Machine) -> Span {
     let mut done = vec![0u64; truths.len()];
     for at in workload.topological().unwrap_or_default() {
         let (task, truth) = (&workload.tasks[at as usize], truths[at as usize]);
@@ -67,7 +65,7 @@ fn chain(workload: &Workload, truths: &[Truth], machine: &Machine) -> Span {
 }
 
 /// A task cut over a GPU and the CPU, its transfer left out; two microseconds are what rounding may take away.
-fn shortest(truth: Truth, gpus: u32) -> u64 {
+fn shortest(truth: RunTimes, gpus: u32) -> u64 {
     if gpus == 0 {
         return truth.cpu.0;
     }
@@ -79,8 +77,8 @@ fn shortest(truth: Truth, gpus: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn task(cpu: u64, gpu: u64) -> Truth {
-        Truth { cpu: Span(cpu), gpu: Span(gpu) }
+    fn task(cpu: u64, gpu: u64) -> RunTimes {
+        RunTimes { cpu: Span(cpu), gpu: Span(gpu) }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Policies side by side: the same workloads, many seeds, several loads.
 
 use super::bound;
-use super::check::{Violation, check};
+use super::check::{TaskViolation, check};
 use super::engine::EngineError;
-use super::generate::{Arrivals, GenerateError, Options, generate};
-use super::kind::PolicyKind;
+use super::generate::{Arrivals, GenerateError, WorkloadOptions, generate};
+use super::kind::TaskPolicy;
 use super::machine::Machine;
 use super::metrics::Metrics;
-use super::policy::Settings;
+use super::policy::PolicySettings;
 use super::run::schedule;
 use super::view::Estimates;
 use super::workload::Workload;
@@ -19,26 +19,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
     /// What workloads are like; arrivals and seed are put in.
-    pub workload: Options,
+    pub workload: WorkloadOptions,
     /// Shares of what the machine can do.
     pub loads: Vec<f64>,
     /// One workload each, at every load.
     pub seeds: Vec<u64>,
     /// Who takes part.
-    pub policies: Vec<PolicyKind>,
+    pub policies: Vec<TaskPolicy>,
     /// The price of energy.
     pub seconds_per_joule: f64,
 }
 
 /// One policy on one workload.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ComparisonRow {
     /// The load.
     pub load: f64,
     /// The seed.
     pub seed: u64,
     /// The policy.
-    pub policy: PolicyKind,
+    pub policy: TaskPolicy,
     /// How it did.
     pub metrics: Metrics,
     /// What no schedule goes below, in seconds.
@@ -49,9 +49,9 @@ pub struct Row {
 
 /// All rows, by load, seed and policy.
 #[derive(Clone, Debug, Default)]
-pub struct Comparison {
+pub struct TaskComparison {
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparisonRow>,
 }
 
 /// Why there is no comparison.
@@ -77,7 +77,7 @@ pub enum CompareError {
         /// Which.
         policy: &'static str,
         /// The first of them.
-        first: Violation,
+        first: TaskViolation,
     },
 }
 
@@ -91,7 +91,7 @@ pub fn compare(
     profile: &HardwareProfile,
     predict: &Predict<'_>,
     done: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Comparison, CompareError> {
+) -> Result<TaskComparison, CompareError> {
     let mut jobs: Vec<(f64, u64)> = Vec::new();
     for &load in &options.loads {
         // What is named twice is one case, and counts once.
@@ -101,9 +101,9 @@ pub fn compare(
     }
     let (runs, ran) = (jobs.len() * options.policies.len(), AtomicUsize::new(0));
     let one_more = || done(ran.fetch_add(1, Ordering::Relaxed) + 1, runs);
-    let rows: Result<Vec<Vec<Row>>, CompareError> =
+    let rows: Result<Vec<Vec<ComparisonRow>>, CompareError> =
         jobs.into_par_iter().map(|job| one(options, profile, predict, job, &one_more)).collect();
-    Ok(Comparison { rows: rows?.into_iter().flatten().collect() })
+    Ok(TaskComparison { rows: rows?.into_iter().flatten().collect() })
 }
 
 fn one(
@@ -112,15 +112,15 @@ fn one(
     predict: &Predict<'_>,
     (load, seed): (f64, u64),
     one_more: &(dyn Fn() + Sync),
-) -> Result<Vec<Row>, CompareError> {
-    let made = Options { arrivals: Arrivals::Load(load), seed, ..options.workload.clone() };
+) -> Result<Vec<ComparisonRow>, CompareError> {
+    let made = WorkloadOptions { arrivals: Arrivals::Load(load), seed, ..options.workload.clone() };
     let workload = generate(&made, profile)?.workload;
     let machine = Machine::of(profile, options.workload.gpus);
     let estimates = predict(&workload).map_err(CompareError::Predict)?;
     let truths = workload.truths(&estimates);
     let bound = bound::makespan(&workload, &truths, &machine).seconds();
-    let settings = Settings { seed, seconds_per_joule: options.seconds_per_joule };
-    let run = |&policy: &PolicyKind| {
+    let settings = PolicySettings { seed, seconds_per_joule: options.seconds_per_joule };
+    let run = |&policy: &TaskPolicy| {
         let outcome = schedule(&workload, &machine, &estimates, policy, settings)
             .map_err(|error| CompareError::Engine { policy: policy.name(), error })?;
         if let Some(first) = check(&workload, &truths, &outcome.log).into_iter().next() {
@@ -128,14 +128,14 @@ fn one(
         }
         one_more();
         let decision_us = outcome.took.as_secs_f64() * 1e6 / workload.tasks.len() as f64;
-        Ok(Row { load, seed, policy, metrics: outcome.metrics, bound, decision_us })
+        Ok(ComparisonRow { load, seed, policy, metrics: outcome.metrics, bound, decision_us })
     };
     options.policies.iter().map(run).collect()
 }
 
 /// A policy at a load, over all seeds.
 #[derive(Clone, Copy, Debug)]
-pub struct Summary {
+pub struct PolicySummary {
     /// Mean makespan in seconds.
     pub makespan: f64,
     /// Its standard deviation over the seeds.
@@ -156,9 +156,8 @@ pub struct Summary {
     pub seeds: usize,
 }
 
-impl Comparison {
+impl TaskComparison {
     /// The loads, in their order.
-    #[must_use]
     pub fn loads(&self) -> Vec<f64> {
         let mut loads: Vec<f64> = Vec::new();
         for row in &self.rows {
@@ -170,9 +169,8 @@ impl Comparison {
     }
 
     /// The policies, in their order.
-    #[must_use]
-    pub fn policies(&self) -> Vec<PolicyKind> {
-        let mut policies: Vec<PolicyKind> = Vec::new();
+    pub fn policies(&self) -> Vec<TaskPolicy> {
+        let mut policies: Vec<TaskPolicy> = Vec::new();
         for row in &self.rows {
             if !policies.contains(&row.policy) {
                 policies.push(row.policy);
@@ -181,33 +179,33 @@ impl Comparison {
         policies
     }
 
-    fn find(&self, load: f64, seed: u64, policy: PolicyKind) -> Option<&Row> {
+    fn find(&self, load: f64, seed: u64, policy: TaskPolicy) -> Option<&ComparisonRow> {
         self.rows.iter().find(|row| row.load == load && row.seed == seed && row.policy == policy)
     }
 
     /// One policy at one load; `None` where it took no part.
-    #[must_use]
-    pub fn summary(&self, load: f64, policy: PolicyKind) -> Option<Summary> {
-        let rows: Vec<&Row> =
+    pub fn summary(&self, load: f64, policy: TaskPolicy) -> Option<PolicySummary> {
+        let rows: Vec<&ComparisonRow> =
             self.rows.iter().filter(|row| row.load == load && row.policy == policy).collect();
         if rows.is_empty() {
             return None;
         }
         let count = rows.len() as f64;
-        let mean = |value: &dyn Fn(&Row) -> f64| rows.iter().map(|row| value(row)).sum::<f64>() / count;
+        let mean =
+            |value: &dyn Fn(&ComparisonRow) -> f64| rows.iter().map(|row| value(row)).sum::<f64>() / count;
         let makespan = mean(&|row| row.metrics.makespan.seconds());
         let variance = mean(&|row| (row.metrics.makespan.seconds() - makespan).powi(2));
-        let best = |row: &&&Row| {
+        let best = |row: &&&ComparisonRow| {
             let others = self.rows.iter().filter(|other| {
-                other.load == row.load && other.seed == row.seed && other.policy != PolicyKind::Clairvoyant
+                other.load == row.load && other.seed == row.seed && other.policy != TaskPolicy::Clairvoyant
             });
             others.map(|other| other.metrics.makespan).min().is_none_or(|least| row.metrics.makespan <= least)
         };
-        Some(Summary {
+        Some(PolicySummary {
             makespan,
             deviation: (variance * count / (count - 1.0).max(1.0)).sqrt(),
             to_clairvoyant: mean(&|row| {
-                let known = self.find(row.load, row.seed, PolicyKind::Clairvoyant).unwrap_or(row);
+                let known = self.find(row.load, row.seed, TaskPolicy::Clairvoyant).unwrap_or(row);
                 row.metrics.makespan.seconds() / known.metrics.makespan.seconds().max(1e-9)
             }),
             to_bound: mean(&|row| row.metrics.makespan.seconds() / row.bound.max(1e-9)),

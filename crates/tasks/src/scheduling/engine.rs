@@ -5,7 +5,7 @@ use super::log::{CpuPart, GpuPart, TaskRecord};
 use super::machine::{Machine, SHARE};
 use super::policy::{Placement, Policy};
 use super::view::{CPU, Device, Estimates, View};
-use super::workload::{Truth, Workload};
+use super::workload::{RunTimes, Workload};
 use gswarm_core::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -55,11 +55,10 @@ struct Finished {
     tasks: Vec<u32>,
 }
 
-/// One run.
 pub struct Engine<'a> {
     workload: &'a Workload,
     dependents: Vec<Vec<u32>>,
-    truths: &'a [Truth],
+    truths: &'a [RunTimes],
     machine: &'a Machine,
     estimates: &'a Estimates,
     memory: Vec<u64>,
@@ -89,7 +88,7 @@ impl<'a> Engine<'a> {
     /// A run in which nothing has happened.
     pub fn new(
         workload: &'a Workload,
-        truths: &'a [Truth],
+        truths: &'a [RunTimes],
         machine: &'a Machine,
         estimates: &'a Estimates,
     ) -> Engine<'a> {

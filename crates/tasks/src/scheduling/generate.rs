@@ -5,7 +5,7 @@
 
 use super::machine::Machine;
 use super::view::Estimates;
-use super::workload::{Kind, Task, Truth, Workload};
+use super::workload::{RunTimes, Task, TaskKind, Workload};
 use crate::profile::{HardwareProfile, NoLaw};
 use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::time::MAX_SECONDS;
@@ -25,7 +25,7 @@ pub enum Arrivals {
 
 /// What to generate. The default is the described workload.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct WorkloadOptions {
     /// How many tasks.
     pub tasks: u32,
     /// Smallest and largest size.
@@ -41,7 +41,7 @@ pub struct Options {
     /// Tasks wait for one to three of so many before them.
     pub window: u32,
     /// Which kinds, and in what proportion.
-    pub kinds: Vec<(Kind, f64)>,
+    pub kinds: Vec<(TaskKind, f64)>,
     /// Scales noise and interference; 0 leaves neither.
     pub noise: f64,
     /// GPUs of the machine that a load is a share of.
@@ -50,9 +50,9 @@ pub struct Options {
     pub seed: u64,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for WorkloadOptions {
+    fn default() -> WorkloadOptions {
+        WorkloadOptions {
             tasks: 10_000,
             size: [100.0, 5000.0],
             intensity: [0.1, 1.0],
@@ -60,7 +60,7 @@ impl Default for Options {
             arrivals: Arrivals::Rate(100.0),
             dependent: 0.3,
             window: 50,
-            kinds: Kind::ALL.map(|kind| (kind, 1.0)).to_vec(),
+            kinds: TaskKind::ALL.map(|kind| (kind, 1.0)).to_vec(),
             noise: 1.0,
             gpus: 4,
             seed: 0,
@@ -88,7 +88,6 @@ pub enum GenerateError {
 
 impl GenerateError {
     /// The same as a finding: in the profile's file, or in an option.
-    #[must_use]
     pub fn finding(&self, profile: &str) -> Diagnostic {
         match self {
             GenerateError::NoLaw(fault) => fault.finding(profile),
@@ -111,7 +110,7 @@ pub struct Generation {
 }
 
 /// Draws a workload.
-pub fn generate(options: &Options, profile: &HardwareProfile) -> Result<Generation, GenerateError> {
+pub fn generate(options: &WorkloadOptions, profile: &HardwareProfile) -> Result<Generation, GenerateError> {
     validate(options)?;
     let mut workload = Workload { tasks: draw(options) };
     let estimates = Estimates::of_profile(&workload, profile)?;
@@ -126,7 +125,7 @@ pub fn generate(options: &Options, profile: &HardwareProfile) -> Result<Generati
             format!("tasks of these sizes take {work:.3e} s in all, and times end at {MAX_SECONDS} s");
         return Err(GenerateError::Option { code: Code::TooLarge, option: "sizes", message });
     }
-    let truths: Vec<Truth> = workload.tasks.iter().filter_map(|task| task.truth).collect();
+    let truths: Vec<RunTimes> = workload.tasks.iter().filter_map(|task| task.truth).collect();
     let area = super::bound::area(&truths, machine.gpus);
     let capacity = f64::from(options.tasks) / area.seconds().max(1e-6);
     let (rate, load) = match options.arrivals {
@@ -151,7 +150,7 @@ pub fn generate(options: &Options, profile: &HardwareProfile) -> Result<Generati
     Ok(Generation { workload, rate, load })
 }
 
-fn validate(options: &Options) -> Result<(), GenerateError> {
+fn validate(options: &WorkloadOptions) -> Result<(), GenerateError> {
     let refuse = |code: Code, option: &'static str, text: &str| {
         Err(GenerateError::Option { code, option, message: text.to_owned() })
     };
@@ -191,7 +190,7 @@ fn validate(options: &Options) -> Result<(), GenerateError> {
 }
 
 /// A task may ask for as much memory as the largest device has, and no more: it would never run.
-fn within_memory(options: &Options, machine: &Machine) -> Result<(), GenerateError> {
+fn within_memory(options: &WorkloadOptions, machine: &Machine) -> Result<(), GenerateError> {
     let most = machine.cpu_memory_bytes.max(machine.gpu_memory_bytes) as f64 / 1e6;
     let asked = options.memory_mb[1];
     if asked <= most {
@@ -207,7 +206,7 @@ fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     rng
 }
 
-fn draw(options: &Options) -> Vec<Task> {
+fn draw(options: &WorkloadOptions) -> Vec<Task> {
     let mut rng = stream(options.seed, 0);
     let within = |rng: &mut ChaCha8Rng, [low, high]: [f64; 2]| low + (high - low) * rng.random::<f64>();
     let total: f64 = options.kinds.iter().map(|&(_, weight)| weight).sum();
@@ -217,7 +216,7 @@ fn draw(options: &Options) -> Vec<Task> {
             left -= weight;
             left < 0.0
         });
-        let kind = chosen.or(options.kinds.last()).map_or(Kind::Matmul, |&(kind, _)| kind);
+        let kind = chosen.or(options.kinds.last()).map_or(TaskKind::Matmul, |&(kind, _)| kind);
         let size = within(&mut rng, options.size).round();
         // Four decimals, as the file has them: a workload that is read back is the same.
         let intensity = (within(&mut rng, options.intensity) * 1e4).round() / 1e4;
@@ -251,17 +250,17 @@ fn draw(options: &Options) -> Vec<Task> {
 /// learn these from history, since they depend on features.
 fn site(task: &Task) -> [f64; 2] {
     let [cpu, gpu] = match task.kind {
-        Kind::Matmul => [1.25, 0.95],
-        Kind::Convolution => [1.0, 1.3],
-        Kind::Sort => [0.8, 1.15],
-        Kind::Sparse => [1.6, 0.8],
+        TaskKind::Matmul => [1.25, 0.95],
+        TaskKind::Convolution => [1.0, 1.3],
+        TaskKind::Sort => [0.8, 1.15],
+        TaskKind::Sparse => [1.6, 0.8],
     };
     let pressure = 1.0 + 0.3 * (task.memory_bytes as f64 / 500e6).min(2.0);
     [cpu * task.intensity.powf(-0.2) * pressure, gpu]
 }
 
 /// Run times: what the profile says, what the site makes of it, and noise and interference that no feature knows of.
-fn settle_truth(workload: &mut Workload, estimates: &Estimates, options: &Options) {
+fn settle_truth(workload: &mut Workload, estimates: &Estimates, options: &WorkloadOptions) {
     let mut rng = stream(options.seed, 2);
     for (task, mean) in workload.tasks.iter_mut().zip(&estimates.means) {
         let [cpu_site, gpu_site] = site(task);
@@ -278,7 +277,7 @@ fn settle_truth(workload: &mut Workload, estimates: &Estimates, options: &Option
         let (cpu_hit, gpu_hit) = (disturbed(&mut rng, 0.08, 1.0), disturbed(&mut rng, 0.04, 0.6));
         let at_least = |span: Span| Span(span.0.max(1));
         task.profiled = Some(*mean);
-        task.truth = Some(Truth {
+        task.truth = Some(RunTimes {
             cpu: at_least(mean.cpu.times(cpu_site * cpu_noise * cpu_hit)),
             gpu: at_least(mean.gpu.times(gpu_site * gpu_noise * gpu_hit)),
         });

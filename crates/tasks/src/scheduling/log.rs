@@ -135,7 +135,6 @@ impl TaskLog {
     }
 
     /// Whether a file begins as such a log does.
-    #[must_use]
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(b"{\"format\":\"gswarm-task-log/")
     }

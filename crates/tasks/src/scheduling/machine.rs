@@ -29,7 +29,6 @@ pub struct Machine {
 
 impl Machine {
     /// The machine of a profile with so many of its GPUs. Where the profile has no GPU, those of the described machine.
-    #[must_use]
     pub fn of(profile: &HardwareProfile, gpus: u32) -> Machine {
         let described = crate::profile::described();
         let device = |kind| profile.device(kind).or(described.device(kind));
@@ -48,38 +47,32 @@ impl Machine {
     }
 
     /// Bytes of a share.
-    #[must_use]
     pub fn bytes(memory: u64, share: u32) -> u64 {
         (u128::from(memory) * u128::from(share)).div_ceil(u128::from(SHARE)) as u64
     }
 
     /// How long the data of a share takes over the link.
-    #[must_use]
     pub fn transfer(&self, memory: u64, share: u32) -> Span {
         Span(self.link_latency_us + Machine::bytes(memory, share).div_ceil(self.link_bytes_per_us))
     }
 
     /// The run time of a share of a task.
-    #[must_use]
     pub fn part(whole: Span, share: u32) -> Span {
         let half = u128::from(SHARE) / 2;
         Span(((u128::from(whole.0) * u128::from(share) + half) / u128::from(SHARE)) as u64)
     }
 
     /// Whether a task, or a share of it, can be on a GPU at all.
-    #[must_use]
     pub fn fits_gpu(&self, memory: u64, share: u32) -> bool {
         self.gpus > 0 && Machine::bytes(memory, share) <= self.gpu_memory_bytes
     }
 
     /// Whether it can be on the host.
-    #[must_use]
     pub fn fits_cpu(&self, memory: u64) -> bool {
         memory <= self.cpu_memory_bytes
     }
 
     /// Energy of a run in joules: work at the power of work, the rest of the time at that of idleness.
-    #[must_use]
     pub fn joules(&self, makespan: Span, cpu_busy: Span, gpu_busy: Span) -> f64 {
         let one = |[idle, busy]: [f64; 2], all: Span, at_work: Span| {
             idle * (all.seconds() - at_work.seconds()).max(0.0) + busy * at_work.seconds()

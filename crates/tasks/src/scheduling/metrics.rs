@@ -36,7 +36,6 @@ pub struct Metrics {
 }
 
 /// Measures a run.
-#[must_use]
 pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
     let makespan = log.records.iter().map(|(_, record)| record.finish).max().unwrap_or_default();
     let last = workload.tasks.iter().map(|task| task.arrival).max().unwrap_or_default();
@@ -91,7 +90,7 @@ pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
 #[cfg(test)]
 mod tests {
     use crate::scheduling::test_support::{machine, task, workload};
-    use crate::scheduling::{Estimates, PolicyKind, Settings, schedule};
+    use crate::scheduling::{Estimates, PolicySettings, TaskPolicy, schedule};
     use gswarm_core::Span;
 
     #[test]
@@ -99,7 +98,7 @@ mod tests {
         // One after the other on the CPU: the flow times are 100, 200 and so on up to 10,000 us.
         let tasks = workload((0..100).map(|_| task(0, 100, 900, &[])).collect());
         let known = Estimates::certain(tasks.tasks.iter().filter_map(|task| task.truth).collect());
-        let outcome = schedule(&tasks, &machine(1), &known, PolicyKind::CpuOnly, Settings::default());
+        let outcome = schedule(&tasks, &machine(1), &known, TaskPolicy::CpuOnly, PolicySettings::default());
         let metrics = outcome.unwrap().metrics;
         assert_eq!((metrics.p99_flow, metrics.max_flow), (Span(9901), Span(10_000)));
         assert_eq!(metrics.mean_flow, Span(5050));

@@ -1,7 +1,7 @@
 //! Predicted run times from trained predictors.
 
 use super::view::{Doubt, Estimates};
-use super::workload::{Truth, Workload};
+use super::workload::{RunTimes, Workload};
 use gswarm_core::Span;
 use gswarm_core::belief::{TAIL, spread_of};
 use gswarm_learn::model::{Online, Prediction, Predictor, encode};
@@ -46,7 +46,6 @@ pub enum NoPrediction {
 }
 
 /// What is known of the tasks before they run, as a table of [`FEATURES`]; `profile` is what the hardware profile says.
-#[must_use]
 pub fn feature_table(workload: &Workload, profile: &Estimates) -> Table {
     let numbers =
         |name: &str, values: Vec<f64>| Column { name: name.to_string(), values: Values::Numbers(values) };
@@ -64,8 +63,7 @@ pub fn feature_table(workload: &Workload, profile: &Estimates) -> Table {
 }
 
 /// The columns of a table that `gswarm tasks schedule` could not predict from, each with the reason, for
-/// [`gswarm_learn::train::Options::set_aside`]. Empty unless it is a table of tasks and `target` is one of their true times.
-#[must_use]
+/// [`gswarm_learn::train::TrainOptions::set_aside`]. Empty unless it is a table of tasks and `target` is one of their true times.
 pub fn set_aside(table: &Table, target: &str) -> Vec<(String, String)> {
     let marks = ["task_id", "compute_intensity", "memory_required"];
     if !target.starts_with("true_") || marks.iter().any(|name| table.column(name).is_none()) {
@@ -79,9 +77,6 @@ pub fn set_aside(table: &Table, target: &str) -> Vec<(String, String)> {
 
 /// Predicts the run times of all tasks. A predictor with a feature `device` speaks of both devices; any other of the one
 /// that its target names, as `true_cpu_seconds` does.
-///
-/// # Errors
-/// Where no predictor speaks of a device, or several do, or one wants features that tasks do not have.
 pub fn predict(
     workload: &Workload,
     profile: &Estimates,
@@ -118,7 +113,7 @@ pub fn predict(
         spread_of(end(TAIL), end(1.0 - TAIL))
     };
     let both = || cpu.iter().zip(&gpu);
-    let means = both().map(|(cpu, gpu)| Truth { cpu: span(cpu.mean), gpu: span(gpu.mean) });
+    let means = both().map(|(cpu, gpu)| RunTimes { cpu: span(cpu.mean), gpu: span(gpu.mean) });
     let doubt = Doubt {
         spreads: both().map(|(cpu, gpu)| [spread(of_cpu, cpu), spread(of_gpu, gpu)]).collect(),
         scales: both().map(|(cpu, gpu)| [cpu.scale, gpu.scale]).collect(),

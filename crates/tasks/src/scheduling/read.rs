@@ -1,11 +1,11 @@
 //! Workloads from files: every fault at once, with the line it is on.
 
 use super::machine::Machine;
-use super::workload::{Kind, Task, Truth, Workload};
+use super::workload::{RunTimes, Task, TaskKind, Workload};
 use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::time::MAX_SECONDS;
 use gswarm_core::{Span, Time};
-use gswarm_learn::table::{Faults, NO_TEXT, Table, Values, nearest, short, shown};
+use gswarm_learn::table::{NO_TEXT, Table, TableFaults, Values, nearest, short, shown};
 use rustc_hash::FxHashMap;
 
 const REQUIRED: [&str; 6] =
@@ -16,19 +16,13 @@ const IDS: [&str; 2] = ["task_id", "dependencies"];
 const MAX_MB: f64 = 1e12;
 
 /// Reads a workload, CSV or Parquet. `dependencies`, `task_type` and the true times may be absent.
-///
-/// # Errors
-/// All that is wrong with the file.
 pub fn read(name: &str, bytes: Vec<u8>) -> Result<Workload, Vec<Diagnostic>> {
     read_with_lines(name, bytes).map(|(workload, _)| workload)
 }
 
 /// The same, and the line of each task in its file; no lines where the file has none.
-///
-/// # Errors
-/// All that is wrong with the file.
 pub fn read_with_lines(name: &str, bytes: Vec<u8>) -> Result<(Workload, Vec<u32>), Vec<Diagnostic>> {
-    let mut faults = Faults::new(name);
+    let mut faults = TableFaults::new(name);
     let Some(table) = Table::read_with(name, bytes, &IDS, &mut faults) else {
         return Err(faults.into_diagnostics());
     };
@@ -42,10 +36,9 @@ pub fn read_with_lines(name: &str, bytes: Vec<u8>) -> Result<(Workload, Vec<u32>
 }
 
 /// Tasks that no device of this machine has the memory for; `lines` are those of the tasks in their file.
-#[must_use]
 pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]) -> Vec<Diagnostic> {
     let most = machine.cpu_memory_bytes.max(if machine.gpus > 0 { machine.gpu_memory_bytes } else { 0 });
-    let mut faults = Faults::new(file);
+    let mut faults = TableFaults::new(file);
     for (row, task) in workload.tasks.iter().enumerate().filter(|(_, task)| task.memory_bytes > most) {
         let (needs, has) = (short(task.memory_bytes as f64 / 1e6), most as f64 / 1e6);
         let id = shown(&task.id);
@@ -69,7 +62,7 @@ fn brackets_match(text: &str) -> bool {
 }
 
 struct Reader<'t> {
-    faults: Faults,
+    faults: TableFaults,
     table: &'t Table,
 }
 
@@ -126,11 +119,11 @@ impl Reader<'_> {
         let span = |values: &[f64], row: usize| Span(Span::from_seconds(at(values, row)).0.max(1));
         let both = |values: &[Vec<f64>; 2], row: usize| {
             let [cpu, gpu] = values;
-            (!cpu.is_empty()).then(|| Truth { cpu: span(cpu, row), gpu: span(gpu, row) })
+            (!cpu.is_empty()).then(|| RunTimes { cpu: span(cpu, row), gpu: span(gpu, row) })
         };
         let task = |row: usize| Task {
             id: ids.get(row).cloned().unwrap_or_default(),
-            kind: kinds.get(row).copied().unwrap_or(Kind::Matmul),
+            kind: kinds.get(row).copied().unwrap_or(TaskKind::Matmul),
             size: at(&sizes, row),
             intensity: at(&intensities, row),
             memory_bytes: (at(&memory, row) * 1e6).round() as u64,
@@ -234,16 +227,16 @@ impl Reader<'_> {
         ids
     }
 
-    fn kinds(&mut self) -> Vec<Kind> {
+    fn kinds(&mut self) -> Vec<TaskKind> {
         let Some(column) = self.table.column("task_type") else { return Vec::new() };
         let mut kinds = Vec::with_capacity(self.table.rows());
         for row in 0..self.table.rows() {
             let name = Reader::text(&column.values, row);
-            kinds.push(Kind::of_name(&name).unwrap_or_else(|| {
-                let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            kinds.push(TaskKind::of_name(&name).unwrap_or_else(|| {
+                let known: Vec<&str> = TaskKind::ALL.iter().map(|kind| kind.name()).collect();
                 let message = format!("`{}` is no type of task; they are {}", shown(&name), known.join(", "));
                 self.faults.add(Code::UnknownChoice, self.table.line(row), "task_type", message, None);
-                Kind::Matmul
+                TaskKind::Matmul
             }));
         }
         kinds

@@ -1,22 +1,22 @@
 //! A workload under a policy.
 
 use super::engine::{Engine, EngineError};
-use super::kind::PolicyKind;
+use super::kind::TaskPolicy;
 use super::log::{TaskLog, TaskRecord};
 use super::machine::Machine;
 use super::metrics::{Metrics, measure};
 use super::policy::{
-    Choice, Learned, Policy, Push, QLearning, QTable, Settings, Tuning, WorkStealing, upward_ranks,
+    Choice, Learned, Policy, PolicySettings, Push, QLearning, QTable, Tuning, WorkStealing, upward_ranks,
 };
 use super::view::Estimates;
-use super::workload::{Truth, Workload};
+use super::workload::{RunTimes, Workload};
 use gswarm_core::Span;
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct TaskOutcome {
     /// What happened.
     pub log: TaskLog,
     /// What that amounts to.
@@ -37,19 +37,18 @@ const CLAIRVOYANT: [(usize, f64, u32, f64); 7] = [
     (1, 1.0, 6, 0.0),
 ];
 /// The rules that it tries beside: those that look at times, and constants, which are hard to beat where energy counts.
-const RULES: [PolicyKind; 7] = [
-    PolicyKind::Heft,
-    PolicyKind::EarliestFinish,
-    PolicyKind::WorkStealing,
-    PolicyKind::Greedy,
-    PolicyKind::GpuOnly,
-    PolicyKind::CpuOnly,
-    PolicyKind::LeastLoaded,
+const RULES: [TaskPolicy; 7] = [
+    TaskPolicy::Heft,
+    TaskPolicy::EarliestFinish,
+    TaskPolicy::WorkStealing,
+    TaskPolicy::Greedy,
+    TaskPolicy::GpuOnly,
+    TaskPolicy::CpuOnly,
+    TaskPolicy::LeastLoaded,
 ];
 /// Those of them that do the same whatever times they are told, and those that heed the price of energy.
-const BLIND: [PolicyKind; 2] = [PolicyKind::WorkStealing, PolicyKind::CpuOnly];
-const PRICED: [PolicyKind; 2] = [PolicyKind::Heft, PolicyKind::EarliestFinish];
-/// One of them.
+const BLIND: [TaskPolicy; 2] = [TaskPolicy::WorkStealing, TaskPolicy::CpuOnly];
+const PRICED: [TaskPolicy; 2] = [TaskPolicy::Heft, TaskPolicy::EarliestFinish];
 type MakesPlan<'a> = Box<dyn Fn() -> Result<Vec<TaskRecord>, EngineError> + Send + Sync + 'a>;
 /// How often `q_learning` goes through the workload before the run.
 const LESSONS: u64 = 6;
@@ -59,9 +58,9 @@ pub fn schedule(
     workload: &Workload,
     machine: &Machine,
     estimates: &Estimates,
-    kind: PolicyKind,
-    settings: Settings,
-) -> Result<Outcome, EngineError> {
+    kind: TaskPolicy,
+    settings: PolicySettings,
+) -> Result<TaskOutcome, EngineError> {
     let since = Instant::now();
     let truths = workload.truths(estimates);
     let run = Run { workload, machine, truths: &truths, settings };
@@ -77,35 +76,35 @@ pub fn schedule(
     let metrics = measure(workload, &log);
     log.makespan = gswarm_core::Time(metrics.makespan.0);
     log.joules = metrics.joules;
-    Ok(Outcome { log, metrics, took })
+    Ok(TaskOutcome { log, metrics, took })
 }
 
 #[derive(Clone, Copy)]
 struct Run<'a> {
     workload: &'a Workload,
     machine: &'a Machine,
-    truths: &'a [Truth],
-    settings: Settings,
+    truths: &'a [RunTimes],
+    settings: PolicySettings,
 }
 
 impl Run<'_> {
-    fn under(&self, kind: PolicyKind, estimates: &Estimates) -> Result<Vec<TaskRecord>, EngineError> {
+    fn under(&self, kind: TaskPolicy, estimates: &Estimates) -> Result<Vec<TaskRecord>, EngineError> {
         let push = |choice| self.simulate(&mut Push::new(choice, self.settings), estimates);
         let ranks = || upward_ranks(self.workload, estimates, self.machine.gpus);
         match kind {
-            PolicyKind::RoundRobin => push(Choice::RoundRobin),
-            PolicyKind::Random => push(Choice::Random),
-            PolicyKind::Greedy if self.machine.gpus == 0 => push(Choice::CpuOnly),
-            PolicyKind::Greedy => push(Choice::Greedy),
-            PolicyKind::GpuOnly => push(Choice::GpuOnly),
-            PolicyKind::CpuOnly => push(Choice::CpuOnly),
-            PolicyKind::LeastLoaded => push(Choice::LeastLoaded),
-            PolicyKind::EarliestFinish => push(Choice::EarliestFinish),
-            PolicyKind::Heft => push(Choice::Heft(ranks())),
-            PolicyKind::WorkStealing => self.simulate(&mut WorkStealing::default(), estimates),
-            PolicyKind::Learned => self.simulate(&mut self.learned(estimates, Tuning::default()), estimates),
-            PolicyKind::QLearning => self.q_learning(estimates),
-            PolicyKind::Clairvoyant => self.clairvoyant(estimates),
+            TaskPolicy::RoundRobin => push(Choice::RoundRobin),
+            TaskPolicy::Random => push(Choice::Random),
+            TaskPolicy::Greedy if self.machine.gpus == 0 => push(Choice::CpuOnly),
+            TaskPolicy::Greedy => push(Choice::Greedy),
+            TaskPolicy::GpuOnly => push(Choice::GpuOnly),
+            TaskPolicy::CpuOnly => push(Choice::CpuOnly),
+            TaskPolicy::LeastLoaded => push(Choice::LeastLoaded),
+            TaskPolicy::EarliestFinish => push(Choice::EarliestFinish),
+            TaskPolicy::Heft => push(Choice::Heft(ranks())),
+            TaskPolicy::WorkStealing => self.simulate(&mut WorkStealing::default(), estimates),
+            TaskPolicy::Learned => self.simulate(&mut self.learned(estimates, Tuning::default()), estimates),
+            TaskPolicy::QLearning => self.q_learning(estimates),
+            TaskPolicy::Clairvoyant => self.clairvoyant(estimates),
         }
     }
 
@@ -127,7 +126,7 @@ impl Run<'_> {
         let tasks = self.workload.tasks.len();
         for lesson in 0..LESSONS {
             let explore = 0.3 * (1.0 - lesson as f64 / LESSONS as f64);
-            let settings = Settings { seed: self.settings.seed.wrapping_add(lesson), ..self.settings };
+            let settings = PolicySettings { seed: self.settings.seed.wrapping_add(lesson), ..self.settings };
             let mut pupil = QLearning::new(table, explore, tasks, settings);
             Engine::new(self.workload, &estimates.means, self.machine, estimates).run(&mut pupil)?;
             table = pupil.into_table();
@@ -142,10 +141,10 @@ impl Run<'_> {
         // A plan that heeds time alone may be the better one even where energy has a price.
         let mut heeding = vec![self.settings];
         if self.settings.seconds_per_joule > 0.0 {
-            heeding.push(Settings { seconds_per_joule: 0.0, ..self.settings });
+            heeding.push(PolicySettings { seconds_per_joule: 0.0, ..self.settings });
         }
         let mut plans: Vec<MakesPlan<'_>> = Vec::new();
-        let guesses = RULES.into_iter().chain([PolicyKind::Learned]);
+        let guesses = RULES.into_iter().chain([TaskPolicy::Learned]);
         plans.extend(guesses.map(|kind| -> MakesPlan<'_> { Box::new(move || self.under(kind, estimates)) }));
         for (pass, settings) in heeding.into_iter().enumerate() {
             let run = Run { settings, ..*self };
@@ -156,7 +155,7 @@ impl Run<'_> {
             }
             // No plan is made twice.
             let differs =
-                |kind: &PolicyKind| if pass == 0 { !BLIND.contains(kind) } else { PRICED.contains(kind) };
+                |kind: &TaskPolicy| if pass == 0 { !BLIND.contains(kind) } else { PRICED.contains(kind) };
             let rules = RULES.into_iter().filter(differs);
             plans.extend(rules.map(|kind| -> MakesPlan<'_> { Box::new(move || run.under(kind, known)) }));
         }

@@ -2,13 +2,12 @@
 
 use super::bound;
 use super::machine::Machine;
-use super::workload::{Kind, Task, Truth, Workload};
+use super::workload::{RunTimes, Task, TaskKind, Workload};
 use crate::profile::quantile;
 use std::fmt::Write;
 
 /// The load that tasks have come to: the time that all their work takes at best, as a share of the time in which they
 /// come. `None` where they come all at once, or where their true times are not known.
-#[must_use]
 pub fn load(workload: &Workload, machine: &Machine) -> Option<f64> {
     work(workload, machine).map(|(_, load)| load)
 }
@@ -16,13 +15,12 @@ pub fn load(workload: &Workload, machine: &Machine) -> Option<f64> {
 /// That time in seconds, and the load.
 fn work(workload: &Workload, machine: &Machine) -> Option<(f64, f64)> {
     let last = workload.tasks.iter().map(|task| task.arrival).max().filter(|last| last.0 > 0)?;
-    let truths: Option<Vec<Truth>> = workload.tasks.iter().map(|task| task.truth).collect();
+    let truths: Option<Vec<RunTimes>> = workload.tasks.iter().map(|task| task.truth).collect();
     let area = bound::area(&truths?, machine.gpus).seconds();
     Some((area, area / last.seconds()))
 }
 
 /// The statistics, a line each.
-#[must_use]
 pub fn describe(workload: &Workload, machine: &Machine) -> String {
     let tasks = &workload.tasks;
     let mut text = String::new();
@@ -53,7 +51,7 @@ pub fn describe(workload: &Workload, machine: &Machine) -> String {
             task.truth.map_or(0.0, |truth| truth.cpu.0 as f64 / truth.gpu.0.max(1) as f64)
         });
     }
-    let kinds: Vec<String> = Kind::ALL
+    let kinds: Vec<String> = TaskKind::ALL
         .into_iter()
         .map(|kind| (kind, tasks.iter().filter(|task| task.kind == kind).count()))
         .filter(|&(_, count)| count > 0)

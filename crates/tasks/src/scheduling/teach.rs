@@ -4,17 +4,14 @@ use super::predict::{FEATURES, feature_table};
 use super::view::Estimates;
 use super::workload::{Task, Workload};
 use gswarm_core::input::Diagnostic;
-use gswarm_learn::model::{Predictor, Settings, fit};
+use gswarm_learn::model::{FitSettings, Predictor, fit};
 use gswarm_learn::table::{Column, Table, Values};
 
 /// One predictor for the CPU and one for GPUs, from a workload whose true times are known.
-///
-/// # Errors
-/// All that keeps the workload from being learned from.
 pub fn teach(
     history: &Workload,
     profile: &Estimates,
-    settings: &Settings,
+    settings: &FitSettings,
 ) -> Result<Vec<Predictor>, Vec<Diagnostic>> {
     let features = feature_table(history, profile);
     let names: Vec<String> = FEATURES.iter().map(ToString::to_string).collect();

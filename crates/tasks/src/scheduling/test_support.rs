@@ -1,14 +1,14 @@
 //! Workloads for tests, by hand.
 
 use super::machine::Machine;
-use super::workload::{Kind, Task, Truth, Workload};
+use super::workload::{RunTimes, Task, TaskKind, Workload};
 use gswarm_core::{Span, Time};
 
 /// A task of ten bytes; times in microseconds. Its number is given by [`workload`].
 pub fn task(arrival: u64, cpu: u64, gpu: u64, dependencies: &[u32]) -> Task {
     Task {
         id: String::new(),
-        kind: Kind::Matmul,
+        kind: TaskKind::Matmul,
         size: 100.0,
         intensity: 1.0,
         memory_bytes: 10,
@@ -16,7 +16,7 @@ pub fn task(arrival: u64, cpu: u64, gpu: u64, dependencies: &[u32]) -> Task {
         estimate: Span(gpu),
         dependencies: dependencies.to_vec(),
         profiled: None,
-        truth: Some(Truth { cpu: Span(cpu), gpu: Span(gpu) }),
+        truth: Some(RunTimes { cpu: Span(cpu), gpu: Span(gpu) }),
     }
 }
 

@@ -7,9 +7,9 @@ use crate::profile::described;
 use gswarm_core::input::{Code, Diagnostic};
 use gswarm_core::{Span, Time};
 
-fn run(workload: &Workload, gpus: u32, policy: PolicyKind) -> Outcome {
+fn run(workload: &Workload, gpus: u32, policy: TaskPolicy) -> TaskOutcome {
     let known = Estimates::certain(workload.tasks.iter().filter_map(|task| task.truth).collect());
-    let outcome = schedule(workload, &machine(gpus), &known, policy, Settings::default()).unwrap();
+    let outcome = schedule(workload, &machine(gpus), &known, policy, PolicySettings::default()).unwrap();
     assert_eq!(check(workload, &known.means, &outcome.log), []);
     outcome
 }
@@ -18,14 +18,14 @@ fn run(workload: &Workload, gpus: u32, policy: PolicyKind) -> Outcome {
 fn one_task_on_a_gpu_waits_for_its_data() {
     let one = workload(vec![task(5, 100, 30, &[])]);
     // Ten bytes at ten a microsecond: there at 6, done at 36.
-    assert_eq!(run(&one, 1, PolicyKind::GpuOnly).metrics.makespan, Span(36));
-    assert_eq!(run(&one, 1, PolicyKind::CpuOnly).metrics.makespan, Span(105));
+    assert_eq!(run(&one, 1, TaskPolicy::GpuOnly).metrics.makespan, Span(36));
+    assert_eq!(run(&one, 1, TaskPolicy::CpuOnly).metrics.makespan, Span(105));
 }
 
 #[test]
 fn a_task_is_cut_so_that_both_parts_end_together() {
     let one = workload(vec![task(0, 100, 100, &[])]);
-    let outcome = run(&one, 1, PolicyKind::Learned);
+    let outcome = run(&one, 1, TaskPolicy::Learned);
     let record = outcome.log.records[0].1;
     assert!(record.cpu.is_some() && record.gpu.is_some(), "{record:?}");
     assert!((50..=52).contains(&outcome.metrics.makespan.0), "{:?}", outcome.metrics.makespan);
@@ -35,11 +35,11 @@ fn a_task_is_cut_so_that_both_parts_end_together() {
 #[test]
 fn a_chain_takes_the_sum_and_a_fork_the_longer_side() {
     let chain = workload(vec![task(0, 10, 50, &[]), task(0, 20, 90, &[0]), task(0, 30, 90, &[1])]);
-    assert_eq!(run(&chain, 1, PolicyKind::CpuOnly).metrics.makespan, Span(60));
-    assert_eq!(run(&chain, 1, PolicyKind::EarliestFinish).metrics.makespan, Span(60));
+    assert_eq!(run(&chain, 1, TaskPolicy::CpuOnly).metrics.makespan, Span(60));
+    assert_eq!(run(&chain, 1, TaskPolicy::EarliestFinish).metrics.makespan, Span(60));
     let fork = workload(vec![task(0, 10, 900, &[]), task(0, 40, 900, &[0]), task(0, 900, 25, &[0])]);
     // One on each side: the CPU from 10 to 50, the GPU from 11 to 36.
-    assert_eq!(run(&fork, 1, PolicyKind::EarliestFinish).metrics.makespan, Span(50));
+    assert_eq!(run(&fork, 1, TaskPolicy::EarliestFinish).metrics.makespan, Span(50));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn memory_is_given_back_and_holds_transfers_up() {
     // Two tasks of 60 bytes on a GPU of 100: the second's data comes when the first is done.
     let mut tasks = vec![task(0, 900, 50, &[]), task(0, 900, 50, &[])];
     tasks.iter_mut().for_each(|task| task.memory_bytes = 60);
-    let outcome = run(&workload(tasks), 1, PolicyKind::GpuOnly);
+    let outcome = run(&workload(tasks), 1, TaskPolicy::GpuOnly);
     let second = outcome.log.records[1].1.gpu.unwrap();
     assert_eq!((second.transfer_start, second.start, second.end), (Time(56), Time(62), Time(112)));
 }
@@ -56,7 +56,7 @@ fn memory_is_given_back_and_holds_transfers_up() {
 fn the_link_is_shared() {
     let mut tasks = vec![task(0, 900, 50, &[]), task(0, 900, 50, &[])];
     tasks.iter_mut().for_each(|task| task.memory_bytes = 100);
-    let outcome = run(&workload(tasks), 2, PolicyKind::GpuOnly);
+    let outcome = run(&workload(tasks), 2, TaskPolicy::GpuOnly);
     // Both data sets take ten microseconds, one after the other.
     assert_eq!(outcome.metrics.makespan, Span(70));
 }
@@ -65,7 +65,7 @@ fn the_link_is_shared() {
 fn what_fits_no_gpu_goes_to_the_cpu_and_what_fits_nowhere_is_named() {
     let mut tasks = vec![task(0, 90, 5, &[])];
     tasks[0].memory_bytes = 101;
-    for policy in PolicyKind::ALL {
+    for policy in TaskPolicy::ALL {
         let outcome = run(&workload(tasks.clone()), 2, policy);
         assert!(outcome.log.records[0].1.cpu.is_some(), "{}", policy.name());
     }
@@ -78,16 +78,21 @@ fn what_fits_no_gpu_goes_to_the_cpu_and_what_fits_nowhere_is_named() {
 fn no_schedule_beats_the_bound_and_the_same_seed_gives_the_same_log() {
     let profile = described();
     for (seed, load) in [(1, 0.6), (2, 0.95), (3, 2.0)] {
-        let options = Options { tasks: 400, arrivals: Arrivals::Load(load), seed, ..Options::default() };
+        let options = WorkloadOptions {
+            tasks: 400,
+            arrivals: Arrivals::Load(load),
+            seed,
+            ..WorkloadOptions::default()
+        };
         let workload = generate(&options, &profile).unwrap().workload;
         assert_eq!(generate(&options, &profile).unwrap().workload, workload);
         let machine = Machine::of(&profile, 4);
         let estimates = Estimates::of_profile(&workload, &profile).unwrap();
         let truths = workload.truths(&estimates);
         let least = bound::makespan(&workload, &truths, &machine);
-        for policy in PolicyKind::ALL {
-            let once = schedule(&workload, &machine, &estimates, policy, Settings::default()).unwrap();
-            let again = schedule(&workload, &machine, &estimates, policy, Settings::default()).unwrap();
+        for policy in TaskPolicy::ALL {
+            let once = schedule(&workload, &machine, &estimates, policy, PolicySettings::default()).unwrap();
+            let again = schedule(&workload, &machine, &estimates, policy, PolicySettings::default()).unwrap();
             assert_eq!(once.log, again.log, "{}", policy.name());
             assert!(once.metrics.makespan >= least, "{}", policy.name());
             assert!(once.metrics.busy.iter().all(|&busy| busy <= once.metrics.makespan));
@@ -98,7 +103,7 @@ fn no_schedule_beats_the_bound_and_the_same_seed_gives_the_same_log() {
 #[test]
 fn a_workload_survives_both_files() {
     let profile = described();
-    let options = Options { tasks: 200, ..Options::default() };
+    let options = WorkloadOptions { tasks: 200, ..WorkloadOptions::default() };
     let workload = generate(&options, &profile).unwrap().workload;
     let estimates = Estimates::of_profile(&workload, &profile).unwrap();
     let (mut csv, mut parquet) = (Vec::new(), Vec::new());
@@ -167,7 +172,7 @@ fn what_a_file_says_of_a_profile_is_kept_and_needs_both_devices() {
     let head = HEAD.replace("dependencies", "profile_cpu_seconds,profile_gpu_seconds");
     let told = read("w.csv", format!("{head}1,100,0.5,10,0,0.1,1,0.1\n").into_bytes()).unwrap();
     let estimates = Estimates::of_file(&told).unwrap();
-    assert_eq!(estimates.means, [Truth { cpu: Span(1_000_000), gpu: Span(100_000) }]);
+    assert_eq!(estimates.means, [RunTimes { cpu: Span(1_000_000), gpu: Span(100_000) }]);
     assert!(estimates.doubt.is_some());
     let untold = read("w.csv", format!("{HEAD}1,100,0.5,10,0,0.1,\n").into_bytes()).unwrap();
     assert!(Estimates::of_file(&untold).is_none());
@@ -179,14 +184,14 @@ fn what_a_file_says_of_a_profile_is_kept_and_needs_both_devices() {
 #[test]
 fn a_price_on_energy_saves_energy() {
     let profile = described();
-    let options = Options { tasks: 500, arrivals: Arrivals::Load(0.7), ..Options::default() };
+    let options = WorkloadOptions { tasks: 500, arrivals: Arrivals::Load(0.7), ..WorkloadOptions::default() };
     let workload = generate(&options, &profile).unwrap().workload;
     let estimates = Estimates::of_profile(&workload, &profile).unwrap();
     let machine = Machine::of(&profile, 4);
     let joules = |seconds_per_joule| {
-        let settings = Settings { seconds_per_joule, ..Settings::default() };
+        let settings = PolicySettings { seconds_per_joule, ..PolicySettings::default() };
         let outcome =
-            schedule(&workload, &machine, &estimates, PolicyKind::EarliestFinish, settings).unwrap();
+            schedule(&workload, &machine, &estimates, TaskPolicy::EarliestFinish, settings).unwrap();
         // The work itself: idle power follows from the makespan.
         let busy: f64 = outcome.metrics.busy[1..].iter().map(|busy| busy.seconds()).sum();
         outcome.metrics.busy[0].seconds() * 160.0 + busy * 120.0

@@ -1,7 +1,7 @@
 //! What a policy may know.
 
 use super::machine::Machine;
-use super::workload::{Kind, Truth, Workload};
+use super::workload::{RunTimes, TaskKind, Workload};
 use crate::profile::{DeviceKind, HardwareProfile, Law, NoLaw, Operation};
 use gswarm_core::{Span, Time};
 use gswarm_learn::model::Online;
@@ -10,7 +10,7 @@ use gswarm_learn::model::Online;
 #[derive(Clone, Debug)]
 pub struct Estimates {
     /// What is expected.
-    pub means: Vec<Truth>,
+    pub means: Vec<RunTimes>,
     /// How far off that may be; `None` where the times are known.
     pub doubt: Option<Doubt>,
 }
@@ -31,8 +31,8 @@ const PROFILE_SPREAD: f64 = 0.3;
 
 impl Doubt {
     /// What is not known of times that nobody gave an interval for.
-    fn of_profile(means: &[Truth]) -> Doubt {
-        let scale = |mean: &Truth| [mean.cpu, mean.gpu].map(|span| PROFILE_SPREAD * span.seconds());
+    fn of_profile(means: &[RunTimes]) -> Doubt {
+        let scale = |mean: &RunTimes| [mean.cpu, mean.gpu].map(|span| PROFILE_SPREAD * span.seconds());
         Doubt {
             spreads: vec![[PROFILE_SPREAD; 2]; means.len()],
             scales: means.iter().map(scale).collect(),
@@ -43,18 +43,17 @@ impl Doubt {
 
 impl Estimates {
     /// Times that are what they are.
-    #[must_use]
-    pub fn certain(means: Vec<Truth>) -> Estimates {
+    pub fn certain(means: Vec<RunTimes>) -> Estimates {
         Estimates { means, doubt: None }
     }
 
     /// What a profile of bare operations says: the operation at the task's size, as much of it as its intensity says, and
     /// one pass over its memory.
     pub fn of_profile(workload: &Workload, profile: &HardwareProfile) -> Result<Estimates, NoLaw> {
-        let needed: Vec<Operation> = Kind::ALL
+        let needed: Vec<Operation> = TaskKind::ALL
             .into_iter()
             .filter(|&kind| workload.tasks.iter().any(|task| task.kind == kind))
-            .map(Kind::operation)
+            .map(TaskKind::operation)
             .collect();
         let on = |kind| -> Result<(Law, f64), NoLaw> {
             let law = Law::of(profile, kind, &needed)?;
@@ -68,25 +67,23 @@ impl Estimates {
                     + task.memory_bytes as f64 / bandwidth;
                 Span(Span::from_seconds(seconds).0.max(1))
             };
-            Truth { cpu: time(&cpu), gpu: time(&gpu) }
+            RunTimes { cpu: time(&cpu), gpu: time(&gpu) }
         });
         Ok(Estimates::off_like_a_profile(means.collect()))
     }
 
     /// What the file of the tasks says that a profile says; `None` where it says nothing of some task.
-    #[must_use]
     pub fn of_file(workload: &Workload) -> Option<Estimates> {
-        let means: Option<Vec<Truth>> = workload.tasks.iter().map(|task| task.profiled).collect();
+        let means: Option<Vec<RunTimes>> = workload.tasks.iter().map(|task| task.profiled).collect();
         means.map(Estimates::off_like_a_profile)
     }
 
-    fn off_like_a_profile(means: Vec<Truth>) -> Estimates {
+    fn off_like_a_profile(means: Vec<RunTimes>) -> Estimates {
         let doubt = Some(Doubt::of_profile(&means));
         Estimates { means, doubt }
     }
 
     /// The run times themselves, for the clairvoyant.
-    #[must_use]
     pub fn of_truth(workload: &Workload, otherwise: &Estimates) -> Estimates {
         Estimates::certain(workload.truths(otherwise))
     }
@@ -95,7 +92,6 @@ impl Estimates {
 /// A device: `0` is the CPU, the GPUs follow.
 pub type Device = usize;
 
-/// The CPU.
 pub const CPU: Device = 0;
 
 /// How things stand, as far as a policy may know.
@@ -125,26 +121,22 @@ pub struct View<'a> {
 
 impl View<'_> {
     /// How many devices there are.
-    #[must_use]
     pub fn devices(&self) -> usize {
         self.placed.len()
     }
 
     /// When a device is expected to be done with everything that was placed on it.
-    #[must_use]
     pub fn free_at(&self, device: Device) -> Time {
         self.running_until[device].max(self.now) + self.queued[device]
     }
 
     /// The expected run time of a whole task on a device.
-    #[must_use]
     pub fn run_time(&self, task: u32, device: Device) -> Span {
         let mean = self.estimates.means[task as usize];
         if device == CPU { mean.cpu } else { mean.gpu }
     }
 
     /// How long its data takes to get there.
-    #[must_use]
     pub fn transfer(&self, task: u32, device: Device) -> Span {
         if device == CPU {
             Span::ZERO
@@ -154,7 +146,6 @@ impl View<'_> {
     }
 
     /// Whether the whole task can be there.
-    #[must_use]
     pub fn fits(&self, task: u32, device: Device) -> bool {
         let memory = self.memory[task as usize];
         if device == CPU {

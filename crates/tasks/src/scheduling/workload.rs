@@ -1,57 +1,37 @@
 //! Tasks, as a file gives them.
 
 use crate::profile::Operation;
-use gswarm_core::{Span, Time};
+use gswarm_core::{Span, Time, named};
 
-/// What a task does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A matrix product.
-    Matmul,
-    /// A convolution.
-    Convolution,
-    /// Sorting numbers.
-    Sort,
-    /// A sparse matrix product.
-    Sparse,
+named! {
+    /// What a task does.
+    pub enum TaskKind {
+        /// A matrix product.
+        Matmul = "matmul",
+        /// A convolution.
+        Convolution = "convolution",
+        /// Sorting numbers.
+        Sort = "sort",
+        /// A sparse matrix product.
+        Sparse = "sparse",
+    }
 }
 
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Matmul, Kind::Convolution, Kind::Sort, Kind::Sparse];
-
-    /// As files spell it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Matmul => "matmul",
-            Kind::Convolution => "convolution",
-            Kind::Sort => "sort",
-            Kind::Sparse => "sparse",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
+impl TaskKind {
     /// What a profile measures for it.
-    #[must_use]
     pub fn operation(self) -> Operation {
         match self {
-            Kind::Matmul => Operation::GemmF32,
-            Kind::Convolution => Operation::Convolution,
-            Kind::Sort => Operation::Sort,
-            Kind::Sparse => Operation::Sparse,
+            TaskKind::Matmul => Operation::GemmF32,
+            TaskKind::Convolution => Operation::Convolution,
+            TaskKind::Sort => Operation::Sort,
+            TaskKind::Sparse => Operation::Sparse,
         }
     }
 }
 
 /// How long a task really takes on each device when it runs there whole. No policy but the clairvoyant one sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truth {
+pub struct RunTimes {
     /// On the CPU.
     pub cpu: Span,
     /// On a GPU, once its data is there.
@@ -64,7 +44,7 @@ pub struct Task {
     /// As its file calls it.
     pub id: String,
     /// What it does.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// The edge of its matrix.
     pub size: f64,
     /// How much of the operation it does, from 0.1 to 1.
@@ -78,9 +58,9 @@ pub struct Task {
     /// Tasks that have to be done first, by their place in the workload.
     pub dependencies: Vec<u32>,
     /// What its file says that a hardware profile says, where it does.
-    pub profiled: Option<Truth>,
+    pub profiled: Option<RunTimes>,
     /// Run times, where the file has them.
-    pub truth: Option<Truth>,
+    pub truth: Option<RunTimes>,
 }
 
 /// Tasks in the order of their file.
@@ -92,7 +72,6 @@ pub struct Workload {
 
 impl Workload {
     /// For each task, the tasks that wait for it.
-    #[must_use]
     pub fn dependents(&self) -> Vec<Vec<u32>> {
         let mut dependents = vec![Vec::new(); self.tasks.len()];
         for (at, task) in self.tasks.iter().enumerate() {
@@ -104,7 +83,6 @@ impl Workload {
     }
 
     /// Every task after all that it waits for; `None` where they wait in a circle.
-    #[must_use]
     pub fn topological(&self) -> Option<Vec<u32>> {
         let dependents = self.dependents();
         let mut waiting: Vec<usize> = self.tasks.iter().map(|task| task.dependencies.len()).collect();
@@ -124,8 +102,7 @@ impl Workload {
     }
 
     /// The true run times; where the file has none, the estimates.
-    #[must_use]
-    pub fn truths(&self, estimates: &crate::scheduling::Estimates) -> Vec<Truth> {
+    pub fn truths(&self, estimates: &crate::scheduling::Estimates) -> Vec<RunTimes> {
         let with = self.tasks.iter().zip(&estimates.means);
         with.map(|(task, &mean)| task.truth.unwrap_or(mean)).collect()
     }

@@ -1,7 +1,7 @@
 //! Workloads as files.
 
 use super::view::Estimates;
-use super::workload::{Task, Truth, Workload};
+use super::workload::{RunTimes, Task, Workload};
 use gswarm_learn::table::{Column, Table, Values};
 use std::io::{self, Write};
 
@@ -32,7 +32,7 @@ enum Cell {
 }
 
 /// The cells of a task; `watts` of the CPU and a GPU at work turn true times into true energies.
-fn cells(task: &Task, mean: Truth, workload: &Workload, watts: [f64; 2]) -> [Cell; 14] {
+fn cells(task: &Task, mean: RunTimes, workload: &Workload, watts: [f64; 2]) -> [Cell; 14] {
     let dependencies: Vec<&str> =
         task.dependencies.iter().map(|&at| workload.tasks[at as usize].id.as_str()).collect();
     let truth = |value: Option<f64>| value.map_or(Cell::Nothing, Cell::Number);

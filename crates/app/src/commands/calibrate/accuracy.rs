@@ -13,8 +13,8 @@ use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::probe::Probe;
 use gswarm_learn::calibration::ModelCalibration;
-use gswarm_serve::guard::{Settings, bind};
-use gswarm_serve::model_server::{ModelServer, Options, router};
+use gswarm_serve::guard::{GuardSettings, bind};
+use gswarm_serve::model_server::{ModelServer, ModelServerOptions, router};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -108,8 +108,9 @@ impl Scene {
         let (clock, scenario) = (Clock::virtual_clock(), scenario(EMULATED, REQUESTS));
         let folder = tempfile::tempdir().unwrap();
         let emulated = Some(scenario.clone());
-        let options = Options { emulated, clock: clock.clone(), ..Options::new(folder.path()) };
-        let bound = bind(Settings::local(0)).await.unwrap();
+        let options =
+            ModelServerOptions { emulated, clock: clock.clone(), ..ModelServerOptions::new(folder.path()) };
+        let bound = bind(GuardSettings::local(0)).await.unwrap();
         let routes = router(ModelServer::open(options, &bound).unwrap());
         Scene { clock, scenario, routes, _models: folder }
     }

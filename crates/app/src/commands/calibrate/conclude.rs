@@ -2,7 +2,7 @@
 
 use super::design::{Design, Point};
 use super::measure::{Flow, Measured};
-use gswarm_exec::probe::{Answer, Passage, Probe};
+use gswarm_exec::probe::{Passage, Probe, ProbeAnswer};
 use gswarm_learn::calibration::{
     Answers, Cost, Loads, ModelCalibration, Observation, Passed, Spread, Tier, Unit, Work, fit, mixed,
     summarise,
@@ -13,7 +13,7 @@ const DOUBTFUL: f64 = 10.0;
 
 /// What all that was seen comes to.
 pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Flow]) -> ModelCalibration {
-    let mean = |of: &[Answer], what: fn(&Answer) -> Option<u64>| {
+    let mean = |of: &[ProbeAnswer], what: fn(&ProbeAnswer) -> Option<u64>| {
         let counts: Vec<f64> = of.iter().filter_map(what).map(|count| count as f64).collect();
         (counts.len() == of.len() && !of.is_empty()).then(|| counts.iter().sum::<f64>() / counts.len() as f64)
     };
@@ -54,7 +54,7 @@ pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Fl
     for cost in &mut execution {
         let Some(flow) = flows.iter().find(|flow| flow.batch == cost.batch) else { continue };
         let passed = |(point, passage): &(Point, Passage)| {
-            let Answer { read, written, .. } = passage.answer;
+            let ProbeAnswer { read, written, .. } = passage.answer;
             let [read, written] = [read, written].map(|count| count.map(|count| count as f64));
             Passed {
                 begun: passage.begun,

@@ -3,7 +3,7 @@
 use gswarm_core::cost::execution_span;
 use gswarm_core::input::{ModelSpec, Scenario};
 use gswarm_core::{ModelId, Span};
-use gswarm_exec::probe::Question;
+use gswarm_exec::probe::ProbeQuestion;
 use gswarm_learn::calibration::{Length, Sizes, Work, lengths};
 use serde_json::{Map, Value};
 
@@ -132,12 +132,12 @@ impl Design {
     }
 
     /// A call of a point. `salt` makes its prompt another than those before, so that no server has the answer already.
-    pub fn question(&self, point: Point, salt: u64) -> Question {
+    pub fn question(&self, point: Point, salt: u64) -> ProbeQuestion {
         let mut settings = self.settings.clone();
         if let (Some(output), Some(&name)) = (point.output, self.setting()) {
             settings.insert(name.to_owned(), (output as u64).into());
         }
-        Question {
+        ProbeQuestion {
             prompt: self.prompt(point.prompt as usize, salt),
             settings,
             estimate: self.estimate(point),

@@ -4,12 +4,11 @@ use super::conclude::conclude;
 use super::design::{Design, Point};
 use gswarm_core::Time;
 use gswarm_exec::backend::{self, BackendError};
-use gswarm_exec::probe::{Answer, Passage, Probe};
+use gswarm_exec::probe::{Passage, Probe, ProbeAnswer};
 use gswarm_learn::calibration::{Loads, ModelCalibration, Tier, summarise};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Loads after the first.
 const LOADS: usize = 3;
 /// Half the distance of the quartiles, as a share of the median, at which a point is known well enough.
 const CLOSE: f64 = 0.01;
@@ -43,7 +42,7 @@ pub struct Measured {
     pub batch: u32,
     pub point: Point,
     pub seconds: Vec<f64>,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ProbeAnswer>,
 }
 
 /// Calls that came and went at one batch.
@@ -63,13 +62,12 @@ struct Session<'s> {
     notes: Vec<String>,
 }
 
-/// Measures a model.
 pub async fn model(
     probe: &Probe,
     backend: &str,
     design: &Design,
     limits: &Limits<'_>,
-    tiers: &Mutex<Vec<backend::Tier>>,
+    tiers: &Mutex<Vec<backend::WeightTier>>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<ModelCalibration, Stop> {
     let mut session = Session {
@@ -94,7 +92,7 @@ impl Session<'_> {
     async fn all(
         &mut self,
         backend: &str,
-        tiers: &Mutex<Vec<backend::Tier>>,
+        tiers: &Mutex<Vec<backend::WeightTier>>,
         say: &(dyn Fn(&str) + Sync),
     ) -> Result<ModelCalibration, Stop> {
         let told = || std::mem::take(&mut *tiers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -141,7 +139,6 @@ impl Session<'_> {
         Duration::from_secs_f64((clock.now() - self.begun).seconds() / clock.speed())
     }
 
-    /// Time that is left.
     fn left(&self) -> Duration {
         self.limits.budget.saturating_sub(self.used())
     }
@@ -163,7 +160,7 @@ impl Session<'_> {
         }
     }
 
-    async fn ask(&mut self, batch: u32, point: Point) -> Result<(f64, Vec<Answer>), Broken> {
+    async fn ask(&mut self, batch: u32, point: Point) -> Result<(f64, Vec<ProbeAnswer>), Broken> {
         let salts = self.salt..self.salt + u64::from(batch);
         self.salt = salts.end;
         let questions: Vec<_> = salts.map(|salt| self.design.question(point, salt)).collect();
@@ -171,14 +168,14 @@ impl Session<'_> {
     }
 
     /// A call that does not say how much it wants.
-    async fn open_call(&mut self) -> Result<(f64, Answer), Stop> {
+    async fn open_call(&mut self) -> Result<(f64, ProbeAnswer), Stop> {
         let point = Point { output: None, ..self.design.corners[0] };
         let (seconds, answers) = self.ask(1, point).await.map_err(while_("calling it without a limit"))?;
         Ok((seconds, answers[0]))
     }
 
     /// How much an open call wrote: as the server counts it, or as its time tells.
-    fn written(&self, measured: &ModelCalibration, seconds: f64, answer: Answer) -> Option<f64> {
+    fn written(&self, measured: &ModelCalibration, seconds: f64, answer: ProbeAnswer) -> Option<f64> {
         let cost = measured.execution.first()?;
         let prompt = measured.observations.first()?.prompt;
         let by_time = (seconds - cost.seconds(prompt, 0.0)) / cost.output;
@@ -276,15 +273,15 @@ impl Session<'_> {
 }
 
 /// Where weights come from when a model is loaded again, by the tiers of all its loads; and what is to be known of them.
-pub(super) fn tier_of(tiers: &[backend::Tier]) -> (Tier, Vec<String>) {
+pub(super) fn tier_of(tiers: &[backend::WeightTier]) -> (Tier, Vec<String>) {
     let Some((first, again)) = tiers.split_first() else { return (Tier::Disk, Vec::new()) };
     let mut notes = Vec::new();
-    if *first != backend::Tier::Disk {
+    if *first != backend::WeightTier::Disk {
         notes.push(
             "the first load did not come from disk: it does not say what one that does takes".to_owned(),
         );
     }
-    let from_disk = again.iter().filter(|&&tier| tier == backend::Tier::Disk).count();
+    let from_disk = again.iter().filter(|&&tier| tier == backend::WeightTier::Disk).count();
     if from_disk > 0 && from_disk < again.len() {
         notes.push(format!("{from_disk} of {} later loads came from disk, the others did not", again.len()));
     }

@@ -9,12 +9,12 @@ use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Gpus, ModelId, Span};
-use gswarm_exec::backend::{Backend, BackendError, Emulated, Replica};
+use gswarm_exec::backend::{Backend, BackendError, EmulatedBackend, Replica};
 use gswarm_exec::call::Call;
 use gswarm_exec::clock::Clock;
 use gswarm_exec::probe::Probe;
 use gswarm_learn::calibration::{
-    CALIBRATION, Calibration, ModelCalibration, Options, SCHEMA, Sizes, Tier, apply, lengths,
+    ApplyOptions, CALIBRATION, Calibration, ModelCalibration, SCHEMA, Sizes, Tier, apply, lengths,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ pub(super) fn near(found: f64, truth: f64, percent: f64) -> bool {
 /// What is measured again and again counts as from host memory only if all of it came from there.
 #[test]
 fn loads_that_are_not_alike_are_told_of() {
-    use gswarm_exec::backend::Tier::{Device, Disk, Host};
+    use gswarm_exec::backend::WeightTier::{Device, Disk, Host};
     for (tiers, tier, notes) in [
         (&[][..], Tier::Disk, 0),
         (&[Disk, Disk, Disk], Tier::Disk, 0),
@@ -96,7 +96,7 @@ async fn the_parameters_of_emulated_models_are_found() {
     let instance = built(&scenario);
     let clock = Clock::virtual_clock();
     let slowdown = instance.models.iter().map(|model| model.slowdown.to_vec()).collect();
-    let backend = Arc::new(Emulated::new(clock.clone(), slowdown));
+    let backend = Arc::new(EmulatedBackend::new(clock.clone(), slowdown));
     let found = measured(&clock, backend, &scenario, design::batches(8)).await.unwrap();
     assert!(near(found.load.first.median, 7.5, 0.01) && near(found.load.again.median, 7.5, 0.01));
     assert_eq!((found.unload.median, found.first_call_extra), (0.0, 0.0));
@@ -110,7 +110,7 @@ async fn the_parameters_of_emulated_models_are_found() {
 
     // What comes of it are the inputs that the server goes by.
     let mut taken = scenario.clone();
-    apply(&calibration(found), &mut taken, Options::default()).unwrap();
+    apply(&calibration(found), &mut taken, ApplyOptions::default()).unwrap();
     assert!(near(taken.models[0].tokens_per_second.unwrap(), 40.0, 0.1));
     let batching = taken.models[0].batching.as_ref().unwrap();
     let truth = [(1, 1.0), (2, 1.1), (4, 1.35), (8, 2.0)];
@@ -306,7 +306,7 @@ async fn measured_and_predicted(prompts: (u32, u32), outputs: (u32, u32), batch:
             design.question(design::Point { prompt: length.prompt, output: length.output }, salt)
         })
         .collect();
-    apply(&calibration(found), &mut scenario, Options::default()).unwrap();
+    apply(&calibration(found), &mut scenario, ApplyOptions::default()).unwrap();
     let instance = built(&scenario);
     assert_eq!(instance.models[ModelId(0)].max_batch(), batch, "larger batches get more done");
     let mut policy = PolicyKind::Lru.build(&instance, &BuildContext::default());

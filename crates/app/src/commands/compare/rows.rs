@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{self, files};
-use gswarm_core::compare::{Key, Row, fill_in_speedups};
+use gswarm_core::compare::{RunKey, SweepRow, fill_in_speedups};
 use gswarm_learn::{Column, Table, Values};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const FILE: &str = "rows.jsonl";
 pub struct Rows {
     path: PathBuf,
     file: File,
-    known: BTreeMap<Key, Row>,
+    known: BTreeMap<RunKey, SweepRow>,
 }
 
 impl Rows {
@@ -44,12 +44,12 @@ impl Rows {
     }
 
     /// Whether a run has been made.
-    pub fn has(&self, key: &Key) -> bool {
+    pub fn has(&self, key: &RunKey) -> bool {
         self.known.contains_key(key)
     }
 
     /// Keeps a row, on disk too.
-    pub fn keep(&mut self, row: Row) -> Result<(), Failure> {
+    pub fn keep(&mut self, row: SweepRow) -> Result<(), Failure> {
         let written = self.file.write_all(line(&row).as_bytes()).and_then(|()| self.file.flush());
         written.map_err(|error| Failure::file("write to", &self.path, &error))?;
         self.known.insert(row.key(), row);
@@ -57,26 +57,26 @@ impl Rows {
     }
 
     /// The rows of these runs, in their order.
-    pub fn of(&self, keys: &[Key]) -> Vec<Row> {
+    pub fn of(&self, keys: &[RunKey]) -> Vec<SweepRow> {
         keys.iter().filter_map(|key| self.known.get(key)).cloned().collect()
     }
 }
 
 /// The rows of a file with their lines. A line that is not whole is what an interruption left.
-fn whole_rows(bytes: &[u8]) -> impl Iterator<Item = (&[u8], Row)> {
+fn whole_rows(bytes: &[u8]) -> impl Iterator<Item = (&[u8], SweepRow)> {
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    lines.filter_map(|line| Some((line, serde_json::from_slice::<Row>(line).ok()?)))
+    lines.filter_map(|line| Some((line, serde_json::from_slice::<SweepRow>(line).ok()?)))
 }
 
 /// The rows of a comparison's folder, if it is one, with the speedups filled in. Problems stand together, in the order in
 /// which they came.
-pub fn read(folder: &Path) -> Result<Option<Vec<Row>>, Failure> {
+pub fn read(folder: &Path) -> Result<Option<Vec<SweepRow>>, Failure> {
     let path = folder.join(FILE);
     if !path.is_file() {
         return Ok(None);
     }
     let bytes = files::read(&path)?;
-    let mut known: BTreeMap<Key, Row> = BTreeMap::new();
+    let mut known: BTreeMap<RunKey, SweepRow> = BTreeMap::new();
     for (_, row) in whole_rows(&bytes) {
         known.insert(row.key(), row);
     }
@@ -90,18 +90,18 @@ pub fn read(folder: &Path) -> Result<Option<Vec<Row>>, Failure> {
         let message = format!("{} has no row of a comparison in it (R005)", path.display());
         return Err(Failure::input(message).hint("`gswarm compare` writes such a file"));
     }
-    let mut rows: Vec<Row> = known.into_values().collect();
+    let mut rows: Vec<SweepRow> = known.into_values().collect();
     fill_in_speedups(&mut rows);
     Ok(Some(rows))
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &SweepRow) -> String {
     // A flat structure of texts and numbers can always be written.
     serde_json::to_string(row).map_or_else(|_| String::new(), |text| text + "\n")
 }
 
 /// Writes the rows as CSV and Parquet; says where.
-pub fn write(folder: &Path, rows: &[Row]) -> Result<String, Failure> {
+pub fn write(folder: &Path, rows: &[SweepRow]) -> Result<String, Failure> {
     let table = table(rows);
     let mut batch = files::Batch::new(folder)?;
     batch.add("comparison.csv", |out| table.write_csv(out))?;
@@ -114,7 +114,7 @@ pub fn write(folder: &Path, rows: &[Row]) -> Result<String, Failure> {
 }
 
 /// The rows as columns, by the names that they have in JSON.
-fn table(rows: &[Row]) -> Table {
+fn table(rows: &[SweepRow]) -> Table {
     let objects: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
     // In JSON objects names are in alphabetical order; people look for what a row is about first.
     let first = ["input", "mode", "batching", "gpus", "policy", "seed", "infeasible"];

@@ -18,13 +18,11 @@ pub fn browser() -> Option<PathBuf> {
     all.into_iter().find(|path| path.is_file())
 }
 
-/// Where there is none.
 pub fn missing() -> Failure {
     Failure::input("--pdf needs chromium or another browser of its family, and none was found (R003)")
         .hint("install chromium, or name the program with GSWARM_BROWSER; the HTML page prints as well from any browser")
 }
 
-/// Prints a page.
 pub fn print(browser: &Path, page: &Path, pdf: &Path) -> Result<(), Failure> {
     let failed = |reason: String| {
         Failure::input(format!("{} could not print the page: {reason} (R004)", browser.display()))

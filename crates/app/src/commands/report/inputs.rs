@@ -51,7 +51,6 @@ pub struct Loaded {
 pub struct Known(Option<(PathBuf, PathBuf, Mode, Scenario)>);
 
 impl Known {
-    /// What was read last.
     pub fn scenario(&self) -> Option<&Scenario> {
         self.0.as_ref().map(|known| &known.3)
     }

@@ -4,7 +4,7 @@ use super::generate::{NO_TASKS, load_profile, profiled, refused};
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, files, progress::Phase};
 use clap::Args;
-use gswarm_tasks::check::{Violation, check};
+use gswarm_tasks::check::{TaskViolation, check};
 use gswarm_tasks::{TaskLog, read};
 use serde_json::json;
 use std::path::PathBuf;
@@ -15,7 +15,6 @@ Examples:
 
 Exit code 0: no violation; 1: violations, all of them listed; 2: no log, or no tasks, that could be read.";
 
-/// Arguments of `gswarm tasks check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
@@ -32,7 +31,6 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// Checks the log.
 pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     let reading = Phase::new("reading the log and the tasks", !args.json);
     let bytes = files::read_log(&args.log)?;
@@ -46,8 +44,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     let violations = check(&workload, &workload.truths(&estimates), &log);
     drop(checking);
     if args.json {
-        let entry =
-            |one: &Violation| json!({"rule": one.rule.code(), "place": one.place, "message": one.message});
+        let entry = |one: &TaskViolation| json!({"rule": one.rule.name(), "place": one.place, "message": one.message});
         let list: Vec<_> = violations.iter().map(entry).collect();
         output::line(&json!({"log": args.log, "tasks": log.records.len(), "violations": list}).to_string())?;
     } else if violations.is_empty() {

@@ -7,8 +7,8 @@ use clap::Args;
 use gswarm_core::input::{Diagnostic, render};
 use gswarm_tasks::profile::{self, HardwareProfile, NoLaw};
 use gswarm_tasks::{
-    Arrivals, Estimates, GenerateError, Kind, Machine, Options, Workload, describe, generate, write_csv,
-    write_parquet,
+    Arrivals, Estimates, GenerateError, Machine, TaskKind, Workload, WorkloadOptions, describe, generate,
+    write_csv, write_parquet,
 };
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,6 @@ Examples:
 Run times come from the profile, with effects of the site, noise and interference: docs/tasks.md says which.
 Columns that begin with true_ are known after the run alone.";
 
-/// Arguments of `gswarm tasks generate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GenerateArgs {
@@ -48,7 +47,7 @@ pub struct GenerateArgs {
     dependent: f64,
     /// Types of tasks and their weights, of matmul, convolution, sort and sparse; without it all alike
     #[arg(long, value_name = "TYPE=WEIGHT,...", value_delimiter = ',', value_parser = weight)]
-    types: Vec<(Kind, f64)>,
+    types: Vec<(TaskKind, f64)>,
     /// Scales noise and interference; 0 leaves neither
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = not_negative)]
     noise: f64,
@@ -69,7 +68,6 @@ pub struct GenerateArgs {
     force: bool,
 }
 
-/// Makes the file.
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let parquet = match args.out.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => false,
@@ -84,18 +82,18 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     };
     crate::commands::generate::keep(&args.out, args.force)?;
     let profile = load_profile(args.hardware.as_deref())?;
-    let options = Options {
+    let options = WorkloadOptions {
         tasks: args.tasks,
         size: args.sizes,
         intensity: args.intensity,
         memory_mb: args.memory,
         arrivals: args.load.map_or(Arrivals::Rate(args.rate), Arrivals::Load),
         dependent: args.dependent,
-        kinds: if args.types.is_empty() { Options::default().kinds } else { args.types.clone() },
+        kinds: if args.types.is_empty() { WorkloadOptions::default().kinds } else { args.types.clone() },
         noise: args.noise,
         gpus: args.gpus,
         seed: args.seed,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     let from = args.hardware.as_deref();
     let making = Phase::new("making the tasks", true);
@@ -182,11 +180,11 @@ fn range(text: &str) -> Result<[f64; 2], String> {
     Ok([number(low)?, number(high)?])
 }
 
-fn weight(text: &str) -> Result<(Kind, f64), String> {
+fn weight(text: &str) -> Result<(TaskKind, f64), String> {
     let usage = || {
-        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let known: Vec<&str> = TaskKind::ALL.iter().map(|kind| kind.name()).collect();
         format!("give a type and its weight, as in sort=2; the types are {}", known.join(", "))
     };
     let (name, weight) = text.split_once('=').unwrap_or((text, "1"));
-    Ok((Kind::of_name(name).ok_or_else(usage)?, not_negative(weight).map_err(|_| usage())?))
+    Ok((TaskKind::of_name(name).ok_or_else(usage)?, not_negative(weight).map_err(|_| usage())?))
 }

@@ -21,7 +21,6 @@ Examples:
 
 docs/tasks.md explains workloads, policies and rules.";
 
-/// Arguments of `gswarm tasks`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TasksArgs {
@@ -73,7 +72,6 @@ impl From<FormerName> for TasksArgs {
     }
 }
 
-/// Does what is asked for.
 pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
     match &args.command {
         TasksCommand::Profile(args) => profile::run(args),

@@ -24,7 +24,6 @@ Examples:
 Phases that are done are kept: they are done again when their settings, a phase before them, or their files
 have changed.";
 
-/// Arguments of `gswarm tasks pipeline`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PipelineArgs {
@@ -53,7 +52,6 @@ const NO_SETTINGS: &str =
 /// The report among the phases, in what is shown and kept.
 const REPORT: &str = "report";
 
-/// Runs the phases.
 pub fn run(args: &PipelineArgs) -> Result<(), Failure> {
     if args.init {
         return output::print(settings::COMMENTED);

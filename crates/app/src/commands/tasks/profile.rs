@@ -21,7 +21,6 @@ Examples:
 Each operation is warmed up and repeated until the quartiles are within 5% of the median, or its budget is used up.
 CUDA is loaded at run time: where it is not there, that is said, and the CPU is measured alone.";
 
-/// Arguments of `gswarm tasks profile`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ProfileArgs {
@@ -42,7 +41,6 @@ pub struct ProfileArgs {
     force: bool,
 }
 
-/// Which devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wanted {
     /// All that there are.
@@ -64,7 +62,6 @@ fn devices(text: &str) -> Result<Wanted, String> {
     }
 }
 
-/// Measures and writes the file.
 pub fn run(args: &ProfileArgs) -> Result<(), Failure> {
     crate::commands::generate::keep(&args.out, args.force)?;
     let mut sizes = args.sizes.clone();

@@ -14,8 +14,8 @@ use gswarm_core::input::{Code as Finding, Diagnostic};
 use gswarm_learn::Predictor;
 use gswarm_tasks::check::check;
 use gswarm_tasks::{
-    Estimates, FEATURES, Machine, NoPrediction, Outcome, PolicyKind, Settings, Workload, bound, misfits,
-    predict, read_with_lines, schedule, write_results,
+    Estimates, FEATURES, Machine, NoPrediction, PolicySettings, TaskOutcome, TaskPolicy, Workload, bound,
+    misfits, predict, read_with_lines, schedule, write_results,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,6 @@ profile_cpu_seconds and profile_gpu_seconds say. Only `clairvoyant`
 knows the true ones. --compare trains predictors on tasks of a seed of their own, unless --predictor or --bare is given.
 Every log is checked by rules that do not know the scheduler.";
 
-/// Arguments of `gswarm tasks schedule`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ScheduleArgs {
@@ -68,19 +67,17 @@ pub struct ScheduleArgs {
     compare: compare::CompareArgs,
 }
 
-/// One policy, or all.
 #[derive(Clone, Copy, Debug)]
 enum Chosen {
-    One(PolicyKind),
+    One(TaskPolicy),
     All,
 }
 
 fn policy_parser() -> impl TypedValueParser<Value = Chosen> {
-    let one = PolicyKind::ALL.iter().map(|&kind| (kind.name(), Chosen::One(kind)));
+    let one = TaskPolicy::ALL.iter().map(|&kind| (kind.name(), Chosen::One(kind)));
     crate::args::choice(one.chain([("all", Chosen::All)]).collect())
 }
 
-/// Schedules, checks, writes and reports.
 pub fn run(args: &ScheduleArgs) -> Result<(), Failure> {
     let compared = args.compare.wanted()?;
     let profile = load_profile(args.hardware.as_deref())?;
@@ -117,9 +114,9 @@ pub fn run(args: &ScheduleArgs) -> Result<(), Failure> {
     drop(predicting);
     let policies = match args.policy {
         Chosen::One(kind) => vec![kind],
-        Chosen::All => PolicyKind::ALL.to_vec(),
+        Chosen::All => TaskPolicy::ALL.to_vec(),
     };
-    let settings = Settings { seed: args.seed, seconds_per_joule: args.energy_weight };
+    let settings = PolicySettings { seed: args.seed, seconds_per_joule: args.energy_weight };
     let mut outcomes = Vec::new();
     for (at, &policy) in policies.iter().enumerate() {
         let place =
@@ -155,9 +152,9 @@ pub fn checked(
     workload: &Workload,
     machine: &Machine,
     estimates: &Estimates,
-    policy: PolicyKind,
-    settings: Settings,
-) -> Result<Outcome, Failure> {
+    policy: TaskPolicy,
+    settings: PolicySettings,
+) -> Result<TaskOutcome, Failure> {
     let outcome = schedule(workload, machine, estimates, policy, settings)
         .map_err(|error| Failure::new(Code::Internal, format!("{}: {error}", policy.name())))?;
     let violations = check(workload, &workload.truths(estimates), &outcome.log);
@@ -198,9 +195,9 @@ fn unpredicted(args: &ScheduleArgs, predictors: &[Predictor], error: &NoPredicti
     refused(&[Diagnostic { hint: Some(hint), ..finding }])
 }
 
-fn report(args: &ScheduleArgs, outcomes: &[(PolicyKind, Outcome)], bound: f64) -> Result<(), Failure> {
+fn report(args: &ScheduleArgs, outcomes: &[(TaskPolicy, TaskOutcome)], bound: f64) -> Result<(), Failure> {
     if args.json {
-        let entry = |(policy, outcome): &(PolicyKind, Outcome)| {
+        let entry = |(policy, outcome): &(TaskPolicy, TaskOutcome)| {
             let metrics = &outcome.metrics;
             json!({
                 "policy": policy.name(),

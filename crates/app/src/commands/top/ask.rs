@@ -4,7 +4,7 @@ use crate::commands::model_server::token;
 use crate::failure::Failure;
 use gswarm_exec::backend::{Http, HttpLimits};
 use gswarm_exec::wire::{Happening, HistoryPage, Overview};
-use gswarm_serve::dash::{Source, Viewed};
+use gswarm_serve::dash::{DashboardSource, RunSource};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -19,7 +19,6 @@ pub struct Told {
     pub happenings: Vec<Happening>,
 }
 
-/// Whoever can be asked.
 pub trait Asked: Send + 'static {
     /// How things stand; or why nobody said.
     fn ask(&mut self) -> Result<Told, String>;
@@ -69,14 +68,14 @@ impl Asked for Server {
 
 /// A run by its folder or log.
 pub struct Folder {
-    viewed: Viewed,
+    viewed: RunSource,
     runtime: Runtime,
     known: u64,
 }
 
 impl Folder {
     /// The one that is viewed.
-    pub fn of(viewed: Viewed) -> Result<Folder, Failure> {
+    pub fn of(viewed: RunSource) -> Result<Folder, Failure> {
         Ok(Folder { viewed, runtime: runtime()?, known: 0 })
     }
 }

@@ -33,7 +33,6 @@ impl Panel {
     }
 }
 
-/// What is seen.
 pub struct Screen {
     overview: Overview,
     happenings: VecDeque<Happening>,
@@ -52,7 +51,6 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// What was seen first.
     pub fn new(told: Told) -> Screen {
         Screen {
             overview: told.overview,
@@ -95,7 +93,6 @@ impl Screen {
         *place = place.saturating_add_signed(by).min(most);
     }
 
-    /// Draws everything.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let area = frame.area();
         let (gpus, models) = (self.overview.gpus.len() as u16, self.overview.models.len() as u16);

@@ -9,7 +9,6 @@ pub const GPU_HEADS: [&str; 7] = ["GPU", "server", "state", "models", "memory", 
 /// Heads of the queue's columns.
 pub const QUEUE_HEADS: [&str; 5] = ["model", "waiting", "longest", "on GPUs", "why"];
 
-/// A GPU's cells.
 pub fn gpu(one: &GpuStatus) -> Vec<String> {
     let models = match &one.loading {
         Some(model) => format!("loading {}", shown(model)),
@@ -33,7 +32,6 @@ pub fn gpu(one: &GpuStatus) -> Vec<String> {
     ]
 }
 
-/// A model's cells.
 pub fn model(one: &ModelStatus) -> Vec<String> {
     let on: Vec<String> = one.resident_on.iter().take(8).map(u32::to_string).collect();
     let more = if one.resident_on.len() > 8 { ".." } else { "" };
@@ -104,7 +102,6 @@ pub fn trouble(of: &Overview) -> Option<String> {
     (!down.is_empty()).then(|| format!("not answering: {}", down.join(", ")))
 }
 
-/// One thing that happened.
 pub fn happening(one: &Happening) -> String {
     format!("{:>9.1} s  {:<9} {}", one.t, one.kind.name(), shown(&one.text))
 }

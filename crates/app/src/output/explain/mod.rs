@@ -90,7 +90,7 @@ pub fn request(story: &RequestStory) -> String {
     });
     let header = ["node", "model", "GPUs", "start s", "wait s", "switch s", "run s", "% of all"];
     let _ = write!(out, "\n{}\n", fitted(&header, 3, rows.collect(), width()));
-    let slack = |one: &gswarm_core::explain::Slack| format!("{} ({})", shown(&one.node), long(one.slack));
+    let slack = |one: &gswarm_core::explain::NodeSlack| format!("{} ({})", shown(&one.node), long(one.slack));
     if !story.others.is_empty() {
         let list: Vec<String> = story.others.iter().map(slack).collect();
         let _ = write!(
@@ -102,7 +102,6 @@ pub fn request(story: &RequestStory) -> String {
     out
 }
 
-/// What a GPU did.
 pub fn gpu(story: &GpuStory) -> String {
     let share = |span| percent(span, story.makespan);
     let mut out = format!("{}\n\n", heading(&format!("GPU {} over {}", story.gpu, long(story.makespan))));
@@ -134,7 +133,6 @@ pub fn gpu(story: &GpuStory) -> String {
     out
 }
 
-/// Why GPUs were idle.
 pub fn idle(story: &IdleStory) -> String {
     let title = format!(
         "{} idle {:.1}% of {}: {} GPU-seconds in {}",

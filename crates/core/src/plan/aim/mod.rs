@@ -4,10 +4,10 @@ mod order;
 mod ranked;
 mod walk;
 
-use super::objective::{Objective, Values};
-use super::search::{Limits, Planned};
+use super::objective::{ObjectiveValues, PlanObjective};
+use super::search::{Planned, SearchLimits};
 use super::{Plan, Proof, Steps, decode, portfolio};
-use crate::bound::{Bound, best_bound};
+use crate::bound::Bound;
 use crate::engine::Policy;
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
@@ -24,7 +24,7 @@ pub struct Aimed {
     /// The plan.
     pub planned: Planned,
     /// What it comes to.
-    pub values: Values,
+    pub values: ObjectiveValues,
     /// The objective's value.
     pub cost: f64,
     /// What no schedule's value can be below.
@@ -49,12 +49,14 @@ const TRIES_PER_ROUND: u64 = 200_000;
 #[must_use]
 pub fn aim(
     instance: &Instance,
-    objective: &Objective,
-    limits: &Limits<'_>,
+    objective: &PlanObjective,
+    limits: &SearchLimits<'_>,
     report: &mut dyn FnMut(&Aimed),
 ) -> Aimed {
-    let least = objective.cost(&Values::least(instance));
-    let mut best = Best { instance, objective, least, bound: best_bound(instance), aimed: None, report };
+    let bound = limits.bound(instance);
+    let limits = &SearchLimits { bound: Some(&bound), ..*limits };
+    let least = objective.cost(&ObjectiveValues::least(instance, &bound));
+    let mut best = Best { instance, objective, least, bound: bound.clone(), aimed: None, report };
     for (rule, log) in portfolio::logs(instance, limits.seed, limits.stop) {
         best.follow(&log, rule.info.name);
     }
@@ -67,8 +69,11 @@ pub fn aim(
         }
     }
     // A short schedule is often good in other ways too.
-    let short =
-        super::exact::improve(instance, &Limits { rounds: limits.rounds.min(2), ..*limits }, &mut |_| {});
+    let short = super::exact::improve(
+        instance,
+        &SearchLimits { rounds: limits.rounds.min(2), ..*limits },
+        &mut |_| {},
+    );
     if let Some(log) = run(instance, &mut *carry_out(instance, &short)) {
         best.offer(&log, short.plan, short.steps, "search for the makespan");
     }
@@ -79,7 +84,12 @@ pub fn aim(
     best.aimed.expect("some policy finishes every problem")
 }
 
-fn search(instance: &Instance, objective: &Objective, limits: &Limits<'_>, best: &mut Best<'_, '_>) {
+fn search(
+    instance: &Instance,
+    objective: &PlanObjective,
+    limits: &SearchLimits<'_>,
+    best: &mut Best<'_, '_>,
+) {
     let decoder = Decoder::new(instance);
     let tries = (TRIES_PER_ROUND / instance.tasks().max(1) as u64).clamp(50, 5_000);
     for round in 0..limits.rounds {
@@ -103,7 +113,7 @@ fn run(instance: &Instance, policy: &mut dyn Policy) -> Option<ExecutionLog> {
 /// The best so far.
 struct Best<'a, 'r> {
     instance: &'a Instance,
-    objective: &'a Objective,
+    objective: &'a PlanObjective,
     least: f64,
     bound: Bound,
     aimed: Option<Aimed>,
@@ -133,7 +143,7 @@ impl Best<'_, '_> {
         if plan.0.len() < self.instance.tasks() {
             return;
         }
-        let values = Values::of(self.instance, log);
+        let values = ObjectiveValues::of(self.instance, log);
         let cost = self.objective.cost(&values);
         if self.aimed.as_ref().is_some_and(|best| best.cost <= cost) {
             return;

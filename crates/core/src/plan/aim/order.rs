@@ -4,7 +4,7 @@ use crate::id::{Gpus, TaskId};
 use crate::instance::Instance;
 use crate::plan::Plan;
 use crate::plan::decode::{EMPTY, SwitchTable};
-use crate::plan::objective::Values;
+use crate::plan::objective::ObjectiveValues;
 use crate::report::Stats;
 use crate::time::Span;
 
@@ -52,7 +52,7 @@ impl<'i> Decoder<'i> {
         Decoder { instance, table: SwitchTable::straight(instance), windows }
     }
 
-    pub fn values(&self, order: &Order, scratch: &mut Scratch) -> Values {
+    pub fn values(&self, order: &Order, scratch: &mut Scratch) -> ObjectiveValues {
         let switches = self.decode(order, scratch);
         let latency = |request| {
             let end = self.instance.tasks_of(request).map(|task| scratch.end[task.index()]).max();
@@ -60,7 +60,7 @@ impl<'i> Decoder<'i> {
         };
         let stats = Stats::of(self.instance.requests.keys().map(latency).collect());
         let makespan = Span(scratch.free.iter().copied().max().unwrap_or(0)).seconds();
-        Values { makespan, latency: stats.mean, p99: stats.p99, switches: switches as f64 }
+        ObjectiveValues { makespan, latency: stats.mean, p99: stats.p99, switches: switches as f64 }
     }
 
     /// Each task in turn goes where it starts soonest without wasting more than that is worth; counts the switches.

@@ -4,7 +4,7 @@
 use super::order::{Decoder, Order, Scratch};
 use crate::id::{RequestId, TaskId};
 use crate::plan::Plan;
-use crate::plan::objective::Objective;
+use crate::plan::objective::PlanObjective;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -21,7 +21,7 @@ const THRIFTS: [f64; 6] = [0.0, 0.3, 1.0, 3.0, 10.0, 100.0];
 /// The best plan found from the order of `from`; `None` where there is no order to change.
 pub(super) fn walk(
     decoder: &Decoder<'_>,
-    objective: &Objective,
+    objective: &PlanObjective,
     from: &Plan,
     effort: Effort<'_>,
 ) -> Option<Plan> {

@@ -5,13 +5,13 @@ use super::ground::Ground;
 use super::moves::Moves;
 use super::portfolio::beginnings;
 use super::recipe::Recipe;
-use crate::bound::{Bound, best_bound};
+use crate::bound::Bound;
 use crate::engine::Policy;
 use crate::id::GpuId;
 use crate::instance::Instance;
 use crate::log::ExecutionLog;
 use crate::plan::FollowSteps;
-use crate::plan::search::{Limits, Planned, Report};
+use crate::plan::search::{Planned, Report, SearchLimits};
 use crate::plan::{Proof, Steps, portfolio};
 use crate::sim::{SimOptions, simulate};
 use crate::time::{Span, Time};
@@ -23,8 +23,12 @@ use rayon::prelude::*;
 const WALKS: u64 = 8;
 
 /// Plans a batch: the best of every policy, then recipes until a limit is reached.
-pub(in crate::plan) fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
-    let mut best = Best { instance, bound: best_bound(instance), planned: None, gap: limits.gap };
+pub(in crate::plan) fn improve(
+    instance: &Instance,
+    limits: &SearchLimits<'_>,
+    report: Report<'_>,
+) -> Planned {
+    let mut best = Best { instance, bound: limits.bound(instance), planned: None, gap: limits.gap };
     for (rule, log) in portfolio::logs(instance, limits.seed, limits.stop) {
         best.offer(&log, rule.info.name, report);
     }
@@ -34,7 +38,7 @@ pub(in crate::plan) fn improve(instance: &Instance, limits: &Limits<'_>, report:
     best.planned.expect("some policy finishes every problem")
 }
 
-fn search(ground: &Ground<'_>, limits: &Limits<'_>, best: &mut Best<'_>, report: Report<'_>) {
+fn search(ground: &Ground<'_>, limits: &SearchLimits<'_>, best: &mut Best<'_>, report: Report<'_>) {
     let mut found = beginnings(ground, WALKS as usize, limits.stop);
     if found.is_empty() {
         return;

@@ -19,8 +19,8 @@ mod shares;
 mod symmetry;
 mod tree;
 
-use super::search::{Limits, Planned, Report};
-use super::{Plan, Proof, Timed, search};
+use super::search::{Planned, Report, SearchLimits};
+use super::{Plan, Proof, TimedPlan, search};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
 use build::{Loads, Small};
@@ -39,18 +39,19 @@ const BEAMS: [usize; 3] = [10, 100, 1_000];
 /// Plans a batch: the best of every policy, then a search until a limit is reached. A small problem is also searched
 /// exactly.
 #[must_use]
-pub fn improve(instance: &Instance, limits: &Limits<'_>, report: Report<'_>) -> Planned {
+pub fn improve(instance: &Instance, limits: &SearchLimits<'_>, report: Report<'_>) -> Planned {
     let Some(small) = Small::of(instance, Loads::AnyWay) else {
         return search::improve(instance, limits, report);
     };
-    let first = Limits { rounds: limits.rounds.min(FIRST_ROUNDS), ..*limits };
+    let first = SearchLimits { rounds: limits.rounds.min(FIRST_ROUNDS), ..*limits };
     let begun = search::improve(instance, &first, report);
     let mut best = prove(instance, &small, begun, limits, report);
     let rounds = limits.rounds.saturating_sub(FIRST_ROUNDS);
     if best.proof.is_some() || best.gap() <= limits.gap || rounds == 0 || (limits.stop)() {
         return best;
     }
-    let rest = Limits { rounds, seed: limits.seed.wrapping_add(1), ..*limits };
+    let bound = best.bound.clone();
+    let rest = SearchLimits { rounds, seed: limits.seed.wrapping_add(1), bound: Some(&bound), ..*limits };
     let least = best.makespan;
     let more = search::improve(instance, &rest, &mut |found| {
         if found.makespan < least {
@@ -67,7 +68,7 @@ fn prove(
     instance: &Instance,
     small: &Small,
     mut best: Planned,
-    limits: &Limits<'_>,
+    limits: &SearchLimits<'_>,
     report: Report<'_>,
 ) -> Planned {
     if best.proof.is_some() || best.gap() <= limits.gap || (limits.stop)() || small.problem.tasks.is_empty() {
@@ -78,7 +79,7 @@ fn prove(
     let mut target = best.makespan.0;
     let mut offer = |makespan: u64, steps: &[Step]| {
         let plan = small.plan(instance, steps);
-        let timed = Timed::of(instance, &plan).makespan;
+        let timed = TimedPlan::of(instance, &plan).makespan;
         out_of_reach |= timed > Time(makespan) && makespan < best.makespan.0;
         if timed < Time(best.makespan.0) {
             best = improved(&best, plan, timed.since(Time::ZERO));
@@ -101,7 +102,7 @@ fn prove(
             let target = best.makespan.0;
             let mut offer = |_: u64, steps: &[Step]| {
                 let plan = plans.plan(instance, steps);
-                let timed = Timed::of(instance, &plan).makespan;
+                let timed = TimedPlan::of(instance, &plan).makespan;
                 if timed < Time(best.makespan.0) {
                     best = improved(&best, plan, timed.since(Time::ZERO));
                     report(&best);

@@ -11,7 +11,7 @@ mod work;
 
 use super::Plan;
 use super::decode::SwitchTable;
-use super::search::Limits;
+use super::search::SearchLimits;
 use crate::id::{Gpus, TaskId};
 use crate::instance::Instance;
 use dispatch::{Run, Schedule, Setting, dispatch};
@@ -87,7 +87,7 @@ impl From<Schedule> for Best {
 impl<'i> Partition<'i> {
     /// `None` where every GPU can serve the widest model, where the problem is too large, or where the search was stopped
     /// before there was a schedule.
-    pub fn begin(instance: &'i Instance, bound: u64, limits: &Limits<'_>) -> Option<Partition<'i>> {
+    pub fn begin(instance: &'i Instance, bound: u64, limits: &SearchLimits<'_>) -> Option<Partition<'i>> {
         let tiles = layout::tiles(instance);
         let covered: u32 = tiles.iter().map(|tile| tile.count).sum();
         let size = instance.tasks() as u64 * u64::from(instance.cluster.gpus);

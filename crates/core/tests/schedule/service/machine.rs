@@ -2,7 +2,7 @@
 //! happened is kept under numbers of its own, so that the checker can look at all of it.
 
 use gswarm_core::check::{ViolationCode, check_log};
-use gswarm_core::engine::{Effect, Engine, Event, News};
+use gswarm_core::engine::{Driver, Effect, Engine, Event, Rejected};
 use gswarm_core::instance::NewRequest;
 use gswarm_core::log::{ExecutionLog, Status};
 use gswarm_core::policy::Policy;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 pub struct Machine {
     pub engine: Engine<'static>,
-    policy: Box<dyn Policy>,
+    policy: Option<Box<dyn Policy>>,
     /// Loads and wakes that are under way; a load that was cut short has another number by then.
     agenda: BinaryHeap<Reverse<(Time, Event, u32)>>,
     cut_short: Vec<u32>,
@@ -39,7 +39,7 @@ impl Machine {
         Machine {
             whole: instance.clone(),
             engine: Engine::for_stream(instance, 3),
-            policy,
+            policy: Some(policy),
             agenda: BinaryHeap::new(),
             cut_short: vec![0; gpus],
             batches: vec![Sharing::default(); gpus],
@@ -76,8 +76,7 @@ impl Machine {
     }
 
     pub fn handle(&mut self, event: Event) {
-        self.engine.handle(self.now, event);
-        self.carry_out();
+        Driver::handle(self, self.now, event);
     }
 
     /// Runs until `until`, or until nothing is open.
@@ -96,22 +95,9 @@ impl Machine {
 
     /// Tells the policy what is new and does what it decides.
     pub fn ask(&mut self) {
-        let mut news = Vec::new();
-        self.engine.take_news(&mut news);
-        let view = self.engine.view();
-        for news in news {
-            match news {
-                News::Ready(task) => self.policy.ready(task, &view),
-                News::Freed(gpus) => self.policy.freed(gpus, &view),
-                News::Lost(gpu) => self.policy.lost(gpu, &view),
-                News::Returned(gpu) => self.policy.returned(gpu, &view),
-                News::GivenUp(task) => self.policy.given_up(task, &view),
-            }
-        }
-        while let Some(decision) = self.policy.decide(&self.engine.view()) {
-            self.engine.apply(decision).unwrap_or_else(|why| panic!("{decision:?} at {}: {why}", self.now));
-            self.carry_out();
-        }
+        let mut policy = self.policy.take().unwrap();
+        Driver::ask(self, policy.as_mut()).unwrap_or_else(|why| panic!("at {}: {why}", self.now));
+        self.policy = Some(policy);
         self.retire();
     }
 
@@ -159,30 +145,6 @@ impl Machine {
         self.log.losses.append(&mut log.losses);
     }
 
-    fn carry_out(&mut self) {
-        let mut effects = Vec::new();
-        self.engine.take_effects(&mut effects);
-        let instance = self.engine.view().instance();
-        let slowdown = |task: TaskId| &instance.models[instance.model_of(task)].slowdown;
-        for effect in effects {
-            match effect {
-                Effect::Load { gpus, span, .. } => {
-                    let stamp = self.cut_short[gpus.first.index()];
-                    self.agenda.push(Reverse((self.now + span, Event::Loaded(gpus.first), stamp)));
-                }
-                Effect::Execute { task, gpus } => {
-                    let batch = &mut self.batches[gpus.first.index()];
-                    batch.join(self.now, task, instance.execution(task), slowdown(task));
-                }
-                Effect::AbortTask { task, gpus } => {
-                    self.batches[gpus.first.index()].leave(self.now, task, slowdown(task));
-                }
-                Effect::AbortLoad { gpus } => self.cut_short[gpus.first.index()] += 1,
-                Effect::Wake { at } => self.agenda.push(Reverse((at, Event::Woken, 0))),
-            }
-        }
-    }
-
     fn next_end(&self) -> Option<(Time, TaskId, usize)> {
         let instance = self.engine.view().instance();
         let ends = self.batches.iter().enumerate().filter_map(|(lead, batch)| {
@@ -219,5 +181,37 @@ impl Machine {
             });
         }
         self.agenda.pop().map(|Reverse((_, event, _))| event)
+    }
+}
+
+impl Driver<'static> for Machine {
+    type Error = Rejected;
+
+    fn engine(&mut self) -> &mut Engine<'static> {
+        &mut self.engine
+    }
+
+    fn rejected(&mut self, why: Rejected) -> Rejected {
+        why
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        let instance = self.engine.view().instance();
+        let slowdown = |task: TaskId| &instance.models[instance.model_of(task)].slowdown;
+        match effect {
+            Effect::Load { gpus, span, .. } => {
+                let stamp = self.cut_short[gpus.first.index()];
+                self.agenda.push(Reverse((self.now + span, Event::Loaded(gpus.first), stamp)));
+            }
+            Effect::Execute { task, gpus } => {
+                let batch = &mut self.batches[gpus.first.index()];
+                batch.join(self.now, task, instance.execution(task), slowdown(task));
+            }
+            Effect::AbortTask { task, gpus } => {
+                self.batches[gpus.first.index()].leave(self.now, task, slowdown(task));
+            }
+            Effect::AbortLoad { gpus } => self.cut_short[gpus.first.index()] += 1,
+            Effect::Wake { at } => self.agenda.push(Reverse((at, Event::Woken, 0))),
+        }
     }
 }

@@ -1,26 +1,13 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, Limits};
-use crate::backend::managed::locked;
-use crate::backend::openai::call_openai;
+use super::adapter::*;
 use crate::backend::process::Guarded;
-use crate::backend::read::Given;
-use crate::backend::spec::{About, Calls, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::input::document::{Faults, Item, Shown, not_negative};
+use crate::backend::read::GivenFields;
+use gswarm_core::GpuId;
+use gswarm_core::input::document::{Faults, Item, Shown};
 use gswarm_core::input::{Code, MAX_GPUS};
 use gswarm_core::time::MAX_SECONDS;
-use gswarm_core::{GpuId, Gpus};
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 described! {
     /// Settings of `command` servers.
@@ -42,8 +29,8 @@ described! {
     }
 }
 
-impl Server for CommandSpec {
-    const ABOUT: About = About {
+impl ServerKind for CommandSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "command",
         reach: Reach::Started,
         fields: CommandSpec::FIELDS,
@@ -69,7 +56,7 @@ its own process group and reads from a pipe that gswarm holds. When the pipe clo
 KILL after the grace time."#,
     };
 
-    fn check(&self, given: &Given<'_>, faults: &mut Faults) {
+    fn check(&self, given: &GivenFields<'_>, faults: &mut Faults) {
         // What is filled in is known once a model is started.
         let program = self.command.first().filter(|program| !program.contains('{'));
         let why = program.and_then(|program| Some((program, given.cannot_start(program)?)));
@@ -81,7 +68,7 @@ KILL after the grace time."#,
         }
     }
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let first = link.place.gpus.first.0;
         let command = Command {
             spec: self.clone(),
@@ -110,7 +97,7 @@ struct Command {
     visible: Vec<String>,
     /// What is sent with every call.
     token: Option<String>,
-    limits: Limits,
+    limits: HttpLimits,
     running: Mutex<BTreeMap<String, Running>>,
 }
 
@@ -141,8 +128,11 @@ impl Command {
             spec.env.iter().map(|(key, value)| (key.clone(), filled(value))).collect();
         env.entry("CUDA_VISIBLE_DEVICES".to_owned()).or_insert_with(|| numbers.clone());
         let http = Http::new(&format!("http://127.0.0.1:{port}"), token.as_deref(), *limits);
-        let health =
-            Http::new(&filled(&spec.health), None, Limits { answer: PROBE.min(limits.answer), ..*limits });
+        let health = Http::new(
+            &filled(&spec.health),
+            None,
+            HttpLimits { answer: PROBE.min(limits.answer), ..*limits },
+        );
         let (http, health) = (http.map_err(BackendError::Failed)?, health.map_err(BackendError::Failed)?);
         let process = Guarded::start(&words, &env, Duration::from_secs_f64(spec.grace))
             .map_err(BackendError::Failed)?;
@@ -203,19 +193,19 @@ impl Api for Command {
         }
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         let ended = locked(&self.running).get_mut(handle).map(|running| running.process.ended());
         match ended {
-            None => return Ok(State::Absent),
-            Some(Some(why)) => return Ok(State::Failed(why)),
+            None => return Ok(ModelState::Absent),
+            Some(Some(why)) => return Ok(ModelState::Failed(why)),
             Some(None) => {}
         }
-        let Some((_, _, health)) = self.servers_of(handle) else { return Ok(State::Absent) };
+        let Some((_, _, health)) = self.servers_of(handle) else { return Ok(ModelState::Absent) };
         match health.answers("").await {
             // A process that is busy with a call may say so: it is there.
-            Ok(()) | Err(BackendError::Refused(_) | BackendError::Failed(_)) => Ok(State::There),
+            Ok(()) | Err(BackendError::Refused(_) | BackendError::Failed(_)) => Ok(ModelState::There),
             // A process that has just died is still seen for a moment: it is not there in any way that helps.
-            Err(error) => Ok(State::Broken(error.to_string())),
+            Err(error) => Ok(ModelState::Broken(error.to_string())),
         }
     }
 

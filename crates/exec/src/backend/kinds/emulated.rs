@@ -1,22 +1,12 @@
 //! A backend that only takes its time: loads take what the cost rules say, calls what their estimates say, and calls that
 //! share a replica slow one another down by the model's curve. For trying a cluster of any size on a laptop.
 
-use super::Server;
-use crate::backend::company::Company;
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::managed::locked;
-use crate::backend::openai::Wants;
-use crate::backend::spec::{About, Reach};
-use crate::backend::{Backend, BackendError, Replica};
-use crate::call::Call;
+use super::adapter::*;
+use crate::backend::sharing::SharedReplica;
 use crate::clock::Clock;
 use gswarm_core::Span;
-use gswarm_core::input::document::positive;
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use serde_json::{Value, json};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex};
 
 described! {
     /// Settings of `emulated` servers.
@@ -27,8 +17,8 @@ described! {
     }
 }
 
-impl Server for EmulatedSpec {
-    const ABOUT: About = About {
+impl ServerKind for EmulatedSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "emulated",
         reach: Reach::Nowhere,
         fields: EmulatedSpec::FIELDS,
@@ -41,30 +31,30 @@ backends:
 ```"#,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let slowdown = link.models.iter().map(|model| model.slowdown.clone()).collect();
-        Ok(Arc::new(Emulated::new(link.clock.clone(), slowdown)))
+        Ok(Arc::new(EmulatedBackend::new(link.clock.clone(), slowdown)))
     }
 }
 
 /// Servers that exist only in time.
-pub struct Emulated {
+pub struct EmulatedBackend {
     clock: Clock,
     /// Slowdown per batch size in millionths, by model.
     slowdown: Vec<Vec<u32>>,
-    replicas: Mutex<FxHashMap<Replica, Arc<Company>>>,
+    replicas: Mutex<FxHashMap<Replica, Arc<SharedReplica>>>,
 }
 
-impl Emulated {
+impl EmulatedBackend {
     /// For models with these slowdowns (see [`gswarm_core::instance::Model::slowdown`]), by model.
     #[must_use]
-    pub fn new(clock: Clock, slowdown: Vec<Vec<u32>>) -> Emulated {
-        Emulated { clock, slowdown, replicas: Mutex::default() }
+    pub fn new(clock: Clock, slowdown: Vec<Vec<u32>>) -> EmulatedBackend {
+        EmulatedBackend { clock, slowdown, replicas: Mutex::default() }
     }
 
-    fn company(&self, replica: Replica) -> Arc<Company> {
+    fn company(&self, replica: Replica) -> Arc<SharedReplica> {
         let slowdown = &self.slowdown[replica.model.index()];
-        let new = || Arc::new(Company::new(self.clock.clone(), slowdown.clone()));
+        let new = || Arc::new(SharedReplica::new(self.clock.clone(), slowdown.clone()));
         Arc::clone(locked(&self.replicas).entry(replica).or_insert_with(new))
     }
 }
@@ -78,7 +68,7 @@ fn stand_in(text: &str) -> Vec<f64> {
 }
 
 #[async_trait::async_trait]
-impl Backend for Emulated {
+impl Backend for EmulatedBackend {
     async fn load(&self, _replica: Replica, expected: Span) -> Result<(), BackendError> {
         self.clock.sleep(expected).await;
         Ok(())

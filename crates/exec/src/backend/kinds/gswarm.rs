@@ -1,28 +1,15 @@
 //! gswarm's own model server: instances of models on devices that it is told.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State, Tier};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, brief, escaped, field};
-use crate::backend::openai::{MOST_TOKENS, Wants, settings, vector};
-use crate::backend::spec::{About, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
+use super::adapter::*;
 use gswarm_core::input::MAX_GPUS;
-use gswarm_core::input::document::not_negative;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
 
 described! {
     /// Settings of `gswarm` model servers.
     pub struct GswarmSpec {
         /// `cuda`: on the GPUs that the scheduler chose. `cpu`: on the processor. `auto`: wherever the server chooses.
-        pub device: Device = Device::Cuda, Shape::Choice(&["cuda", "cpu", "auto"]);
+        pub device: DeviceKind = DeviceKind::Cuda, Shape::Choice(&["cuda", "cpu", "auto"]);
         /// The number that the server's machine gives to the first of `gpus`.
         pub first_device: u32 = 0, Shape::Whole(not_negative(MAX_GPUS as f64, ""));
     }
@@ -31,7 +18,7 @@ described! {
 /// Where gswarm's own model server puts instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Device {
+pub enum DeviceKind {
     /// On the GPUs that the scheduler chose.
     #[default]
     Cuda,
@@ -41,8 +28,8 @@ pub enum Device {
     Auto,
 }
 
-impl Server for GswarmSpec {
-    const ABOUT: About = About {
+impl ServerKind for GswarmSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "gswarm",
         reach: Reach::One,
         fields: GswarmSpec::FIELDS,
@@ -60,7 +47,7 @@ backends:
 ```"#,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let first = (link.place.gpus.first.0, self.first_device);
         let (http, load) = (link.http()?, link.limits.load);
         Ok(link.managed(Gswarm { http, device: self.device, first, load }))
@@ -70,7 +57,7 @@ backends:
 struct Gswarm {
     http: Http,
     /// What instances are put on.
-    device: Device,
+    device: DeviceKind,
     /// The cluster's number of its first GPU, and its own number of it.
     first: (u32, u32),
     /// What a load may take.
@@ -80,9 +67,9 @@ struct Gswarm {
 impl Gswarm {
     fn device(&self, gpus: Gpus) -> String {
         match self.device {
-            Device::Cpu => "cpu".to_owned(),
-            Device::Auto => "auto".to_owned(),
-            Device::Cuda => {
+            DeviceKind::Cpu => "cpu".to_owned(),
+            DeviceKind::Auto => "auto".to_owned(),
+            DeviceKind::Cuda => {
                 let numbers = gpus.iter().map(|gpu| (gpu.0 - self.first.0 + self.first.1).to_string());
                 format!("cuda:{}", numbers.collect::<Vec<_>>().join(","))
             }
@@ -90,13 +77,13 @@ impl Gswarm {
     }
 
     /// The instances that it has, and where they stand. They come as a list, or by their ids.
-    async fn instances(&self) -> Result<Vec<(String, State)>, BackendError> {
+    async fn instances(&self) -> Result<Vec<(String, ModelState)>, BackendError> {
         let answer = self.http.get("/standalone/status").await?;
         let listed = answer.get("serving_instances").or_else(|| answer.pointer("/data/serving_instances"));
         let state = |one: &Value| match one.get("state").and_then(Value::as_str) {
             // Those who use it still get their answers.
-            Some("stopping") => State::Moving,
-            _ => State::There,
+            Some("stopping") => ModelState::Moving,
+            _ => ModelState::There,
         };
         match listed {
             Some(Value::Object(by_id)) => {
@@ -125,11 +112,11 @@ fn data(answer: &Value) -> Result<&Value, BackendError> {
 }
 
 /// Where the weights of a new instance were. A server that does not tell may have read them from disk.
-fn came_from(data: &Value) -> Tier {
+fn came_from(data: &Value) -> WeightTier {
     match data.get("came_from").and_then(Value::as_str) {
-        Some("dram") => Tier::Host,
-        Some("gpu") => Tier::Device,
-        _ => Tier::Disk,
+        Some("dram") => WeightTier::Host,
+        Some("gpu") => WeightTier::Device,
+        _ => WeightTier::Disk,
     }
 }
 
@@ -144,8 +131,8 @@ impl Api for Gswarm {
     }
 
     /// An instance that goes leaves its weights in host memory.
-    fn tier(&self) -> Tier {
-        Tier::Host
+    fn tier(&self) -> WeightTier {
+        WeightTier::Host
     }
 
     async fn bring(&self, name: &str, gpus: Gpus) -> Result<Brought, BackendError> {
@@ -167,9 +154,9 @@ impl Api for Gswarm {
         }
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         let found = self.instances().await?.into_iter().find(|(id, _)| id == handle);
-        Ok(found.map_or(State::Absent, |(_, state)| state))
+        Ok(found.map_or(ModelState::Absent, |(_, state)| state))
     }
 
     async fn held(&self) -> Result<Held, BackendError> {

@@ -1,18 +1,6 @@
 //! Servers with the KServe V2 interface and a model repository: Triton (`--model-control-mode=explicit`), MLServer.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, brief, escaped, field};
-use crate::backend::openai::{MOST_TOKENS, Wants, vector};
-use crate::backend::spec::{About, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `kserve` servers.
@@ -22,8 +10,8 @@ described! {
     }
 }
 
-impl Server for KServeSpec {
-    const ABOUT: About = About {
+impl ServerKind for KServeSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "kserve",
         reach: Reach::One,
         fields: KServeSpec::FIELDS,
@@ -42,7 +30,7 @@ backends:
 ```"##,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let (http, names, load) = (link.http()?, link.names(), link.limits.load);
         Ok(link.managed(KServe { http, names, input: self.input.clone(), load }))
     }
@@ -63,17 +51,17 @@ const TEXT_INPUT: &str = "text_input";
 
 impl KServe {
     /// All versions of all models that are in the repository, and where they stand.
-    async fn index(&self) -> Result<Vec<(String, State)>, BackendError> {
+    async fn index(&self) -> Result<Vec<(String, ModelState)>, BackendError> {
         let answer = self.http.post("/v2/repository/index", &json!({})).await?;
         let models = field(&answer, "", Value::as_array)?;
         let known = models.iter().filter_map(|model| {
             let text = |key: &str| model.get(key).and_then(Value::as_str).unwrap_or_default();
             let state = match text("state") {
-                "READY" => State::There,
-                "LOADING" | "UNLOADING" => State::Moving,
+                "READY" => ModelState::There,
+                "LOADING" | "UNLOADING" => ModelState::Moving,
                 _ => match text("reason") {
-                    "" | "unloaded" => State::Absent,
-                    why => State::Failed(brief(why)),
+                    "" | "unloaded" => ModelState::Absent,
+                    why => ModelState::Failed(brief(why)),
                 },
             };
             Some((model.get("name")?.as_str()?.to_owned(), state))
@@ -87,15 +75,15 @@ impl KServe {
 }
 
 /// The state of a model from those of its versions: one that is there is enough.
-fn together(states: impl Iterator<Item = State>) -> State {
-    let rank = |state: &State| match state {
-        State::There => 4,
-        State::Broken(_) => 3,
-        State::Moving => 2,
-        State::Failed(_) => 1,
-        State::Absent => 0,
+fn together(states: impl Iterator<Item = ModelState>) -> ModelState {
+    let rank = |state: &ModelState| match state {
+        ModelState::There => 4,
+        ModelState::Broken(_) => 3,
+        ModelState::Moving => 2,
+        ModelState::Failed(_) => 1,
+        ModelState::Absent => 0,
     };
-    states.max_by_key(rank).unwrap_or(State::Absent)
+    states.max_by_key(rank).unwrap_or(ModelState::Absent)
 }
 
 #[async_trait::async_trait]
@@ -109,7 +97,7 @@ impl Api for KServe {
         self.http.order(&Self::path(handle, "unload"), &json!({}), self.load).await.map(|_| ())
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         let index = self.index().await?.into_iter();
         Ok(together(index.filter(|(name, _)| name == handle).map(|(_, state)| state)))
     }
@@ -118,7 +106,7 @@ impl Api for KServe {
         let index = self.index().await?;
         let holds = |wanted: &&String| {
             let states = index.iter().filter(|(name, _)| name == *wanted).map(|(_, state)| state.clone());
-            matches!(together(states), State::There | State::Moving | State::Broken(_))
+            matches!(together(states), ModelState::There | ModelState::Moving | ModelState::Broken(_))
         };
         Ok(self.names.iter().filter(holds).cloned().collect())
     }

@@ -1,18 +1,6 @@
 //! The router of llama.cpp: a server that starts a process for each model it is told to load.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, described};
-use crate::backend::http::{Http, field};
-use crate::backend::openai::call_openai;
-use crate::backend::spec::{About, Calls, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
-use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `llamacpp` routers, started without a model and with `--no-models-autoload`.
@@ -22,8 +10,8 @@ described! {
     }
 }
 
-impl Server for LlamaCppSpec {
-    const ABOUT: About = About {
+impl ServerKind for LlamaCppSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "llamacpp",
         reach: Reach::One,
         fields: LlamaCppSpec::FIELDS,
@@ -36,7 +24,7 @@ backends:
 ```"#,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let (http, load) = (link.http()?, link.limits.load);
         Ok(link.managed(LlamaCpp { http, calls: self.calls, load }))
     }
@@ -51,7 +39,7 @@ struct LlamaCpp {
 
 impl LlamaCpp {
     /// All models that it knows, and where they stand.
-    async fn models(&self) -> Result<Vec<(String, State)>, BackendError> {
+    async fn models(&self) -> Result<Vec<(String, ModelState)>, BackendError> {
         let answer = self.http.get("/models").await?;
         let models = field(&answer, "/data", Value::as_array)?;
         let known = models.iter().filter_map(|model| {
@@ -67,17 +55,17 @@ impl LlamaCpp {
     }
 }
 
-fn state(status: &Value) -> State {
+fn state(status: &Value) -> ModelState {
     let failed = status.get("failed").and_then(Value::as_bool) == Some(true);
     match status.get("value").and_then(Value::as_str).unwrap_or_default() {
-        "loaded" => State::There,
-        "loading" => State::Moving,
+        "loaded" => ModelState::There,
+        "loading" => ModelState::Moving,
         // It gives its memory back by itself, and comes back when it is called.
-        "sleeping" => State::There,
-        "unloaded" if !failed => State::Absent,
+        "sleeping" => ModelState::There,
+        "unloaded" if !failed => ModelState::Absent,
         other => {
             let code = status.get("exit_code").map_or(String::new(), |code| format!(", exit code {code}"));
-            State::Failed(format!("the process of the model is {other} after it failed{code}"))
+            ModelState::Failed(format!("the process of the model is {other} after it failed{code}"))
         }
     }
 }
@@ -89,20 +77,20 @@ impl Api for LlamaCpp {
     }
 
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
-        if self.look(name).await? != State::There {
+        if self.look(name).await? != ModelState::There {
             self.http.order("/models/load", &json!({"model": name}), self.load).await?;
         }
         Ok(name.into())
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {
-        if matches!(self.look(handle).await?, State::There | State::Moving) {
+        if matches!(self.look(handle).await?, ModelState::There | ModelState::Moving) {
             self.http.order("/models/unload", &json!({"model": handle}), self.load).await?;
         }
         Ok(())
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         let models = self.models().await?;
         let found = models.into_iter().find(|(name, _)| name == handle);
         found.map(|(_, state)| state).ok_or_else(|| {
@@ -113,7 +101,7 @@ impl Api for LlamaCpp {
     async fn held(&self) -> Result<Held, BackendError> {
         let models = self.models().await?.into_iter();
         Ok(models
-            .filter(|(_, state)| matches!(state, State::There | State::Moving))
+            .filter(|(_, state)| matches!(state, ModelState::There | ModelState::Moving))
             .map(|(name, _)| name)
             .collect())
     }

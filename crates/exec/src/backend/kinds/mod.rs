@@ -10,28 +10,51 @@ mod openai;
 mod sglang;
 mod vllm;
 
-pub use emulated::Emulated;
-pub use gswarm::Device;
+pub use emulated::EmulatedBackend;
+pub use gswarm::DeviceKind;
 
 use super::Backend;
-use super::connect::Link;
-use super::read::Given;
-use super::spec::About;
+use super::connect::ServerLink;
+use super::read::GivenFields;
+use super::spec::KindInfo;
 use gswarm_core::input::document::Faults;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+/// What adapters use: `use super::adapter::*`.
+mod adapter {
+    pub(super) use super::ServerKind;
+    pub(super) use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
+    pub(super) use crate::backend::connect::ServerLink;
+    pub(super) use crate::backend::field::{Described, Shape, described};
+    pub(super) use crate::backend::http::{Http, HttpLimits, brief, escaped, field};
+    pub(super) use crate::backend::managed::locked;
+    pub(super) use crate::backend::openai::{
+        MOST_TOKENS, Servers, Wants, call_openai, listed, settings, vector,
+    };
+    pub(super) use crate::backend::spec::{Calls, KindInfo, Reach};
+    pub(super) use crate::backend::{Backend, BackendError, Replica};
+    pub(super) use crate::call::Call;
+    pub(super) use futures_util::future::join_all;
+    pub(super) use gswarm_core::Gpus;
+    pub(super) use gswarm_core::input::document::{not_negative, positive};
+    pub(super) use serde_json::{Map, Value, json};
+    pub(super) use std::collections::{BTreeMap, BTreeSet};
+    pub(super) use std::sync::{Arc, Mutex};
+    pub(super) use std::time::{Duration, Instant};
+}
+
 /// The settings of one kind of server.
-pub trait Server {
+pub trait ServerKind {
     /// The kind.
-    const ABOUT: About;
+    const ABOUT: KindInfo;
 
     /// Reports what is wrong with the settings beyond what their description says.
-    fn check(&self, _given: &Given<'_>, _faults: &mut Faults) {}
+    fn check(&self, _given: &GivenFields<'_>, _faults: &mut Faults) {}
 
     /// The server, ready to be called; nothing is sent to it yet.
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String>;
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String>;
 }
 
 /// All kinds, in the order in which messages and the documentation list them.
@@ -51,9 +74,9 @@ macro_rules! registry {
 
             /// What files and the documentation say of it.
             #[must_use]
-            pub fn about(self) -> &'static About {
+            pub fn about(self) -> &'static KindInfo {
                 match self {
-                    $(BackendKind::$kind => &<$spec as Server>::ABOUT,)*
+                    $(BackendKind::$kind => &<$spec as ServerKind>::ABOUT,)*
                 }
             }
         }
@@ -90,13 +113,13 @@ macro_rules! registry {
                 }
             }
 
-            pub(super) fn check(&self, given: &Given<'_>, faults: &mut Faults) {
+            pub(super) fn check(&self, given: &GivenFields<'_>, faults: &mut Faults) {
                 match self {
                     $(ServerSpec::$kind(spec) => spec.check(given, faults),)*
                 }
             }
 
-            pub(super) fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+            pub(super) fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
                 match self {
                     $(ServerSpec::$kind(spec) => spec.connect(link),)*
                 }

@@ -1,26 +1,14 @@
 //! Ollama: models are loaded by asking for them with no prompt, and kept until they are told to go.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, described};
-use crate::backend::http::{Http, field};
-use crate::backend::openai::{MOST_TOKENS, Wants, settings, vector};
-use crate::backend::spec::{About, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use gswarm_core::Gpus;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `ollama` servers: they have none of their own.
     pub struct OllamaSpec {}
 }
 
-impl Server for OllamaSpec {
-    const ABOUT: About = About {
+impl ServerKind for OllamaSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "ollama",
         reach: Reach::One,
         fields: OllamaSpec::FIELDS,
@@ -39,7 +27,7 @@ backends:
 ```"#,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let (http, load) = (link.http()?, link.limits.load);
         Ok(link.managed(Ollama { http, load }))
     }
@@ -89,17 +77,17 @@ impl Api for Ollama {
         self.http.order("/api/generate", &body, self.load).await.map(|_| ())
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         let running = self.running().await?;
         Ok(match running.iter().find(|(name, ..)| same(name, handle)) {
-            None => State::Absent,
+            None => ModelState::Absent,
             // Nothing at all on GPUs is a machine without any.
-            Some(&(_, size, on_gpu)) if on_gpu > 0 && on_gpu < size => State::Broken(format!(
+            Some(&(_, size, on_gpu)) if on_gpu > 0 && on_gpu < size => ModelState::Broken(format!(
                 "not enough memory: {:.2} of its {:.2} GB are on GPUs, the rest is left to the processor",
                 on_gpu as f64 / 1e9,
                 size as f64 / 1e9
             )),
-            Some(_) => State::There,
+            Some(_) => ModelState::There,
         })
     }
 

@@ -1,18 +1,6 @@
 //! Any server with OpenAI's interface.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, described};
-use crate::backend::http::Http;
-use crate::backend::openai::{Servers, call_openai, listed};
-use crate::backend::spec::{About, Calls, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use futures_util::future::join_all;
-use gswarm_core::Gpus;
-use serde_json::Value;
-use std::sync::Arc;
+use super::adapter::*;
 
 described! {
     /// Settings of `openai` servers, whose models are always there.
@@ -22,8 +10,8 @@ described! {
     }
 }
 
-impl Server for OpenAiSpec {
-    const ABOUT: About = About {
+impl ServerKind for OpenAiSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "openai",
         reach: Reach::OneOrEach,
         fields: OpenAiSpec::FIELDS,
@@ -44,7 +32,7 @@ backends:
 ```"#,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let api = OpenAi { servers: link.servers()?, calls: self.calls };
         Ok(link.managed(api))
     }
@@ -83,9 +71,9 @@ impl Api for OpenAi {
         Ok(())
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         let known = listed(self.servers.of(handle)?).await?;
-        Ok(if known.iter().any(|other| other == handle) { State::There } else { State::Absent })
+        Ok(if known.iter().any(|other| other == handle) { ModelState::There } else { ModelState::Absent })
     }
 
     /// Nothing that could be taken off; whether it answers is seen all the same.

@@ -1,22 +1,6 @@
 //! SGLang, whose servers hold one model each and release its memory. Several share GPUs, and one of them has its memory.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State, Tier};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, brief, field};
-use crate::backend::managed::locked;
-use crate::backend::openai::{Servers, call_openai};
-use crate::backend::spec::{About, Calls, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use futures_util::future::join_all;
-use gswarm_core::Gpus;
-use gswarm_core::input::document::positive;
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use super::adapter::*;
 
 described! {
     /// Settings of `sglang` servers, started with `--enable-memory-saver`.
@@ -29,8 +13,8 @@ described! {
     }
 }
 
-impl Server for SglangSpec {
-    const ABOUT: About = About {
+impl ServerKind for SglangSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "sglang",
         reach: Reach::Each,
         fields: SglangSpec::FIELDS,
@@ -54,7 +38,7 @@ backends:
 ```"#,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let (servers, load) = (link.servers()?, link.limits.load);
         Ok(link.managed(Sglang::new(servers, self.calls, self.level == 2, load)))
     }
@@ -127,8 +111,8 @@ impl Api for Sglang {
         Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
     }
 
-    fn tier(&self) -> Tier {
-        if self.drops_weights { Tier::Disk } else { Tier::Host }
+    fn tier(&self) -> WeightTier {
+        if self.drops_weights { WeightTier::Disk } else { WeightTier::Host }
     }
 
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
@@ -162,13 +146,13 @@ impl Api for Sglang {
         Ok(())
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         self.heard(handle, self.servers.of(handle)?.answers("/health").await)?;
         if locked(&self.unsure).contains(handle) {
-            return Ok(State::Broken("it did not answer, and may hold its model or not".to_owned()));
+            return Ok(ModelState::Broken("it did not answer, and may hold its model or not".to_owned()));
         }
         let released = locked(&self.released).contains(handle);
-        Ok(if released { State::Absent } else { State::There })
+        Ok(if released { ModelState::Absent } else { ModelState::There })
     }
 
     fn is_one_of_many(&self, _handle: &str) -> bool {

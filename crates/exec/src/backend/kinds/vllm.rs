@@ -1,20 +1,6 @@
 //! vLLM, whose servers hold one model each and put it to sleep. Several share GPUs, and one of them is awake.
 
-use super::Server;
-use crate::backend::api::{Api, Brought, Held, State, Tier};
-use crate::backend::connect::Link;
-use crate::backend::field::{Described, Shape, described};
-use crate::backend::http::{Http, field};
-use crate::backend::openai::{Servers, call_openai};
-use crate::backend::spec::{About, Calls, Reach};
-use crate::backend::{Backend, BackendError};
-use crate::call::Call;
-use futures_util::future::join_all;
-use gswarm_core::Gpus;
-use gswarm_core::input::document::positive;
-use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use super::adapter::*;
 
 described! {
     /// Settings of `vllm` servers, started with `VLLM_SERVER_DEV_MODE=1` and `--enable-sleep-mode`.
@@ -26,8 +12,8 @@ described! {
     }
 }
 
-impl Server for VllmSpec {
-    const ABOUT: About = About {
+impl ServerKind for VllmSpec {
+    const ABOUT: KindInfo = KindInfo {
         name: "vllm",
         reach: Reach::Each,
         fields: VllmSpec::FIELDS,
@@ -50,7 +36,7 @@ backends:
 ```"#,
     };
 
-    fn connect(&self, link: Link<'_>) -> Result<Arc<dyn Backend>, String> {
+    fn connect(&self, link: ServerLink<'_>) -> Result<Arc<dyn Backend>, String> {
         let (servers, load) = (link.servers()?, link.limits.load);
         Ok(link.managed(Vllm { servers, calls: self.calls, drops_weights: self.level == 2, load }))
     }
@@ -83,8 +69,8 @@ impl Api for Vllm {
         Some((self.servers.of(handle).ok()?.clone(), handle.to_owned()))
     }
 
-    fn tier(&self) -> Tier {
-        if self.drops_weights { Tier::Disk } else { Tier::Host }
+    fn tier(&self) -> WeightTier {
+        if self.drops_weights { WeightTier::Disk } else { WeightTier::Host }
     }
 
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
@@ -111,9 +97,9 @@ impl Api for Vllm {
         http.order(&format!("/sleep?level={level}"), &Value::Null, self.load).await.map(|_| ())
     }
 
-    async fn look(&self, handle: &str) -> Result<State, BackendError> {
+    async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         let asleep = self.is_asleep(self.servers.of(handle)?).await?;
-        Ok(if asleep { State::Absent } else { State::There })
+        Ok(if asleep { ModelState::Absent } else { ModelState::There })
     }
 
     fn is_one_of_many(&self, _handle: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Calls that go wrong, and whose fault that is: the call's, or that of a server that hangs, has lost the model or has fallen.
 
-use super::{Api, BackendError, Managed, Replica, State, locked};
+use super::{Api, BackendError, Managed, ModelState, Replica, locked};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -79,8 +79,8 @@ impl<A: Api + 'static> Managed<A> {
 
     pub(super) async fn still_has(&self, handle: &str) -> Result<(), BackendError> {
         match self.api.look(handle).await {
-            Ok(State::There) => Ok(()),
-            Ok(State::Broken(why) | State::Failed(why)) => {
+            Ok(ModelState::There) => Ok(()),
+            Ok(ModelState::Broken(why) | ModelState::Failed(why)) => {
                 Err(BackendError::Gone(format!("it no longer has `{handle}`: {why}")))
             }
             Ok(_) => Err(BackendError::Gone(format!("it no longer has `{handle}`"))),

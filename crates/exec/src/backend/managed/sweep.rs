@@ -1,6 +1,6 @@
 //! What does not belong to the run is taken off: what a server held before, and what a failed load has left on it.
 
-use super::{Api, BackendError, Managed, POLL, State, locked};
+use super::{Api, BackendError, Managed, ModelState, POLL, locked};
 use crate::backend::attempt::Sweeping;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -46,11 +46,11 @@ impl<A: Api + 'static> Managed<A> {
             }
             // One that is still loading is not told to go before it is there.
             let since = Instant::now();
-            while self.api.look(&handle).await? == State::Moving && since.elapsed() < self.limits.load {
+            while self.api.look(&handle).await? == ModelState::Moving && since.elapsed() < self.limits.load {
                 tokio::time::sleep(POLL.1).await;
             }
             self.api.release(&handle).await?;
-            self.until(&handle, State::Absent, self.limits.unload).await?;
+            self.until(&handle, ModelState::Absent, self.limits.unload).await?;
         }
         sweeping.is_done = true;
         Ok(())

@@ -10,13 +10,13 @@ const UNLOAD: Duration = Duration::from_secs(60);
 /// Agrees to everything at once, and does it later. So many orders to go are agreed to and not followed.
 #[derive(Default)]
 struct Slow {
-    phase: Arc<Mutex<Option<State>>>,
+    phase: Arc<Mutex<Option<ModelState>>>,
     lies: AtomicU64,
 }
 
 impl Slow {
-    fn becomes(&self, state: Option<State>, after: Duration) {
-        *locked(&self.phase) = Some(State::Moving);
+    fn becomes(&self, state: Option<ModelState>, after: Duration) {
+        *locked(&self.phase) = Some(ModelState::Moving);
         let phase = Arc::clone(&self.phase);
         tokio::spawn(async move {
             sleep(after).await;
@@ -28,7 +28,7 @@ impl Slow {
 #[async_trait::async_trait]
 impl Api for Slow {
     async fn bring(&self, name: &str, _: Gpus) -> Result<Brought, BackendError> {
-        self.becomes(Some(State::There), LOAD);
+        self.becomes(Some(ModelState::There), LOAD);
         Ok(name.into())
     }
 
@@ -40,8 +40,8 @@ impl Api for Slow {
         Ok(())
     }
 
-    async fn look(&self, _: &str) -> Result<State, BackendError> {
-        Ok(locked(&self.phase).clone().unwrap_or(State::Absent))
+    async fn look(&self, _: &str) -> Result<ModelState, BackendError> {
+        Ok(locked(&self.phase).clone().unwrap_or(ModelState::Absent))
     }
 
     async fn held(&self) -> Result<Held, BackendError> {
@@ -53,13 +53,13 @@ impl Api for Slow {
     }
 }
 
-fn server(lies: u64) -> (Managed<Slow>, Arc<Mutex<Vec<Timed>>>) {
-    let told: Arc<Mutex<Vec<Timed>>> = Arc::default();
+fn server(lies: u64) -> (Managed<Slow>, Arc<Mutex<Vec<LoadTime>>>) {
+    let told: Arc<Mutex<Vec<LoadTime>>> = Arc::default();
     let tell = Arc::clone(&told);
-    let record: Record = Arc::new(move |timed: &Timed| locked(&tell).push(timed.clone()));
+    let record: LoadRecorder = Arc::new(move |timed: &LoadTime| locked(&tell).push(timed.clone()));
     let [connect, answer] = [Duration::from_secs(10); 2];
-    let limits = Limits { connect, answer, load: 10 * LOAD, unload: 10 * UNLOAD };
-    let served = vec![Served { name: "writer".to_owned(), memory_gb: 1.0 }];
+    let limits = HttpLimits { connect, answer, load: 10 * LOAD, unload: 10 * UNLOAD };
+    let served = vec![ServedModel { name: "writer".to_owned(), memory_gb: 1.0 }];
     let api = Slow { lies: lies.into(), ..Slow::default() };
     (Managed::new(api, served, limits, record), told)
 }

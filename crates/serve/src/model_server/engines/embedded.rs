@@ -1,9 +1,10 @@
 //! Models that run in this process, on the CPU.
 
-use super::{Busy, Forecast, Generation, Outcome, fault, in_thread, seconds};
+use super::{Busy, EngineOutcome, Forecast, Generation, fault, in_thread, seconds};
 use crate::fault::Fault;
 use gswarm_infer::{
-    EmbeddingModel, Engine, EngineOptions, Error, GenerateRequest, LanguageModel, ModelKind, Prompt, Weights,
+    EmbeddingModel, EngineOptions, Error, GenerateRequest, InferenceEngine, LanguageModel, ModelKind, Prompt,
+    Weights,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,9 +16,9 @@ const BYTES_PER_TOKEN: usize = 64;
 
 /// An instance of a model.
 #[derive(Clone)]
-pub enum Embedded {
+pub enum EmbeddedEngine {
     /// A thread that generates for many calls at once.
-    Language(Arc<Engine>),
+    Language(Arc<InferenceEngine>),
     /// Embeds in threads, as many as there are places.
     Embedding(Arc<Embedder>),
 }
@@ -31,17 +32,17 @@ pub struct Embedder {
     most: usize,
 }
 
-impl Embedded {
+impl EmbeddedEngine {
     /// Starts an instance over weights that are in memory. Takes a moment: the pace is measured.
-    pub fn start(weights: &Weights, options: EngineOptions) -> gswarm_infer::Result<Embedded> {
+    pub fn start(weights: &Weights, options: EngineOptions) -> gswarm_infer::Result<EmbeddedEngine> {
         match weights.config().kind() {
             ModelKind::Language => {
-                let engine = Engine::start(LanguageModel::from_weights(weights)?, options)?;
-                Ok(Embedded::Language(Arc::new(engine)))
+                let engine = InferenceEngine::start(LanguageModel::from_weights(weights)?, options)?;
+                Ok(EmbeddedEngine::Language(Arc::new(engine)))
             }
             ModelKind::Embedding => {
                 let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-                Ok(Embedded::Embedding(Arc::new(Embedder {
+                Ok(EmbeddedEngine::Embedding(Arc::new(Embedder {
                     model: EmbeddingModel::from_weights(weights)?,
                     places: Semaphore::new(at_once),
                     at_once,
@@ -55,11 +56,11 @@ impl Embedded {
     /// What it is doing.
     pub fn busy(&self) -> Busy {
         match self {
-            Embedded::Language(engine) => {
+            EmbeddedEngine::Language(engine) => {
                 let load = engine.load();
                 Busy { running: load.running, waiting: load.waiting }
             }
-            Embedded::Embedding(embedder) => {
+            EmbeddedEngine::Embedding(embedder) => {
                 let inside = embedder.inside.load(Ordering::Relaxed);
                 let running = inside.min(embedder.at_once);
                 Busy { running, waiting: inside - running }
@@ -77,8 +78,8 @@ impl Embedded {
     }
 
     /// Vectors of texts.
-    pub async fn embed(&self, texts: Vec<String>) -> Result<Outcome, Fault> {
-        let Embedded::Embedding(embedder) = self else { return Err(no_embedding()) };
+    pub async fn embed(&self, texts: Vec<String>) -> Result<EngineOutcome, Fault> {
+        let EmbeddedEngine::Embedding(embedder) = self else { return Err(no_embedding()) };
         let embedder = Arc::clone(embedder);
         embedder.check_length(&texts)?;
         let _inside = Inside::enter(&embedder)?;
@@ -86,7 +87,7 @@ impl Embedded {
         let _place = embedder.places.acquire().await.map_err(|_| fault(Error::Stopped))?;
         let model = embedder.model.clone();
         let done = in_thread(move || model.embed(&texts)).await?;
-        Ok(Outcome { vectors: done.vectors, tokens: done.tokens, seconds: seconds(start.elapsed()) })
+        Ok(EngineOutcome { vectors: done.vectors, tokens: done.tokens, seconds: seconds(start.elapsed()) })
     }
 
     /// How long a text would take if it came now.
@@ -100,7 +101,7 @@ impl Embedded {
 
     /// How long vectors would take if the texts came now.
     pub async fn forecast_embedding(&self, texts: Vec<String>) -> Result<Forecast, Fault> {
-        let Embedded::Embedding(embedder) = self else { return Err(no_embedding()) };
+        let EmbeddedEngine::Embedding(embedder) = self else { return Err(no_embedding()) };
         embedder.check_length(&texts)?;
         let model = embedder.model.clone();
         let found = in_thread(move || model.estimate(&texts)).await?;
@@ -110,10 +111,10 @@ impl Embedded {
         Ok(Forecast { seconds, prompt_tokens: Some(found.prompt_tokens), new_tokens: None })
     }
 
-    fn language(&self) -> Result<Arc<Engine>, Fault> {
+    fn language(&self) -> Result<Arc<InferenceEngine>, Fault> {
         match self {
-            Embedded::Language(engine) => Ok(Arc::clone(engine)),
-            Embedded::Embedding(_) => Err(Fault::invalid("an embedding model writes no text")),
+            EmbeddedEngine::Language(engine) => Ok(Arc::clone(engine)),
+            EmbeddedEngine::Embedding(_) => Err(Fault::invalid("an embedding model writes no text")),
         }
     }
 }

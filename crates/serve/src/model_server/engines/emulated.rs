@@ -1,13 +1,13 @@
 //! Models that only take their time: loads, tokens and batches last as long as the configuration says.
 
-use super::{AbortOnDrop, Busy, Forecast, Generation, Kind, Outcome, Work, fault};
+use super::{AbortOnDrop, Busy, EngineOutcome, EngineWork, Forecast, Generation, WorkKind, fault};
 use crate::fault::Fault;
 use gswarm_core::cost::slowdown_table;
 use gswarm_core::input::{ClusterSpec, ModelSpec};
 use gswarm_core::{Span, Time};
-use gswarm_exec::backend::Company;
+use gswarm_exec::backend::SharedReplica;
 use gswarm_exec::clock::Clock;
-use gswarm_infer::{Error, Event, FinishReason, Finished, GenerateRequest, Prompt};
+use gswarm_infer::{Error, FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent, Prompt};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const DEFAULT_PCIE_GB_PER_S: f64 = 16.0;
 #[derive(Clone, Debug)]
 pub struct EmulatedModel {
     spec: ModelSpec,
-    kind: Kind,
+    kind: WorkKind,
     slowdown: Vec<u32>,
     /// From host memory onto the GPUs.
     transfer: Span,
@@ -39,11 +39,11 @@ impl EmulatedModel {
     #[must_use]
     pub fn new(spec: &ModelSpec, cluster: &ClusterSpec) -> EmulatedModel {
         let kind = match spec.kind.as_deref() {
-            Some("llm") => Kind::Language,
-            Some("embedding") => Kind::Embedding,
-            Some(other) => Kind::Other(other.to_string()),
-            None if spec.tokens_per_second.is_some() => Kind::Language,
-            None => Kind::Other("other".to_string()),
+            Some("llm") => WorkKind::Language,
+            Some("embedding") => WorkKind::Embedding,
+            Some(other) => WorkKind::Other(other.to_string()),
+            None if spec.tokens_per_second.is_some() => WorkKind::Language,
+            None => WorkKind::Other("other".to_string()),
         };
         let slowdown = match &spec.batching {
             Some(batching) => slowdown_table(&batching.slowdown, batching.max_batch),
@@ -65,7 +65,7 @@ impl EmulatedModel {
 
     /// What sort of work it does.
     #[must_use]
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &WorkKind {
         &self.kind
     }
 
@@ -82,7 +82,7 @@ impl EmulatedModel {
     }
 
     /// What a call takes alone.
-    pub fn alone(&self, work: &Work) -> Result<Forecast, Fault> {
+    pub fn alone(&self, work: &EngineWork) -> Result<Forecast, Fault> {
         let spec = &self.spec;
         let unknown = || {
             let message = format!(
@@ -94,7 +94,7 @@ impl EmulatedModel {
         };
         let token_time = |tokens: f64| spec.tokens_per_second.map(|rate| tokens / rate);
         match work {
-            Work::Text(request) => {
+            EngineWork::Text(request) => {
                 let tokens = self.tokens(request);
                 // A mean time is that of a mean number of tokens.
                 let share =
@@ -104,13 +104,13 @@ impl EmulatedModel {
                 let prompt_tokens = Some(prompt_tokens(&request.prompt));
                 Ok(Forecast { seconds, prompt_tokens, new_tokens: Some(tokens) })
             }
-            Work::Embed(texts) => {
+            EngineWork::Embed(texts) => {
                 let mean = spec.inference_time_mean.or(spec.token_mean.and_then(token_time));
                 let seconds = mean.ok_or_else(unknown)? * texts.len().max(1) as f64;
                 let tokens = texts.iter().map(|text| words(text)).sum();
                 Ok(Forecast { seconds, prompt_tokens: Some(tokens), new_tokens: None })
             }
-            Work::Other { steps } => {
+            EngineWork::Other { steps } => {
                 let mean = spec.inference_time_mean.or(spec.token_mean.and_then(token_time));
                 let mean = mean.ok_or_else(unknown)?;
                 let share = match (steps, self.usual_steps()) {
@@ -142,25 +142,25 @@ impl EmulatedModel {
 }
 
 /// An instance: those who share it, and those who wait for a place.
-pub struct Emulated {
+pub struct EmulatedEngine {
     model: Arc<EmulatedModel>,
     clock: Clock,
     places: Arc<Semaphore>,
     inside: AtomicUsize,
     most: usize,
-    company: Company,
+    company: SharedReplica,
 }
 
-impl Emulated {
+impl EmulatedEngine {
     /// An instance that lets so many calls wait.
     #[must_use]
-    pub fn new(model: Arc<EmulatedModel>, clock: Clock, max_waiting: usize) -> Arc<Emulated> {
+    pub fn new(model: Arc<EmulatedModel>, clock: Clock, max_waiting: usize) -> Arc<EmulatedEngine> {
         let places = model.slowdown.len();
-        Arc::new(Emulated {
+        Arc::new(EmulatedEngine {
             places: Arc::new(Semaphore::new(places)),
             most: places + max_waiting,
             inside: AtomicUsize::new(0),
-            company: Company::new(clock.clone(), model.slowdown.clone()),
+            company: SharedReplica::new(clock.clone(), model.slowdown.clone()),
             model,
             clock,
         })
@@ -181,7 +181,7 @@ impl Emulated {
     }
 
     /// How long a call would take if it came now.
-    pub fn forecast(&self, work: &Work) -> Result<Forecast, Fault> {
+    pub fn forecast(&self, work: &EngineWork) -> Result<Forecast, Fault> {
         let alone = self.model.alone(work)?;
         let (busy, most) = (self.busy(), self.model.slowdown.len());
         let company = (busy.running + busy.waiting + 1).min(most);
@@ -192,8 +192,8 @@ impl Emulated {
     }
 
     /// Begins a text.
-    pub fn generate(self: &Arc<Emulated>, request: &GenerateRequest) -> Result<Generation, Fault> {
-        let alone = self.model.alone(&Work::Text(request.clone()))?;
+    pub fn generate(self: &Arc<EmulatedEngine>, request: &GenerateRequest) -> Result<Generation, Fault> {
+        let alone = self.model.alone(&EngineWork::Text(request.clone()))?;
         let (tokens, prompt_tokens) = (alone.new_tokens.unwrap_or(1), alone.prompt_tokens.unwrap_or(0));
         let ticket = Ticket::take(self)?;
         let (sender, events) = mpsc::unbounded_channel();
@@ -218,12 +218,12 @@ impl Emulated {
                 }
                 let added: String = (from..to).map(|word| WORDS[word % WORDS.len()]).collect();
                 text.push_str(&added);
-                if sender.send(Event::Token { id: piece as u32, text: added }).is_err() {
+                if sender.send(GenerationEvent::Token { id: piece as u32, text: added }).is_err() {
                     return;
                 }
             }
             let reason = if tokens < all { FinishReason::EndOfText } else { FinishReason::Length };
-            let finished = Finished {
+            let finished = FinishedGeneration {
                 text,
                 reason,
                 prompt_tokens,
@@ -232,34 +232,34 @@ impl Emulated {
                 prefill: between(start, first),
                 decode: between(first, clock.now()),
             };
-            let _ = sender.send(Event::Done(finished));
+            let _ = sender.send(GenerationEvent::Done(finished));
         });
         Ok(Generation::Emulated(events, AbortOnDrop(task.abort_handle())))
     }
 
     /// Does what is no text.
-    pub async fn run(self: &Arc<Emulated>, work: &Work) -> Result<Outcome, Fault> {
+    pub async fn run(self: &Arc<EmulatedEngine>, work: &EngineWork) -> Result<EngineOutcome, Fault> {
         let alone = self.model.alone(work)?;
         let ticket = Ticket::take(self)?;
         let start = self.clock.now();
         let _place = ticket.place().await.map_err(|()| fault(Error::Stopped))?;
         self.company.share(Span::from_seconds(alone.seconds)).await;
         let vectors = match work {
-            Work::Embed(texts) => texts.iter().map(|text| stand_in(text)).collect(),
+            EngineWork::Embed(texts) => texts.iter().map(|text| stand_in(text)).collect(),
             _ => Vec::new(),
         };
         let seconds = (self.clock.now() - start).seconds();
-        Ok(Outcome { vectors, tokens: alone.prompt_tokens.unwrap_or(0), seconds })
+        Ok(EngineOutcome { vectors, tokens: alone.prompt_tokens.unwrap_or(0), seconds })
     }
 }
 
 /// A call that counts as inside from being taken on to its end.
 struct Ticket {
-    instance: Arc<Emulated>,
+    instance: Arc<EmulatedEngine>,
 }
 
 impl Ticket {
-    fn take(instance: &Arc<Emulated>) -> Result<Ticket, Fault> {
+    fn take(instance: &Arc<EmulatedEngine>) -> Result<Ticket, Fault> {
         let one_more = |inside: usize| (inside < instance.most).then_some(inside + 1);
         match instance.inside.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
             Ok(_) => Ok(Ticket { instance: Arc::clone(instance) }),

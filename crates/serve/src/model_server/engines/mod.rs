@@ -5,14 +5,14 @@ pub mod emulated;
 
 use crate::fault::Fault;
 use axum::http::StatusCode;
-use gswarm_infer::{Completion, Error, Event, GenerateRequest};
+use gswarm_infer::{Error, GenerateRequest, GenerationEvent, RunningCompletion};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 /// What sort of work a model does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkKind {
     /// It continues texts.
     Language,
     /// It makes vectors of texts.
@@ -21,14 +21,14 @@ pub enum Kind {
     Other(String),
 }
 
-impl Kind {
+impl WorkKind {
     /// `llm`, `embedding`, `image_generation`, ...
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Kind::Language => "llm",
-            Kind::Embedding => "embedding",
-            Kind::Other(name) => name,
+            WorkKind::Language => "llm",
+            WorkKind::Embedding => "embedding",
+            WorkKind::Other(name) => name,
         }
     }
 }
@@ -44,7 +44,7 @@ pub struct Busy {
 
 /// What a call asks for.
 #[derive(Clone, Debug)]
-pub enum Work {
+pub enum EngineWork {
     /// A text to be continued.
     Text(GenerateRequest),
     /// Texts to be embedded.
@@ -70,19 +70,19 @@ pub struct Forecast {
 /// A text on its way. Dropping it cancels the call.
 pub enum Generation {
     /// By a model.
-    Embedded(Completion),
+    Embedded(RunningCompletion),
     /// By one that only takes its time.
-    Emulated(mpsc::UnboundedReceiver<Event>, AbortOnDrop),
+    Emulated(mpsc::UnboundedReceiver<GenerationEvent>, AbortOnDrop),
 }
 
 impl Generation {
     /// The next event; after the last, a failure.
-    pub async fn next(&mut self) -> Event {
+    pub async fn next(&mut self) -> GenerationEvent {
         let event = match self {
             Generation::Embedded(completion) => completion.next().await,
             Generation::Emulated(events, _) => events.recv().await,
         };
-        event.unwrap_or(Event::Failed(Error::Stopped))
+        event.unwrap_or(GenerationEvent::Failed(Error::Stopped))
     }
 }
 
@@ -97,7 +97,7 @@ impl Drop for AbortOnDrop {
 
 /// What came of something else than a text.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct EngineOutcome {
     /// Vectors of texts.
     pub vectors: Vec<Vec<f32>>,
     /// Tokens of the texts.

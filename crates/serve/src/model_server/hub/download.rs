@@ -18,7 +18,7 @@ const MAX_DOWNLOADS: usize = 8;
 
 /// How far a download is.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct DownloadProgress {
     /// Files that it has.
     pub total_files: AtomicU64,
     /// Of which so many are there.
@@ -40,13 +40,13 @@ pub struct Downloads {
 
 #[derive(Clone)]
 struct Running {
-    progress: Arc<Progress>,
+    progress: Arc<DownloadProgress>,
     ending: watch::Receiver<Ending>,
 }
 
 impl Downloads {
     /// What is under way, by model.
-    pub fn progress(&self) -> Vec<(String, Arc<Progress>)> {
+    pub fn progress(&self) -> Vec<(String, Arc<DownloadProgress>)> {
         let running = lock(&self.running);
         running.iter().map(|(name, download)| (name.clone(), Arc::clone(&download.progress))).collect()
     }
@@ -101,8 +101,13 @@ impl Drop for Listed {
     }
 }
 
-async fn download_model(hub: &Hub, store: &Store, name: &str, progress: &Progress) -> Result<PathBuf, Fault> {
-    let wanted: Vec<listing::Wanted> = hub.wanted(name).await?;
+async fn download_model(
+    hub: &Hub,
+    store: &Store,
+    name: &str,
+    progress: &DownloadProgress,
+) -> Result<PathBuf, Fault> {
+    let wanted: Vec<listing::WantedFile> = hub.wanted(name).await?;
     progress.total_files.store(wanted.len() as u64, Ordering::Relaxed);
     progress.total_bytes.store(wanted.iter().map(|file| file.size).sum(), Ordering::Relaxed);
     // No name has an @ in it: OWNER/NAME becomes one folder that no other name becomes.
@@ -126,7 +131,7 @@ async fn download_model(hub: &Hub, store: &Store, name: &str, progress: &Progres
 }
 
 /// What an earlier download of another revision left.
-fn remove_strangers(folder: &std::path::Path, wanted: &[listing::Wanted]) -> std::io::Result<()> {
+fn remove_strangers(folder: &std::path::Path, wanted: &[listing::WantedFile]) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if !wanted.iter().any(|file| entry.file_name() == file.name.as_str()) {

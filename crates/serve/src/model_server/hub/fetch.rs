@@ -1,8 +1,8 @@
 //! One file from a hub, which may take several attempts: each goes on where the one before was cut off.
 
 use super::checksum::Sum;
-use super::download::Progress;
-use super::listing::Wanted;
+use super::download::DownloadProgress;
+use super::listing::WantedFile;
 use super::{Hub, hub_fault};
 use crate::fault::Fault;
 use axum::http::StatusCode;
@@ -29,9 +29,9 @@ impl Hub {
     /// Brings a file into `folder`, whole and checked, or not at all. What is there of it already is kept.
     pub(super) async fn fetch(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedFile,
         folder: &Path,
-        progress: &Progress,
+        progress: &DownloadProgress,
     ) -> Result<(), Fault> {
         let whole = folder.join(&wanted.name);
         // The checksum is part of the name: of another revision's file nothing is kept.
@@ -70,9 +70,9 @@ impl Hub {
 
     async fn attempt(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedFile,
         partial: &mut Partial,
-        progress: &Progress,
+        progress: &DownloadProgress,
     ) -> Result<(), Trouble> {
         let from = partial.length;
         // Compressed, a range would be of other bytes.
@@ -119,7 +119,7 @@ impl Hub {
 }
 
 impl Partial {
-    async fn open(path: &Path, wanted: &Wanted) -> Result<Partial, Fault> {
+    async fn open(path: &Path, wanted: &WantedFile) -> Result<Partial, Fault> {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).await;
         let mut file = opened.map_err(|error| disk(path, &error))?;
         let (mut length, mut sum) = (0, wanted.checksum.start(wanted.size));
@@ -140,12 +140,12 @@ impl Partial {
         Ok(partial)
     }
 
-    async fn restart(&mut self, wanted: &Wanted, progress: &Progress) -> Result<(), Trouble> {
+    async fn restart(&mut self, wanted: &WantedFile, progress: &DownloadProgress) -> Result<(), Trouble> {
         progress.take_back(self.length);
         self.empty(wanted).await.map_err(|error| Trouble::disk(&wanted.name, &error))
     }
 
-    async fn empty(&mut self, wanted: &Wanted) -> std::io::Result<()> {
+    async fn empty(&mut self, wanted: &WantedFile) -> std::io::Result<()> {
         self.file.set_len(0).await?;
         self.file.seek(SeekFrom::Start(0)).await?;
         (self.length, self.sum) = (0, wanted.checksum.start(wanted.size));
@@ -153,7 +153,7 @@ impl Partial {
     }
 }
 
-impl Progress {
+impl DownloadProgress {
     fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

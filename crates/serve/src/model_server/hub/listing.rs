@@ -48,7 +48,7 @@ struct Lfs {
 
 /// A file to be downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedFile {
     /// Its name: a plain one, checked.
     pub name: String,
     /// How long it is.
@@ -61,7 +61,7 @@ pub struct Wanted {
 
 impl Hub {
     /// The files of a model that are wanted, each with its length and checksum. `name` has been checked.
-    pub(super) async fn wanted(&self, name: &str) -> Result<Vec<Wanted>, Fault> {
+    pub(super) async fn wanted(&self, name: &str) -> Result<Vec<WantedFile>, Fault> {
         let listing = self.listing(name).await?;
         let revision = listing.sha.as_deref().filter(|sha| is_revision(sha)).unwrap_or("main").to_string();
         if let Some(hostile) = listing.siblings.iter().find(|file| leads_out(&file.rfilename)) {
@@ -91,7 +91,7 @@ impl Hub {
             if size > MAX_SMALL && SMALL.contains(&file.rfilename.as_str()) {
                 return Err(too_large(&file.rfilename, size, MAX_SMALL));
             }
-            wanted.push(Wanted { name: file.rfilename.clone(), size, checksum, path });
+            wanted.push(WantedFile { name: file.rfilename.clone(), size, checksum, path });
         }
         let total = wanted.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
         match total > self.options.max_bytes {

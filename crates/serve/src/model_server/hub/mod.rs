@@ -11,7 +11,7 @@ mod download;
 mod fetch;
 mod listing;
 
-pub use download::{Downloads, Progress};
+pub use download::{DownloadProgress, Downloads};
 
 use crate::fault::Fault;
 use crate::guard::install_crypto;

@@ -5,43 +5,43 @@ use super::lifecycle::Answer;
 use super::types::{CallAnswer, CallData, CallRequest, Envelope};
 use crate::fault::{FailedEnvelope, Fault};
 use crate::model_server::ModelServer;
-use crate::model_server::engines::{self, Generation, Kind, Work, seconds};
-use crate::model_server::instance::Instance;
+use crate::model_server::engines::{self, EngineWork, Generation, WorkKind, seconds};
+use crate::model_server::instance::ModelInstance;
 use axum::Json;
 use axum::extract::State;
-use gswarm_infer::{Event, FinishReason, Finished, GenerateRequest};
+use gswarm_infer::{FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent};
 
 /// Tokens of an answer where nothing is said.
 const USUAL_LENGTH: u32 = 64;
 
 /// What a call asks of a model of this kind.
-pub(super) fn work(kind: &Kind, data: &CallData) -> Result<Work, Fault> {
+pub(super) fn work(kind: &WorkKind, data: &CallData) -> Result<EngineWork, Fault> {
     let prompt = || {
         let message = format!("a model of type {} needs `data.prompt`", kind.name());
         data.prompt.clone().ok_or_else(|| Fault::param("data.prompt", message))
     };
     Ok(match kind {
-        Kind::Language => {
+        WorkKind::Language => {
             let mut request = GenerateRequest::text(prompt()?);
             request.max_tokens = data.most_tokens().unwrap_or(USUAL_LENGTH) as usize;
             request.temperature = data.temperature.unwrap_or(0.0);
             request.top_p = data.top_p.unwrap_or(1.0);
             request.seed = u64::from(data.seed.unwrap_or(0));
             request.stop = data.stop.as_ref().map(|stop| stop.list()).unwrap_or_default();
-            Work::Text(request)
+            EngineWork::Text(request)
         }
-        Kind::Embedding => Work::Embed(vec![prompt()?]),
-        Kind::Other(_) => Work::Other { steps: data.steps },
+        WorkKind::Embedding => EngineWork::Embed(vec![prompt()?]),
+        WorkKind::Other(_) => EngineWork::Other { steps: data.steps },
     })
 }
 
 /// The whole of a text.
-pub(super) async fn finished(mut generation: Generation) -> Result<Finished, Fault> {
+pub(super) async fn finished(mut generation: Generation) -> Result<FinishedGeneration, Fault> {
     loop {
         match generation.next().await {
-            Event::Token { .. } => {}
-            Event::Done(finished) => return Ok(finished),
-            Event::Failed(error) => return Err(engines::fault(error)),
+            GenerationEvent::Token { .. } => {}
+            GenerationEvent::Done(finished) => return Ok(finished),
+            GenerationEvent::Failed(error) => return Err(engines::fault(error)),
         }
     }
 }
@@ -79,7 +79,7 @@ pub(super) async fn call(
 /// What an instance answers.
 pub(in crate::model_server) async fn answer(
     server: &ModelServer,
-    instance: &Instance,
+    instance: &ModelInstance,
     data: &CallData,
 ) -> Result<CallAnswer, Fault> {
     let work = work(&instance.kind, data)?;
@@ -100,7 +100,7 @@ pub(in crate::model_server) async fn answer(
         emulated: instance.is_emulated(),
     };
     match work {
-        Work::Text(request) => {
+        EngineWork::Text(request) => {
             let done = finished(instance.generate(request).await?).await?;
             answer.finish_reason = Some(reason(&done.reason));
             answer.prompt_tokens = Some(done.prompt_tokens);
@@ -109,7 +109,7 @@ pub(in crate::model_server) async fn answer(
             answer.waiting_time = seconds(done.waited);
             answer.response = Some(done.text);
         }
-        Work::Embed(texts) => {
+        EngineWork::Embed(texts) => {
             let done = instance.embed(texts).await?;
             answer.prompt_tokens = Some(done.tokens);
             answer.execution_time = done.seconds;

@@ -7,9 +7,9 @@ use super::types::{DataFeatures, Envelope, EstimateData, EstimateRequest};
 use crate::fault::{FailedEnvelope, Fault};
 use crate::model_server::ModelServer;
 use crate::model_server::devices;
-use crate::model_server::engines::{Forecast, Kind};
-use crate::model_server::instance::Instance;
-use crate::model_server::registry::Known;
+use crate::model_server::engines::{Forecast, WorkKind};
+use crate::model_server::instance::ModelInstance;
+use crate::model_server::registry::FoundModel;
 use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
@@ -41,11 +41,11 @@ pub(super) async fn by_model(
         return of_instance(&instance, &request).await;
     }
     match known {
-        Known::Emulated(model) => {
+        FoundModel::Emulated(model) => {
             let forecast = model.alone(&work(model.kind(), &request.data)?)?;
             Ok(answer(&name, None, model.kind(), forecast, &request, true))
         }
-        Known::Embedded(_) => {
+        FoundModel::Embedded(_) => {
             let message =
                 format!("`{name}` is not serving, and its pace is measured when it does: serve it first");
             Err(Fault::conflict("not_measured", message))
@@ -75,7 +75,7 @@ pub(super) async fn by_instance(
     of_instance(&instance, &request).await
 }
 
-async fn of_instance(instance: &Instance, request: &EstimateRequest) -> Answer<EstimateData> {
+async fn of_instance(instance: &ModelInstance, request: &EstimateRequest) -> Answer<EstimateData> {
     let forecast = instance.forecast(work(&instance.kind, &request.data)?).await?;
     let id = Some(instance.id.clone());
     Ok(answer(&instance.model, id, &instance.kind, forecast, request, instance.is_emulated()))
@@ -84,7 +84,7 @@ async fn of_instance(instance: &Instance, request: &EstimateRequest) -> Answer<E
 fn answer(
     model: &str,
     instance_id: Option<String>,
-    kind: &Kind,
+    kind: &WorkKind,
     forecast: Forecast,
     request: &EstimateRequest,
     emulated: bool,

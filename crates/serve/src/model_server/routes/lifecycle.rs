@@ -6,8 +6,8 @@ use super::types::{
     OffloadRequest, OffloadTarget, ServeRequest,
 };
 use crate::fault::{FailedEnvelope, Fault};
-use crate::model_server::devices::{self, Wanted};
-use crate::model_server::instance::Instance;
+use crate::model_server::devices::{self, WantedDevices};
+use crate::model_server::instance::ModelInstance;
 use crate::model_server::registry::{CameFrom, on_disk};
 use crate::model_server::{ModelServer, engines, hub};
 use axum::Json;
@@ -29,7 +29,7 @@ pub(in crate::model_server) async fn to_the_end<T: Send + 'static>(
 }
 
 /// An instance, as answers show it.
-pub(super) fn describe(server: &ModelServer, instance: &Instance) -> InstanceData {
+pub(super) fn describe(server: &ModelServer, instance: &ModelInstance) -> InstanceData {
     let busy = instance.busy();
     let state = if instance.gate().is_closed() { "stopping" } else { "serving" };
     InstanceData {
@@ -119,7 +119,7 @@ pub(super) async fn load(
     let name = request.model_name;
     let known = server.registry().known(&name).await?;
     let device = match wanted {
-        Wanted::Auto => "auto".to_string(),
+        WantedDevices::Auto => "auto".to_string(),
         these => server.registry().place(&known, these)?.text(),
     };
     let (model_path, emulated) = (known.path(), known.is_emulated());

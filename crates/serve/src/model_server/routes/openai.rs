@@ -5,11 +5,11 @@ use super::stream::{self, Choice};
 use crate::fault::{Fault, OpenAiError, OpenAiFault};
 use crate::model_server::ModelServer;
 use crate::model_server::gate::Pass;
-use crate::model_server::instance::Instance;
+use crate::model_server::instance::ModelInstance;
 use crate::openai::{
-    AssistantMessage, Body, ChatChoice, ChatCompletion, ChatRequest, Completion, CompletionChoice,
-    CompletionRequest, Embedding, EmbeddingList, EmbeddingRequest, ModelCard, ModelList, Role, Sampling,
-    TextAnswer, TextInput, Usage, Vector,
+    AssistantMessage, Body, ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, Embedding,
+    EmbeddingList, EmbeddingRequest, ModelCard, ModelList, Role, Sampling, TextAnswer, TextInput, Usage,
+    Vector,
 };
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -67,7 +67,7 @@ fn cards(server: &ModelServer) -> BTreeMap<String, ModelCard> {
 
 /// Continue texts
 #[utoipa::path(post, path = "/v1/completions", tag = "openai", request_body = CompletionRequest, responses(
-    (status = 200, content((Completion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
+    (status = 200, content((TextAnswer<CompletionChoice> = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
@@ -105,7 +105,7 @@ pub(super) async fn completions(
 
 /// Answer in a chat
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses(
-    (status = 200, content((ChatCompletion = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
+    (status = 200, content((TextAnswer<ChatChoice> = "application/json"), (crate::openai::StreamEvent = "text/event-stream"))),
     (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
     (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
     (status = 503, body = OpenAiError)))]
@@ -190,7 +190,7 @@ fn drawn(sampling: Sampling) -> Result<Sampling, Fault> {
 }
 
 /// Goes into the least busy instance of a model.
-fn enter(server: &ModelServer, model: &str) -> Result<(Arc<Instance>, Pass), Fault> {
+fn enter(server: &ModelServer, model: &str) -> Result<(Arc<ModelInstance>, Pass), Fault> {
     let instance = server.registry().instance_of(model).ok_or_else(|| {
         let shown: String = model.chars().take(100).collect();
         let message = format!("the model `{shown}` is not serving: POST /standalone/serve starts it");
@@ -209,7 +209,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn new(prefix: &str, instance: &Instance) -> Head {
+    fn new(prefix: &str, instance: &ModelInstance) -> Head {
         Head {
             id: format!("{prefix}{:016x}", random()),
             created: Timestamp::now().as_second().unsigned_abs(),
@@ -233,7 +233,7 @@ impl Head {
 
 /// All answers of one request, on their way.
 pub(super) struct Call {
-    pub instance: Arc<Instance>,
+    pub instance: Arc<ModelInstance>,
     pub pass: Pass,
     pub choices: Vec<Choice>,
 }

@@ -8,7 +8,7 @@ use crate::openai::{ChatDelta, CompletionChoice, Delta, Role, Usage};
 use axum::response::Sse;
 use axum::response::sse::{Event as Sent, KeepAlive};
 use futures_util::stream::{self, Stream, StreamExt};
-use gswarm_infer::Event;
+use gswarm_infer::GenerationEvent;
 use serde::Serialize;
 use std::convert::Infallible;
 
@@ -109,9 +109,9 @@ fn steps(index: u32, choice: Choice) -> impl Stream<Item = (u32, Step)> + Send {
         let mut generation = generation?;
         loop {
             return match generation.next().await {
-                Event::Token { text, .. } if text.is_empty() => continue,
-                Event::Token { text, .. } => Some(((index, Step::Text(text)), Some(generation))),
-                Event::Done(done) => {
+                GenerationEvent::Token { text, .. } if text.is_empty() => continue,
+                GenerationEvent::Token { text, .. } => Some(((index, Step::Text(text)), Some(generation))),
+                GenerationEvent::Done(done) => {
                     let prompt_tokens = if counts_prompt { done.prompt_tokens } else { 0 };
                     let new_tokens = done.new_tokens;
                     Some((
@@ -119,7 +119,7 @@ fn steps(index: u32, choice: Choice) -> impl Stream<Item = (u32, Step)> + Send {
                         None,
                     ))
                 }
-                Event::Failed(error) => Some(((index, Step::Failed(engines::fault(error))), None)),
+                GenerationEvent::Failed(error) => Some(((index, Step::Failed(engines::fault(error))), None)),
             };
         }
     });

@@ -31,7 +31,7 @@ impl<T> Envelope<T> {
 /// Where a model comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum ModelSource {
     /// A hub with the layout of Hugging Face's.
     #[default]
     Huggingface,
@@ -43,7 +43,7 @@ pub struct DownloadRequest {
     /// `OWNER/NAME`, as the hub has it.
     pub model_name: String,
     /// Where it comes from.
-    pub source: Option<Source>,
+    pub source: Option<ModelSource>,
 }
 
 /// What came of a download.
@@ -55,7 +55,7 @@ pub struct DownloadData {
     #[schema(required)]
     pub model_path: Option<String>,
     /// Where it comes from.
-    pub source: Source,
+    pub source: ModelSource,
     /// Whether it was there before.
     pub already_downloaded: bool,
     /// Whether it is still on its way.

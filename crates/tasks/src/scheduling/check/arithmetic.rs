@@ -1,10 +1,9 @@
 //! Shares, run times, transfers and the figures of the summary.
 
-use super::violation::{Rule, Violation};
+use super::violation::{TaskRule, TaskViolation};
 use super::{Context, Entry};
 use gswarm_core::{Span, Time};
 
-/// Millionths of a whole.
 const WHOLE: u64 = 1_000_000;
 
 /// The share of an amount, to the nearest.
@@ -18,42 +17,42 @@ pub fn bytes(amount: u64, share: u64) -> u64 {
 }
 
 /// Each task's parts against its share.
-pub fn parts(context: &Context<'_>, found: &mut Vec<Violation>) {
+pub fn parts(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
     for entry in context.entries.iter().flatten() {
-        let mut say = |rule, message: String| found.push(Violation::new(rule, &entry.task.id, message));
+        let mut say = |rule, message: String| found.push(TaskViolation::new(rule, &entry.task.id, message));
         let (share, record) = (u64::from(entry.record.share), entry.record);
         if share > WHOLE {
-            say(Rule::Share, format!("{share} millionths are more than the whole"));
+            say(TaskRule::Share, format!("{share} millionths are more than the whole"));
             continue;
         }
         if record.gpu.is_some() != (share > 0) || record.cpu.is_some() != (share < WHOLE) {
-            say(Rule::Share, format!("{share} millionths on a GPU do not go with the parts that it has"));
+            say(TaskRule::Share, format!("{share} millionths on a GPU do not go with the parts that it has"));
         }
         let span = |start: Time, end: Time| if end >= start { Some(end.0 - start.0) } else { None };
         if let Some(part) = record.cpu {
             let expected = nearest(entry.truth.cpu.0, WHOLE - share);
             if span(part.start, part.end) != Some(expected) {
-                say(Rule::Duration, format!("the part on the CPU does not take {expected} us"));
+                say(TaskRule::Duration, format!("the part on the CPU does not take {expected} us"));
             }
         }
         if let Some(part) = record.gpu {
             let expected = nearest(entry.truth.gpu.0, share);
             if span(part.start, part.end) != Some(expected) {
-                say(Rule::Duration, format!("the part on the GPU does not take {expected} us"));
+                say(TaskRule::Duration, format!("the part on the GPU does not take {expected} us"));
             }
             let machine = &context.log.machine;
             let load = bytes(entry.task.memory_bytes, share);
             let transfer = machine.link_latency_us + load.div_ceil(machine.link_bytes_per_us.max(1));
             if span(part.transfer_start, part.transfer_end) != Some(transfer) {
-                say(Rule::Transfer, format!("its data does not take {transfer} us over the link"));
+                say(TaskRule::Transfer, format!("its data does not take {transfer} us over the link"));
             }
             if part.start < part.transfer_end {
-                say(Rule::Transfer, "it starts before its data is there".to_string());
+                say(TaskRule::Transfer, "it starts before its data is there".to_string());
             }
         }
         if record.finish != ends(entry) {
             say(
-                Rule::Finish,
+                TaskRule::Finish,
                 format!("it is done at {} us, and its last part at {}", record.finish.0, ends(entry).0),
             );
         }
@@ -70,12 +69,12 @@ fn told(joules: f64) -> String {
 }
 
 /// The claimed makespan and energy.
-pub fn summary(context: &Context<'_>, found: &mut Vec<Violation>) {
+pub fn summary(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
     let entries = || context.entries.iter().flatten();
     let makespan = entries().map(ends).max().unwrap_or_default();
     if context.log.makespan != makespan {
         let message = format!("the makespan is {} us, not {}", makespan.0, context.log.makespan.0);
-        found.push(Violation::new(Rule::Summary, "summary", message));
+        found.push(TaskViolation::new(TaskRule::Summary, "summary", message));
     }
     let cpu: Span =
         entries().filter_map(|entry| entry.record.cpu).map(|part| part.end.since(part.start)).sum();
@@ -93,6 +92,6 @@ pub fn summary(context: &Context<'_>, found: &mut Vec<Violation>) {
     let alike = joules.is_finite() && (claimed - joules).abs() <= 1e-6 * joules.abs().max(1.0);
     if !alike {
         let message = format!("the energy is {} J, not {}", told(joules), told(claimed));
-        found.push(Violation::new(Rule::Summary, "summary", message));
+        found.push(TaskViolation::new(TaskRule::Summary, "summary", message));
     }
 }

@@ -1,14 +1,14 @@
 //! Devices, the link and memory: what is used by one at a time, and what is used up.
 
 use super::arithmetic::bytes;
-use super::violation::{Rule, Violation};
+use super::violation::{TaskRule, TaskViolation};
 use super::{Context, Entry};
 use gswarm_core::Time;
 
 type Use<'a> = (Time, Time, &'a str);
 
 /// One part at a time on a device, one transfer at a time on the link.
-pub fn exclusive(context: &Context<'_>, found: &mut Vec<Violation>) {
+pub fn exclusive(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
     let gpus = context.log.machine.gpus as usize;
     let mut devices: Vec<Vec<Use<'_>>> = vec![Vec::new(); gpus + 1];
     let mut link: Vec<Use<'_>> = Vec::new();
@@ -20,19 +20,23 @@ pub fn exclusive(context: &Context<'_>, found: &mut Vec<Violation>) {
         if let Some(part) = entry.record.gpu {
             match devices.get_mut(part.gpu as usize + 1) {
                 Some(of_gpu) => of_gpu.push((part.start, part.end, id)),
-                None => found.push(Violation::new(Rule::Device, id, format!("there is no GPU {}", part.gpu))),
+                None => found.push(TaskViolation::new(
+                    TaskRule::Device,
+                    id,
+                    format!("there is no GPU {}", part.gpu),
+                )),
             }
             link.push((part.transfer_start, part.transfer_end, id));
         }
     }
     for (at, uses) in devices.into_iter().enumerate() {
         let name = if at == 0 { "the CPU".to_string() } else { format!("GPU {}", at - 1) };
-        overlaps(uses, Rule::Overlap, &name, found);
+        overlaps(uses, TaskRule::Overlap, &name, found);
     }
-    overlaps(link, Rule::Link, "the link", found);
+    overlaps(link, TaskRule::Link, "the link", found);
 }
 
-fn overlaps(mut uses: Vec<Use<'_>>, rule: Rule, name: &str, found: &mut Vec<Violation>) {
+fn overlaps(mut uses: Vec<Use<'_>>, rule: TaskRule, name: &str, found: &mut Vec<TaskViolation>) {
     uses.sort_unstable();
     let mut latest: Option<Use<'_>> = None;
     for one in uses {
@@ -43,7 +47,7 @@ fn overlaps(mut uses: Vec<Use<'_>>, rule: Rule, name: &str, found: &mut Vec<Viol
         if let Some(before) = latest
             && one.0 < before.1
         {
-            found.push(Violation::new(rule, name, format!("tasks {} and {} at once", before.2, one.2)));
+            found.push(TaskViolation::new(rule, name, format!("tasks {} and {} at once", before.2, one.2)));
         }
         if latest.is_none_or(|before| one.1 > before.1) {
             latest = Some(one);
@@ -52,7 +56,7 @@ fn overlaps(mut uses: Vec<Use<'_>>, rule: Rule, name: &str, found: &mut Vec<Viol
 }
 
 /// Memory over time, on each GPU and on the host.
-pub fn memory(context: &Context<'_>, found: &mut Vec<Violation>) {
+pub fn memory(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
     let machine = &context.log.machine;
     let entries = || context.entries.iter().flatten();
     let held = |entry: &Entry<'_>, share: u64| bytes(entry.task.memory_bytes, share);
@@ -70,7 +74,7 @@ pub fn memory(context: &Context<'_>, found: &mut Vec<Violation>) {
     over(uses.collect(), machine.cpu_memory_bytes, "the CPU", found);
 }
 
-fn over(uses: Vec<(Time, Time, u64)>, capacity: u64, name: &str, found: &mut Vec<Violation>) {
+fn over(uses: Vec<(Time, Time, u64)>, capacity: u64, name: &str, found: &mut Vec<TaskViolation>) {
     // What is given back at a moment can be taken at that moment.
     let mut changes: Vec<(Time, bool, u64)> = Vec::with_capacity(2 * uses.len());
     for (from, to, bytes) in uses.into_iter().filter(|(from, to, _)| from < to) {
@@ -82,8 +86,8 @@ fn over(uses: Vec<(Time, Time, u64)>, capacity: u64, name: &str, found: &mut Vec
     for (at, taken, bytes) in changes {
         now = if taken { now.saturating_add(bytes) } else { now.saturating_sub(bytes) };
         if taken && now > capacity {
-            found.push(Violation::new(
-                Rule::Memory,
+            found.push(TaskViolation::new(
+                TaskRule::Memory,
                 name,
                 format!("{now} of {capacity} bytes at {} us", at.0),
             ));

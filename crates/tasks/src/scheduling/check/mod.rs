@@ -8,16 +8,16 @@ mod order;
 mod tests;
 mod violation;
 
-pub use violation::{Rule, Violation};
+pub use violation::{TaskRule, TaskViolation};
 
 use super::log::{TaskLog, TaskRecord};
-use super::workload::{Task, Truth, Workload};
+use super::workload::{RunTimes, Task, Workload};
 use rustc_hash::FxHashMap;
 
 /// A task of the workload with its line in the log.
 struct Entry<'a> {
     task: &'a Task,
-    truth: Truth,
+    truth: RunTimes,
     record: &'a TaskRecord,
 }
 
@@ -30,8 +30,7 @@ struct Context<'a> {
 }
 
 /// Every way in which a log breaks the rules. `truths` are the run times of whole tasks.
-#[must_use]
-pub fn check(workload: &Workload, truths: &[Truth], log: &TaskLog) -> Vec<Violation> {
+pub fn check(workload: &Workload, truths: &[RunTimes], log: &TaskLog) -> Vec<TaskViolation> {
     let mut found = Vec::new();
     let context = resolve(workload, truths, log, &mut found);
     arithmetic::parts(&context, &mut found);
@@ -45,9 +44,9 @@ pub fn check(workload: &Workload, truths: &[Truth], log: &TaskLog) -> Vec<Violat
 /// Joins lines and tasks by name.
 fn resolve<'a>(
     workload: &'a Workload,
-    truths: &'a [Truth],
+    truths: &'a [RunTimes],
     log: &'a TaskLog,
-    found: &mut Vec<Violation>,
+    found: &mut Vec<TaskViolation>,
 ) -> Context<'a> {
     let numbers: FxHashMap<&str, usize> =
         workload.tasks.iter().enumerate().map(|(at, task)| (task.id.as_str(), at)).collect();
@@ -55,11 +54,11 @@ fn resolve<'a>(
     entries.resize_with(workload.tasks.len(), || None);
     for (name, record) in &log.records {
         let Some(&at) = numbers.get(name.as_str()) else {
-            found.push(Violation::new(Rule::Identity, name, "the workload has no such task"));
+            found.push(TaskViolation::new(TaskRule::Identity, name, "the workload has no such task"));
             continue;
         };
         if entries[at].is_some() {
-            found.push(Violation::new(Rule::Identity, name, "the log has it twice"));
+            found.push(TaskViolation::new(TaskRule::Identity, name, "the log has it twice"));
             continue;
         }
         let Some(&truth) = truths.get(at) else { continue };
@@ -67,7 +66,7 @@ fn resolve<'a>(
     }
     for (task, entry) in workload.tasks.iter().zip(&entries) {
         if entry.is_none() {
-            found.push(Violation::new(Rule::Identity, &task.id, "the log does not have it"));
+            found.push(TaskViolation::new(TaskRule::Identity, &task.id, "the log does not have it"));
         }
     }
     Context { workload, log, entries }

@@ -1,11 +1,11 @@
 //! Arrivals and dependencies.
 
 use super::Context;
-use super::violation::{Rule, Violation};
+use super::violation::{TaskRule, TaskViolation};
 use gswarm_core::Time;
 
 /// Nothing begins before its time.
-pub fn waits(context: &Context<'_>, found: &mut Vec<Violation>) {
+pub fn waits(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
     for (at, entry) in context.entries.iter().enumerate() {
         let Some(entry) = entry else { continue };
         let mut since = entry.task.arrival;
@@ -24,11 +24,15 @@ pub fn waits(context: &Context<'_>, found: &mut Vec<Violation>) {
             [record.cpu.map(|part| part.start), record.gpu.map(|part| part.start.min(part.transfer_start))];
         let begin = begins.into_iter().flatten().min().unwrap_or(Time::NEVER);
         if begin < since {
-            found.push(Violation::new(Rule::Early, &entry.task.id, format!("it begins before {because}")));
+            found.push(TaskViolation::new(
+                TaskRule::Early,
+                &entry.task.id,
+                format!("it begins before {because}"),
+            ));
         }
         if record.ready != since {
             let message = format!("it is ready at {} us, when {because}, not at {}", since.0, record.ready.0);
-            found.push(Violation::new(Rule::Early, &entry.task.id, message));
+            found.push(TaskViolation::new(TaskRule::Early, &entry.task.id, message));
         }
     }
 }

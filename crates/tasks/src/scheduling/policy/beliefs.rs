@@ -56,7 +56,7 @@ impl Beliefs {
     /// Those that come with the estimates.
     pub fn new(workload: &Workload, doubt: Option<Doubt>) -> Beliefs {
         let tasks = workload.tasks.len();
-        let kinds = crate::scheduling::workload::Kind::ALL.len();
+        let kinds = crate::scheduling::workload::TaskKind::ALL.len();
         Beliefs {
             kinds: workload.tasks.iter().map(|task| task.kind as u32).collect(),
             doubt,

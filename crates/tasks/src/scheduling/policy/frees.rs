@@ -26,7 +26,6 @@ pub enum Standing {
 /// A moment, the parts on a GPU that is free then, and the GPU's number: the order in which GPUs are preferred.
 pub type Free = (u64, u32, usize);
 
-/// All GPUs.
 #[derive(Default)]
 pub struct Frees {
     standings: Vec<(Standing, u32)>,
@@ -60,7 +59,6 @@ impl Frees {
         }
     }
 
-    /// The clock goes on.
     pub fn advance(&mut self, now: u64) {
         self.now = now;
         while let Some(&(at, gpu)) = self.due.first()

@@ -8,7 +8,7 @@ use super::beliefs::Beliefs;
 use super::lanes::depth;
 use super::pool::{Entry, Pool};
 use super::price::Price;
-use super::{Placement, Policy, Settings, upward_ranks};
+use super::{Placement, Policy, PolicySettings, upward_ranks};
 use crate::scheduling::machine::{Machine, SHARE};
 use crate::scheduling::view::{CPU, Device, Estimates, View};
 use crate::scheduling::workload::Workload;
@@ -17,7 +17,6 @@ use gswarm_core::Span;
 /// Smaller parts than this are not worth the trouble, in millionths.
 const LEAST_PART: u32 = 20_000;
 
-/// The policy.
 pub struct Learned {
     pool: Pool,
     ranks: Vec<u64>,
@@ -54,12 +53,11 @@ impl Default for Tuning {
 
 impl Learned {
     /// For a workload of which times are predicted.
-    #[must_use]
     pub fn new(
         workload: &Workload,
         machine: &Machine,
         estimates: &Estimates,
-        settings: Settings,
+        settings: PolicySettings,
         tuning: Tuning,
     ) -> Learned {
         let ranks = upward_ranks(workload, estimates, machine.gpus);
@@ -88,7 +86,6 @@ impl Learned {
         Entry { task, gain, cpu, gpu, turn }
     }
 
-    /// One more waits.
     fn wait(&mut self, entry: Entry, view: &View<'_>) {
         self.most_saved = self.most_saved.or_more(Saved::of(&entry, view));
         self.pool.insert(entry);
@@ -297,7 +294,7 @@ mod tests {
     use super::*;
     use crate::profile::described;
     use crate::scheduling::engine::Engine;
-    use crate::scheduling::{Arrivals, Options, generate};
+    use crate::scheduling::{Arrivals, WorkloadOptions, generate};
 
     /// The policy, which before each decision compares what it knows of the GPUs with what looking at every one of them says.
     struct Compared {
@@ -343,15 +340,20 @@ mod tests {
     fn what_is_kept_of_gpus_is_what_looking_at_all_of_them_says() {
         let (profile, mut plain) = (described(), 0);
         for (seed, gpus, load) in [(1, 1, 1.5), (2, 4, 0.8), (3, 4, 3.0), (4, 40, 1.5), (5, 300, 1.5)] {
-            let options =
-                Options { tasks: 600, gpus, seed, arrivals: Arrivals::Load(load), ..Options::default() };
+            let options = WorkloadOptions {
+                tasks: 600,
+                gpus,
+                seed,
+                arrivals: Arrivals::Load(load),
+                ..WorkloadOptions::default()
+            };
             let workload = generate(&options, &profile).unwrap().workload;
             let machine = Machine::of(&profile, gpus);
             let in_doubt = Estimates::of_profile(&workload, &profile).unwrap();
             let known = Estimates::of_truth(&workload, &in_doubt);
             let truths = workload.truths(&in_doubt);
             for estimates in [&in_doubt, &known] {
-                let (settings, tuning) = (Settings::default(), Tuning::default());
+                let (settings, tuning) = (PolicySettings::default(), Tuning::default());
                 let policy = Learned::new(&workload, &machine, estimates, settings, tuning);
                 let mut compared = Compared { policy, looks: 0, running: 0, plain: 0 };
                 Engine::new(&workload, &truths, &machine, estimates).run(&mut compared).unwrap();

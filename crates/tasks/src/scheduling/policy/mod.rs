@@ -33,7 +33,6 @@ pub struct Placement {
 
 impl Placement {
     /// All of a task on one device.
-    #[must_use]
     pub fn whole(task: u32, device: super::view::Device) -> Placement {
         match device.checked_sub(1) {
             Some(gpu) => Placement { task, gpu: Some(gpu as u32), share: super::machine::SHARE },
@@ -42,7 +41,6 @@ impl Placement {
     }
 }
 
-/// What decides.
 pub trait Policy {
     /// `task` can run; it waits until this policy places it.
     fn ready(&mut self, task: u32, view: &View<'_>);
@@ -56,7 +54,7 @@ pub trait Policy {
 
 /// What policies can be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct PolicySettings {
     /// For policies that draw lots.
     pub seed: u64,
     /// What a joule is worth in seconds: the objective is makespan + weight * energy.

@@ -43,7 +43,6 @@ impl Side {
         there
     }
 
-    /// The most urgent.
     pub fn first(&self) -> Option<u32> {
         self.by_turn.first().map(|&(_, task)| task)
     }
@@ -53,13 +52,11 @@ impl Side {
         self.by_turn.iter().copied()
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.by_gain.len()
     }
 }
 
-/// All that waits.
 #[derive(Default)]
 pub struct Pool {
     entries: Vec<Option<Entry>>,
@@ -70,7 +67,6 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// How many wait.
     pub fn len(&self) -> usize {
         self.cpu.len() + self.gpu.len()
     }
@@ -103,7 +99,6 @@ impl Pool {
         if above { self.cpu.insert(&entry, entry.cpu) } else { self.gpu.insert(&entry, entry.gpu) }
     }
 
-    /// One fewer.
     pub fn remove(&mut self, task: u32) {
         if let Some(entry) = self.entries.get_mut(task as usize).and_then(Option::take)
             && !self.cpu.remove(&entry, entry.cpu)

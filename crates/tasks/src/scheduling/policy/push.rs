@@ -2,12 +2,11 @@
 
 use super::lanes::Lanes;
 use super::price::Price;
-use super::{Placement, Policy, Settings};
+use super::{Placement, Policy, PolicySettings};
 use crate::scheduling::view::{CPU, Device, View};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// By which rule.
 pub enum Choice {
     /// One after another, the CPU included.
     RoundRobin,
@@ -30,16 +29,14 @@ pub enum Choice {
 /// A rule and the queues that it fills.
 pub struct Push {
     choice: Choice,
-    settings: Settings,
+    settings: PolicySettings,
     lanes: Lanes,
     next: usize,
     lots: ChaCha8Rng,
 }
 
 impl Push {
-    /// With this rule.
-    #[must_use]
-    pub fn new(choice: Choice, settings: Settings) -> Push {
+    pub fn new(choice: Choice, settings: PolicySettings) -> Push {
         let lots = ChaCha8Rng::seed_from_u64(settings.seed);
         Push { choice, settings, lanes: Lanes::default(), next: 0, lots }
     }

@@ -2,7 +2,7 @@
 //! it goes. It is taught on the workload's own predicted times, and goes on learning from the times that tasks really take.
 
 use super::lanes::Lanes;
-use super::{Placement, Policy, Settings};
+use super::{Placement, Policy, PolicySettings};
 use crate::scheduling::view::{CPU, Device, View};
 use gswarm_core::Time;
 use rand::{RngExt, SeedableRng};
@@ -25,7 +25,6 @@ impl Default for Table {
     }
 }
 
-/// The policy.
 pub struct QLearning {
     table: Table,
     explore: f64,
@@ -38,8 +37,7 @@ pub struct QLearning {
 
 impl QLearning {
     /// With what was learned before, and how often to try something else.
-    #[must_use]
-    pub fn new(table: Table, explore: f64, tasks: usize, settings: Settings) -> QLearning {
+    pub fn new(table: Table, explore: f64, tasks: usize, settings: PolicySettings) -> QLearning {
         QLearning {
             table,
             explore,
@@ -50,8 +48,6 @@ impl QLearning {
         }
     }
 
-    /// What was learned.
-    #[must_use]
     pub fn into_table(self) -> Table {
         self.table
     }

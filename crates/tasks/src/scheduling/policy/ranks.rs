@@ -5,7 +5,6 @@ use crate::scheduling::workload::Workload;
 
 /// For each task its own expected time, mean over the devices, and the longest chain of those that wait for it, in
 /// microseconds: HEFT's upward rank.
-#[must_use]
 pub fn upward_ranks(workload: &Workload, estimates: &Estimates, gpus: u32) -> Vec<u64> {
     let mut ranks = vec![0u64; workload.tasks.len()];
     let order = workload.topological().unwrap_or_default();

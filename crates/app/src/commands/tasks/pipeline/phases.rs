@@ -7,27 +7,29 @@ use crate::commands::tasks::schedule::{checked, write_comparison};
 use crate::failure::Failure;
 use crate::output::count;
 use crate::output::files::{self, Batch};
-use gswarm_learn::train::{Options as TrainOptions, TrainingReport, train as learn};
-use gswarm_learn::{Column, Predictor, Settings as ModelSettings, Table, Values};
+use gswarm_core::named;
+use gswarm_learn::train::{TrainOptions, TrainingReport, train as learn};
+use gswarm_learn::{Column, FitSettings, Predictor, Table, Values};
 use gswarm_show::pipeline::MEASURED;
 use gswarm_tasks::profile::{DeviceKind, Effort, HardwareProfile, described};
 use gswarm_tasks::{
-    Arrivals, CompareOptions, Estimates, FEATURES, Kind as Kinds, Machine, Options, PolicyKind,
-    Settings as PolicySettings, Task, Workload, bound, compare, feature_table, generate, load, predict, read,
-    write_csv, write_results,
+    Arrivals, CompareOptions, Estimates, FEATURES, Machine, PolicySettings, Task, TaskKind, TaskPolicy,
+    Workload, WorkloadOptions, bound, compare, feature_table, generate, load, predict, read, write_csv,
+    write_results,
 };
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// A phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    Profile,
-    Workload,
-    Train,
-    Schedule,
-    Evaluate,
+named! {
+    /// A phase.
+    pub enum Phase {
+        Profile = "profile",
+        Workload = "workload",
+        Train = "train",
+        Schedule = "schedule",
+        Evaluate = "evaluate",
+    }
 }
 
 /// What a phase did: a line for people, and its files, which have yet to take their names.
@@ -37,21 +39,6 @@ pub struct Done {
 }
 
 impl Phase {
-    /// In their order.
-    pub const ALL: [Phase; 5] =
-        [Phase::Profile, Phase::Workload, Phase::Train, Phase::Schedule, Phase::Evaluate];
-
-    /// As people know it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Profile => "profile",
-            Phase::Workload => "workload",
-            Phase::Train => "train",
-            Phase::Schedule => "schedule",
-            Phase::Evaluate => "evaluate",
-        }
-    }
-
     /// What it leaves with these settings.
     pub fn leaves(self, settings: &Settings) -> Vec<&'static str> {
         let unmeasured = !settings.profile.measure;
@@ -85,7 +72,6 @@ impl Phase {
     }
 }
 
-/// Runs one phase.
 pub fn run(phase: Phase, settings: &Settings, folder: &Path) -> Result<Done, Failure> {
     let mut batch = Batch::new(folder)?;
     let summary = match phase {
@@ -137,7 +123,7 @@ fn used_profile(folder: &Path) -> Result<HardwareProfile, Failure> {
 fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String, Failure> {
     let profile = used_profile(folder)?;
     let wanted = &settings.workload;
-    let options = Options {
+    let options = WorkloadOptions {
         arrivals: Arrivals::Rate(wanted.rate),
         seed: wanted.seed,
         gpus: settings.schedule.gpus,
@@ -154,9 +140,9 @@ fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
 }
 
 /// What tasks are like, whatever they are for.
-fn options(wanted: &WorkloadSettings) -> Options {
-    let kinds = Kinds::ALL.into_iter().zip(wanted.types.weights()).filter(|&(_, weight)| weight > 0.0);
-    Options {
+fn options(wanted: &WorkloadSettings) -> WorkloadOptions {
+    let kinds = TaskKind::ALL.into_iter().zip(wanted.types.weights()).filter(|&(_, weight)| weight > 0.0);
+    WorkloadOptions {
         tasks: wanted.tasks,
         size: wanted.sizes,
         intensity: wanted.intensity,
@@ -164,7 +150,7 @@ fn options(wanted: &WorkloadSettings) -> Options {
         dependent: wanted.dependent,
         noise: wanted.noise,
         kinds: kinds.collect(),
-        ..Options::default()
+        ..WorkloadOptions::default()
     }
 }
 
@@ -188,10 +174,10 @@ fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String
     let kept = (settings.schedule.tasks as usize).min(history.tasks.len());
     history.tasks.drain(..kept);
     bare.means.drain(..kept);
-    let usual = ModelSettings::new(kind);
+    let usual = FitSettings::new(kind);
     let (trees, depth) =
         (settings.train.trees.unwrap_or(usual.trees), settings.train.depth.unwrap_or(usual.depth));
-    let model = ModelSettings { seed: settings.train.seed, trees, depth, ..usual };
+    let model = FitSettings { seed: settings.train.seed, trees, depth, ..usual };
     let mut reports = Vec::new();
     for (device, truth) in [("cpu", cpu_seconds as fn(&Task) -> f64), ("gpu", gpu_seconds)] {
         let target = format!("true_{device}_seconds");
@@ -252,7 +238,7 @@ fn schedule(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
         "policy,makespan_seconds,bound_seconds,mean_flow_seconds,gpu_balance,utilisation,energy_joules\n",
     );
     let mut learned = 0.0;
-    for policy in PolicyKind::ALL {
+    for policy in TaskPolicy::ALL {
         let outcome = checked(&workload, &machine, &estimates, policy, rules)?;
         let metrics = &outcome.metrics;
         rows += &format!(
@@ -264,7 +250,7 @@ fn schedule(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
             metrics.utilisation,
             metrics.joules
         );
-        if policy == PolicyKind::Learned {
+        if policy == TaskPolicy::Learned {
             learned = metrics.makespan.seconds();
             batch.add("scheduling_results.csv", |out| {
                 write_results(&workload, &estimates, &outcome.log, out)
@@ -279,7 +265,7 @@ fn schedule(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     Ok(format!(
         "{} under {} policies; learned {learned:.3} s, bound {least:.3} s",
         count(workload.tasks.len() as u64, "task"),
-        PolicyKind::ALL.len()
+        TaskPolicy::ALL.len()
     ))
 }
 
@@ -288,14 +274,14 @@ fn evaluate(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     let predictors = predictors(folder)?;
     let wanted = &settings.evaluate;
     let workload =
-        Options { tasks: wanted.tasks, gpus: settings.schedule.gpus, ..options(&settings.workload) };
+        WorkloadOptions { tasks: wanted.tasks, gpus: settings.schedule.gpus, ..options(&settings.workload) };
     // Seeds of their own: none of these tasks was learned from.
     let first = settings.workload.seed.wrapping_add(1_000_000);
     let options = CompareOptions {
         workload,
         loads: wanted.loads.clone(),
         seeds: (0..u64::from(wanted.seeds)).map(|at| first.wrapping_add(at)).collect(),
-        policies: PolicyKind::ALL.to_vec(),
+        policies: TaskPolicy::ALL.to_vec(),
         seconds_per_joule: settings.schedule.energy_weight,
     };
     let estimate = |workload: &Workload| {

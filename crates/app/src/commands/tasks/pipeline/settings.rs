@@ -1,16 +1,16 @@
 //! The settings of a pipeline.
 
-mod shape;
-
 use super::phases::Phase;
 use crate::commands::tasks::generate::refused;
 use crate::failure::Failure;
-use gswarm_core::input::{Code, Diagnostic};
-use gswarm_learn::Kind;
-use gswarm_learn::table::Faults;
+use gswarm_core::input::{Code, Diagnostic, Source as File};
+use gswarm_learn::PredictorKind;
 use gswarm_learn::train::MIN_ROWS;
-use gswarm_tasks::{Kind as TaskKind, Options};
+use gswarm_run::shape::{self, fault_at};
+use gswarm_tasks::{TaskKind, WorkloadOptions};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Every setting, with what it does: the defaults, as a file.
 pub const COMMENTED: &str = "\
@@ -45,8 +45,7 @@ evaluate:
   tasks: 1000
 ";
 
-/// All of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     pub profile: ProfileSettings,
@@ -56,17 +55,19 @@ pub struct Settings {
     pub evaluate: EvaluateSettings,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfileSettings {
     pub r#use: Source,
     pub measure: bool,
+    #[schemars(length(min = 1), inner(range(min = 16, max = 16384)))]
     pub sizes: Vec<u32>,
+    #[schemars(range(min = 0, max = 3600))]
     pub budget_seconds: f64,
 }
 
 /// Which profile later phases use.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     Auto,
@@ -74,45 +75,45 @@ pub enum Source {
     Measured,
 }
 
-impl Source {
-    /// As files spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Source::Auto => "auto",
-            Source::Described => "described",
-            Source::Measured => "measured",
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkloadSettings {
+    #[schemars(range(min = 1))]
     pub tasks: u32,
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub rate: f64,
+    #[schemars(range(min = 0, max = 1))]
     pub dependent: f64,
+    #[schemars(range(min = 0, max = 1000))]
     pub noise: f64,
+    #[schemars(inner(range(max = 1e6)))]
     pub sizes: [f64; 2],
+    #[schemars(inner(range(max = 1e6)))]
     pub intensity: [f64; 2],
+    #[schemars(inner(range(max = 1e9)))]
     pub memory_mb: [f64; 2],
     pub types: Types,
     pub seed: u64,
 }
 
 /// The weights of the types of tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Types {
+    #[schemars(range(min = 0, max = 1e9))]
     pub matmul: f64,
+    #[schemars(range(min = 0, max = 1e9))]
     pub convolution: f64,
+    #[schemars(range(min = 0, max = 1e9))]
     pub sort: f64,
+    #[schemars(range(min = 0, max = 1e9))]
     pub sparse: f64,
 }
 
 impl Types {
-    /// In the order of [`gswarm_tasks::Kind::ALL`].
+    /// In the order of [`gswarm_tasks::TaskKind::ALL`].
     pub fn weights(&self) -> [f64; 4] {
-        gswarm_tasks::Kind::ALL.map(|kind| match kind {
+        gswarm_tasks::TaskKind::ALL.map(|kind| match kind {
             TaskKind::Matmul => self.matmul,
             TaskKind::Convolution => self.convolution,
             TaskKind::Sort => self.sort,
@@ -121,35 +122,44 @@ impl Types {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainSettings {
+    #[schemars(extend("enum" = PredictorKind::ALL.map(PredictorKind::name)))]
     pub model: String,
+    #[schemars(range(min = 1, max = 10000))]
     pub trees: Option<usize>,
+    #[schemars(range(min = 1, max = 40))]
     pub depth: Option<usize>,
     pub seed: u64,
 }
 
 impl TrainSettings {
     /// The kind of model, if there is one of this name.
-    pub fn kind(&self) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == self.model)
+    pub fn kind(&self) -> Option<PredictorKind> {
+        PredictorKind::of_name(&self.model)
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScheduleSettings {
+    #[schemars(range(min = 1))]
     pub tasks: u32,
+    #[schemars(range(min = 1, max = 1024))]
     pub gpus: u32,
+    #[schemars(range(min = 0, max = 1e9))]
     pub energy_weight: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvaluateSettings {
+    #[schemars(range(min = 1))]
     pub seeds: u32,
+    #[schemars(length(min = 1), inner(range(min = 1e-6, max = 1000)))]
     pub loads: Vec<f64>,
+    #[schemars(range(min = 1))]
     pub tasks: u32,
 }
 
@@ -162,7 +172,7 @@ impl Default for ProfileSettings {
 
 impl Default for WorkloadSettings {
     fn default() -> Self {
-        let Options { size: sizes, intensity, memory_mb, .. } = Options::default();
+        let WorkloadOptions { size: sizes, intensity, memory_mb, .. } = WorkloadOptions::default();
         let (tasks, rate, types) = (10_000, 100.0, Types::default());
         WorkloadSettings {
             tasks,
@@ -219,141 +229,67 @@ impl Settings {
 /// What to do about a fault of settings.
 const HINT: &str = "`gswarm tasks pipeline --init` prints every setting with what it does";
 
-/// Reads a file of settings.
+/// Reads a file of settings: all that is wrong with it at once, before any phase is begun.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Settings, Failure> {
-    let misshapen = |reason: String| {
-        let found = shape::faults(name, bytes);
-        let other =
-            Diagnostic { hint: Some(HINT.to_owned()), ..Diagnostic::of_file(name, Code::WrongType, reason) };
-        refused(if found.is_empty() { std::slice::from_ref(&other) } else { &found })
-    };
-    let text = std::str::from_utf8(bytes).map_err(|_| misshapen("this is not UTF-8".to_owned()))?;
-    let settings: Settings = serde_saphyr::from_str(text).map_err(|error| {
-        // The first line says what; those behind it show the text, as the line and path of a fault do.
-        let told = error.without_snippet().to_string();
-        misshapen(told.lines().next().unwrap_or_default().to_owned())
-    })?;
-    let faults = faults(name, text, &settings);
-    if faults.is_empty() { Ok(settings) } else { Err(refused(&faults.into_diagnostics())) }
-}
-
-/// The line of a setting, or of its section where the setting is written in the same line or not at all.
-fn line_of(text: &str, path: &str) -> Option<u32> {
-    let (section, key) = path.split_once('.')?;
-    let lines = || text.lines().enumerate().map(|(at, line)| (at as u32 + 1, line));
-    let (from, _) = lines().find(|(_, line)| line.trim_start().starts_with(&format!("{section}:")))?;
-    let inside =
-        lines().skip(from as usize).take_while(|(_, line)| line.starts_with([' ', '#']) || line.is_empty());
-    let found = inside
-        .map(|(at, line)| (at, line.trim_start()))
-        .find(|(_, line)| line.starts_with(&format!("{key}:")));
-    Some(found.map_or(from, |(at, _)| at))
-}
-
-/// All that is wrong with settings, before any phase is begun.
-fn faults(name: &str, text: &str, settings: &Settings) -> Faults {
-    let mut faults = Faults::new(name);
-    let mut require = |holds: bool, code: Code, path: &str, message: &str| {
-        if !holds {
-            faults.add(code, line_of(text, path), path, message, Some(HINT.to_owned()));
+    let file = File { name, bytes };
+    let (value, mut faults) = shape::faults_of(file, &schemars::schema_for!(Settings).to_value());
+    let settings: Option<Settings> = match (value, faults.is_empty()) {
+        (Some(value), false) => {
+            // What several settings say together is told beside the faults of each.
+            let counts = [("workload", 10_000), ("schedule", 1000)];
+            let counts = counts.map(|(section, usual)| match &value[section]["tasks"] {
+                Value::Null => Some(usual),
+                given => given.as_u64().and_then(|tasks| u32::try_from(tasks).ok()),
+            });
+            if let [Some(tasks), Some(scheduled)] = counts {
+                faults.extend(too_few(file, tasks, scheduled));
+            }
+            None
         }
+        (value, _) => value.and_then(|value| match serde_json::from_value(value) {
+            Ok(settings) => Some(settings),
+            Err(error) => {
+                faults.push(Diagnostic::of_file(name, Code::WrongType, error.to_string()));
+                None
+            }
+        }),
     };
-    let Settings { profile, workload, train, schedule, evaluate } = settings;
-    let within = |value: f64, least: f64, most: f64| value.is_finite() && (least..=most).contains(&value);
-    let sizes = !profile.sizes.is_empty() && profile.sizes.iter().all(|size| (16..=16_384).contains(size));
-    require(
-        sizes,
-        Code::Nothing,
-        "profile.sizes",
-        "sizes lie between 16 and 16384, and there is one at least",
-    );
-    require(
-        within(profile.budget_seconds, 0.0, 3_600.0),
-        Code::TooLarge,
-        "profile.budget_seconds",
-        "a budget lies between 0 and 3600 s",
-    );
-    let measured = profile.measure || profile.r#use != Source::Measured;
-    require(
-        measured,
-        Code::UnknownChoice,
-        "profile.use",
-        "`use: measured` with `measure: false`: nothing is measured that could be used",
-    );
-    require(workload.tasks > 0, Code::NotPositive, "workload.tasks", "the number of tasks is above zero");
-    require(
-        within(workload.rate, 1e-6, 1e9),
-        Code::NotPositive,
-        "workload.rate",
-        "arrivals a second lie between 0.000001 and a billion",
-    );
-    require(
-        within(workload.dependent, 0.0, 1.0),
-        Code::TooLarge,
-        "workload.dependent",
-        "a share lies between 0 and 1",
-    );
-    require(
-        within(workload.noise, 0.0, 1e3),
-        Code::TooLarge,
-        "workload.noise",
-        "noise lies between 0 and 1000",
-    );
-    for (path, [low, high], most) in [
-        ("workload.sizes", workload.sizes, 1e6),
-        ("workload.intensity", workload.intensity, 1e6),
-        ("workload.memory_mb", workload.memory_mb, 1e9),
-    ] {
-        let ordered = within(low, f64::MIN_POSITIVE, high) && within(high, low, most);
-        require(ordered, Code::NotPositive, path, "give the least, above zero, and the greatest");
+    faults.extend(settings.iter().flat_map(|settings| contradictions(file, settings)));
+    for fault in &mut faults {
+        fault.hint.get_or_insert_with(|| HINT.to_owned());
     }
-    let weights = workload.types.weights();
-    let some =
-        weights.iter().all(|&weight| within(weight, 0.0, 1e9)) && weights.iter().any(|&weight| weight > 0.0);
-    require(
-        some,
-        Code::Nothing,
-        "workload.types",
-        "weights are zero or above, and one of them is above zero",
+    settings.filter(|_| faults.is_empty()).ok_or_else(|| refused(&faults))
+}
+
+fn too_few(file: File<'_>, tasks: u32, scheduled: u32) -> Option<Diagnostic> {
+    let left = tasks.saturating_sub(scheduled) as usize;
+    let message = format!(
+        "of {tasks} tasks, {scheduled} are scheduled and {left} left to learn from; at least {MIN_ROWS} are needed"
     );
-    let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-    let unknown = format!("`{}` is no model; they are {}", train.model, known.join(", "));
-    require(train.kind().is_some(), Code::UnknownChoice, "train.model", &unknown);
-    require(
-        train.trees.is_none_or(|trees| (1..=10_000).contains(&trees)),
-        Code::NotPositive,
-        "train.trees",
-        "trees are 1 to 10000",
-    );
-    require(
-        train.depth.is_none_or(|depth| (1..=40).contains(&depth)),
-        Code::NotPositive,
-        "train.depth",
-        "depths are 1 to 40",
-    );
-    require(schedule.tasks > 0, Code::NotPositive, "schedule.tasks", "the number of tasks is above zero");
-    let left = workload.tasks.saturating_sub(schedule.tasks) as usize;
-    let few = format!(
-        "of {} tasks, {} are scheduled and {left} left to learn from; at least {MIN_ROWS} are needed",
-        workload.tasks, schedule.tasks
-    );
-    require(left >= MIN_ROWS, Code::TooFewRows, "workload.tasks", &few);
-    require((1..=1024).contains(&schedule.gpus), Code::NotPositive, "schedule.gpus", "GPUs are 1 to 1024");
-    require(
-        within(schedule.energy_weight, 0.0, 1e9),
-        Code::NotPositive,
-        "schedule.energy_weight",
-        "a weight is zero or above",
-    );
-    require(evaluate.seeds > 0, Code::NotPositive, "evaluate.seeds", "the number of seeds is above zero");
-    require(evaluate.tasks > 0, Code::NotPositive, "evaluate.tasks", "the number of tasks is above zero");
-    let loads = !evaluate.loads.is_empty() && evaluate.loads.iter().all(|&load| within(load, 1e-6, 1e3));
-    require(
-        loads,
-        Code::Nothing,
-        "evaluate.loads",
-        "loads lie between 0.000001 and 1000, and there is one at least",
-    );
+    (left < MIN_ROWS).then(|| fault_at(file, "workload.tasks", Code::TooFewRows, &message))
+}
+
+/// What settings that are each right by themselves say together.
+fn contradictions(file: File<'_>, settings: &Settings) -> Vec<Diagnostic> {
+    let Settings { profile, workload, schedule, .. } = settings;
+    let mut faults: Vec<Diagnostic> = too_few(file, workload.tasks, schedule.tasks).into_iter().collect();
+    if !profile.measure && profile.r#use == Source::Measured {
+        let message = "`use: measured` with `measure: false`: nothing is measured that could be used";
+        faults.push(fault_at(file, "profile.use", Code::UnknownChoice, message));
+    }
+    for (path, [low, high]) in [
+        ("workload.sizes", workload.sizes),
+        ("workload.intensity", workload.intensity),
+        ("workload.memory_mb", workload.memory_mb),
+    ] {
+        if !(low > 0.0 && low <= high) {
+            let message = "give the least, above zero, and the greatest";
+            faults.push(fault_at(file, path, Code::NotPositive, message));
+        }
+    }
+    if workload.types.weights().iter().all(|&weight| weight == 0.0) {
+        faults.push(fault_at(file, "workload.types", Code::Nothing, "one of the weights is above zero"));
+    }
     faults
 }
 

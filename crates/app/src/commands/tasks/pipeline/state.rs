@@ -28,7 +28,6 @@ struct Record {
     files: BTreeMap<String, String>,
 }
 
-/// How a phase stands.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Its files are those that it left.
@@ -86,7 +85,6 @@ impl State {
         Ok(())
     }
 
-    /// Writes it down.
     pub fn write(&self, folder: &Path) -> Result<(), Failure> {
         let mut batch = Batch::new(folder)?;
         batch.add(FILE, |out| {

@@ -7,11 +7,11 @@ use crate::failure::{Code, Failure};
 use crate::output::progress::{Bar, Phase};
 use crate::output::{self, files, table};
 use clap::Args;
-use gswarm_learn::{Kind, Predictor, Settings};
+use gswarm_learn::{FitSettings, Predictor, PredictorKind};
 use gswarm_tasks::profile::HardwareProfile;
 use gswarm_tasks::{
-    CompareError, CompareOptions, Comparison, Estimates, GenerateError, Options, PolicyKind, Workload,
-    compare, generate, predict, teach,
+    CompareError, CompareOptions, Estimates, GenerateError, TaskComparison, TaskPolicy, Workload,
+    WorkloadOptions, compare, generate, predict, teach,
 };
 use std::io::{self, Write};
 use std::path::Path;
@@ -69,13 +69,13 @@ pub fn run(args: &ScheduleArgs, profile: &HardwareProfile, given: Vec<Predictor>
     if seeds.iter().any(|&seed| seed >= HISTORY) {
         return Err(Failure::input(format!("seeds are below {HISTORY}")).hint("as in --seeds 1..10"));
     }
-    let workload = Options { tasks: count, gpus: args.gpus, ..Options::default() };
+    let workload = WorkloadOptions { tasks: count, gpus: args.gpus, ..WorkloadOptions::default() };
     let from = args.hardware.as_deref();
     let predictors =
         if args.compare.bare || !given.is_empty() { given } else { train(args, &workload, profile)? };
     if !predictors.is_empty() {
         // What predictors ask for is the same of every task: one tells whether they will do.
-        let one = Options { tasks: 1, ..workload.clone() };
+        let one = WorkloadOptions { tasks: 1, ..workload.clone() };
         let one = generate(&one, profile).map_err(|error| unmade(from, error))?.workload;
         let bare = Estimates::of_profile(&one, profile).map_err(|error| unprofiled(from, &error))?;
         predict(&one, &bare, &predictors).map_err(|error| unpredicted(args, &predictors, &error))?;
@@ -93,7 +93,7 @@ pub fn run(args: &ScheduleArgs, profile: &HardwareProfile, given: Vec<Predictor>
         workload,
         loads: args.compare.loads.clone().unwrap_or_else(|| LOADS.to_vec()),
         seeds,
-        policies: PolicyKind::ALL.to_vec(),
+        policies: TaskPolicy::ALL.to_vec(),
         seconds_per_joule: args.energy_weight,
     };
     let comparing = Mutex::new(Bar::of("comparing", "runs", true));
@@ -146,18 +146,19 @@ fn unmade(profile: Option<&Path>, error: GenerateError) -> Failure {
 /// Predictors from tasks of another seed than any that is compared on.
 fn train(
     args: &ScheduleArgs,
-    workload: &Options,
+    workload: &WorkloadOptions,
     profile: &HardwareProfile,
 ) -> Result<Vec<Predictor>, Failure> {
-    let options = Options { tasks: 10_000, seed: HISTORY, ..workload.clone() };
+    let options = WorkloadOptions { tasks: 10_000, seed: HISTORY, ..workload.clone() };
     let from = args.hardware.as_deref();
     let _teaching = Phase::new("learning run times from other tasks", true);
     let history = generate(&options, profile).map_err(|error| unmade(from, error))?.workload;
     let bare = Estimates::of_profile(&history, profile).map_err(|error| unprofiled(from, &error))?;
-    teach(&history, &bare, &Settings::new(Kind::GradientBoosting)).map_err(|faults| refused(&faults))
+    teach(&history, &bare, &FitSettings::new(PredictorKind::GradientBoosting))
+        .map_err(|faults| refused(&faults))
 }
 
-fn rendered(found: &Comparison, load: f64) -> String {
+fn rendered(found: &TaskComparison, load: f64) -> String {
     let header = [
         "policy",
         "makespan s",
@@ -170,7 +171,7 @@ fn rendered(found: &Comparison, load: f64) -> String {
         "best on",
         "us a task",
     ];
-    let robin = found.summary(load, PolicyKind::RoundRobin).map_or(f64::NAN, |one| one.makespan);
+    let robin = found.summary(load, TaskPolicy::RoundRobin).map_or(f64::NAN, |one| one.makespan);
     let rows = found.policies().into_iter().filter_map(|policy| {
         let one = found.summary(load, policy)?;
         Some(vec![
@@ -190,24 +191,24 @@ fn rendered(found: &Comparison, load: f64) -> String {
 }
 
 /// Who won, and whether what was learned loses to a rule that knows nothing.
-fn verdict(found: &Comparison, load: f64) -> String {
+fn verdict(found: &TaskComparison, load: f64) -> String {
     let of = |policy| found.summary(load, policy).map_or(f64::INFINITY, |one| one.makespan);
-    let others = found.policies().into_iter().filter(|&policy| policy != PolicyKind::Clairvoyant);
+    let others = found.policies().into_iter().filter(|&policy| policy != TaskPolicy::Clairvoyant);
     let best = others.min_by(|&a, &b| of(a).total_cmp(&of(b)));
-    let constants = [PolicyKind::GpuOnly, PolicyKind::CpuOnly];
-    let losers = [PolicyKind::Learned, PolicyKind::QLearning].into_iter().filter_map(|policy| {
+    let constants = [TaskPolicy::GpuOnly, TaskPolicy::CpuOnly];
+    let losers = [TaskPolicy::Learned, TaskPolicy::QLearning].into_iter().filter_map(|policy| {
         let beaten = constants.into_iter().find(|&constant| of(constant) < of(policy))?;
         Some(format!(" {} loses to the constant {}.", policy.name(), beaten.name()))
     });
     let text: String = losers.collect();
     format!(
         "Shortest on average without knowing the times: {}.{text}\n",
-        best.map_or("nobody", PolicyKind::name)
+        best.map_or("nobody", TaskPolicy::name)
     )
 }
 
 /// `policy_comparison.csv`: a row a run.
-pub fn write(found: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(found: &TaskComparison, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "load,seed,policy,makespan_seconds,bound_seconds,last_arrival_seconds,mean_flow_seconds,p99_flow_seconds,\

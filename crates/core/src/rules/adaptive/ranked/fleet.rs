@@ -1,12 +1,12 @@
 //! The GPUs as the policy sees them: which windows are at work for which model, and which are being cleared.
 
-use super::super::{place, sketch};
 use super::queues::Queue;
 use crate::cost::Leaving;
 use crate::engine::View;
 use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId};
 use crate::instance::{Instance, Model};
+use crate::rules::{place, sketch};
 use crate::time::{Span, Time};
 
 pub(super) struct Fleet {
@@ -74,6 +74,17 @@ impl Fleet {
         }
     }
 
+    /// What others have started is at work too.
+    pub fn take_over(&mut self, view: &View<'_>) {
+        if view.alive().len() < view.instance().cluster.gpus {
+            self.retile(view);
+        }
+        for one in view.under_way() {
+            let model = view.instance().model_of(one.task);
+            self.started(model, one.gpus, view.free_at(one.gpus.first));
+        }
+    }
+
     pub fn freed(&mut self, gpus: Gpus, view: &View<'_>) {
         if let Some((model, end)) = self.runs[gpus.first]
             && !view.is_running(gpus.first)
@@ -85,13 +96,17 @@ impl Fleet {
     }
 
     pub fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
-        self.tiles = sketch::tiles_left(view.instance(), view.alive());
-        self.starts = first_gpus(view.instance(), &self.tiles);
+        self.retile(view);
         for model in view.instance().models.keys() {
             if self.reserved[model].is_some_and(|gpus| gpus.contains(gpu)) {
                 self.release(model);
             }
         }
+    }
+
+    fn retile(&mut self, view: &View<'_>) {
+        self.tiles = sketch::tiles_left(view.instance(), view.alive());
+        self.starts = first_gpus(view.instance(), &self.tiles);
     }
 
     /// Seconds until the last of the waiting tasks would begin on the windows that are at work for the model.

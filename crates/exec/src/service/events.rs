@@ -9,18 +9,18 @@ const KEPT: usize = 4096;
 
 /// Tells what happens. Nothing is made ready where nobody listens.
 #[derive(Clone)]
-pub struct Told {
+pub struct EventSender {
     sender: broadcast::Sender<Arc<str>>,
     over: watch::Sender<bool>,
 }
 
-impl Default for Told {
-    fn default() -> Told {
-        Told { sender: broadcast::Sender::new(KEPT), over: watch::Sender::new(false) }
+impl Default for EventSender {
+    fn default() -> EventSender {
+        EventSender { sender: broadcast::Sender::new(KEPT), over: watch::Sender::new(false) }
     }
 }
 
-impl Told {
+impl EventSender {
     /// Everything from now on, one JSON object each.
     #[must_use]
     pub fn listen(&self) -> broadcast::Receiver<Arc<str>> {
@@ -43,7 +43,7 @@ impl Told {
 
     pub(super) fn tell(&self, event: impl FnOnce() -> ServiceEvent) {
         if self.anybody_listens() {
-            let at = Some(super::desk::unix_micros() as f64 / 1e6);
+            let at = Some(super::open_requests::unix_micros() as f64 / 1e6);
             // Whoever listened may have just gone.
             let _ = self.sender.send(Arc::from(TimedEvent { at, event: event() }.to_json()));
         }

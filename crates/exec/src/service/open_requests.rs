@@ -1,13 +1,13 @@
 //! The requests that are open: who asked, what their nodes have written, and who waits for their end.
 
+use super::events::EventSender;
 use super::ledger::Ledger;
-use super::told::Told;
 use crate::call::{Outputs, call_of, named};
 use crate::chronicle::{Chronicle, End, KEPT, USUAL, numbers};
 use crate::drive::{Book, Trouble};
 use crate::journal::JournalError;
 use crate::wire::ServiceEvent;
-use crate::work::{Direct, Work};
+use crate::work::{Direct, ReplicaCall};
 use gswarm_core::engine::{Decision, Event, News, View};
 use gswarm_core::input::{RequestSpec, Scenario};
 use gswarm_core::{Instance, RequestId, TaskId, Time};
@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 
 /// Whose request it is.
-pub(super) enum Whose {
+pub(super) enum Requester {
     /// Somebody holds the line.
     Direct { direct: Arc<Direct>, ticket: u64 },
     /// It was accepted, and is in the ledger.
@@ -28,7 +28,7 @@ pub(super) enum Whose {
 /// A request that has not ended.
 pub(super) struct Open {
     pub name: Arc<str>,
-    pub whose: Whose,
+    pub requester: Requester,
     /// In microseconds since 1970.
     pub accepted: i64,
     /// When this service took it on, by its own clock.
@@ -45,10 +45,10 @@ pub(super) struct Open {
 }
 
 /// All of them.
-pub(super) struct Desk {
+pub(super) struct OpenRequests {
     pub scenario: Arc<Scenario>,
     pub ledger: Ledger,
-    pub told: Told,
+    pub told: EventSender,
     pub open: FxHashMap<RequestId, Open>,
     pub by_name: FxHashMap<Arc<str>, RequestId>,
     pub by_ticket: FxHashMap<u64, RequestId>,
@@ -62,9 +62,9 @@ pub(super) struct Desk {
     pub chronicle: Chronicle,
 }
 
-impl Desk {
-    pub fn new(scenario: Arc<Scenario>, ledger: Ledger, told: Told) -> Desk {
-        Desk {
+impl OpenRequests {
+    pub fn new(scenario: Arc<Scenario>, ledger: Ledger, told: EventSender) -> OpenRequests {
+        OpenRequests {
             scenario,
             ledger,
             told,
@@ -80,9 +80,9 @@ impl Desk {
 
     /// A request is open from here on.
     pub fn opens(&mut self, id: RequestId, open: Open) {
-        match &open.whose {
-            Whose::Direct { ticket, .. } => self.by_ticket.insert(*ticket, id),
-            Whose::Submitted(_) => self.by_name.insert(Arc::clone(&open.name), id),
+        match &open.requester {
+            Requester::Direct { ticket, .. } => self.by_ticket.insert(*ticket, id),
+            Requester::Submitted(_) => self.by_name.insert(Arc::clone(&open.name), id),
         };
         self.open.insert(id, open);
     }
@@ -95,13 +95,13 @@ impl Desk {
             (false, true) => End::Cancelled,
             (false, false) => End::GivenUp,
         };
-        match &open.whose {
-            Whose::Direct { direct, ticket } => {
+        match &open.requester {
+            Requester::Direct { direct, ticket } => {
                 self.by_ticket.remove(ticket);
                 let trouble = || open.trouble.clone().unwrap_or_else(|| "it was cancelled".to_owned());
                 direct.fails(if completed { String::new() } else { trouble() });
             }
-            Whose::Submitted(_) => {
+            Requester::Submitted(_) => {
                 self.by_name.remove(&open.name);
                 if !open.put_off || completed {
                     self.ledger.end(&open.name, end, unix_micros(), open.trouble.as_deref())?;
@@ -110,7 +110,7 @@ impl Desk {
         }
         if !open.put_off || completed {
             // Of calls only those that come to nothing are told one by one: there may be thousands in a second.
-            let is_told = matches!(open.whose, Whose::Submitted(_)) || end == End::GivenUp;
+            let is_told = matches!(open.requester, Requester::Submitted(_)) || end == End::GivenUp;
             let named = is_told.then(|| (Arc::clone(&open.name), open.trouble.as_deref()));
             self.chronicle.ended(now, now.since(open.opened), end, named);
             let took = (unix_micros() - open.accepted) as f64 / 1e6;
@@ -180,16 +180,16 @@ impl Desk {
     }
 }
 
-impl Book for Desk {
-    fn work(&self, view: &View<'_>, task: TaskId) -> Work {
+impl Book for OpenRequests {
+    fn work(&self, view: &View<'_>, task: TaskId) -> ReplicaCall {
         let instance = view.instance();
         let open = &self.open[&instance.request_of(task)];
-        match &open.whose {
-            Whose::Direct { direct, .. } => Work::Direct(Arc::clone(direct)),
-            Whose::Submitted(spec) => {
+        match &open.requester {
+            Requester::Direct { direct, .. } => ReplicaCall::Direct(Arc::clone(direct)),
+            Requester::Submitted(spec) => {
                 let first = instance.requests[instance.request_of(task)].first_task;
                 let outputs = NodeOutputs { first, outputs: &open.outputs };
-                Work::Node(Arc::new(call_of(&self.scenario, instance, spec, &outputs, task)))
+                ReplicaCall::Node(Arc::new(call_of(&self.scenario, instance, spec, &outputs, task)))
             }
         }
     }
@@ -197,7 +197,7 @@ impl Book for Desk {
     fn answered(&mut self, view: &View<'_>, task: TaskId, answer: Value) -> Result<(), JournalError> {
         let instance = view.instance();
         let Some(open) = self.open.get_mut(&instance.request_of(task)) else { return Ok(()) };
-        if let Whose::Direct { .. } = open.whose {
+        if let Requester::Direct { .. } = open.requester {
             open.trouble = answer.get("broken").map(|why| why.as_str().unwrap_or_default().to_owned());
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl Book for Desk {
             let node = &instance.workflow_of(task).nodes[instance.node_of(task) as usize];
             if let Some(open) = self.open.get_mut(&instance.request_of(task)) {
                 open.trouble = Some(why.to_owned());
-                if let Whose::Submitted(_) = open.whose {
+                if let Requester::Submitted(_) = open.requester {
                     self.ledger.failure(&open.name, node, unix_micros(), why)?;
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use tokio::sync::{Semaphore, watch};
 
 /// Those who share a replica.
-pub struct Company {
+pub struct SharedReplica {
     clock: Clock,
     /// Slowdown per batch size in millionths; see [`gswarm_core::instance::Model::slowdown`].
     slowdown: Vec<u32>,
@@ -20,12 +20,12 @@ pub struct Company {
     changes: watch::Sender<u64>,
 }
 
-impl Company {
+impl SharedReplica {
     /// Nobody yet.
     #[must_use]
-    pub fn new(clock: Clock, slowdown: Vec<u32>) -> Company {
+    pub fn new(clock: Clock, slowdown: Vec<u32>) -> SharedReplica {
         let places = Semaphore::new(slowdown.len());
-        Company { clock, slowdown, sharing: Mutex::default(), places, changes: watch::Sender::new(0) }
+        SharedReplica { clock, slowdown, sharing: Mutex::default(), places, changes: watch::Sender::new(0) }
     }
 
     /// Takes as long as this much work takes in the company that there is; and gives what more was done of it by then, because
@@ -59,11 +59,11 @@ impl Company {
 /// One of them; it leaves when it is dropped, whether it has ended or was cancelled.
 struct Member<'c> {
     id: u64,
-    company: &'c Company,
+    company: &'c SharedReplica,
 }
 
 impl<'c> Member<'c> {
-    fn join(company: &'c Company, work: Span) -> Member<'c> {
+    fn join(company: &'c SharedReplica, work: Span) -> Member<'c> {
         let mut id = 0;
         company.changes.send_modify(|changes| {
             *changes += 1;
@@ -78,7 +78,7 @@ impl<'c> Member<'c> {
 
 impl Drop for Member<'_> {
     fn drop(&mut self) {
-        let Company { clock, slowdown, sharing, changes, .. } = self.company;
+        let SharedReplica { clock, slowdown, sharing, changes, .. } = self.company;
         locked(sharing).leave(clock.now(), self.id, slowdown);
         changes.send_modify(|changes| *changes += 1);
     }
@@ -92,7 +92,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn more_than_the_curve_knows_wait_for_a_place() {
         let clock = Clock::virtual_clock();
-        let company = Company::new(clock.clone(), vec![1_000_000, 2_000_000]);
+        let company = SharedReplica::new(clock.clone(), vec![1_000_000, 2_000_000]);
         let work = Span(1_000_000);
         let cut_off = async {
             tokio::select! {

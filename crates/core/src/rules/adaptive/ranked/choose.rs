@@ -1,8 +1,8 @@
 //! Which model is served next, and where.
 
-use super::objective::{BREAKING, LOAD_PAYS_BACK, LOAD_PER_WORK};
 use super::requests::estimate;
-use super::{Adaptive, turns};
+use super::weights::{BREAKING, LOAD_PAYS_BACK, LOAD_PER_WORK};
+use super::{Ranked, turns};
 use crate::cost;
 use crate::engine::{Decision, View};
 use crate::gpuset::GpuSet;
@@ -31,7 +31,7 @@ struct Spread {
     high: i64,
 }
 
-impl Adaptive {
+impl Ranked {
     pub(super) fn choose(&mut self, view: &View<'_>) -> Option<Decision> {
         let mut open = self.fleet.open(view);
         if open.is_empty() && !self.batches {
@@ -216,8 +216,9 @@ impl Adaptive {
             return None;
         }
         let wider = |old: &ModelId| instance.models[*old].gpus > gpus.count && !self.blocked[*old];
-        let residents = gpus.iter().filter_map(|gpu| view.resident(gpu));
-        let wide = residents.filter(wider).find(|&old| !self.queues.of(old).is_empty())?;
+        let held = |old: &ModelId| gpus.iter().any(|gpu| view.holding(*old).contains(gpu));
+        let waiting = self.queues.waiting().map(|(old, _)| old);
+        let wide = waiting.filter(wider).find(held)?;
         let queue = self.queues.of(wide);
         let (head, _) = queue.head()?;
         if head.class > candidate.class {
@@ -247,9 +248,12 @@ impl Adaptive {
         let class = candidate.class;
         let wanted: IdVec<ModelId, bool> =
             view.instance().models.keys().map(|old| self.is_its_turn(old, class, limit)).collect();
+        let shares = view.instance().cluster.residency == Residency::Memory;
         self.fleet.reserve(view, model, wait, |gpu| {
-            let resident = view.resident(gpu);
-            !view.is_loading(gpu) && resident.is_none_or(|old| old != model && (pressing || !wanted[old]))
+            // Where models share a GPU, those that are wanted can stay on it: only what executes there is in the way.
+            let in_the_way = if shares { view.running(gpu) } else { view.resident(gpu) };
+            let stays = |old: ModelId| old == model || !(shares || pressing) && wanted[old];
+            !view.is_loading(gpu) && !in_the_way.is_some_and(stays)
         })
     }
 }

@@ -1,10 +1,18 @@
-//! The policies there are. Each describes itself in its own file; this is the list of them, and what follows from it.
+//! All policies: the list of them, with their parameters, and how they are built. Each describes itself in its own file: the rules
+//! are in `crate::rules`, the planner is in [`crate::plan`].
 
-use crate::engine::Policy;
+pub use crate::engine::Policy;
+pub use crate::plan::planned::{PlannedParams, carry_out, follow, follow_as, search};
+pub use crate::plan::{Follow, FollowSteps};
+pub use crate::rules::{
+    Adaptive, AdaptiveParams, BuildContext, NoParams, Objective, OnlineParams, ParamFault, ParamInfo,
+    ParamKind, ParamValues,
+};
+
 use crate::instance::{Instance, Mode, Residency};
-use crate::plan::planned::{self, PlannedParams};
-use crate::rules::info::{BuildContext, PolicyInfo};
-use crate::rules::param::{ParamFault, ParamInfo, ParamValues, Params, changed, read_params};
+use crate::plan::planned;
+use crate::rules::info::PolicyInfo;
+use crate::rules::param::{Params, changed, read_params};
 use crate::rules::*;
 use crate::time::Span;
 use serde::{Deserialize, Serialize, Serializer};

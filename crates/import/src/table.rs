@@ -13,7 +13,6 @@ pub struct Rows<'a> {
     at: u32,
 }
 
-/// One row.
 pub struct Row<'r> {
     header: &'r [String],
     record: &'r StringRecord,

@@ -6,7 +6,7 @@
 use super::code::Code;
 use super::cycle;
 use super::faults::{Faults, Path, Shown};
-use super::fields::{Limits, not_negative, positive};
+use super::fields::{NumberRange, not_negative, positive};
 use super::timestamp::MAX_STAMP;
 use crate::scenario::SwitchRule;
 use crate::scenario::{ClusterSpec, ModelSpec, NodeSpec, WorkflowSpec};
@@ -25,7 +25,7 @@ const MAX_BATCH: u32 = 1 << 16;
 const MAX_SLOWDOWN: f64 = 4000.0;
 
 /// What the number in a field may be. Fields that are not named here count things.
-pub(super) fn limits(field: &str) -> Limits {
+pub(super) fn limits(field: &str) -> NumberRange {
     match field {
         "memory_gb" | "memory_gb_per_slot" | "gpu_memory_gb" => positive(MAX_GB, " GB"),
         "pcie_gb_per_s" => positive(MAX_GB, " GB/s"),

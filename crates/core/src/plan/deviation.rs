@@ -9,7 +9,7 @@
 //! When GPUs have come apart by a good part of what is left, or times have been learned to be others than was planned with,
 //! what is left is planned anew.
 
-use super::{Limits, Plan, Timed};
+use super::{Plan, SearchLimits, TimedPlan};
 use crate::engine::{TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
@@ -40,7 +40,7 @@ const WORTH: f64 = 0.005;
 const FEWEST_PER_GPU: usize = 4;
 const MOST_TASKS: usize = 50_000;
 
-pub(super) struct Astray {
+pub(super) struct Deviation {
     /// Ready tasks that have not been started, by the planned moment; some have started since.
     ready: IdVec<ModelId, BTreeSet<(Time, TaskId)>>,
     tiles: IdVec<ModelId, Vec<Gpus>>,
@@ -53,26 +53,26 @@ pub(super) struct Astray {
 }
 
 /// Whether a task that starts now does so by the plan.
-pub(super) fn is_off(timed: &Timed, task: TaskId, gpus: Gpus, view: &View<'_>) -> bool {
+pub(super) fn is_off(timed: &TimedPlan, task: TaskId, gpus: Gpus, view: &View<'_>) -> bool {
     let load = view.load_cost(view.instance().model_of(task), gpus).unwrap_or_default();
     (view.now() + load).0.abs_diff(timed.start[task].0) > TOLERANCE
 }
 
-impl Astray {
-    pub fn new(instance: &Instance, lists: &Lists<'_>, timed: &Timed, view: &View<'_>) -> Astray {
+impl Deviation {
+    pub fn new(instance: &Instance, lists: &Lists<'_>, timed: &TimedPlan, view: &View<'_>) -> Deviation {
         let models = instance.models.len();
-        let mut astray = Astray {
+        let mut deviation = Deviation {
             ready: vec![BTreeSet::new(); models].into(),
             tiles: instance.models.iter().map(sketch::tiles).collect(),
             last: vec![None; instance.cluster.gpus as usize].into(),
             factors: vec![1.0; models].into(),
             ended: 0,
         };
-        astray.gather(lists, timed, view);
-        astray
+        deviation.gather(lists, timed, view);
+        deviation
     }
 
-    fn gather(&mut self, lists: &Lists<'_>, timed: &Timed, view: &View<'_>) {
+    fn gather(&mut self, lists: &Lists<'_>, timed: &TimedPlan, view: &View<'_>) {
         self.ready.iter_mut().for_each(BTreeSet::clear);
         for task in view.instance().task_ids().filter(|&task| view.state(task) == TaskState::Ready) {
             if !lists.is_gone(task) {
@@ -81,17 +81,17 @@ impl Astray {
         }
     }
 
-    pub fn ready(&mut self, task: TaskId, timed: &Timed, view: &View<'_>) {
+    pub fn ready(&mut self, task: TaskId, timed: &TimedPlan, view: &View<'_>) {
         self.ready[view.instance().model_of(task)].insert((timed.start[task], task));
     }
 
     /// A task leaves its list, for the GPUs that the plan gives it or, `pulled`, for others.
-    pub fn started(&mut self, task: TaskId, gpus: Gpus, pulled: bool, timed: &Timed, view: &View<'_>) {
+    pub fn started(&mut self, task: TaskId, gpus: Gpus, pulled: bool, timed: &TimedPlan, view: &View<'_>) {
         self.ready[view.instance().model_of(task)].remove(&(timed.start[task], task));
         gpus.iter().for_each(|gpu| self.last[gpu] = (!pulled).then_some(task));
     }
 
-    pub fn given_up(&mut self, task: TaskId, timed: &Timed, view: &View<'_>) {
+    pub fn given_up(&mut self, task: TaskId, timed: &TimedPlan, view: &View<'_>) {
         self.ready[view.instance().model_of(task)].remove(&(timed.start[task], task));
     }
 
@@ -100,7 +100,12 @@ impl Astray {
     }
 
     /// A ready task for GPUs that would stand idle; call it when the lists have nothing to start.
-    pub fn pull(&mut self, lists: &mut Lists<'_>, timed: &Timed, view: &View<'_>) -> Option<(TaskId, Gpus)> {
+    pub fn pull(
+        &mut self,
+        lists: &mut Lists<'_>,
+        timed: &TimedPlan,
+        view: &View<'_>,
+    ) -> Option<(TaskId, Gpus)> {
         if view.idle().is_empty() || self.ready.iter().all(BTreeSet::is_empty) {
             return None;
         }
@@ -144,7 +149,7 @@ impl Astray {
     }
 
     /// How far a GPU is behind the plan, in microseconds; less than nothing where it is ahead.
-    fn behind(&self, lists: &mut Lists<'_>, timed: &Timed, gpu: GpuId, view: &View<'_>) -> i64 {
+    fn behind(&self, lists: &mut Lists<'_>, timed: &TimedPlan, gpu: GpuId, view: &View<'_>) -> i64 {
         let apart = |real: Time, planned: Time| real.0 as i64 - planned.0 as i64;
         match (self.last[gpu].filter(|_| view.is_running(gpu)), lists.first(gpu)) {
             (Some(last), _) => apart(view.free_by(gpu, SURELY_LATE), timed.end[last]),
@@ -154,14 +159,20 @@ impl Astray {
     }
 
     /// When a task will begin where the plan has it, as far as its GPUs are concerned.
-    fn begins_at_home(&self, lists: &mut Lists<'_>, timed: &Timed, task: TaskId, view: &View<'_>) -> Time {
+    fn begins_at_home(
+        &self,
+        lists: &mut Lists<'_>,
+        timed: &TimedPlan,
+        task: TaskId,
+        view: &View<'_>,
+    ) -> Time {
         let behind = lists.window(task).iter().map(|gpu| self.behind(lists, timed, gpu, view)).max();
         let at = timed.start[task].0 as i64 + behind.unwrap_or(0);
         Time(at.max(0) as u64).max(view.now())
     }
 
     /// When the next task of a GPU's own list can begin.
-    fn needed_at(&self, lists: &mut Lists<'_>, timed: &Timed, gpu: GpuId, view: &View<'_>) -> Time {
+    fn needed_at(&self, lists: &mut Lists<'_>, timed: &TimedPlan, gpu: GpuId, view: &View<'_>) -> Time {
         let Some(task) = lists.first(gpu) else { return Time::NEVER };
         let window = lists.window(task);
         let free = window.iter().map(|gpu| view.free_by(gpu, SURELY_NEEDED)).max().unwrap_or(Time::ZERO);
@@ -188,9 +199,9 @@ impl Astray {
     pub fn plan_anew(
         &mut self,
         lists: &mut Lists<'_>,
-        timed: &Timed,
+        timed: &TimedPlan,
         view: &View<'_>,
-    ) -> Option<(Plan, Timed)> {
+    ) -> Option<(Plan, TimedPlan)> {
         let instance = view.instance();
         if self.ended < instance.tasks() / LOOKS {
             return None;
@@ -219,15 +230,15 @@ impl Astray {
         }
         let is_left = |task: TaskId| matches!(view.state(task), TaskState::Waiting | TaskState::Ready);
         let (rest, numbers) = instance.rest(is_left, |task| view.expected(task));
-        let limits = Limits { rounds: 2, stop: &|| false, gap: 0.0, seed: 0 };
+        let limits = SearchLimits { rounds: 2, ..SearchLimits::default() };
         let found = super::search_only(&rest, &limits, &mut |_| {}).plan;
-        let short = Timed::of(&rest, &found);
+        let short = TimedPlan::of(&rest, &found);
         // The old plan for the same tasks, by the same beliefs and from empty GPUs too: only then the two can be compared.
         let mut old: Vec<_> =
             numbers.iter_enumerated().map(|(task, &number)| (timed.start[number], task)).collect();
         old.sort_unstable();
         let old = Plan(old.into_iter().map(|(_, task)| (task, lists.window(numbers[task]))).collect());
-        if short.makespan.0 as f64 > Timed::of(&rest, &old).makespan.0 as f64 * (1.0 - WORTH) {
+        if short.makespan.0 as f64 > TimedPlan::of(&rest, &old).makespan.0 as f64 * (1.0 - WORTH) {
             return None;
         }
         let mut new = timed.clone();
@@ -241,7 +252,7 @@ impl Astray {
     }
 
     /// The new plan is in the lists.
-    pub fn renewed(&mut self, lists: &Lists<'_>, timed: &Timed, view: &View<'_>) {
+    pub fn renewed(&mut self, lists: &Lists<'_>, timed: &TimedPlan, view: &View<'_>) {
         // What runs now is no part of it.
         self.last.iter_mut().for_each(|last| *last = None);
         self.gather(lists, timed, view);

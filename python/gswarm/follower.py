@@ -1,6 +1,6 @@
 """The `gswarm` command for a Python program that waits for it: it ends where that program does.
 
-Started by `gswarm.ray.run` as ``python -m gswarm.ray.follower PID ARGUMENTS``.
+Started as ``python -m gswarm.follower PID ARGUMENTS``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+//! The rules between which `adaptive` chooses.
+
+use super::Objective;
+use super::forecast::History;
+use super::ranked::{Ranked, Weights};
+use crate::engine::{Policy, View};
+use crate::id::GpuId;
+use crate::instance::Instance;
+use crate::rules::baseline::Baseline;
+use crate::rules::improved::Improved;
+use crate::rules::lru::Lru;
+use crate::rules::online::{Online, OnlineParams};
+use crate::rules::shortest::Shortest;
+use crate::rules::sticky::Sticky;
+use crate::time::Span;
+
+/// A rule that can be followed.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Ranked(Weights, Option<Span>),
+    Baseline,
+    Improved,
+    Online,
+    Lru,
+    Srpt,
+    Sticky,
+}
+
+impl Candidate {
+    /// The rule that an objective begins with.
+    pub fn own(objective: Objective, bound: Option<Span>) -> Candidate {
+        let weights = Weights::of(objective, bound.is_some());
+        Candidate { kind: Kind::Ranked(weights, bound) }
+    }
+
+    /// All rules, the objective's own first.
+    pub fn all(objective: Objective) -> Vec<Candidate> {
+        let own = Objective::ALL.iter().filter(|&&other| other != objective);
+        let ranked = std::iter::once(&objective).chain(own).map(|&one| Candidate::own(one, None));
+        let others = [Kind::Baseline, Kind::Improved, Kind::Online, Kind::Lru, Kind::Srpt, Kind::Sticky];
+        ranked.chain(others.map(|kind| Candidate { kind })).collect()
+    }
+
+    /// Whether requests with deadlines go first once these press.
+    pub fn keeps_deadlines(&self) -> bool {
+        matches!(self.kind, Kind::Ranked(..))
+    }
+
+    /// The rule before anything has happened.
+    pub fn at_start(&self, instance: &Instance) -> Box<dyn Policy> {
+        match self.kind {
+            Kind::Ranked(weights, bound) => Box::new(Ranked::new(instance, weights, bound)),
+            Kind::Baseline => Box::new(Baseline::new(instance)),
+            Kind::Improved => Box::new(Improved::new(instance)),
+            Kind::Online => Box::new(Online::new(instance, &OnlineParams::default())),
+            Kind::Lru => Box::new(Lru::new(instance)),
+            Kind::Srpt => Box::new(Shortest::new(instance)),
+            Kind::Sticky => Box::new(Sticky::new(instance)),
+        }
+    }
+
+    /// The rule in the middle of a run. It has still to be told which tasks are ready.
+    pub fn taking_over(&self, view: &View<'_>, history: &History) -> Box<dyn Policy> {
+        match self.kind {
+            Kind::Ranked(weights, bound) => {
+                let mut rule = Ranked::new(view.instance(), weights, bound);
+                rule.take_over(view, history.models());
+                Box::new(rule)
+            }
+            Kind::Online => {
+                let mut rule = Online::new(view.instance(), &OnlineParams::default());
+                history.models().for_each(|(model, _)| rule.remember(view, model));
+                Box::new(rule)
+            }
+            _ => {
+                let mut rule = self.at_start(view.instance());
+                if view.alive().len() < view.instance().cluster.gpus {
+                    let lost = (0..view.instance().cluster.gpus).map(GpuId);
+                    lost.filter(|&gpu| !view.alive().contains(gpu)).for_each(|gpu| rule.lost(gpu, view));
+                }
+                rule
+            }
+        }
+    }
+}

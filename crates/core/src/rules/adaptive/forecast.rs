@@ -1,0 +1,91 @@
+//! What has arrived lately, and what may come: recent arrivals drawn again.
+
+use crate::engine::View;
+use crate::id::{ModelId, RequestId, WorkflowId};
+use crate::instance::NewRequest;
+use crate::time::{Span, Time};
+use crate::truth::{mix, unit};
+use std::collections::VecDeque;
+
+/// How many arrivals are remembered.
+const REMEMBERED: usize = 256;
+
+/// A request that has arrived.
+struct Seen {
+    at: Time,
+    workflow: WorkflowId,
+    priority: i32,
+    deadline: Option<Span>,
+    executions: Vec<Span>,
+}
+
+/// Recent arrivals, and which models were asked for when.
+#[derive(Default)]
+pub(super) struct History {
+    arrivals: VecDeque<Seen>,
+    asked: VecDeque<(ModelId, Time)>,
+}
+
+impl History {
+    pub fn arrived(&mut self, view: &View<'_>, id: RequestId) {
+        let request = &view.instance().requests[id];
+        if self.arrivals.len() == REMEMBERED {
+            self.arrivals.pop_front();
+        }
+        self.arrivals.push_back(Seen {
+            at: request.arrival,
+            workflow: request.workflow,
+            priority: request.priority,
+            deadline: request.deadline,
+            executions: view.instance().tasks_of(id).map(|task| view.expected(task)).collect(),
+        });
+    }
+
+    pub fn asked(&mut self, model: ModelId, now: Time) {
+        if self.asked.len() == REMEMBERED {
+            self.asked.pop_front();
+        }
+        self.asked.push_back((model, now));
+    }
+
+    /// The models that were asked for lately, oldest first.
+    pub fn models(&self) -> impl Iterator<Item = (ModelId, Time)> + '_ {
+        self.asked.iter().copied()
+    }
+
+    /// Whether any of the recent requests has a deadline.
+    pub fn has_deadlines(&self) -> bool {
+        self.arrivals.iter().any(|seen| seen.deadline.is_some())
+    }
+
+    /// So many arrivals from `now` on: stretches of recent ones, with their gaps, so that bursts stay bursts.
+    pub fn resample(&self, now: Time, count: usize, seed: u64) -> Vec<NewRequest> {
+        let known = self.arrivals.len();
+        let (mut state, mut at) = (mix(seed), now);
+        let mut draw = |limit: usize| {
+            state = mix(state);
+            ((unit(state) * limit as f64) as usize).min(limit.saturating_sub(1))
+        };
+        let mut requests = Vec::with_capacity(count);
+        while requests.len() < count && known > 1 {
+            let begin = 1 + draw(known - 1);
+            let length = (known / 4).clamp(4, 32);
+            for place in begin..(begin + length).min(known) {
+                if requests.len() == count {
+                    break;
+                }
+                let (seen, before) = (&self.arrivals[place], &self.arrivals[place - 1]);
+                at = at + seen.at.since(before.at);
+                requests.push(NewRequest {
+                    name: String::new(),
+                    workflow: seen.workflow,
+                    arrival: at,
+                    priority: seen.priority,
+                    deadline: seen.deadline,
+                    executions: seen.executions.clone(),
+                });
+            }
+        }
+        requests
+    }
+}

@@ -1,0 +1,316 @@
+//! Choosing by playing forward: what is open, and arrivals drawn from recent ones, under each rule from the present state.
+//!
+//! A look takes a snapshot of the present and plays it to its end under one candidate after the other. The score of a
+//! candidate is how far it is behind the best of the look, in the latency that the objective names; a little of its scores in
+//! earlier looks counts too, because arrivals that are drawn are only likely ones. The rule is changed where another is
+//! better by a margin.
+//!
+//! What may be played is bounded by a budget: so many starts at first, and so many more for each start of the run. It is
+//! counted in starts, not in time, so that the same inputs and seed give the same run. Candidates that are far behind are
+//! played in one look of six, and any candidate is stopped once its latencies are far above the best. A look that takes more
+//! than a few thousand starts is spread over several questions, so that no dispatch of a live run waits long for it.
+
+use super::Objective;
+use super::candidates::Candidate;
+use super::forecast::History;
+use crate::engine::{Policy, Snapshot, TaskState, View};
+use crate::id::{RequestId, TaskId};
+use crate::sim::{Played, play};
+use crate::time::Time;
+use std::collections::BTreeMap;
+
+/// Starts that may be played at first.
+const FIRST_BUDGET: f64 = 40_000.0;
+
+/// Starts that may be played for each start of the run.
+const BUDGET_PER_START: f64 = 15.0;
+
+/// Starts that may be saved up.
+const MOST_BUDGET: f64 = 80_000.0;
+
+/// Starts that may be played before the run goes on.
+const AT_ONCE: f64 = 4_000.0;
+
+/// What setting up an engine and a rule costs, in starts.
+const SET_UP: f64 = 30.0;
+
+/// Open nodes beyond which nothing is played.
+const MOST_OPEN: usize = 4_000;
+
+/// Nodes of a request that has not arrived, for the budget.
+const USUAL_NODES: usize = 4;
+
+/// A candidate whose score is so far behind the best is played in one look of `SELDOM`.
+const FAR_BEHIND: f64 = 0.2;
+const SELDOM: u64 = 6;
+
+/// A candidate that does not come to its end counts as so far behind.
+const HOPELESS: f64 = 2.0;
+
+/// The tail is the power mean of this order: a look has too few requests for a percentile.
+const TAIL: i32 = 10;
+
+/// How an objective looks ahead.
+struct Settings {
+    /// Arrivals before the first look, and between looks.
+    first: u64,
+    every: u64,
+    /// Arrivals that are drawn.
+    horizon: usize,
+    /// The weight of earlier looks in a score.
+    past: f64,
+    /// How much better another rule has to be.
+    margin: f64,
+    /// How far above the best the latencies of a candidate may come before it is stopped.
+    stop_at: f64,
+    /// The weights of mean latency and of its tail in a score.
+    mean: f64,
+    tail: f64,
+}
+
+impl Settings {
+    /// `None` where the objective's own rule is always followed: few loads are an aim of `balanced`, and what a load costs those
+    /// who come later is seen too little in a look.
+    fn of(objective: Objective) -> Option<Settings> {
+        let mean = Settings {
+            first: 5,
+            every: 3,
+            horizon: 60,
+            past: 0.1,
+            margin: 0.02,
+            stop_at: 1.2,
+            mean: 1.0,
+            tail: 0.0,
+        };
+        match objective {
+            Objective::Mean => Some(mean),
+            // A tail says less than a mean: more has to be drawn, and earlier looks count more.
+            Objective::P99 => Some(Settings {
+                first: 8,
+                every: 6,
+                horizon: 80,
+                past: 0.2,
+                margin: 0.01,
+                stop_at: 2.0,
+                mean: 0.1,
+                tail: 1.0,
+            }),
+            Objective::Balanced => None,
+        }
+    }
+}
+
+/// Watches a run and chooses its rule.
+pub(super) struct Lookahead {
+    settings: Settings,
+    seed: u64,
+    candidates: Vec<Candidate>,
+    /// Of each candidate, how far it is behind the best, as the logarithm of the ratio.
+    scores: Vec<f64>,
+    current: usize,
+    /// Requests that have arrived and may have something left, with their arrivals: a number may be used again.
+    open: BTreeMap<RequestId, Time>,
+    /// How many were open when those that had ended were sorted out last.
+    open_before: usize,
+    history: History,
+    arrivals: u64,
+    next_look: u64,
+    looks: u64,
+    /// Starts that may be played, and how many the next look needs at least.
+    budget: f64,
+    needed: f64,
+    under_way: Option<Look>,
+}
+
+/// What came of a candidate.
+#[derive(Clone, Copy)]
+struct Figures {
+    /// The mean latency and its tail, in seconds.
+    mean: f64,
+    tail: f64,
+}
+
+/// A look that is under way: one candidate after the other is played from the same present.
+struct Look {
+    present: Snapshot,
+    /// The candidates that are played, in this order.
+    order: Vec<usize>,
+    /// Of those that have been played, what came of it; `None` where it did not come to its end.
+    found: Vec<Option<Figures>>,
+    /// The least latencies together so far, in seconds.
+    least: f64,
+}
+
+impl Lookahead {
+    /// `None` where the objective's own rule is always followed.
+    pub fn new(objective: Objective, seed: u64) -> Option<Lookahead> {
+        let candidates = Candidate::all(objective);
+        let settings = Settings::of(objective)?;
+        Some(Lookahead {
+            seed,
+            scores: vec![0.0; candidates.len()],
+            candidates,
+            current: 0,
+            open: BTreeMap::new(),
+            open_before: 0,
+            history: History::default(),
+            arrivals: 0,
+            next_look: settings.first,
+            settings,
+            looks: 0,
+            budget: FIRST_BUDGET,
+            needed: 0.0,
+            under_way: None,
+        })
+    }
+
+    /// A task is ready; its request may have just arrived.
+    pub fn ready(&mut self, task: TaskId, view: &View<'_>) {
+        let id = view.instance().request_of(task);
+        let arrival = view.instance().requests[id].arrival;
+        if self.open.insert(id, arrival) != Some(arrival) {
+            self.arrivals += 1;
+            self.history.arrived(view, id);
+            if self.open.len() > 2 * self.open_before + 64 {
+                self.forget_what_is_over(view);
+            }
+        }
+        self.history.asked(view.instance().model_of(task), view.now());
+    }
+
+    /// The run has started a task.
+    pub fn started(&mut self) {
+        self.budget = (self.budget + BUDGET_PER_START).min(MOST_BUDGET);
+    }
+
+    /// The rule to follow from now on, where it is another.
+    pub fn look(&mut self, view: &View<'_>) -> Option<Box<dyn Policy>> {
+        if self.under_way.is_none() && self.begin(view) {
+            self.current = 0;
+            return Some(self.take_over(view));
+        }
+        let look = self.under_way.as_mut()?;
+        let mut at_once = AT_ONCE;
+        while let Some(&candidate) = look.order.get(look.found.len()) {
+            if at_once < 0.0 {
+                return None;
+            }
+            let engine = look.present.engine();
+            let mut rule = self.candidates[candidate].taking_over(&engine.view(), &self.history);
+            let played = play(&look.present, &mut *rule, self.settings.stop_at * look.least);
+            let starts = played.as_ref().map_or(look.present.open_tasks(), |played| played.starts);
+            let cost = starts as f64 + SET_UP;
+            (at_once, self.budget) = (at_once - cost, self.budget - cost);
+            let ended = played.filter(|played| played.ended);
+            look.least = ended.as_ref().map_or(look.least, |played| look.least.min(played.total));
+            look.found.push(ended.as_ref().map(figures));
+        }
+        let look = self.under_way.take()?;
+        let best = self.best(&look);
+        if best == self.current {
+            return None;
+        }
+        self.current = best;
+        Some(self.take_over(view))
+    }
+
+    fn forget_what_is_over(&mut self, view: &View<'_>) {
+        let is_over = |task| matches!(view.state(task), TaskState::Done | TaskState::GivenUp);
+        self.open.retain(|&request, _| !view.instance().tasks_of(request).all(is_over));
+        self.open_before = self.open.len();
+    }
+
+    /// Takes a snapshot, where a look is due and can be paid for. Whether so much is open that the objective's own rule has to
+    /// be followed without a look.
+    fn begin(&mut self, view: &View<'_>) -> bool {
+        if self.arrivals < self.next_look || self.budget < self.needed {
+            return false;
+        }
+        self.forget_what_is_over(view);
+        let nodes = |&request: &RequestId| view.instance().tasks_of(request).count();
+        let open: usize = self.open.keys().map(nodes).sum();
+        if open == 0 || open > MOST_OPEN {
+            self.next_look = self.arrivals + self.settings.every;
+            return open > 0 && self.current > 0;
+        }
+        let order = self.worth_playing();
+        self.needed = (order.len() * (open + USUAL_NODES * self.settings.horizon)) as f64;
+        self.needed = self.needed.min(MOST_BUDGET);
+        if self.budget < self.needed {
+            return false;
+        }
+        self.looks += 1;
+        self.needed = 0.0;
+        self.next_look = self.arrivals + self.settings.every;
+        let open: Vec<RequestId> = self.open.keys().copied().collect();
+        let to_come =
+            self.history.resample(view.now(), self.settings.horizon, self.seed ^ (self.looks << 32));
+        self.under_way = Snapshot::of(view, &open, to_come.into_iter()).map(|present| Look {
+            present,
+            order,
+            found: Vec::new(),
+            least: f64::INFINITY,
+        });
+        false
+    }
+
+    /// The candidates to be played in the next look, those that did best first. Rules that know no deadlines are left out
+    /// where requests have some.
+    fn worth_playing(&self) -> Vec<usize> {
+        let deadlines = self.history.has_deadlines();
+        let best = self.scores.iter().copied().fold(f64::INFINITY, f64::min);
+        let is_worth = |&one: &usize| {
+            let is_due = (one as u64 + self.looks).is_multiple_of(SELDOM);
+            let may = !deadlines || self.candidates[one].keeps_deadlines();
+            one == self.current || may && (self.scores[one] < best + FAR_BEHIND || is_due)
+        };
+        let mut order: Vec<usize> = (0..self.candidates.len()).filter(is_worth).collect();
+        order.sort_by(|&a, &b| self.scores[a].total_cmp(&self.scores[b]));
+        order
+    }
+
+    /// The candidate to follow after a look.
+    fn best(&mut self, look: &Look) -> usize {
+        let least = |of: fn(&Figures) -> f64| {
+            let found = look.found.iter().flatten().map(of);
+            found.fold(f64::INFINITY, f64::min).max(1e-6)
+        };
+        let (mean, tail) = (least(|one| one.mean), least(|one| one.tail));
+        let behind = |own: f64, least: f64| (own / least).ln().min(HOPELESS);
+        for (&candidate, found) in look.order.iter().zip(&look.found) {
+            let now = match found {
+                None => HOPELESS,
+                Some(own) => {
+                    let (mean, tail) = (behind(own.mean, mean), behind(own.tail, tail));
+                    self.settings.mean * mean + self.settings.tail * tail
+                }
+            };
+            let past = if self.looks == 1 { 0.0 } else { self.settings.past };
+            self.scores[candidate] = past * self.scores[candidate] + (1.0 - past) * now;
+        }
+        let best = look.order.iter().copied().min_by(|&a, &b| self.scores[a].total_cmp(&self.scores[b]));
+        let enough = |&best: &usize| self.scores[best] < self.scores[self.current] - self.settings.margin;
+        best.filter(enough).unwrap_or(self.current)
+    }
+
+    /// The rule that is current now, told of all that is ready.
+    fn take_over(&self, view: &View<'_>) -> Box<dyn Policy> {
+        let mut rule = self.candidates[self.current].taking_over(view, &self.history);
+        let tasks = self.open.keys().flat_map(|&request| view.instance().tasks_of(request));
+        let ready = tasks.filter(|&task| view.state(task) == TaskState::Ready);
+        let mut ready: Vec<(Time, TaskId)> = ready.map(|task| (view.ready_at(task), task)).collect();
+        ready.sort_unstable();
+        ready.into_iter().for_each(|(_, task)| rule.ready(task, view));
+        rule
+    }
+}
+
+fn figures(played: &Played) -> Figures {
+    let seconds = || played.latencies.iter().map(|one| one.seconds());
+    let (count, most) = (played.latencies.len().max(1) as f64, seconds().fold(1e-6, f64::max));
+    let powers: f64 = seconds().map(|one| (one / most).powi(TAIL)).sum();
+    Figures {
+        mean: (seconds().sum::<f64>() / count).max(1e-6),
+        tail: most * (powers / count).powf(1.0 / f64::from(TAIL)),
+    }
+}
