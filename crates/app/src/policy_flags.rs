@@ -137,7 +137,7 @@ impl<S: Scope> PolicyFlags<S> {
     pub fn none_beside_a_plan(&self) -> Result<(), Failure> {
         let failures = self.by_policy(|_| true).into_iter().map(|(user, flags)| {
             Failure::input(format!("{} does nothing in a run that follows a plan", flags.join(", ")))
-                .hint(format!("leave it away, or run --policy {} in place of --plan", user.name()))
+                .hint(format!("remove it, or run --policy {} in place of --plan", user.name()))
         });
         failures.reduce(Failure::and).map_or(Ok(()), Err)
     }

@@ -154,7 +154,7 @@ pub fn accept(reading: Reading, observer: &mut dyn Observer) -> Result<Scenario,
 pub fn read_calibration(name: &str, bytes: &[u8]) -> Result<Calibration, Failure> {
     calibration::read(bytes).map_err(|error| {
         Failure::input(format!("{name}: {error}"))
-            .hint("`gswarm calibrate` measures servers anew; docs/calibration.md describes the file")
+            .hint("run `gswarm calibrate` again; docs/calibration.md describes the file")
     })
 }
 

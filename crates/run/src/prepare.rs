@@ -192,7 +192,7 @@ pub fn read_plan(instance: &Instance, name: &str, bytes: &[u8]) -> Result<PlanRe
     plan::file::read(instance, bytes).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(|fault| format!("\n  - {}", shown(fault))).collect();
         Failure::input(format!("{name} does not fit these inputs:{}", list.concat()))
-            .hint("make the plan anew with `gswarm plan` for this configuration, these requests and this number of GPUs")
+            .hint("run `gswarm plan` again for this configuration, these requests and this number of GPUs")
     })
 }
 

@@ -171,7 +171,7 @@ codes! {
     LongSpan "W414" "arrivals over months"
         "From the first to the last arrival there is more than a month. Timestamps that are numbers are seconds, not milliseconds."
     TooBigForGpus "W415" "model larger than its GPUs"
-        "The weights and one execution need more memory than the model's GPUs have, or the model needs more GPUs than the cluster has. A run is refused. Raise `gpus_required`; a model that is larger than a whole server needs GPUs with more memory, or quantised weights."
+        "The weights and one execution need more memory than the model's GPUs have, or the model needs more GPUs than the cluster has. A run that counts memory (`residency: memory`, or `memory_gb_per_slot`) is refused; any other is not realistic. Raise `gpus_required`; a model that is larger than a whole server needs GPUs with more memory, or quantised weights."
     UnusedDeviation "W416" "standard deviation that nothing uses"
         "A standard deviation is used with the mean that it belongs to: `inference_time_std` with `inference_time_mean`, `token_std` with `token_mean` and `tokens_per_second`."
 }

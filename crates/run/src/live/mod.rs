@@ -227,7 +227,7 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
         JournalError::Taken => {
             let shown = folder.display();
             Failure::input(format!("there is a journal of an earlier run in {shown}")).hint(format!(
-                "`gswarm resume {shown}` goes on with it; give --out another folder to begin anew"
+                "`gswarm resume {shown}` continues it; give --out another folder to start again"
             ))
         }
         other => journal_failure(folder, &other),
@@ -256,10 +256,10 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
             failure.hint("make the run again as before: nothing was done, and nothing is lost")
         }
         JournalError::Damaged(_) | JournalError::Sqlite(_) => failure.hint(
-            "is the disk full, or was the file changed by something else? A copy of it from before can be resumed; without one, begin anew in another folder",
+            "is the disk full, or was the file changed by something else? An earlier copy can be resumed; without one, start again in another folder",
         ),
         JournalError::Version(_) => {
-            failure.hint("resume the run with the version that began it, or begin anew in another folder")
+            failure.hint("resume the run with the version that started it, or start again in another folder")
         }
         _ => failure,
     }

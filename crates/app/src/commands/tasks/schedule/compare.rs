@@ -51,7 +51,7 @@ impl CompareArgs {
         ];
         match flags.into_iter().find(|&(_, given)| given && !self.compare) {
             Some((flag, _)) => Err(Failure::input(format!("{flag} does nothing without --compare"))
-                .hint("leave it away, or compare policies with --compare in place of --tasks")),
+                .hint("remove it, or compare policies with --compare in place of --tasks")),
             None => Ok(self.compare),
         }
     }
