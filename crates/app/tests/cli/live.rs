@@ -65,7 +65,7 @@ fn a_journal_of_another_version_is_refused_with_its_code_and_what_to_do() {
         drop(Journal::create(&path.join("journal.db"), Durability::Process, parts).unwrap());
         for command in ["resume", "view"] {
             let refused = place.run(&format!("{command} {folder}")).code(2);
-            refused.says("E521").says(why).says("with the version that began it");
+            refused.says("E521").says(why).says("with the version that started it");
         }
     }
 }
