@@ -55,11 +55,11 @@ fn a_journal_that_was_never_begun_is_no_hindrance() {
 #[test]
 fn a_journal_of_another_version_is_refused_with_its_code_and_what_to_do() {
     let place = Place::new();
-    let journals: [(&str, &[(&str, &[u8])], &str); 2] = [
-        ("older", &[("config", b"{}"), ("requests", b"{}"), ("settings", b"{}")], "holds no specification"),
-        ("newer", &[("spec", br#"{"colour": "red"}"#)], "unknown field `colour`"),
-    ];
-    for (folder, parts, why) in journals {
+    let older: &[(&str, &[u8])] = &[("config", b"{}"), ("requests", b"{}"), ("settings", b"{}")];
+    let newer: &[(&str, &[u8])] = &[("spec", br#"{"colour": "red"}"#)];
+    for (folder, parts, why) in
+        [("older", older, "holds no specification"), ("newer", newer, "unknown field `colour`")]
+    {
         let path = place.path(folder);
         std::fs::create_dir(&path).unwrap();
         drop(Journal::create(&path.join("journal.db"), Durability::Process, parts).unwrap());

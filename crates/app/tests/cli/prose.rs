@@ -16,7 +16,8 @@ fn pages() -> Vec<(String, String)> {
 
 /// The paragraphs, items of lists and cells of tables outside code, each as one line, with the number of its first line.
 fn paragraphs(page: &str) -> Vec<(usize, String)> {
-    let (mut found, mut open): (Vec<(usize, String)>, Option<(usize, String)>) = (Vec::new(), None);
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut open: Option<(usize, String)> = None;
     let mut is_code = false;
     for (number, line) in page.lines().enumerate() {
         let text = line.trim();

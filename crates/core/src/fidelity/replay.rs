@@ -3,7 +3,7 @@
 
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
-use crate::plan::{Steps, deeds};
+use crate::plan::{Steps, Wait, deeds};
 use crate::policy::FollowSteps;
 use crate::sim::{SimError, SimOptions, simulate};
 use crate::time::Time;
@@ -25,18 +25,24 @@ pub fn replay(instance: &Instance, log: &ExecutionLog) -> Result<Option<Executio
 }
 
 /// What a run did, in the order in which it was begun, and what each step waited for besides its inputs and its GPUs.
-fn retraced(instance: &Instance, log: &ExecutionLog) -> (Steps, Vec<Option<u32>>) {
+fn retraced(instance: &Instance, log: &ExecutionLog) -> (Steps, Vec<Option<Wait>>) {
     let mut deeds = deeds(log);
-    let mut ends: Vec<(Time, u32)> = (0..).zip(&deeds).map(|(place, deed)| (deed.ended, place)).collect();
+    let ended = (0..).zip(&deeds).map(|(place, deed)| (deed.ended, Wait::Ended(place)));
+    let mut ends: Vec<(Time, Wait)> = ended.collect();
     ends.sort_unstable();
+    // A policy may also wait for a load to be over.
+    let loads = (0..).zip(&deeds).filter_map(|(place, deed)| Some((deed.loaded?, Wait::Loaded(place))));
+    let mut moments: Vec<(Time, Wait)> = loads.chain(ends.iter().copied()).collect();
+    moments.sort_unstable();
     let mut arrivals: Vec<Time> = instance.requests.iter().map(|request| request.arrival).collect();
     arrivals.sort_unstable();
     // What ended on each GPU, in order.
-    let mut on: Vec<Vec<(Time, u32)>> = vec![Vec::new(); instance.cluster.gpus as usize];
-    for &(ended, place) in &ends {
-        deeds[place as usize].step.gpus().iter().for_each(|gpu| on[gpu.index()].push((ended, place)));
+    let mut on: Vec<Vec<(Time, Wait)>> = vec![Vec::new(); instance.cluster.gpus as usize];
+    for &(ended, wait) in &ends {
+        let (Wait::Ended(place) | Wait::Loaded(place)) = wait;
+        deeds[place as usize].step.gpus().iter().for_each(|gpu| on[gpu.index()].push((ended, wait)));
     }
-    let last = |ends: &[(Time, u32)], by: Time| {
+    let last = |ends: &[(Time, Wait)], by: Time| {
         ends.partition_point(|&(end, _)| end <= by).checked_sub(1).map(|at| ends[at])
     };
     let mut after = vec![None; deeds.len()];
@@ -54,7 +60,7 @@ fn retraced(instance: &Instance, log: &ExecutionLog) -> (Steps, Vec<Option<u32>>
             continue;
         }
         // It could have begun sooner: the policy waited for something else, which is whatever happened last before it did.
-        let ended = last(&ends, deed.begun);
+        let ended = last(&moments, deed.begun);
         let came = arrivals.partition_point(|&at| at <= deed.begun).checked_sub(1).map(|at| arrivals[at]);
         match (ended, came) {
             (Some((end, place)), came) if came.is_none_or(|came| came <= end) => *after = Some(place),

@@ -4,7 +4,7 @@
 //!
 //! Cost: O(1) per step.
 
-use super::{Step, Steps};
+use super::{Step, Steps, Wait};
 use crate::engine::{Decision, Policy, TaskState, View};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
@@ -20,8 +20,8 @@ pub struct FollowSteps<'i> {
     /// Per GPU the steps still to be done.
     lists: IdVec<GpuId, VecDeque<u32>>,
     gone: Vec<bool>,
-    /// The step whose end each waits for, where there is one.
-    after: Vec<Option<u32>>,
+    /// What each step waits for besides, where there is something.
+    after: Vec<Option<Wait>>,
     /// The step of each task.
     step_of: IdVec<TaskId, u32>,
     ready: IdVec<TaskId, bool>,
@@ -64,16 +64,23 @@ impl<'i> FollowSteps<'i> {
         follow
     }
 
-    /// Has steps wait for the end of others besides, by their places; each must have been among those before it.
-    pub(crate) fn with_waits(mut self, after: Vec<Option<u32>>) -> FollowSteps<'i> {
+    /// Has steps wait for others besides, each of which must have been among those before it.
+    pub(crate) fn with_waits(mut self, after: Vec<Option<Wait>>) -> FollowSteps<'i> {
         self.after = after;
         self.after.resize(self.steps.len(), None);
         self
     }
 
-    fn has_ended(&self, number: u32, view: &View<'_>) -> bool {
+    fn has_come(&self, wait: Wait, view: &View<'_>) -> bool {
+        let (Wait::Ended(number) | Wait::Loaded(number)) = wait;
         match self.steps[number as usize] {
-            Step::Run { task, .. } => view.state(task) == TaskState::Done,
+            Step::Run { task, gpus, .. } => match view.state(task) {
+                TaskState::Done => true,
+                TaskState::Running => {
+                    matches!(wait, Wait::Loaded(_)) && !view.waiting_at(gpus.first).any(|other| other == task)
+                }
+                _ => false,
+            },
             Step::Load { model, gpus, .. } => {
                 let loading = |gpu| view.load_on(gpu).is_some_and(|(other, ..)| other == model);
                 self.gone[number as usize] && !gpus.iter().any(loading)
@@ -108,7 +115,7 @@ impl<'i> FollowSteps<'i> {
             self.holds.push(Reverse((step.not_before(), gpu)));
             return None;
         }
-        if self.after[number as usize].is_some_and(|other| !self.has_ended(other, view)) {
+        if self.after[number as usize].is_some_and(|wait| !self.has_come(wait, view)) {
             self.behind_others.push(gpu);
             return None;
         }

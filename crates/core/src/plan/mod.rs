@@ -37,8 +37,8 @@ pub use objective::{ObjectiveValues, PlanObjective, TERMS};
 /// The search alone, without the proofs of small problems, which nobody waits for in the middle of a run.
 pub(crate) use search::improve as search_only;
 pub use search::{Planned, Report, SearchLimits, first};
-pub(crate) use steps::deeds;
 pub use steps::{Step, Steps};
+pub(crate) use steps::{Wait, deeds};
 
 use crate::id::{Gpus, TaskId};
 use crate::log::{ExecutionLog, Status};

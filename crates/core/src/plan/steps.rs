@@ -57,10 +57,21 @@ impl Step {
     }
 }
 
+/// What a step waits for besides its inputs and its GPUs: something that another step, by its place, comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wait {
+    /// The load that the step begins with is over.
+    Loaded(u32),
+    /// The step has ended.
+    Ended(u32),
+}
+
 /// Something that a run did, as a step that nothing holds back.
 pub(crate) struct PastStep {
     pub step: Step,
     pub begun: Time,
+    /// When its own load was over, where it had one.
+    pub loaded: Option<Time>,
     pub ended: Time,
     /// When what it reads was there.
     pub ready: Time,
@@ -72,17 +83,19 @@ pub(crate) fn deeds(log: &ExecutionLog) -> Vec<PastStep> {
     let done = log.executions.iter().filter(|one| one.status == Status::Completed);
     let runs = done.map(|one| {
         let begun = Time(one.start.0.saturating_sub(one.switch.0));
+        let loaded = (one.switch.0 > 0).then_some(one.start);
         let step = Step::Run {
             task: one.task,
             gpus: one.gpus,
             batch_at_most: Some(one.batch),
             not_before: Time::ZERO,
         };
-        ((begun, false, one.start, one.task.0), PastStep { step, begun, ended: one.end, ready: one.ready })
+        let past = PastStep { step, begun, loaded, ended: one.end, ready: one.ready };
+        ((begun, false, one.start, one.task.0), past)
     });
     let loads = log.loads.iter().filter(|load| load.status == Status::Completed).map(|one| {
         let step = Step::Load { model: one.model, gpus: one.gpus, not_before: Time::ZERO };
-        let deed = PastStep { step, begun: one.start, ended: one.end, ready: Time::ZERO };
+        let deed = PastStep { step, begun: one.start, loaded: None, ended: one.end, ready: Time::ZERO };
         ((one.start, true, one.end, one.gpus.first.0), deed)
     });
     let mut keyed: Vec<_> = runs.chain(loads).collect();

@@ -190,8 +190,8 @@ fn folder(place: &str) -> Result<Found, Failure> {
 fn guessed_gb(name: &str) -> f64 {
     let lower = name.to_lowercase();
     let words = lower.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.');
-    let billions = words.filter_map(|word| word.strip_suffix('b')?.parse::<f64>().ok());
-    billions.filter(|count| (0.05..5000.0).contains(count)).last().map_or(USUAL_GB, |count| 2.0 * count)
+    let mut billions = words.filter_map(|word| word.strip_suffix('b')?.parse::<f64>().ok());
+    billions.rfind(|count| (0.05..5000.0).contains(count)).map_or(USUAL_GB, |count| 2.0 * count)
 }
 
 /// A name as YAML takes it, whatever is in it.
