@@ -142,7 +142,7 @@ impl Engine<'_> {
                 self.gpus[gpu].residents.push(Resident {
                     model: load.model,
                     last_used: self.now,
-                    has_executed: false,
+                    has_executed: load.for_run,
                 });
             }
             if self.gpus[gpu].run.is_none() && self.alive.contains(gpu) {

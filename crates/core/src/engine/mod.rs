@@ -265,6 +265,8 @@ impl<'i> Engine<'i> {
             self.gpus[gpu].run = Some(lead);
             self.gpus[gpu].busy_from = self.now;
             self.idle.remove(gpu);
+            let there = self.gpus[gpu].residents.iter_mut().find(|resident| resident.model == model);
+            there.into_iter().for_each(|resident| resident.has_executed = true);
         }
         let run = &mut self.runs[lead];
         (run.model, run.gpus) = (model, gpus);
@@ -410,8 +412,6 @@ impl<'i> Engine<'i> {
             state.idle_since = self.now;
             if let Some(resident) = state.residents.iter_mut().find(|resident| resident.model == model) {
                 resident.last_used = self.now;
-                // GPUs whose load was cut short do not hold the model.
-                resident.has_executed = true;
             }
             if state.load.is_none() && self.alive.contains(gpu) {
                 self.idle.insert(gpu);
