@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING
 
 try:
     from ._gswarm import __version__
-    from .comparison import Comparison, ParameterInfo, Point, PolicyInfo, Sizing, compare, policies, size
+    from .comparison import (
+        Advice,
+        Comparison,
+        ParameterInfo,
+        Point,
+        PolicyInfo,
+        Sizing,
+        advise,
+        compare,
+        policies,
+        size,
+    )
     from .errors import (
         Diagnostic,
         GswarmError,
@@ -25,6 +36,7 @@ try:
     )
     from .imports import Imported, import_files
     from .learn import Predictions, Predictor, train
+    from .logs import calibrate, diff, explain, fidelity
     from .metrics import Metrics
     from .models import model
     from .plans import Plan
@@ -51,6 +63,7 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
+    "Advice",
     "Bound",
     "Comparison",
     "Decision",
@@ -84,10 +97,15 @@ __all__ = [
     "Violation",
     "Wake",
     "__version__",
+    "advise",
     "bound",
     "bounds",
+    "calibrate",
     "check",
     "compare",
+    "diff",
+    "explain",
+    "fidelity",
     "generate",
     "import_files",
     "load",

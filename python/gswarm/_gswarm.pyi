@@ -24,6 +24,7 @@ __all__ = [
     "View",
     "Wake",
     "__version__",
+    "advise_of",
     "bounds",
     "check",
     "compare",
@@ -278,6 +279,14 @@ def compare(
     calibration: tuple[str, bytes] | None,
     progress: _Callback,
 ) -> list[str]: ...
+def advise_of(
+    inputs: Inputs,
+    spec: str,
+    question: str,
+    mode: str | None,
+    calibration: tuple[str, bytes] | None,
+    progress: _Callback,
+) -> str: ...
 def size_of(
     inputs: Inputs,
     spec: str,

@@ -170,14 +170,19 @@ def part(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in kind.__annotations__ if given.get(name) is not None}
 
 
+def refuse_unknown(call: str, kind: type[Any], given: Mapping[str, Any]) -> None:
+    """Raises where a keyword is none of `kind`."""
+    if unknown := [name for name in given if name not in kind.__annotations__]:
+        raise TypeError(f"{call}() got an unexpected keyword argument {unknown[0]!r}")
+
+
 def specification(
     call: str, kind: type[Any], options: Mapping[str, Any], gpus: int | None = None, **fields: Any
 ) -> str:
     """A run specification as JSON: the cluster and the calibration among `options`, which are keywords of
     `kind`, and the fields that differ from their defaults.
     """
-    if unknown := [name for name in options if name not in kind.__annotations__]:
-        raise TypeError(f"{call}() got an unexpected keyword argument {unknown[0]!r}")
+    refuse_unknown(call, kind, options)
     cluster = checked({"gpus": gpus, **part(ClusterOptions, options)})
     named = {name: value for name, value in cluster.items() if value is not None}
     if options.get("calibration") is not None:

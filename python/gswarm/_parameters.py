@@ -9,11 +9,13 @@ class PolicyParameters(TypedDict, total=False):
     """Each is taken by the policies that `gswarm.policies()` lists it under."""
 
     rounds: int | None
-    """Rounds of search; 8 where neither rounds nor a budget is given."""
+    """Rounds of search (8 by default, unless a budget is given)."""
     budget: float | str | None
     """Time to search; all of it is used unless the plan is proven optimal."""
     objective: Literal["mean", "p99", "balanced"] | None
     """The latency to keep low: mean, p99 or balanced (both, and few loads)."""
+    target: str | None
+    """A latency to stay below first, as in p99=60s."""
     max_collate_wait: float | str | None
     """Longest wait of a node because nodes are grouped by model."""
     alpha: float | None

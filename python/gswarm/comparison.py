@@ -252,12 +252,19 @@ class Point:
     makespan: float
     mean: float
     """Request latency."""
+    p50: float
+    """Request latency."""
+    p95: float
+    """Request latency."""
     p99: float
     """Request latency."""
     switches: int
     utilisation: float
-    bound: float
-    """No schedule has a shorter makespan."""
+    bound: float | None
+    """No schedule has a shorter makespan; absent of streams, which are resampled."""
+    targets: list[dict[str, Any]]
+    """How each target fares: `value`, `plus_minus` (half of its 95% confidence interval), `requests` that
+    it is measured over and `rests_on`, how many of these decide it."""
     met: bool
     """Whether all targets are kept."""
 
@@ -325,4 +332,80 @@ def size(
     names = ("gpus", "verdict", "policy", "mode", "fewest_that_hold_the_models", "fewest_not_ruled_out")
     return Sizing(
         **{name: found[name] for name in names}, floor_seconds=found["floor_seconds"], points=points
+    )
+
+
+@dataclass(frozen=True)
+class Advice:
+    """GPUs, policy and placement for targets, and what that rests on."""
+
+    gpus: int | None
+    """The fewest GPUs that keep the targets, spare ones included; `None` where none do."""
+    verdict: str
+    """`met`; `below_floor`: no number of GPUs can; `not_found`: none up to the limit does."""
+    interval: tuple[int | None, int | None]
+    """What 5% and 95% of the traces, each taken alone, need at most."""
+    policy: dict[str, Any] | None
+    """The policy, with its parameters."""
+    traces: int
+    points: list[Point]
+    """Every number of GPUs that was tried under the policy."""
+    warnings: list[str]
+    report: dict[str, Any]
+    """Everything, as `gswarm advise --json` prints it."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each number of GPUs that was tried."""
+        import pandas
+
+        return pandas.DataFrame([vars(point) for point in self.points])
+
+
+@keywords(CostOptions)
+def advise(
+    problem: Problem,
+    *targets: str,
+    traffic: float = 1.0,
+    spare: int | Literal["server"] = 0,
+    price: float | None = None,
+    policy: str | None = None,
+    mode: Mode | None = None,
+    max_gpus: int = 1024,
+    traces: int | None = None,
+    seed: int = 0,
+    progress: Progress = None,
+    **options: Unpack[CostOptions],
+) -> Advice:
+    """The fewest GPUs, the policy and the placement that keep targets such as `"p99=60s"`, `"chat:p95=20s"`,
+    `"deadline=99%"` or `"makespan=2h"`.
+
+    The requests are a sample of the traffic: traces like them are resampled from the seed. `traffic` is a
+    multiple of it, `spare` what may be lost (GPUs, or `"server"`), `price` that of one GPU an hour. Without
+    `policy`, several are tried.
+    """
+    inputs = inputs_of(problem)
+    checked({"policy": policy, "mode": mode, "max_gpus": max_gpus, "seed": seed}, ("mode",))
+    spec = specification("advise", CostOptions, options, mode=mode, seed=seed, policy=policy)
+    calibration = file_content(options.get("calibration"))
+    question = json.dumps(
+        {
+            "targets": list(targets),
+            "traffic": traffic,
+            "spare": str(spare),
+            "price": price,
+            "max_gpus": max_gpus,
+            "traces": traces,
+        }
+    )
+    with shown(progress) as callback:
+        found = json.loads(_gswarm.advise_of(inputs, spec, question, mode, calibration, callback))
+    return Advice(
+        gpus=found["gpus"],
+        verdict=found["verdict"],
+        interval=(found["gpus_low"], found["gpus_high"]),
+        policy=found["policy"],
+        traces=found["traces"],
+        points=[Point(**tried["point"]) for tried in found["points"]],
+        warnings=found["warnings"],
+        report=found,
     )

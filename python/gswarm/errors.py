@@ -73,7 +73,7 @@ class InfeasibleError(GswarmError):
         self.reasons: tuple[str, ...] = tuple(reasons)
 
     def __str__(self) -> str:
-        return "this cannot be run on these GPUs: " + "; ".join(self.reasons)
+        return "the problem cannot run on these GPUs: " + "; ".join(self.reasons)
 
 
 class PolicyError(GswarmError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from ._command import carry_out, flags
-from ._options import keywords
+from ._options import keywords, refuse_unknown
 from .problem import Problem, load
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ImportOptions(TypedDict, total=False):
     workflow: str
     """What each row of a trace runs, as in `config.yaml#chat`."""
     compress: float
-    """How many times as fast as recorded requests arrive."""
+    """Compress time: requests arrive this many times as fast as recorded."""
     from_: float | str
     """Rows of a trace before this are left out."""
     until: float | str
@@ -75,8 +75,7 @@ def import_files(
     """Reads files of this kind (`docs/import.md`). Configuration, requests and a page of what was assumed are
     kept in the folder `out`, where one is given.
     """
-    if unknown := [name for name in options if name not in ImportOptions.__annotations__]:
-        raise TypeError(f"import_files() got an unexpected keyword argument {unknown[0]!r}")
+    refuse_unknown("import_files", ImportOptions, options)
     paths = [files] if isinstance(files, str | os.PathLike) else list(files)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place if out is None else out)

@@ -70,7 +70,7 @@ def run(
     """
     given = parameters(options)
     if plan is not None and policy is not None:
-        raise UsageError("a run follows either a plan or a policy")
+        raise UsageError("give either a plan or a policy")
     inputs = inputs_of(problem)
     checked({"mode": mode, **given})
     chosen = policy

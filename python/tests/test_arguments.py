@@ -44,7 +44,7 @@ def test_a_problem_has_to_be_one(call: Callable[..., Any]) -> None:
 
 
 def test_values_that_make_no_sense_are_refused(problem: gswarm.Problem) -> None:
-    with pytest.raises(gswarm.UsageError, match="there is no policy ``"):
+    with pytest.raises(gswarm.UsageError, match="unknown policy ``"):
         gswarm.run(problem, "", gpus=4)
     with pytest.raises(gswarm.UsageError, match="seed is -1"):
         gswarm.run(problem, "baseline", gpus=4, seed=-1)
@@ -71,8 +71,8 @@ def test_values_that_make_no_sense_are_refused(problem: gswarm.Problem) -> None:
         ({"gpus": None}, TypeError, "gpus is not given"),
         ({"seeds": []}, gswarm.UsageError, "seeds is empty"),
         ({"mode": []}, gswarm.UsageError, "mode is empty"),
-        ({"mode": "x"}, gswarm.UsageError, "offline and online"),
-        ({"policies": "nope"}, gswarm.UsageError, "there is no policy `nope`"),
+        ({"mode": "x"}, gswarm.UsageError, "offline or online"),
+        ({"policies": "nope"}, gswarm.UsageError, "unknown policy `nope`"),
         ({"policies": "planned", "mode": "online"}, gswarm.UsageError, "none of these policies"),
     ],
 )
@@ -153,14 +153,14 @@ def test_policies_are_told_in_names_and_shares_are_from_0_to_1(problem: gswarm.P
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ({"policy": "zz"}, gswarm.UsageError, "there is no policy `zz`"),
+        ({"policy": "zz"}, gswarm.UsageError, "unknown policy `zz`"),
         ({"gpus": -1}, gswarm.UsageError, "gpus is -1"),
-        ({"mode": "x"}, gswarm.UsageError, "mode is `x`; there are offline and online"),
+        ({"mode": "x"}, gswarm.UsageError, "mode is `x`; use offline or online"),
         ({"policy": "planned", "plan": gswarm.Plan(b"{}")}, gswarm.UsageError, "either a plan or a policy"),
         ({"address": None}, TypeError, "address is None; give a text"),
         ({"max_attempts": 1000}, gswarm.UsageError, "1000"),
         ({"call_timeout": 0}, gswarm.UsageError, "call_timeout is 0"),
-        ({"address": "127.0.0.1:1"}, gswarm.InputError, "cannot be joined: nothing answers at 127.0.0.1:1"),
+        ({"address": "127.0.0.1:1"}, gswarm.InputError, "the Ray cluster at 127.0.0.1:1: nothing answers"),
     ],
 )
 def test_a_run_on_ray_that_cannot_begin_leaves_nothing(

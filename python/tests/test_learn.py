@@ -78,7 +78,7 @@ def test_what_cannot_be_learned_from_is_refused(table: pandas.DataFrame) -> None
     anything: Any = "oracle"
     with pytest.raises(gswarm.UsageError, match="there are random_forest"):
         gswarm.train(table, "run_seconds", kind=anything)
-    with pytest.raises(gswarm.UsageError, match="another length"):
+    with pytest.raises(gswarm.UsageError, match="differs in length"):
         gswarm.train({"a": [1.0], "b": [1.0, 2.0]}, "a")
     predictor = gswarm.train(table, "run_seconds", kind="linear")
     with pytest.raises(gswarm.InputError):

@@ -165,7 +165,7 @@ def decides(answer: Any) -> gswarm.Policy:
         (lambda policy, view: gswarm.Start(policy.waiting[0], [0, 1, 2]), "cannot be put on GPUs"),
         (lambda policy, view: gswarm.Load(view.models[0], 4_000_000_000), "there are GPUs 0 to 7"),
         (lambda policy, view: gswarm.Wake(0.0), "cannot wake at"),
-        (lambda policy, view: None, "nothing happens after"),
+        (lambda policy, view: None, "the run stalls at"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_time_and_reason(
@@ -240,12 +240,12 @@ def test_tasks_and_models_of_another_run_are_refused(problem: gswarm.Problem) ->
         gswarm.run(problem, decides(lambda policy, view: gswarm.Start(task, 0)), gpus=8)
     with pytest.raises(gswarm.PolicyError, match="of another run"):
         gswarm.run(problem, decides(lambda policy, view: gswarm.Load(model, 0)), gpus=8)
-    with pytest.raises(RuntimeError, match="only while"):
+    with pytest.raises(RuntimeError, match="only during"):
         gswarm.run(problem, decides(lambda policy, now: view.now), gpus=8)
     # What was kept is of no use, and does no harm: the task still knows its names.
-    with pytest.raises(RuntimeError, match="only while"):
+    with pytest.raises(RuntimeError, match="only during"):
         _ = view.now
-    with pytest.raises(RuntimeError, match="only while"):
+    with pytest.raises(RuntimeError, match="only during"):
         view.holding(model)
     assert repr(view) == "View(over)"
     assert task.request in repr(task)

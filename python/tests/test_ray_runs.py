@@ -280,7 +280,7 @@ def test_a_token_is_asked_for_and_a_wrong_one_is_told(cluster: Any, tmp_path: Pa
     # Ray asks that often; the default is 20 times, a second apart.
     wrong = finished(start(words, RAY_AUTH_TOKEN="0" * 64, RAY_NUM_REDIS_GET_RETRIES="2"))
     assert wrong.code == 2
-    assert "cannot be joined" in wrong.errors
+    assert "cannot join the Ray cluster" in wrong.errors
     assert "RAY_AUTH_TOKEN" in wrong.errors
     right = finished(start(words))
     assert right.code == 0, right.errors

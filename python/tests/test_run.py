@@ -166,7 +166,7 @@ def test_a_problem_too_large_for_its_gpus_says_why() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"policy": "baselin", "gpus": 4}, "there is no policy `baselin`"),
+        ({"policy": "baselin", "gpus": 4}, "unknown policy `baselin`"),
         ({"policy": "baseline", "gpus": 0}, "gpus: 0 is below 1"),
         ({"policy": "baseline", "gpus": -3, "pcie_gb_per_s": -1.0}, "gpus: -3 is below 1.*pcie_gb_per_s"),
         ({"policy": "baseline", "gpus": 4, "residency": "double"}, "use one of single, memory"),
@@ -252,10 +252,26 @@ def test_gpus_are_counted_for_a_target(problem: gswarm.Problem) -> None:
     assert gswarm.run(problem, "baseline", gpus=sizing.gpus).makespan <= 600
     never = gswarm.size(problem, p99=0.001)
     assert (never.gpus, never.verdict) == (None, "below_floor")
-    with pytest.raises(gswarm.UsageError, match="no target"):
+    with pytest.raises(gswarm.UsageError, match="give a target"):
         gswarm.size(problem)
     with pytest.raises(gswarm.UsageError, match="give seconds"):
         gswarm.size(problem, makespan="soon")
+
+
+def test_capacity_is_advised_on(problem: gswarm.Problem) -> None:
+    advice = gswarm.advise(problem, "mean=20min", policy="baseline", price=2.0)
+    assert advice.verdict == "met"
+    assert advice.gpus is not None
+    frame = advice.to_pandas()
+    assert bool(frame.loc[frame["gpus"] == advice.gpus, "met"].item())
+    assert advice.report["cost"]["per_hour"] == 2.0 * advice.gpus
+    assert advice == gswarm.advise(problem, "mean=20min", policy="baseline", price=2.0)
+    never = gswarm.advise(problem, "p50=0.001s")
+    assert (never.gpus, never.verdict) == (None, "below_floor")
+    with pytest.raises(gswarm.UsageError, match="no target"):
+        gswarm.advise(problem)
+    with pytest.raises(gswarm.UsageError, match="give one of"):
+        gswarm.advise(problem, "speed=3")
 
 
 def test_problems_are_made_to_order() -> None:

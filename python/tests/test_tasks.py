@@ -19,7 +19,7 @@ def test_a_workload_is_made_scheduled_and_checked(tmp_path: Path) -> None:
     flags = ("--tasks", 300, "--load", 0.9, "--types", "sort=2,matmul=1", "--seed", 4)
     assert command("tasks", "generate", *flags, "--out", other).returncode == 0
     assert made.read_bytes() == other.read_bytes()
-    with pytest.raises(gswarm.InputError, match="is there already"):
+    with pytest.raises(gswarm.InputError, match="already exists"):
         tasks.generate(made)
     with pytest.raises(gswarm.UsageError, match="--gpus"):
         tasks.generate(tmp_path / "none.csv", gpus=0)

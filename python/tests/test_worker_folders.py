@@ -46,13 +46,13 @@ DAMAGE: list[tuple[Callable[[Path], object], str]] = [
     (set_to(hidden_size=None), "hidden_size is missing"),
     (set_to(rms_norm_eps=-1), "rms_norm_eps is -1, not a number above zero"),
     (set_to(rope_scaling={"rope_type": "linear", "factor": 0}), "factor is 0, not a number above zero"),
-    (set_to(eos_token_id=64), "eos_token_id 64 is no token of a vocabulary of 64"),
+    (set_to(eos_token_id=64), "eos_token_id 64 is outside the vocabulary of 64 tokens"),
     (set_to(vocab_size=10), "it has a token 63, where config.json has a vocabulary of 10"),
-    (spoil("config.json", "[" * 100_000), "this is no JSON"),
-    (spoil("config.json", "[]"), "this is no JSON object"),
-    (spoil("tokenizer.json", "{}"), "this is no tokenizer"),
+    (spoil("config.json", "[" * 100_000), "this is not JSON"),
+    (spoil("config.json", "[]"), "this is not a JSON object"),
+    (spoil("tokenizer.json", "{}"), "this is not a tokenizer"),
     (lambda folder: (folder / "tokenizer.json").unlink(), "cannot read .*tokenizer.json: No such file"),
-    (spoil("generation_config.json", "{"), "generation_config.json: this is no JSON"),
+    (spoil("generation_config.json", "{"), "generation_config.json: this is not JSON"),
     (spoil("chat_template.jinja", "{% for %}"), "its chat template is damaged"),
     (
         spoil("tokenizer_config.json", json.dumps({"chat_template": "{{ x"})),
@@ -147,7 +147,7 @@ def test_a_template_that_does_not_end_holds_up_nobody(worker: Worker) -> None:
     # Rendering takes 2 s of computing: a server that waited for it would answer once or twice meanwhile.
     assert answered > 10
     assert answers[0][0] == 400
-    assert "template does not take these messages: it takes too long" in answers[0][1]["error"]["message"]
+    assert "template rejects these messages: it takes too long" in answers[0][1]["error"]["message"]
     for id in (fine, endless):
         assert worker.ask("DELETE", f"/standalone/instance/{id}")[0] == 200
 

@@ -62,7 +62,7 @@ export class Mock {
     let body = "";
     for await (const chunk of request) body += String(chunk);
     this.world.step();
-    if (url.pathname === "/v1/what-if" && this.simulating) return fault(429, "another what-if is being worked out; try again in a moment");
+    if (url.pathname === "/v1/what-if" && this.simulating) return fault(429, "another what-if is being computed; try again in a moment");
     if (url.pathname === "/v1/what-if") await this.simulated;
     const found = this.found(request.method ?? "GET", url, body ? JSON.parse(body) : {});
     if (typeof found === "string") fault(404, found);
@@ -134,7 +134,7 @@ export class Mock {
         const start = (Math.floor(at / gpus) * ends) / 12;
         return { kind: at % 7 === 0 ? ("load" as const) : ("run" as const), gpus: [at % gpus], model: MODELS[(at * 5) % MODELS.length] as string, request: `wait-${at}`, node: "draft", start, end: start + ends / 13 };
       });
-      return { policy, gpus, requests: this.world.open(), ends_in: ends, mean: ends / 2, p50: ends / 2.2, p99: ends * 0.98, loads: Math.round(gpus * pace * 2), utilisation: 0.7 / pace, bars };
+      return { policy, gpus, requests: this.world.open(), coming: 0, ends_in: ends, mean: ends / 2, p50: ends / 2.2, p99: ends * 0.98, loads: Math.round(gpus * pace * 2), utilisation: 0.7 / pace, bars };
     };
     return { as_it_is: outcome(this.world.options.gpus, "adaptive", 1), what_if: outcome(gpus, policy, policy === "planned" ? 0.8 : 1), assumed: ["Nothing new arrives.", "Calls take what their estimates say."] };
   }

@@ -135,7 +135,7 @@ export class World {
       const models = state === "lost" ? [] : state === "loading" ? ["embedder"] : model === "embedder" ? [model] : [model, "embedder"];
       return {
         gpu, server: Math.floor(gpu / this.options.perServer), state, models, loading: state === "loading" ? model : null,
-        memory_gb: state === "lost" ? 0 : models.length * 21.5 + (gpu % 5) * 4, memory_total_gb: 80, batch: state === "running" ? 1 + (gpu % 3) : 0, free_in: busy ? bar.end - now : 0,
+        memory_gb: state === "lost" ? 0 : models.length * 21.5 + (gpu % 5) * 4, memory_total_gb: 80, batch: state === "running" ? 1 + (gpu % 3) : 0, free_in: busy ? Math.max(0, bar.end - now) : 0, overdue: busy && gpu % 8 === 5 ? 2.4 : 0,
       };
     });
   }
@@ -148,7 +148,7 @@ export class World {
       request_id: mine?.request_id ?? `wait-${String(at).padStart(5, "0")}`, workflow_id: mine?.workflow_id ?? "story", kind: "workflow", accepted_at: this.started + this.now() - at * 0.01,
       priority: at % 9 === 0 ? 5 : 0, trouble: null,
       nodes: [
-        { node: "draft", model: MODELS[model] as string, state: at < 3 ? "running" : at % 4 === 0 ? "done" : "ready", position: at, waited: 4.2, why: `all 2 replicas of it are busy; the first is free in 1.4 s or so` },
+        { node: "draft", model: MODELS[model] as string, state: at < 3 ? "running" : at % 4 === 0 ? "done" : "ready", position: at, waited: 4.2, why: `all 2 replicas are busy, the first for about another 1.4 s` },
         { node: "judge", model: MODELS[(model + 1) % MODELS.length] as string, state: at % 4 === 0 ? "ready" : "waiting", position: at, why: at % 4 === 0 ? "the model is not loaded; its turn comes when more wait for it" : "it needs what draft will write" },
         { node: "index", model: "embedder", state: "waiting", why: "it needs what draft, judge will write" },
       ],
@@ -164,7 +164,7 @@ export class World {
     const gpus = this.gpus();
     return MODELS.map((name, at) => ({
       name, waiting: at < 4 ? Math.floor(this.options.waiting / (at + 2)) : 0, longest_wait: at < 4 ? 4.2 / (at + 1) : 0,
-      why: at < 4 ? (at % 2 ? "the model is not loaded and all GPUs are busy; the first that could take it, GPU 3, is free in 2.1 s or so" : "all 2 replicas of it are busy; the first is free in 1.4 s or so") : null,
+      why: at < 4 ? (at % 2 ? "the model is not loaded and all GPUs are busy; the first that could take it, GPU 3, is busy for about another 2.1 s" : "all 2 replicas are busy, the first overdue by 1.4 s") : null,
       resident_on: gpus.filter((gpu) => gpu.models.includes(name)).map((gpu) => gpu.gpu),
     }));
   }
@@ -190,7 +190,7 @@ export class World {
     const many = (kind: HappeningKind): number => this.happenings.filter((one) => one.kind === kind).length;
     const live = this.options.source === "serve";
     return {
-      source: this.options.source, title: "examples/mixed", version: "0.1.0", started_at: this.started, now, state: this.state, why: null, policy: "adaptive",
+      source: this.options.source, title: "examples/mixed", version: "0.1.0", started_at: this.started, now, speed: 1, state: this.state, why: null, policy: "adaptive",
       can: { submit: live, cancel: live, what_if: live }, gpus: this.gpus(),
       backends: [{ name: "rack-a", gpus: lostGpus, up: lostGpus.length === 0, down_seconds: lostGpus.length ? 35 : null }],
       counts: {
@@ -202,6 +202,8 @@ export class World {
         p50: completed.map((value, at) => (value ? wave(at) * this.options.length / 3 : null)), p99: completed.map((value, at) => (value ? wave(at) * 2.3 * this.options.length / 3 : null)), waiting: executions.map((_, at) => Math.round(wave(at) * 4)),
       },
       latency: { window_seconds: this.state === "finished" || this.state === "interrupted" ? null : 60, p50: done.length ? this.options.length : null, p99: done.length ? this.options.length * 2.3 : null },
+      workflow_latency: ["story", "poster"].map((workflow, at) => ({ workflow, completed: Math.ceil(done.length / (at + 2)), mean: 3.1 / (at + 1), p50: 2.9 / (at + 1), p99: 7.4 / (at + 1) })).filter((one) => one.completed > 0),
+      slowest: done.slice(0, 10).map((one, at) => ({ request: one.request ?? "", workflow: at % 2 ? "poster" : "story", arrived: Math.max(0, one.t - 8 + at / 2), latency: 8 - at / 2, waiting: 4 - at / 4, loading: 1, executing: 3 - at / 4, why: `judge waited ${(3 - at / 5).toFixed(1)} s for GPUs` })),
       models: this.models(),
       workflows: [
         { id: "story", name: "A story, and what a critic says of it", inputs: ["wish"], nodes: [{ node: "draft", model: "llama-70b", after: [] }, { node: "judge", model: "qwen-vl-7b", after: ["draft"] }] },

@@ -10,6 +10,7 @@ import { Header } from "./panels/Header";
 import { Queue } from "./panels/Queue";
 import { RequestDialog } from "./panels/RequestDialog";
 import { Requests } from "./panels/Requests";
+import { Slowest } from "./panels/Slowest";
 import { TokenDialog } from "./panels/TokenDialog";
 import { Trends } from "./panels/Trends";
 import { WhatIf } from "./panels/WhatIf";
@@ -38,7 +39,7 @@ export function App({ live }: { live: Live }) {
     setChanged((times) => times + 1);
     live.again();
   };
-  const real = overview?.started_at != null && !hasEnded(overview) && Math.abs(overview.started_at + overview.now - Date.now() / 1000) < 5;
+  const real = overview?.started_at != null && overview.speed === 1 && !hasEnded(overview) && Math.abs(overview.started_at + overview.now - Date.now() / 1000) < 5;
   return (
     <>
       <a class="skip" href="#main">To the content</a>
@@ -52,10 +53,13 @@ export function App({ live }: { live: Live }) {
             <Timeline live={live} chosen={shown} open={open} />
             <Gpus overview={overview} />
             <Trends overview={overview} />
-            <div class="beside">
-              <Queue live={live} open={open} cancel={setDoomed} />
-              <Happenings live={live} real={real} open={open} />
-            </div>
+            <Slowest overview={overview} open={open} />
+            {overview.state === "finished" ? <Happenings live={live} real={real} open={open} /> : (
+              <div class="beside">
+                <Queue live={live} open={open} cancel={setDoomed} />
+                <Happenings live={live} real={real} open={open} />
+              </div>
+            )}
             <Requests live={live} open={open} cancel={setDoomed} changed={changed} submitted={(id) => { touched(`Request ${plainly(id)} is accepted.`); }} />
             {overview.can.what_if && <WhatIf overview={overview} />}
           </>

@@ -94,7 +94,7 @@ inBrowser("a what-if waits for another, and its answer for whoever changes the f
   await form.locator("select[name=policy]").selectOption("planned");
   assert.ok(await form.locator("button[type=submit]").isDisabled(), "one at a time");
   answer();
-  await said.filter({ hasText: "With 20 GPUs, the 24 open requests" }).waitFor();
+  await said.filter({ hasText: "With 20 GPUs, the P99 of the 24 open requests" }).waitFor();
   await form.locator("button[type=submit]").click();
   await said.filter({ hasText: "With 24 GPUs and planned" }).waitFor();
   assert.deepEqual(faults, []);

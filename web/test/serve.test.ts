@@ -188,14 +188,14 @@ real("the queue says who waits and why, and what if says what would be", async (
   const rows = page.locator("#queue [data-request]");
   await rows.nth(queue.requests.length - 1).waitFor();
   assert.deepEqual(await rows.evaluateAll((rows) => rows.map((row) => row.getAttribute("data-request"))), queue.requests.map((request) => request.request_id));
-  await until("those that wait say for what", async () => /replicas of it are busy/.test((await rows.nth(6).locator(".why").textContent()) ?? ""));
+  await until("those that wait say for what", async () => /replicas are busy/.test((await rows.nth(6).locator(".why").textContent()) ?? ""));
   await until("all GPUs have loaded and are at work", async () => (await card(page, "gpus-busy")) === "4/4");
 
   await page.locator("#what-if input[name=gpus]").fill("8");
-  await page.locator("#what-if select[name=policy]").selectOption("planned");
+  await page.locator("#what-if select[name=policy]").selectOption("baseline");
   const [answer] = await Promise.all([page.waitForResponse((response) => response.url().endsWith("/v1/what-if")), page.locator("#what-if button[type=submit]").click()]);
   const outcome = (await answer.json()) as WhatIf;
-  assert.deepEqual([outcome.as_it_is.gpus, outcome.what_if.gpus, outcome.what_if.policy, outcome.as_it_is.requests], [4, 8, "planned", 30]);
+  assert.deepEqual([outcome.as_it_is.gpus, outcome.what_if.gpus, outcome.what_if.policy, outcome.as_it_is.requests, outcome.as_it_is.coming], [4, 8, "baseline", 60, 30]);
   assert.ok(outcome.what_if.ends_in < outcome.as_it_is.ends_in, "twice the GPUs are faster");
   const row = page.locator('[data-row="All is done in"] td');
   assert.deepEqual((await row.allTextContents()).slice(0, 2), [span(outcome.as_it_is.ends_in), span(outcome.what_if.ends_in)]);

@@ -9,7 +9,7 @@ import { compared, verdict } from "../src/panels/compare";
 import { latencyOf, perMinute } from "../src/panels/Cards";
 import { reason } from "../src/panels/Queue";
 import { submissionOf } from "../src/panels/Submit";
-import { roundUp, roundUpTime } from "../src/parts/Chart";
+import { roundUp, roundUpEven, roundUpTime } from "../src/parts/Chart";
 import { colour, inkOn } from "../src/parts/colours";
 import { came, isOpen, took } from "../src/parts/record";
 import { elapsed, gigabytes, plainly, ranges, span } from "../src/parts/format";
@@ -35,6 +35,8 @@ test("times and sizes read as people say them", () => {
   assert.equal(ranges([3, 1, 2, 7, 8]), "1–3, 7, 8");
   assert.deepEqual([gigabytes(0.08), gigabytes(1.2), gigabytes(80), gigabytes(0)], ["0.08 GB", "1.2 GB", "80 GB", "0 GB"]);
   assert.deepEqual([roundUp(0), roundUp(0.3), roundUp(7), roundUp(21)], [1, 0.5, 10, 25]);
+  // The tick in the middle of an axis of whole numbers is one too: no number stands there twice.
+  for (const most of [0, 1, 3, 7, 21, 24, 260]) assert.ok(roundUpEven(most) >= most && roundUpEven(most) % 2 === 0, String(most));
 });
 
 test("an id is what it looks like", () => {
@@ -131,7 +133,7 @@ test("servers are set apart", () => {
   assert.ok(layoutOf(Array.from({ length: 64 }, (_, gpu) => ({ gpu, server: 0 })), 600).height < 700);
 });
 
-const outcome = (more: Partial<WhatIfOutcome>): WhatIfOutcome => ({ policy: "adaptive", gpus: 4, requests: 10, ends_in: 100, mean: 50, p50: 50, p99: 99, loads: 8, utilisation: 0.5, bars: [], ...more });
+const outcome = (more: Partial<WhatIfOutcome>): WhatIfOutcome => ({ policy: "adaptive", gpus: 4, requests: 10, coming: 0, ends_in: 100, mean: 50, p50: 50, p99: 99, loads: 8, utilisation: 0.5, bars: [], ...more });
 
 test("differences are told in words", () => {
   const then = outcome({ gpus: 6, ends_in: 75, p99: 99.1, loads: 9 });
@@ -139,7 +141,9 @@ test("differences are told in words", () => {
   assert.deepEqual(rows.find((row) => row.name === "All is done in")?.words, "25 s sooner (25 %)");
   assert.equal(rows.find((row) => row.name === "P99")?.words, "the same", "a thousandth is nothing");
   assert.deepEqual([rows.find((row) => row.name === "Loads")?.words, rows.find((row) => row.name === "Loads")?.better], ["1 more", false]);
-  assert.match(verdict({ as_it_is: outcome({}), what_if: then, assumed: [] }), /^With 6 GPUs, the 10 open requests would be done in 75 s, 25 s sooner/);
+  assert.match(verdict({ as_it_is: outcome({}), what_if: then, assumed: [] }), /^With 6 GPUs, the P99 of the 10 open requests would be 99 s, the same as now; all is done 25 s sooner/);
+  const coming = outcome({ coming: 4, p99: 49.5 });
+  assert.match(verdict({ as_it_is: outcome({ coming: 4 }), what_if: coming, assumed: [] }), /the P99 of the 6 open requests and 4 to come would be 50 s, 50 s less \(50 %\) than as it is/);
   const none = outcome({ requests: 0, ends_in: 0 });
   assert.match(verdict({ as_it_is: none, what_if: none, assumed: [] }), /Nothing is open/);
 });
@@ -190,13 +194,17 @@ test("the latency says of which requests it is", () => {
   assert.deepEqual(of(60, null, null), { value: "–", note: "none ended, last minute" });
 });
 
-test("a run's requests are told in its own seconds, a service's by the clock", () => {
+test("requests are told by the clock of the service or run", () => {
+  const real = { speed: 1, started_at: 90 };
   const record: RequestRecord = { request_id: "r", workflow_id: "w", status: "completed", why: null, accepted_at: 100, ended_at: 101 };
-  assert.equal(took(record), "1.0 s");
-  assert.match(came(record), /^\d\d:\d\d:\d\d$/);
+  assert.equal(took(record, real), "1.0 s");
+  assert.match(came(record, real), /^\d\d:\d\d:\d\d$/);
+  // Where models are emulated at a hundred times the speed, a second on the wall is a hundred, as in every latency.
+  const fast = { speed: 100, started_at: 90 };
+  assert.deepEqual([took(record, fast), came(record, fast)], ["1 min 40 s", "16:40.0"]);
   const run = { ...record, accepted_at: null, ended_at: null, arrived: 2, ended: 14 };
-  assert.deepEqual([took(run), came(run), isOpen(run)], ["12 s", "2.0 s", false]);
-  assert.deepEqual([took({ ...run, status: "open", ended: null }), isOpen({ ...run, status: "open" })], ["–", true]);
+  assert.deepEqual([took(run, fast), came(run, fast), isOpen(run)], ["12 s", "2.0 s", false]);
+  assert.deepEqual([took({ ...run, status: "open", ended: null }, real), isOpen({ ...run, status: "open" })], ["–", true]);
 });
 
 /** Numbers as a report holds them. */

@@ -93,6 +93,11 @@ real("a finished run is shown as its log tells it", async (t) => {
   await same(page, await logOf(made), server);
   await page.locator("#requests").scrollIntoViewIfNeeded();
   await page.locator(".latest [data-status=completed]").first().waitFor();
+  assert.equal(await page.locator(".latest [data-status=completed]").count(), 15, "all its requests are listed");
+  for (const text of await page.locator('.latest [data-name="Took"]').allTextContents()) assert.match(text, / s$/);
+  assert.equal(await page.locator("#queue").count(), 0, "nobody waits any more");
+  for (const text of await page.locator(".gpu .doing").allTextContents()) assert.match(text, /at the end$/);
+  await page.locator(".slow [data-request]").nth(9).waitFor();
   await accessible(page);
   await page.setViewportSize({ width: 375, height: 800 });
   await noSidewaysScrolling(page);

@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: what users install without building. An archive with the program, a wheel, and an OCI image, with checksums.
 //!
-//! The program is built in the profile `dist`. It needs glibc and nothing else: SQLite, zstd and TLS are linked in, and CUDA is
+//! The program is built in the profile `dist`; `--profile release` tries the packaging without the long build. It needs glibc and nothing else: SQLite, zstd and TLS are linked in, and CUDA is
 //! loaded at run time where it is there, which a program that is linked statically could not do.
 
 use crate::tools::{capture, cargo, root, succeed};
@@ -10,36 +10,48 @@ use std::process::Command;
 
 const SHELLS: [(&str, &str); 3] = [("bash", "gswarm.bash"), ("zsh", "_gswarm"), ("fish", "gswarm.fish")];
 
-/// `cargo xtask dist [--only archive|wheel|image] [--out DIR]`.
+/// What is built, and where it goes.
+struct Build {
+    profile: String,
+    out: PathBuf,
+}
+
+/// `cargo xtask dist [--only archive|wheel|image] [--profile NAME] [--out DIR]`.
 pub fn dist(args: &[String]) -> Result<(), String> {
-    let usage = || "usage: cargo xtask dist [--only archive|wheel|image] [--out DIR]".to_owned();
-    let (mut only, mut out) = (None, root().join("target/shipped"));
+    let usage =
+        || "usage: cargo xtask dist [--only archive|wheel|image] [--profile NAME] [--out DIR]".to_owned();
+    let mut only = None;
+    let mut build = Build { profile: "dist".to_owned(), out: root().join("target/shipped") };
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
         let value = rest.next().ok_or_else(usage)?;
         match flag.as_str() {
             "--only" if ["archive", "wheel", "image"].contains(&value.as_str()) => only = Some(value.clone()),
-            "--out" => out = std::path::absolute(value).map_err(|error| error.to_string())?,
+            "--profile" => build.profile.clone_from(value),
+            "--out" => build.out = std::path::absolute(value).map_err(|error| error.to_string())?,
             _ => return Err(usage()),
         }
     }
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    fs::create_dir_all(&out).map_err(|error| error.to_string())?;
+    fs::create_dir_all(&build.out).map_err(|error| error.to_string())?;
+    if wanted("image") {
+        has_image_tools()?;
+    }
     let mut made = Vec::new();
     if wanted("archive") || wanted("image") {
-        let program = program()?;
+        let program = build.program()?;
         if wanted("archive") {
-            made.push(archive(&program, &out)?);
+            made.push(archive(&program, &build.out)?);
         }
         if wanted("image") {
-            made.push(image(&program, &out)?);
+            made.push(image(&program, &build.out)?);
         }
     }
     if wanted("wheel") {
-        made.push(wheel(&out)?);
+        made.push(build.wheel()?);
     }
-    checksums(&out)?;
-    println!("\n==> In {}", out.display());
+    checksums(&build.out)?;
+    println!("\n==> In {}", build.out.display());
     for file in made {
         let bytes = fs::metadata(&file).map_err(|error| error.to_string())?.len();
         println!("  {:6.1} MB  {}", bytes as f64 / 1e6, name_of(&file));
@@ -48,10 +60,33 @@ pub fn dist(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the program for shipping.
-fn program() -> Result<PathBuf, String> {
-    succeed(&mut cargo(&["build", "--profile", "dist", "--locked", "--package", "gswarm-cli"]))?;
-    Ok(target().join("dist/gswarm"))
+impl Build {
+    /// Builds the program for shipping.
+    fn program(&self) -> Result<PathBuf, String> {
+        succeed(&mut cargo(&["build", "--profile", &self.profile, "--locked", "--package", "gswarm-cli"]))?;
+        Ok(target().join(&self.profile).join("gswarm"))
+    }
+
+    /// The wheel for Python 3.10 and later (abi3).
+    fn wheel(&self) -> Result<PathBuf, String> {
+        let place = target().join("xtask/maturin");
+        let maturin = place.join("bin/maturin");
+        if !maturin.exists() {
+            succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place))?;
+            let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "maturin>=1.10,<2"];
+            succeed(Command::new(place.join("bin/python")).args(pip))?;
+        }
+        let stage = target().join("xtask/wheel");
+        let _ = fs::remove_dir_all(&stage);
+        let mut maturin = Command::new(maturin);
+        maturin.args(["build", "--profile", &self.profile, "--locked", "--out"]).arg(&stage);
+        succeed(maturin.current_dir(root()))?;
+        let wheel = fs::read_dir(&stage).map_err(|error| error.to_string())?.flatten().next();
+        let wheel = wheel.ok_or("maturin made no wheel")?.path();
+        let place = self.out.join(name_of(&wheel));
+        copy(&wheel, &place)?;
+        Ok(place)
+    }
 }
 
 /// The program with completions, manual pages and licences.
@@ -81,34 +116,18 @@ fn archive(program: &Path, out: &Path) -> Result<PathBuf, String> {
     Ok(archive)
 }
 
-/// The wheel for Python 3.10 and later (abi3).
-fn wheel(out: &Path) -> Result<PathBuf, String> {
-    let place = target().join("xtask/maturin");
-    let maturin = place.join("bin/maturin");
-    if !maturin.exists() {
-        succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place))?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "maturin>=1.10,<2"];
-        succeed(Command::new(place.join("bin/python")).args(pip))?;
+/// Asked before anything is built, which takes minutes.
+fn has_image_tools() -> Result<(), String> {
+    for tool in ["buildah", "mmdebstrap"] {
+        if !capture(Command::new(tool).arg("--version")).is_ok_and(|(works, _)| works) {
+            return Err(format!("`{tool}` is needed for the image: install Debian's package of that name"));
+        }
     }
-    let stage = target().join("xtask/wheel");
-    let _ = fs::remove_dir_all(&stage);
-    let mut build = Command::new(maturin);
-    build.args(["build", "--profile", "dist", "--locked", "--out"]).arg(&stage).current_dir(root());
-    succeed(&mut build)?;
-    let wheel = fs::read_dir(&stage).map_err(|error| error.to_string())?.flatten().next();
-    let wheel = wheel.ok_or("maturin made no wheel")?.path();
-    let place = out.join(name_of(&wheel));
-    copy(&wheel, &place)?;
-    Ok(place)
+    Ok(())
 }
 
 /// The image, from `xtask/image/Containerfile`. Its base is made from Debian's packages, so that no registry is needed.
 fn image(program: &Path, out: &Path) -> Result<PathBuf, String> {
-    for (tool, package) in [("buildah", "buildah"), ("mmdebstrap", "mmdebstrap")] {
-        if !capture(Command::new(tool).arg("--version")).is_ok_and(|(works, _)| works) {
-            return Err(format!("`{tool}` is needed for the image: install Debian's package `{package}`"));
-        }
-    }
     let stage = target().join("xtask/image");
     let _ = fs::remove_dir_all(&stage);
     fs::create_dir_all(&stage).map_err(|error| error.to_string())?;

@@ -4,6 +4,7 @@
 
 mod dashboard;
 mod dist;
+mod drill;
 mod fuzz_http;
 mod python;
 mod servers;
@@ -21,12 +22,15 @@ cargo xtask test --fast
                      formatting and the Rust tests only; downloads and installs nothing
 cargo xtask bench    runs the benchmarks (arguments after it go to `cargo bench`)
 cargo xtask release  builds for release and runs the first command of the README
-cargo xtask dist [--only archive|wheel|image] [--out DIR]
+cargo xtask dist [--only archive|wheel|image] [--profile NAME] [--out DIR]
                      makes what users install: an archive, a wheel and an OCI image, with checksums
 cargo xtask servers  installs real model servers for the tests; --llamacpp also builds the server of llama.cpp (5 minutes or more)
 cargo xtask python   tests the Python package alone; --install tests it as users install it, built for release
 cargo xtask dashboard --types
                      regenerates the dashboard's TypeScript types from the server's OpenAPI document
+cargo xtask drill [N]
+                     kills batches N times (default 500), and puts the front door through N / 10 rounds of full disks, deleted
+                     databases, kills and flipped bits
 cargo xtask fuzz-http [N]
                      sends N generated requests (default 10,000) to the model server";
 
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         Some("servers") => servers::servers(&args.collect::<Vec<_>>()),
         Some("python") => python::python(&args.collect::<Vec<_>>()),
         Some("dashboard") => dashboard::dashboard(&args.collect::<Vec<_>>()),
+        Some("drill") => drill::drill(&args.collect::<Vec<_>>()),
         Some("fuzz-http") => fuzz_http::fuzz(&args.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

@@ -60,7 +60,7 @@ pub struct ClusterArgs {
     pub machines: MachineArgs,
 }
 
-/// The cluster but for how many GPUs it has.
+/// The cluster without its number of GPUs.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MachineArgs {
     /// GPUs of one server: a model that fits into a server never spans two
@@ -89,7 +89,7 @@ impl ClusterArgs {
         ClusterSpec { gpus: self.gpus, ..self.machines.spec() }
     }
 
-    /// What the file says, overridden by the flags that were given.
+    /// The file's values, overridden by flags.
     pub fn over(&self, file: &ClusterSpec) -> ClusterSpec {
         self.spec().over(file)
     }
@@ -138,7 +138,7 @@ pub fn mode_parser() -> impl TypedValueParser<Value = Mode> {
 fn gigabytes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= MAX_GB => Ok(value),
-        _ => Err(format!("give a number above zero, of {MAX_GB} at most")),
+        _ => Err(format!("give a number above zero and at most {MAX_GB}")),
     }
 }
 
@@ -154,8 +154,7 @@ pub struct Seeds(pub Vec<u64>);
 
 /// `1..5` or `1,2,3`.
 pub fn seeds(text: &str) -> Result<Seeds, String> {
-    let usage =
-        || format!("give them as in 1..5 or 1,2,3, ten thousand at most; `{text}` is not of that form");
+    let usage = || format!("`{text}` is not a list of seeds: write 1..5 or 1,2,3, at most 10,000 seeds");
     let number = |text: &str| text.trim().trim_start_matches('=').parse::<u64>().map_err(|_| usage());
     let mut seeds: Vec<u64> = match text.split_once("..") {
         Some((first, last)) => {
@@ -176,7 +175,7 @@ pub fn seeds(text: &str) -> Result<Seeds, String> {
 pub fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("give a number of zero or more".to_string()),
+        _ => Err("give a number that is zero or greater".to_string()),
     }
 }
 

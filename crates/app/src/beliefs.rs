@@ -11,34 +11,34 @@ use gswarm_learn::expect::PredictorSource;
 use gswarm_run::TimesSpec;
 use std::path::PathBuf;
 
-/// Where estimates come from that the requests do not give.
+/// The source of estimates that requests do not give.
 #[derive(Debug, Default, Args)]
 pub struct PredictorArgs {
-    /// Take times that requests do not give from a predictor that `gswarm train` made
+    /// Use a predictor of `gswarm train` for times that requests do not give
     #[arg(long, value_name = "FILE", help_heading = "Run times (see docs/learning.md)")]
     pub predictor: Option<PathBuf>,
 }
 
-/// Flags for times that are not what is expected of them.
+/// Flags for run times that deviate from the estimates.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Run times (see docs/learning.md)")]
 pub struct BeliefArgs {
     #[command(flatten)]
     estimates: PredictorArgs,
-    /// Draw run times around the estimates: lognormal:0.2 (a standard deviation of 20%, the same mean), config (the
-    /// default: by the models' `*_std` where requests give no time), or none (the means, as the published programs)
+    /// Noise of run times: lognormal:0.2 (same mean, standard deviation 20%), config (the default: the models' `*_std`,
+    /// where requests give no time) or none (the means, as in the published programs)
     #[arg(long, value_name = "NOISE")]
     noise: Option<Noise>,
-    /// Make executions that start later take this many times as long, as in 1.3@1000s or llm7b=1.3@0; repeatable
+    /// Slow down executions from a time on, such as 1.3@1000s or llm7b=1.3@0; repeatable
     #[arg(long, value_name = "[MODEL=]FACTOR@SECONDS")]
     drift: Vec<Drift>,
-    /// What is true where a predictor is used: its `estimates`, or the times in the `requests`, and then it predicts all nodes
+    /// True times in a run with a predictor: its `estimates`, or the times in the `requests` (it then predicts all nodes)
     #[arg(long, value_name = "SOURCE", value_parser = truth_parser())]
     truth: Option<TrueTimes>,
-    /// Learn from what executions take, model by model, and correct the estimates of the rest
+    /// Learn from finished executions, per model, and correct the remaining estimates
     #[arg(long)]
     learn: bool,
-    /// Do not tell policies how far off --noise makes the estimates
+    /// Hide the spread of --noise from policies: they see means only
     #[arg(long, alias = "means_only")]
     means_only: bool,
 }
@@ -47,17 +47,16 @@ fn truth_parser() -> impl clap::builder::TypedValueParser<Value = TrueTimes> {
     crate::args::choice(vec![("estimates", TrueTimes::Estimates), ("requests", TrueTimes::Requests)])
 }
 
-/// What to do where there is no file of a predictor.
+/// Hint for a missing predictor file.
 pub const NO_PREDICTOR: &str = "check the path; `gswarm train --out FILE` writes predictors";
 
 impl PredictorArgs {
-    /// The predictor, where one was named, for requests that are yet to come.
+    /// The predictor, if one is given, for requests that arrive later.
     pub fn one_by_one(&self) -> Result<Option<OneByOne>, Failure> {
         let Some(file) = &self.predictor else { return Ok(None) };
         let name = file.display().to_string();
-        let faulty = |faults| {
-            Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
-        };
+        let faulty =
+            |faults| Failure::faults(faults).hint("`gswarm train` makes predictors; see docs/learning.md");
         let predictor = Predictor::from_bytes(&name, &files::read_or(file, NO_PREDICTOR)?).map_err(faulty)?;
         OneByOne::new(&name, predictor).map(Some).map_err(faulty)
     }
@@ -71,7 +70,7 @@ impl PredictorArgs {
 }
 
 impl BeliefArgs {
-    /// Puts the flags that were given into a specification.
+    /// Sets the given flags in a specification.
     pub fn apply(&self, times: &mut TimesSpec) {
         let TimesSpec { predictor, noise, drift, truth, learn, means_only } = times;
         *predictor = self.estimates.predictor.clone().or(predictor.take());

@@ -69,6 +69,7 @@ fn argument<S: Scope>(policy: PolicyKind, info: &'static ParamInfo) -> Arg {
         ParamKind::Integer { .. } => "N",
         ParamKind::Seconds => "SECONDS",
         ParamKind::Choice { .. } => "NAME",
+        ParamKind::Target => "LATENCY",
     };
     // clap wants texts that last: a few bytes for each flag, once in a process.
     let flag: &'static str = flag_of(info.name).leak();
@@ -137,7 +138,7 @@ impl<S: Scope> PolicyFlags<S> {
     pub fn none_beside_a_plan(&self) -> Result<(), Failure> {
         let failures = self.by_policy(|_| true).into_iter().map(|(user, flags)| {
             Failure::input(format!("{} does nothing in a run that follows a plan", flags.join(", ")))
-                .hint(format!("remove it, or run --policy {} in place of --plan", user.name()))
+                .hint(format!("remove it, or use --policy {} in place of --plan", user.name()))
         });
         failures.reduce(Failure::and).map_or(Ok(()), Err)
     }
@@ -162,7 +163,7 @@ impl<S: Scope> PolicyFlags<S> {
 /// Flags that a policy has no use for, and the one that has.
 pub fn unused_flags(given: &[String], policy: PolicyKind, user: PolicyKind) -> Failure {
     Failure::input(format!("policy `{}` does not take {}", policy.name(), given.join(", "))).hint(format!(
-        "`{}` does: run --policy {}, or leave the {} away",
+        "`{}` does: use --policy {}, or remove the {}",
         user.name(),
         user.name(),
         if given.len() == 1 { "flag" } else { "flags" }

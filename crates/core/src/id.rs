@@ -1,6 +1,6 @@
 //! Typed indexes: a task's number cannot be used where a GPU's is meant.
 
-pub use typed_index_collections::TiVec as IdVec;
+pub use crate::id_vec::IdVec;
 
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident) => {

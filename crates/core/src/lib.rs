@@ -20,6 +20,7 @@ pub mod fidelity;
 pub mod generate;
 pub mod gpuset;
 mod id;
+mod id_vec;
 pub mod input;
 pub mod instance;
 pub mod log;

@@ -5,8 +5,8 @@ pub use crate::engine::Policy;
 pub use crate::plan::planned::{PlannedParams, carry_out, follow, follow_as, search};
 pub use crate::plan::{Follow, FollowSteps};
 pub use crate::rules::{
-    Adaptive, AdaptiveParams, BuildContext, NoParams, Objective, OnlineParams, ParamFault, ParamInfo,
-    ParamKind, ParamValues,
+    Adaptive, AdaptiveParams, BuildContext, LatencyTarget, NoParams, Objective, OnlineParams, ParamFault,
+    ParamInfo, ParamKind, ParamValues,
 };
 
 use crate::instance::{Instance, Mode, Residency};
@@ -177,7 +177,7 @@ pub struct PolicyDescription {
 
 /// There is no policy of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no policy `{name}`; there are {known}")]
+#[error("unknown policy `{name}`; the policies are {known}")]
 pub struct UnknownPolicy {
     name: String,
     known: String,

@@ -4,7 +4,7 @@
 use crate::belief::Estimate;
 use crate::bound::{Bound, best_bound};
 use crate::check::{Violation, check_run};
-use crate::id::Gpus;
+use crate::id::{Gpus, ModelId};
 use crate::input::{ClusterSpec, Scenario, too_slow};
 use crate::instance::{Cluster, Infeasible, Instance, Mode};
 use crate::log::ExecutionLog;
@@ -30,7 +30,7 @@ pub enum ProblemError {
         reason: String,
     },
     /// It cannot be run on these GPUs, for each of these reasons.
-    #[error("this cannot be run on these GPUs:{}", listed(.0))]
+    #[error("the problem cannot run on these GPUs:{}", listed(.0))]
     Infeasible(Vec<Infeasible>),
 }
 
@@ -108,8 +108,15 @@ pub fn assess(
     if violations.is_empty() { Ok(RunOutcome { log, metrics, summary }) } else { Err(violations) }
 }
 
-/// The models of each GPU in a permanent deployment.
-fn assignments(instance: &Instance) -> BTreeMap<u32, Vec<String>> {
+/// The replicas of a permanent deployment: each model and its GPUs.
+#[must_use]
+pub fn replicas(instance: &Instance) -> Vec<(ModelId, Gpus)> {
+    crate::rules::deploy(instance).replicas
+}
+
+/// The models of each GPU in a permanent deployment, which is the one that `static` uses.
+#[must_use]
+pub fn assignments(instance: &Instance) -> BTreeMap<u32, Vec<String>> {
     let deployment = crate::rules::deploy(instance);
     let mut models_of: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (id, model) in instance.models.iter_enumerated() {

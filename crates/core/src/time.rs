@@ -113,13 +113,13 @@ pub fn duration(text: &str) -> Result<Span, String> {
         Ok(seconds) => seconds,
         Err(_) => text
             .parse::<jiff::SignedDuration>()
-            .map_err(|_| "give seconds, or a time as in 90s, 20min, 2h".to_string())?
+            .map_err(|_| "give seconds, or a time such as 90s, 20min or 2h".to_string())?
             .as_secs_f64(),
     };
     if seconds.is_finite() && seconds > 0.0 && seconds <= MAX_SECONDS {
         Ok(Span::from_seconds(seconds))
     } else {
-        Err(format!("give a time above zero, of {MAX_SECONDS} seconds at most"))
+        Err(format!("give a time above zero and at most {MAX_SECONDS} seconds"))
     }
 }
 

@@ -130,10 +130,8 @@ impl FromStr for Drift {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Drift, String> {
-        let usage = || {
-            "give a factor and the second from which it holds, as in 1.3@1000s, or for one model llm7b=1.3@0"
-                .to_owned()
-        };
+        let usage =
+            || "give a factor and a start time, such as 1.3@1000s, or llm7b=1.3@0 for one model".to_owned();
         // Names may hold either sign.
         let (rest, at) = text.rsplit_once('@').ok_or_else(usage)?;
         let (model, factor) = match rest.rsplit_once('=') {
@@ -279,7 +277,8 @@ pub(crate) fn unit(bits: u64) -> f64 {
 
 /// Spreads the bits of a number (the finaliser of splitmix64): a draw that needs no state, so that it does not depend on
 /// the order in which executions start.
-pub(crate) fn mix(value: u64) -> u64 {
+#[must_use]
+pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -49,7 +49,7 @@ impl Evidence {
             Ok(instance) => return self.of(&instance, scenario, estimates),
             Err(reason) => reason,
         };
-        let message = format!("the run cannot have been made on this cluster: {reason}");
+        let message = format!("the run is impossible on this cluster: {reason}");
         let unusable = Violation::new(ViolationCode::SumCluster, Place::default(), message);
         let usual =
             Cluster::from_spec(&ClusterSpec { gpus: spec.gpus.or(Some(claimed.gpus)), ..spec.clone() });
@@ -118,7 +118,10 @@ fn of_promise(instance: &Instance, read: &plan::file::PlanRead, bytes: &[u8]) ->
     let at_bound = (promise.makespan - promise.lower_bound).abs() <= ROUNDING;
     let reason = match (promise.optimal, promise.proof.as_deref()) {
         (true, Some("bound")) if !at_bound => {
-            "the plan is said to be as short as its bound, and is not".to_owned()
+            "the plan is marked as equal to its bound, but it is not".to_owned()
+        }
+        (true, Some("search")) if promise.lower_bound > promise.makespan + ROUNDING => {
+            "the plan is shorter than its bound".to_owned()
         }
         (true, Some("bound" | "search")) | (false, None) => return found,
         (optimal, proof) => format!("`optimal` is {optimal}, and `proof` is {proof:?}"),

@@ -191,9 +191,3 @@ pub fn report(violations: &[Violation]) -> String {
     }
     text
 }
-
-/// The violations for programs: `{"valid": bool, "violations": [{code, place, message}]}`.
-#[must_use]
-pub fn to_json(violations: &[Violation]) -> serde_json::Value {
-    serde_json::json!({ "valid": violations.is_empty(), "violations": violations })
-}

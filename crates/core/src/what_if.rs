@@ -33,10 +33,10 @@ pub struct WhatIfRun {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WhatIfError {
     /// The policy knows no requests that come later.
-    #[error("`{0}` is for batches that are known beforehand, and requests are still to come")]
+    #[error("`{0}` is for batches known in advance, but more requests will arrive")]
     Mode(&'static str),
     /// It puts every model in its place, for good, before anything runs.
-    #[error("`{0}` puts every model in its place before anything runs, and these GPUs are in use")]
+    #[error("`{0}` places every model before anything runs, but these GPUs are in use")]
     InUse(&'static str),
     /// It cannot be run on these GPUs.
     #[error("{0}")]

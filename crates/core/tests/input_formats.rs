@@ -146,9 +146,9 @@ fn findings_are_capped_when_kept_and_when_shown() {
     assert_eq!(reading.diagnostics.len(), 10_001);
     let last = reading.diagnostics.last().unwrap();
     assert_eq!((last.code, last.severity), (Code::LeftOut, Severity::Warning));
-    assert_eq!(last.message, "50000 more errors in this file left out");
+    assert_eq!(last.message, "50000 more errors in this file not shown");
     let text = render(&reading.diagnostics);
-    assert!(text.ends_with("... and 9951 more (in all: at least 10000 errors, 1 warning)\n"), "{text}");
+    assert!(text.ends_with("... and 9951 more (total: at least 10000 errors, 1 warning)\n"), "{text}");
     assert_eq!(text.matches("error[").count(), 50);
 }
 

@@ -21,7 +21,7 @@ pub fn clock(file: &BackendsFile) -> Result<Clock, Vec<String>> {
     });
     let first = speeds.next().unwrap_or(1.0);
     if speeds.any(|speed| speed != first) {
-        let why = "all servers of a run go by the same clock: give all of them the same speed";
+        let why = "all servers of a run share one clock: give them the same speed";
         return Err(vec![format!("{why}, which is 1 for all that are not emulated")]);
     }
     Ok(Clock::at_speed(first))
@@ -79,6 +79,6 @@ fn gpus_of(spec: &BackendSpec, all: u32) -> Result<Gpus, String> {
     match gpu_range(text) {
         Some((first, last)) if last < all => Ok(Gpus::new(first, last - first + 1)),
         Some(_) => Err(format!("GPUs `{text}`: the cluster has {all}, numbered from 0")),
-        None => Err(format!("GPUs `{text}`: give one, as 3, or a range, as 0-7")),
+        None => Err(format!("GPUs `{text}`: give one, such as 3, or a range, such as 0-7")),
     }
 }

@@ -7,86 +7,28 @@ mod reader;
 pub(crate) mod replay;
 pub(crate) mod writer;
 
+pub use crate::store::{Durability, JournalError};
 pub use reader::{JournalReader, is_written};
 
+use crate::store;
 use gswarm_core::engine::{Decision, Event};
-use gswarm_core::input::Code;
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use writer::{Writer, level};
+use writer::Writer;
 
 /// The version of the file's layout.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
+/// Each row ends with its checksum, which is of everything before it.
 const SCHEMA: &str = "
-CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE TABLE entries (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind INTEGER NOT NULL, a INTEGER NOT NULL,
-    b INTEGER NOT NULL, c INTEGER NOT NULL, d INTEGER NOT NULL, note TEXT);
-CREATE TABLE outputs (task INTEGER PRIMARY KEY, value TEXT NOT NULL);
+    b INTEGER NOT NULL, c INTEGER NOT NULL, d INTEGER NOT NULL, note TEXT, sum INTEGER NOT NULL);
+CREATE TABLE outputs (task INTEGER PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL);
 ";
-
-/// What goes wrong with a journal.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// SQLite says so.
-    #[error("the journal cannot be used: {0}")]
-    Sqlite(#[source] rusqlite::Error),
-    /// Somebody else writes it.
-    #[error("another process is using this journal")]
-    InUse,
-    /// A run was killed before it had begun.
-    #[error("the journal is empty: the run was ended before it had begun")]
-    Empty,
-    /// There is a run in it already.
-    #[error("there is a journal of an earlier run")]
-    Taken,
-    /// Another version of this program wrote it.
-    #[error("{code}: another version of gswarm wrote this journal: {0}", code = Code::JournalVersion)]
-    Version(String),
-    /// What was accepted does not fit the configuration any more.
-    #[error("{count} requests that were accepted do not fit this configuration, `{first}` first: {why}")]
-    OtherConfiguration {
-        /// How many.
-        count: usize,
-        /// One of them.
-        first: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Its folder cannot be used.
-    #[error("it cannot be kept there: {0}")]
-    Folder(std::io::Error),
-    /// What it holds makes no sense.
-    #[error("the journal is damaged: {0}")]
-    Damaged(String),
-}
-
-impl JournalError {
-    /// A file whose layout has another version than the one that is read.
-    pub(crate) fn other_version(found: i64, read: i64) -> JournalError {
-        let why = format!("its layout has version {found}, and this program reads version {read}");
-        JournalError::Version(why)
-    }
-}
-
-impl From<rusqlite::Error> for JournalError {
-    fn from(error: rusqlite::Error) -> JournalError {
-        use rusqlite::Error::{
-            FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
-        };
-        match error {
-            // The file can be read, and what is in it is not of the kind that was written.
-            FromSqlConversionFailure(..)
-            | IntegralValueOutOfRange(..)
-            | InvalidColumnType(..)
-            | Utf8Error(..) => JournalError::Damaged(error.to_string()),
-            other => JournalError::Sqlite(other),
-        }
-    }
-}
 
 /// What is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,19 +55,11 @@ pub struct Written {
 /// A task that has finished, and what it wrote.
 pub type Output = (TaskId, Map<String, Value>);
 
-/// How much is asked of the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Survives the death of the process at any moment.
-    #[default]
-    Process,
-    /// Survives the death of the machine: every step waits for the disk.
-    Machine,
-}
-
 /// A journal that is being written.
 pub struct Journal {
     db: Writer,
+    /// The number of the next entry.
+    next: i64,
     /// Held as long as the journal is.
     _lock: std::fs::File,
 }
@@ -145,7 +79,8 @@ impl Journal {
         journal.db.execute_batch("BEGIN EXCLUSIVE")?;
         journal.db.execute_batch(SCHEMA)?;
         for (key, value) in meta {
-            journal.db.execute("INSERT INTO meta VALUES (?1, ?2)", params![key, value])?;
+            let sql = "INSERT INTO meta VALUES (?1, ?2, row_sum('meta', ?1, ?2))";
+            journal.db.execute(sql, params![key, value])?;
         }
         journal.db.pragma_update(None, "user_version", VERSION)?;
         journal.db.execute_batch("COMMIT")?;
@@ -159,13 +94,17 @@ impl Journal {
             until(|| !reader::is_written(path))?;
             JournalReader::open(path)?;
         }
-        let journal = connect(path, durability)?;
+        let mut journal = connect(path, durability)?;
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
-            VERSION => Ok(journal),
-            0 => Err(JournalError::Empty),
-            other => Err(JournalError::other_version(other, VERSION)),
+            VERSION => {}
+            0 => return Err(nothing_in(&journal.db)?),
+            other => return Err(JournalError::other_version(other, VERSION)),
         }
+        store::check(&journal.db, SCHEMA)?;
+        let last = "SELECT coalesce(max(id), 0) FROM entries";
+        journal.next = journal.db.query_row(last, [], |row| row.get::<_, i64>(0))?.saturating_add(1);
+        Ok(journal)
     }
 
     /// Whether somebody is writing the journal at this path. It is only looked at: where there is none, none is made.
@@ -176,8 +115,7 @@ impl Journal {
 
     /// One of the things that it was begun with.
     pub fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
-        let found = self.db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
-        Ok(found.optional()?)
+        meta_of(&self.db, key)
     }
 
     /// Everything that was written, in order.
@@ -187,14 +125,11 @@ impl Journal {
 
     /// What the tasks that have finished wrote.
     pub fn outputs(&self) -> Result<Vec<Output>, JournalError> {
-        let mut statement = self.db.prepare("SELECT task, value FROM outputs ORDER BY task")?;
+        let mut statement = self.db.prepare(&format!("{OUTPUTS} ORDER BY task"))?;
         let mut rows = statement.query([])?;
         let mut outputs = Vec::new();
         while let Some(row) = rows.next()? {
-            let text: String = row.get(1)?;
-            let value =
-                serde_json::from_str(&text).map_err(|error| JournalError::Damaged(error.to_string()))?;
-            outputs.push((TaskId(row.get(0)?), value));
+            outputs.push(output_of(row)?);
         }
         Ok(outputs)
     }
@@ -204,8 +139,10 @@ impl Journal {
         // A wake-up changes nothing that is not asked for again.
         let Some((kind, [a, b, c, d])) = encode(entry) else { return Ok(()) };
         self.db.begin()?;
-        let sql = "INSERT INTO entries (at, kind, a, b, c, d, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        self.db.prepare_cached(sql)?.execute(params![at.0 as i64, kind, a, b, c, d, note])?;
+        let sql = "INSERT INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,
+            row_sum('entries', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8))";
+        self.db.prepare_cached(sql)?.execute(params![self.next, at.0 as i64, kind, a, b, c, d, note])?;
+        self.next += 1;
         Ok(())
     }
 
@@ -213,7 +150,7 @@ impl Journal {
     pub fn output(&mut self, task: TaskId, value: &Map<String, Value>) -> Result<(), JournalError> {
         self.db.begin()?;
         let text = serde_json::to_string(value).map_err(|error| JournalError::Damaged(error.to_string()))?;
-        let sql = "INSERT OR REPLACE INTO outputs VALUES (?1, ?2)";
+        let sql = "INSERT OR REPLACE INTO outputs VALUES (?1, ?2, row_sum('outputs', ?1, ?2))";
         self.db.prepare_cached(sql)?.execute(params![task.0, text])?;
         Ok(())
     }
@@ -226,21 +163,56 @@ impl Journal {
 
 fn connect(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
     // One process at a time writes; others may read meanwhile, so that the lock is a file of its own.
-    let lock = std::fs::File::create(lock_of(path)).map_err(JournalError::Folder)?;
+    let lock = store::private_file(&lock_of(path)).map_err(JournalError::Folder)?;
     until(|| lock.try_lock().is_ok())?;
-    let db = Connection::open(path)?;
-    let busy = |error| if is_busy(&error) { JournalError::InUse } else { JournalError::Sqlite(error) };
-    db.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
-    db.pragma_update(None, "synchronous", level(durability)).map_err(busy)?;
-    db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(busy)?;
-    Ok(Journal { db: Writer::new(db), _lock: lock })
+    let db = store::open(path, &lock, durability)?;
+    Ok(Journal { db: Writer::new(db), next: 1, _lock: lock })
+}
+
+/// One of the things that a journal was begun with.
+fn meta_of(db: &Connection, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
+    let sql = "SELECT value, sum IS row_sum('meta', key, value) FROM meta WHERE key = ?1";
+    match db.query_row(sql, [key], |row| Ok((row.get(0)?, row.get(1)?))).optional()? {
+        Some((_, false)) => Err(altered(&format!("`{key}`"))),
+        found => Ok(found.map(|(value, _)| value)),
+    }
+}
+
+const OUTPUTS: &str = "SELECT task, value, sum IS row_sum('outputs', task, value) FROM outputs";
+
+fn output_of(row: &rusqlite::Row<'_>) -> Result<Output, JournalError> {
+    let (task, text): (u32, String) = (row.get(0)?, row.get(1)?);
+    if !row.get::<_, bool>(2)? {
+        return Err(altered(&format!("the output of task {task}")));
+    }
+    let value = serde_json::from_str(&text).map_err(|error| JournalError::Damaged(error.to_string()))?;
+    Ok((TaskId(task), value))
+}
+
+/// What is wrong with a journal of version zero.
+fn nothing_in(db: &Connection) -> Result<JournalError, JournalError> {
+    let damaged = || JournalError::Damaged("its version is not the one that was written".to_owned());
+    Ok(if store::is_empty(db)? { JournalError::Empty } else { damaged() })
+}
+
+fn altered(what: &str) -> JournalError {
+    JournalError::Damaged(format!("{what} does not fit its checksum"))
+}
+
+/// Makes the checksums of a journal fit what it holds: for tests that change what it says.
+#[doc(hidden)]
+pub fn reseal(path: &Path) -> Result<(), JournalError> {
+    let db = store::connect(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    Ok(db.execute_batch(
+        "UPDATE meta SET sum = row_sum('meta', key, value);
+         UPDATE entries SET sum = row_sum('entries', id, at, kind, a, b, c, d, note);
+         UPDATE outputs SET sum = row_sum('outputs', task, value);",
+    )?)
 }
 
 /// The file that whoever writes a journal holds a lock on.
 fn lock_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    name.into()
+    store::beside(path, ".lock")
 }
 
 /// Waits a moment for a lock: whoever only looks whether it is taken holds it, and so does a process that was killed until it is gone.
@@ -254,16 +226,11 @@ fn until(is_free: impl Fn() -> bool) -> Result<(), JournalError> {
     Err(JournalError::InUse)
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
-    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
-}
-
 /// What was written after an entry, in order, `limit` entries at most; all of it from the first on where `id` is 0.
 fn entries_after(db: &Connection, id: i64, limit: u32) -> Result<Vec<Written>, JournalError> {
     // An output is written together with the entry that says that its task has finished.
-    let sql = "SELECT id, at, kind, a, b, c, d, note, kind = 0 AND NOT EXISTS (SELECT 1 FROM outputs WHERE task = a)
-        FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let sql = "SELECT id, at, kind, a, b, c, d, note, kind = 0 AND NOT EXISTS (SELECT 1 FROM outputs WHERE task = a),
+        sum IS row_sum('entries', id, at, kind, a, b, c, d, note) FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut statement = db.prepare_cached(sql)?;
     // Entries are counted from 1. One before that was not written by a run, and is found by not being the first.
     let mut rows = statement.query((if id == 0 { i64::MIN } else { id }, limit))?;
@@ -273,6 +240,9 @@ fn entries_after(db: &Connection, id: i64, limit: u32) -> Result<Vec<Written>, J
         let id: i64 = row.get(0)?;
         if id != last + 1 {
             return Err(JournalError::Damaged(format!("entry {id} follows upon entry {last}")));
+        }
+        if !row.get::<_, bool>(9)? {
+            return Err(altered(&format!("entry {id}")));
         }
         let number = |at: usize| {
             let value = row.get::<_, i64>(at)?;
@@ -373,7 +343,7 @@ mod tests {
         killed(own.path(), opened.path());
         journal.db.execute_batch("PRAGMA cache_size = 1; BEGIN EXCLUSIVE").unwrap();
         journal.db.execute_batch(SCHEMA).unwrap();
-        journal.db.execute("INSERT INTO meta VALUES ('config', zeroblob(100000))", []).unwrap();
+        journal.db.execute("INSERT INTO meta VALUES ('config', zeroblob(100000), 0)", []).unwrap();
         killed(own.path(), begun.path());
         assert!(files(begun.path())[&begun.path().join("j-wal")].len() > 50_000);
         drop(journal);
@@ -417,7 +387,7 @@ mod tests {
         let path = folder.path().join("j");
         let journal = Journal::create(&path, Durability::Process, &[("config", b"models")]).unwrap();
         assert!(!reader::says_its_version(&path).unwrap(), "all of it is beside the file");
-        let lock = std::fs::File::create(lock_of(&path)).unwrap();
+        let lock = store::private_file(&lock_of(&path)).unwrap();
         let (journal, asked) = (std::cell::Cell::new(Some(journal)), std::cell::Cell::new(0));
         let free = || {
             asked.set(asked.get() + 1);

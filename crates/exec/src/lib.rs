@@ -16,6 +16,7 @@ pub mod ray;
 pub mod replica;
 pub mod scene;
 pub mod service;
+mod store;
 pub mod watched;
 pub mod wire;
 pub mod work;

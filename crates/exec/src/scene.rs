@@ -58,6 +58,10 @@ impl Scene<'_> {
                 memory_total_gb: has,
                 batch: view.batch_at(gpu),
                 free_in: view.free_at(gpu).since(now).seconds(),
+                overdue: match state {
+                    GpuState::Running | GpuState::Loading => now.since(view.free_at(gpu)).seconds(),
+                    GpuState::Idle | GpuState::Lost => 0.0,
+                },
             }
         });
         gpus.collect()
@@ -216,8 +220,7 @@ impl Scene<'_> {
                 }
                 TaskState::Held => {
                     let failed = view.failures(task);
-                    let why =
-                        format!("it failed and is tried again in a moment; attempts that failed: {failed}");
+                    let why = format!("it failed and will be retried shortly; failed attempts: {failed}");
                     QueuedNode { state: NodeState::Paused, why: Some(why), ..node }
                 }
                 TaskState::Running => node,
@@ -236,33 +239,54 @@ impl Scene<'_> {
         let now = self.now;
         let windows = || spec.windows().filter(|gpus| gpus.iter().all(|gpu| view.alive().contains(gpu)));
         if windows().next().is_none() {
-            return "every backend that could serve it is out".to_owned();
+            return "every server that could serve it is out of rotation".to_owned();
         }
         let free_at = |gpus: gswarm_core::Gpus| gpus.iter().map(|gpu| view.free_at(gpu)).max().unwrap_or(now);
         let loaded: Vec<_> = windows().filter(|&gpus| view.holding(model).contains_all(gpus)).collect();
-        let soonest = |at: Option<Time>| at.map_or(0.0, |at| at.since(now).seconds());
+        let left = |at: Option<Time>| time_left(at.unwrap_or(now), now);
         if !loaded.is_empty() {
-            let next = soonest(loaded.iter().map(|&gpus| free_at(gpus)).min());
+            let next = left(loaded.iter().map(|&gpus| free_at(gpus)).min());
             return match self.replicas(model).count() {
-                0 | 1 => format!("its one replica is busy, for another {next:.1} s or so"),
-                many => format!("all {many} replicas of it are busy; the first is free in {next:.1} s or so"),
+                0 | 1 => format!("its only replica is busy, {next}"),
+                many => format!("all {many} replicas are busy, the first {next}"),
             };
         }
         if let Some(gpus) =
             windows().find(|gpus| gpus.iter().any(|gpu| view.being_loaded(gpu) == Some(model)))
         {
-            let left = soonest(Some(free_at(gpus)));
-            return format!("the model is being loaded on {}, for another {left:.1} s or so", in_words(gpus));
+            let left = left(Some(free_at(gpus)));
+            return format!("the model is loading on {}, {left}", in_words(gpus));
         }
         if windows().any(|gpus| gpus.iter().all(|gpu| view.idle().contains(gpu))) {
-            return "the model is not loaded; its turn comes when more wait for it, or within the limit on waiting"
+            return "the model is not loaded; it will be when more requests wait for it, or at the waiting limit"
                 .to_owned();
         }
         let next = windows().min_by_key(|&gpus| free_at(gpus));
         let (gpus, left) =
-            next.map_or((String::new(), 0.0), |gpus| (in_words(gpus), soonest(Some(free_at(gpus)))));
+            next.map_or_else(Default::default, |gpus| (in_words(gpus), left(Some(free_at(gpus)))));
         format!(
-            "the model is not loaded and all GPUs are busy; the first that could take it, {gpus}, is free in {left:.1} s or so"
+            "the model is not loaded and all GPUs are busy; the first that could take it, {gpus}, is busy {left}"
         )
+    }
+}
+
+/// How long something goes on that should end then: `for about another 3.2 s`; `overdue by 3.2 s` where it should have ended.
+fn time_left(end: Time, now: Time) -> String {
+    match (end.since(now).seconds(), now.since(end).seconds()) {
+        (left, _) if left >= 0.05 => format!("for about another {left:.1} s"),
+        (_, late) if late >= 0.05 => format!("overdue by {late:.1} s"),
+        _ => "about to be free".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_should_have_ended_is_overdue() {
+        let at = |tenths: u64| Time(tenths * 100_000);
+        let told = [(70, 38), (38, 70), (38, 38)].map(|(end, now)| time_left(at(end), at(now)));
+        assert_eq!(told, ["for about another 3.2 s", "overdue by 3.2 s", "about to be free"]);
     }
 }

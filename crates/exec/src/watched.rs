@@ -6,6 +6,7 @@ use crate::scene::Scene;
 use gswarm_core::engine::{Decision, Engine, Event, News, TaskState};
 use gswarm_core::instance::Residency;
 use gswarm_core::log::{Execution, ExecutionLog, Status};
+use gswarm_core::report::Stats;
 use gswarm_core::{GpuId, Gpus, IdVec, Instance, ModelId, RequestId, Span, TaskId, Time};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -93,8 +94,9 @@ impl Watched {
         self.chronicle.event(&view, at, event, note);
         match event {
             Event::Arrived(request) => {
-                self.requests[request].arrived = Some(at);
                 let spec = &instance.requests[request];
+                // Latency counts from when it was to come, as in the report of the run.
+                self.requests[request].arrived = Some(spec.arrival.min(at));
                 self.chronicle.accepted(at, spec.name.as_str().into(), spec.workflow);
             }
             Event::Finished(task) => self.touched.push(instance.request_of(task)),
@@ -141,7 +143,8 @@ impl Watched {
             stand.ended = Some((at, end));
             let name: Arc<str> = view.instance().requests[request].name.as_str().into();
             let took = at.since(stand.arrived.unwrap_or(at));
-            self.chronicle.ended(at, took, end, Some((name, stand.trouble.as_deref())));
+            let workflow = view.instance().requests[request].workflow;
+            self.chronicle.ended(at, took, end, workflow, Some((name, stand.trouble.as_deref())));
         }
         self.chronicle.waiting(at, self.ready.len());
     }
@@ -177,6 +180,16 @@ impl Watched {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.requests.iter().all(|stand| stand.ended.is_some())
+    }
+
+    /// The latency of all requests that completed, by the rule of every report.
+    #[must_use]
+    pub fn latency(&self) -> Stats {
+        let took = self.requests.iter().filter_map(|stand| match (stand.arrived, stand.ended) {
+            (Some(arrived), Some((at, End::Completed))) => Some(at.since(arrived)),
+            _ => None,
+        });
+        Stats::of(took.collect())
     }
 
     /// When something happened last.
@@ -329,7 +342,13 @@ impl Past {
                         requests[id].ended = Some((at, End::Completed));
                         let took = at.since(instance.requests[id].arrival);
                         let name: Arc<str> = instance.requests[id].name.as_str().into();
-                        chronicle.ended(at, took, End::Completed, Some((name, None)));
+                        chronicle.ended(
+                            at,
+                            took,
+                            End::Completed,
+                            instance.requests[id].workflow,
+                            Some((name, None)),
+                        );
                     }
                 }
             }
@@ -351,7 +370,7 @@ fn give_up_the_rest(
         stand.ended = Some((last, End::GivenUp));
         let name: Arc<str> = instance.requests[id].name.as_str().into();
         let took = last.since(instance.requests[id].arrival);
-        chronicle.ended(last, took, End::GivenUp, Some((name, None)));
+        chronicle.ended(last, took, End::GivenUp, instance.requests[id].workflow, Some((name, None)));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `cargo run -p gswarm --example embed_a_run -- [run.yaml]`
 
+use gswarm::core::check::{check_log, report};
 use gswarm::core::input::Source;
 use gswarm::core::log_file::write_json;
 use gswarm::prelude::*;
@@ -64,5 +65,9 @@ pub fn main() -> Result<(), Failure> {
     let ended = gswarm::run_live(live, &mut Silent)?;
     println!("live:      {:.1} s by its servers' clock", ended.outcome.summary.makespan.seconds());
     let _ = std::fs::remove_dir_all(folder);
+    let broken = check_log(&ended.prepared.instance, &ended.outcome.log, Some(&ended.outcome.summary));
+    if !broken.is_empty() {
+        return Err(Failure::internal(report(&broken)));
+    }
     ended.all_completed()
 }

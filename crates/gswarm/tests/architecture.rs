@@ -111,3 +111,49 @@ fn policies_know_no_planner_and_checks_know_no_engine() {
     assert!(graph.len() > 20 && graph["plan"].contains("rules"), "{graph:?}");
     assert!(!graph["rules"].contains("plan") && !graph["check"].contains("engine"), "{graph:?}");
 }
+
+/// The types that other crates can name: `pub` in a module that is public from the root down, or named in a `pub use`.
+fn public_types(source: &Path) -> Vec<String> {
+    let (mut declared, mut exported) = (Vec::new(), BTreeSet::new());
+    let mut modules = vec![(source.join("lib.rs"), source.to_owned(), true)];
+    while let Some((file, folder, is_public)) = modules.pop() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for after in text.split("\npub use ").skip(1) {
+            let named = after.split(';').next().unwrap_or_default();
+            exported.extend(named.split(|letter: char| !letter.is_ascii_alphanumeric()).map(str::to_owned));
+        }
+        for line in text.lines().map(str::trim_start) {
+            let words: Vec<&str> =
+                line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
+            match words[..] {
+                ["pub", "struct" | "enum" | "trait" | "type" | "union", name, ..] if !name.is_empty() => {
+                    declared.push((name.to_owned(), is_public));
+                }
+                ["mod", name, ""] | ["pub", "mod", name, ""] => {
+                    let inside = folder.join(name);
+                    let alone = folder.join(format!("{name}.rs"));
+                    let file = if alone.exists() { alone } else { inside.join("mod.rs") };
+                    modules.extend(file.exists().then_some((file, inside, is_public && words[0] == "pub")));
+                }
+                _ => {}
+            }
+        }
+    }
+    let reachable = declared.into_iter().filter(|(name, is_public)| *is_public || exported.contains(name));
+    reachable.map(|(name, _)| name).collect()
+}
+
+#[test]
+fn no_two_public_types_have_the_same_name() {
+    let mut crates_of: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        for name in public_types(&folder.join("src")) {
+            crates_of.entry(name).or_default().push(folder.display().to_string());
+        }
+    }
+    assert!(crates_of.len() > 500, "only {} types were found", crates_of.len());
+    crates_of.retain(|_, places| places.len() > 1);
+    assert!(crates_of.is_empty(), "give one of each pair another name: {crates_of:?}");
+}

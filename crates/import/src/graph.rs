@@ -73,7 +73,7 @@ pub fn acyclic(
             cycle.nodes.iter().take(8).map(|&node| format!("`{}`", Shown(&names(node as usize).0))).collect();
         let more = if cycle.nodes.len() > 8 { ", ..." } else { "" };
         let at = names(cycle.nodes[0] as usize).1;
-        let message = format_args!("nodes wait for one another in a circle: {}{more}", listed.join(", "));
+        let message = format_args!("the nodes form a cycle: {}{more}", listed.join(", "));
         file.faults.add(Code::Cycle, at, &Path::root(), message);
     }
     own.is_empty() && found.is_empty()

@@ -24,8 +24,7 @@ struct Request<'l> {
 
 pub fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) {
     if files.len() > 1 {
-        let message =
-            format_args!("one log is imported at a time: two may give the same request other times");
+        let message = format_args!("import one log at a time: two may give a request different times");
         files[1].faults.add(Code::Inexpressible, 0, &Path::root(), message);
     }
     let Some(file) = files.first_mut() else { return };
@@ -73,11 +72,11 @@ pub fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) 
     if file.faults.has_errors() {
         return;
     }
-    draft.notes.say("Execution times are those of the log, at the end of each node's last attempt");
-    draft.notes.say("Nothing of the log is repaired: `gswarm check` says what it breaks");
+    draft.notes.say("Execution times come from the log, from each node's last attempt");
+    draft.notes.say("The log is not repaired: `gswarm check` lists its violations");
     let ordered = || order.iter().map(|id| (*id, &requests[id]));
     if requests.values().any(|request| request.arrival == f64::INFINITY) {
-        draft.notes.say("Requests of which the log gives no arrival arrive at 0");
+        draft.notes.say("Requests without an arrival in the log arrive at 0");
     }
     match &options.workflow {
         Some(target) => with_configuration(file, &target.scenario, ordered(), draft),
@@ -115,7 +114,7 @@ fn with_configuration<'l>(
     draft: &mut Draft,
 ) {
     draft.scenario = Scenario { requests: Vec::new(), ..known.clone() };
-    draft.notes.say("Models and workflows are those of --workflow");
+    draft.notes.say("Models and workflows come from --workflow");
     for (id, request) in requests {
         let Some(workflow) = known.workflows.iter().position(|workflow| workflow.id == request.workflow)
         else {
@@ -138,7 +137,7 @@ fn with_configuration<'l>(
         if times.iter().any(Option::is_none) {
             draft
                 .notes
-                .say_of("Requests of which nodes did not run, which take their models' usual times", id);
+                .say_of("Requests with nodes that did not run; these take their models' mean times", id);
         }
         let request = plain_request(id.to_owned(), arrival(request), WorkflowId::from(workflow), times);
         draft.scenario.requests.push(request);
@@ -155,9 +154,9 @@ fn alone<'l>(
     requests: impl Iterator<Item = (&'l str, &'l Request<'l>)>,
     draft: &mut Draft,
 ) {
-    draft.notes.say("A log does not say which node waits for which: workflows have no edges. Give the configuration with --workflow FILE to have them");
+    draft.notes.say("A log has no edges, so the workflows have none. Pass the configuration with --workflow FILE to keep them");
     draft.notes.say(format!(
-        "Sizes of models are unknown, and taken to be 1 GB; they load in the longest switch of the log, {USUAL_LOAD_SECONDS} s where it has none"
+        "Model sizes are unknown, assumed to be 1 GB; load times are the longest switch of the log, or {USUAL_LOAD_SECONDS} s without any"
     ));
     let mut workflows: FxHashMap<Ran<'_>, WorkflowId> = FxHashMap::default();
     for (id, request) in requests {

@@ -14,7 +14,7 @@ mod table;
 pub mod trace;
 mod wfcommons;
 
-pub use options::{ImportOptions, Moment, Target, sizes};
+pub use options::{ImportOptions, Moment, TraceTarget, sizes};
 
 use draft::Draft;
 use gswarm_core::input::document::{Faults, without_mark};
@@ -47,7 +47,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Comfyui "comfyui" "ComfyUI workflows, as the editor saves them or as the API takes them"
+    Comfyui "comfyui" "ComfyUI workflows, in the format of the editor or of the API"
     Dify "dify" "Dify apps (DSL, YAML)"
     Wfcommons "wfcommons" "WfCommons instances, WfFormat 1.4 and 1.5"
     Azure "azure" "Azure LLM inference traces (CSV)"

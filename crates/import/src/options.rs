@@ -15,7 +15,7 @@ pub enum Moment {
 
 /// The workflow that the rows of a trace run.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct TraceTarget {
     /// The configuration that it stands in.
     pub scenario: Scenario,
     /// Its id; where there is none, the whole configuration is meant.
@@ -43,7 +43,7 @@ pub struct ImportOptions {
     pub requests: u32,
     /// Seconds between them.
     pub every: f64,
-    /// How many times as fast as recorded requests arrive.
+    /// Compress time: requests arrive this many times as fast as recorded.
     pub compress: f64,
     /// Rows before it are left out.
     pub from: Option<Moment>,
@@ -54,10 +54,10 @@ pub struct ImportOptions {
     /// For every random choice.
     pub seed: u64,
     /// What the rows of a trace run; a workflow of one node where none is given.
-    pub workflow: Option<Target>,
-    /// The pace of answers, where a model has none of its own.
+    pub workflow: Option<TraceTarget>,
+    /// Output speed of models that have none of their own.
     pub tokens_per_second: f64,
-    /// The pace at which prompts are read.
+    /// Speed at which prompts are read.
     pub prompt_tokens_per_second: f64,
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn report_strangers<T>(
 ) {
     use gswarm_core::input::document::{Path, Shown};
     for (name, _) in flags.iter().filter(|(name, _)| !known(name)) {
-        let message = format_args!("{flag} names `{}`, which is not there", Shown(name));
+        let message = format_args!("{flag}: there is no `{}`", Shown(name));
         file.faults.add_hinted(Code::NoSuchPlace, 0, &Path::root(), message, Some(hint.to_owned()));
     }
 }

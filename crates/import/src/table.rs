@@ -81,7 +81,7 @@ impl<'a> Rows<'a> {
                 break;
             }
             let (cells, columns) = (self.record.len(), self.header.len());
-            let message = format_args!("{cells} cells, and there are {columns} columns");
+            let message = format_args!("{cells} cells, but {columns} columns");
             file.faults.add(Code::Ragged, self.at, &Path::root(), message);
         }
         Some(Row { header: &self.header, record: &self.record, at: self.at })
@@ -100,8 +100,8 @@ impl Row<'_> {
         let value = cell.parse::<f64>().ok();
         let (code, reason) = match value {
             None if cell.is_empty() => (Code::Missing, "is missing"),
-            None => (Code::WrongType, "is no number"),
-            Some(value) if !value.is_finite() => (Code::NotFinite, "is no finite number"),
+            None => (Code::WrongType, "is not a number"),
+            Some(value) if !value.is_finite() => (Code::NotFinite, "is not a finite number"),
             Some(value) if value < 0.0 => (Code::Negative, "is below zero"),
             Some(0.0) if !zero => (Code::NotPositive, "is not above zero"),
             Some(value) if value > max => (Code::TooLarge, "is too large"),

@@ -34,7 +34,7 @@ pub fn read(file: &mut File<'_>, options: &ImportOptions, draft: &mut Draft) {
     let root = document.root();
     let top = Path::root();
     let Some(workflow) = root.get("workflow").filter(|item| item.kind() == Kind::Map) else {
-        let message = format_args!("a WfCommons instance has a mapping `workflow`, and this file has none");
+        let message = format_args!("a WfCommons instance has a mapping `workflow`, but this file has none");
         file.faults.add(Code::OtherKind, 0, &top, message);
         return;
     };
@@ -105,7 +105,7 @@ fn tasks<'t>(file: &mut File<'_>, listed: Item<'t>, with_times: bool) -> Vec<Tas
             continue;
         };
         if let Some(first) = seen.insert(id, place) {
-            let message = format_args!("task `{}` is that of tasks[{first}] already", Shown(id));
+            let message = format_args!("task `{}` is already used by tasks[{first}]", Shown(id));
             file.faults.add(Code::Duplicate, item.at(), &path, message);
         }
         let mut task = Task {
@@ -214,18 +214,16 @@ fn make(name: &str, tasks: &[Task<'_>], edges: Vec<(u32, u32)>, options: &Import
     let notes = &mut draft.notes;
     notes.say("A task is a node on one GPU; the program that it runs is its model, loaded in 1 ms");
     if sizes.values().any(|&gb| gb == 0.0) {
-        notes.say(format!(
-            "Programs of which no task says how much memory it used are taken to need {USUAL_GB} GB"
-        ));
+        notes.say(format!("Programs without a memory measurement, assumed to need {USUAL_GB} GB"));
     }
     if tasks.iter().any(|task| task.cores > 1.0) {
-        notes.say("Cores of tasks play no part; files and machines neither");
+        notes.say("Cores, files and machines of tasks are ignored");
     } else {
         notes.say("Files and machines play no part");
     }
     let instant = tasks.iter().filter(|task| task.seconds == Some(0.0)).count();
     if instant > 0 {
-        notes.say(format!("{instant} tasks of `{name}` that were recorded as taking no time take 1 ms"));
+        notes.say(format!("{instant} tasks of `{name}` with a recorded time of zero take 1 ms"));
     }
     let ids = unique(tasks.iter().map(|task| task.id.to_owned()).collect());
     let nodes: Vec<DraftNode> = tasks

@@ -123,7 +123,7 @@ impl EmbeddingModel {
             match tokens.len() {
                 0 => Err(Error::Request(format!("text {at} has no tokens"))),
                 count if count > most => Err(Error::Request(format!(
-                    "text {at} has {count} tokens; the model takes {most} at most"
+                    "text {at} has {count} tokens; the model takes at most {most}"
                 ))),
                 _ => Ok(tokens),
             }

@@ -14,7 +14,7 @@ pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
     // A pipe would block on opening: ask first.
     let found = fs::metadata(path).map_err(|error| Error::file(path, error))?;
     if !found.is_file() {
-        return Err(Error::invalid(path, "this is no regular file"));
+        return Err(Error::invalid(path, "this is not a regular file"));
     }
     let file = File::open(path).map_err(|error| Error::file(path, error))?;
     Ok((file, found.len()))
@@ -24,7 +24,7 @@ pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let (file, length) = open(path)?;
     if length > limit {
-        return Err(Error::invalid(path, format!("{length} bytes are more than the {limit} that are read")));
+        return Err(Error::invalid(path, format!("{length} bytes exceed the limit of {limit}")));
     }
     let mut bytes = Vec::with_capacity(length as usize);
     file.take(limit).read_to_end(&mut bytes).map_err(|error| Error::file(path, error))?;
@@ -34,9 +34,9 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// A JSON file that holds an object.
 pub(crate) fn read_json(path: &Path) -> Result<Value> {
     let value: Value = serde_json::from_slice(&read(path, MAX_CONFIG_BYTES)?)
-        .map_err(|error| Error::invalid(path, format!("this is no JSON: {error}")))?;
+        .map_err(|error| Error::invalid(path, format!("this is not JSON: {error}")))?;
     if !value.is_object() {
-        return Err(Error::invalid(path, "this is no JSON object"));
+        return Err(Error::invalid(path, "this is not a JSON object"));
     }
     Ok(value)
 }

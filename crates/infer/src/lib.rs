@@ -50,6 +50,7 @@ pub use request::{
     FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent, Prompt, RunningCompletion,
 };
 pub use store::{ModelFolder, Store, StoreEntry};
+pub use text::apart::{render_chats, render_chats_with};
 pub use text::chat::{ChatTemplate, Message};
-pub use text::tokenizer::TextTokenizer;
+pub use text::tokenizer::{TextTokenizer, is_panic_expected};
 pub use weights::Weights;

@@ -60,10 +60,10 @@ impl GenerateRequest {
             return refuse("max_tokens is 0: ask for one token or more");
         }
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
-            return refuse("temperature is no number of zero or more");
+            return refuse("temperature must be a number from 0 on");
         }
         if !(0.0..=1.0).contains(&self.top_p) {
-            return refuse("top_p is no number from 0 to 1");
+            return refuse("top_p must be a number from 0 to 1");
         }
         Ok(())
     }

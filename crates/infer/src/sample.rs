@@ -20,7 +20,7 @@ impl Sampler {
     /// The next token.
     pub(crate) fn next(&mut self, scores: &[f32]) -> Result<u32> {
         if scores.iter().any(|score| score.is_nan()) {
-            return Err(Error::Compute("the model's scores are no numbers".to_string()));
+            return Err(Error::Compute("the model's scores are not numbers".to_string()));
         }
         let best = best(scores);
         let top = f64::from(scores[best]);

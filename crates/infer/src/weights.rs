@@ -130,7 +130,7 @@ fn tensor_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let path = |name: &str| match Path::new(name).file_name() {
         // The name of a file beside the index, and nothing else.
         Some(plain) if plain == name && name.ends_with(".safetensors") => Ok(folder.join(name)),
-        _ => Err(Error::invalid(&index, format!("`{name}` is no name of a safetensors file"))),
+        _ => Err(Error::invalid(&index, format!("`{name}` is not the name of a safetensors file"))),
     };
     names.into_iter().map(path).collect()
 }
@@ -142,7 +142,10 @@ fn open_tensors(path: &Path) -> Result<(File, Metadata)> {
     read_exact(&mut file, &mut size, path)?;
     let header_length = u64::from_le_bytes(size);
     if header_length > MAX_HEADER_BYTES || header_length > length - 8 {
-        return Err(Error::invalid(path, "its header says that it is longer than the file; is it cut off?"));
+        return Err(Error::invalid(
+            path,
+            "its header gives a length beyond the end of the file; is it truncated?",
+        ));
     }
     let mut header = vec![0; header_length as usize];
     read_exact(&mut file, &mut header, path)?;
@@ -152,7 +155,7 @@ fn open_tensors(path: &Path) -> Result<(File, Metadata)> {
     let data = header.data_len() as u64;
     if data != length - 8 - header_length {
         let found = length - 8 - header_length;
-        let reason = format!("{found} bytes of tensors where its header promises {data}; is it cut off?");
+        let reason = format!("{found} bytes of tensors, but its header gives {data}; is it truncated?");
         return Err(Error::invalid(path, reason));
     }
     Ok((file, header))

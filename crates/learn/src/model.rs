@@ -23,7 +23,7 @@ pub use history::{History, Memory};
 pub use online::{GroupId, Online};
 pub use schema::{Feature, FeatureKind, Rows, encode};
 
-use conformal::Spread;
+use conformal::ErrorSpread;
 use gswarm_core::named;
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,7 @@ pub struct Predictor {
     smear: Option<f64>,
     /// Whether no row of the training had a target below zero.
     non_negative: bool,
-    spread: Spread,
+    spread: ErrorSpread,
     /// What the last executions tell of the next, where they do.
     history: Option<Memory>,
 }

@@ -149,7 +149,7 @@ fn node_name(workflow: &str, node: &str) -> String {
 }
 
 /// What is said of records that no run has.
-const CHECK_IT: &str = "`gswarm check LOG --config C --requests R` lists all that is wrong with the log";
+const CHECK_IT: &str = "`gswarm check LOG --config C --requests R` lists everything wrong with the log";
 
 /// Why this record of a completed execution cannot be true, with the field at fault: what was learned from it would be wrong, and
 /// copies would be tested on what they taught.
@@ -175,10 +175,10 @@ fn impossible(
         return Some((Code::NotPositive, "batch_size", format!("a batch of {batch}")));
     }
     if named != model {
-        let message = format!("it ran `{}`, and its node's model is `{}`", shown(named), shown(model));
+        let message = format!("it ran `{}`, but its node's model is `{}`", shown(named), shown(model));
         return Some((Code::UnknownModel, "model_name", message));
     }
-    let twice = || (Code::Duplicate, "node_id", "its node was completed before in this log".to_owned());
+    let twice = || (Code::Duplicate, "node_id", "its node completed earlier in this log".to_owned());
     (!is_new).then(twice)
 }
 
@@ -204,7 +204,7 @@ fn runs<'s>(log: &LogFile, scenario: &'s Scenario, faults: &mut TableFaults) -> 
         });
         let Some((request, workflow, node, model)) = found else {
             let message = format!("request `{}` has no node `{}`", text(record.request), text(record.node));
-            let hint = "give the configuration and the requests that the log is of".to_owned();
+            let hint = "pass the configuration and requests of the log".to_owned();
             faults.add(Code::UnknownNode, Some(record.line), "", message, Some(hint));
             continue;
         };
@@ -248,7 +248,7 @@ impl NodeEncoder {
         // Whatever it predicts would be taken for seconds.
         if predictor.target() != TARGET {
             let message =
-                format!("the model predicts `{}`, and runs need `{TARGET}`", shown(predictor.target()));
+                format!("the model predicts `{}`, but runs need `{TARGET}`", shown(predictor.target()));
             faults.add(Code::OtherFeatures, None, "", message, hint());
         }
         for (feature, source) in features.iter().zip(&sources) {

@@ -94,12 +94,12 @@ impl Table {
     pub fn read_with(name: &str, bytes: Vec<u8>, texts: &[&str], faults: &mut TableFaults) -> Option<Table> {
         if !bytes.starts_with(b"PAR1") {
             if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
-                let hint = "write the file again, or let the name of a CSV file end in .csv".to_owned();
+                let hint = "write the file again; CSV files need the extension .csv".to_owned();
                 faults.add(
                     Code::NotATable,
                     None,
                     "",
-                    "this is no Parquet file, as its name says",
+                    "this is not a Parquet file, despite its name",
                     Some(hint),
                 );
                 return None;

@@ -150,7 +150,7 @@ pub struct TrainingReport {
     pub target: String,
     /// Whether its logarithm was learned.
     pub log_target: bool,
-    /// Where the split and the samples come from.
+    /// Seed of the split and of the samples.
     pub seed: u64,
     /// On the rows that it was trained on.
     pub train: Measures,
@@ -279,18 +279,16 @@ fn cross_validation(folds: &[usize], means: &[f64], truths: &[f64]) -> CrossVali
 /// Why a model is not to be trusted: it does much better, or much worse, on its own rows than on others, or knows nothing of those.
 fn doubts(train: &Measures, others: &CrossValidation, importances: &[Importance]) -> Option<String> {
     let (own, kept) = (train.r2?, others.mean?);
-    let most = importances.first().map(|one| {
-        format!("; most of what it knows comes from `{}` ({:.0}%)", one.feature, one.share * 100.0)
-    });
+    let most = importances
+        .first()
+        .map(|one| format!("; its main feature is `{}` ({:.0}%)", one.feature, one.share * 100.0));
     let most = most.unwrap_or_default();
     if own - kept > BY_HEART {
         Some(format!(
-            "the model knows its own rows by heart: R2 {own:.3} on them, {kept:.3} on rows that were kept back{most}"
+            "the model overfits: R2 {own:.3} on its training rows, {kept:.3} on held-out rows{most}"
         ))
     } else if kept <= 0.0 {
-        Some(format!(
-            "on rows that were kept back the model is no better than the mean of all (R2 {kept:.3}){most}"
-        ))
+        Some(format!("on held-out rows the model is no better than the mean (R2 {kept:.3}){most}"))
     } else {
         None
     }

@@ -86,7 +86,7 @@ pub fn apart<T: Send + 'static>(
             (Ok(Ok(Ok(value))), Some((error, _))) if keep && is_interrupt(py, error) => return Ok(value),
             (Ok(Ok(Err(fault))), None) => return Err(fault.into()),
             (Ok(Err(_)) | Err(RecvTimeoutError::Disconnected), None) => {
-                return Err(Fault::Internal("a fault of gswarm; it is described above".to_owned()).into());
+                return Err(Fault::Internal("a bug in gswarm; details are above".to_owned()).into());
             }
             (Err(RecvTimeoutError::Timeout), None) => {
                 if let Err(error) = py.check_signals().and_then(|()| tell(&shared, progress, &mut last)) {

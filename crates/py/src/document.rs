@@ -1,19 +1,19 @@
 //! Python objects as a document that gswarm reads as it does the text of a file.
 
-use gswarm_core::input::document::{Document, Kind, MAX_DEPTH, Values};
+use gswarm_core::input::document::{Document, DocumentBuilder, Kind, MAX_DEPTH};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 /// The document of an object; what is none of Python's own, `plain` turns into something that is.
 pub fn document(value: &Bound<'_, PyAny>, plain: &Bound<'_, PyAny>) -> PyResult<Document<'static>> {
-    let mut values = Values::default();
+    let mut values = DocumentBuilder::default();
     add(&mut values, value, plain, 0)?;
-    values.finish().ok_or_else(|| PyValueError::new_err("this is more than the 2 GiB that are read"))
+    values.finish().ok_or_else(|| PyValueError::new_err("the limit is 2 GiB"))
 }
 
 fn add(
-    values: &mut Values,
+    values: &mut DocumentBuilder,
     value: &Bound<'_, PyAny>,
     plain: &Bound<'_, PyAny>,
     depth: usize,
@@ -77,6 +77,6 @@ fn name(key: &Bound<'_, PyAny>) -> PyResult<String> {
     }
     scalar(key)?.ok_or_else(|| {
         let kind = key.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
-        PyTypeError::new_err(format!("a mapping has a key that is no text, but of type {kind}"))
+        PyTypeError::new_err(format!("the keys of a mapping must be text, not {kind}"))
     })
 }

@@ -31,7 +31,7 @@ fn table(columns: Columns) -> Result<Table, Fault> {
             return Err(usage(format!("two columns are called `{name}`")));
         }
         if length(cells) != length(&columns[0].1) {
-            return Err(usage(format!("column `{name}` has another length than the first")));
+            return Err(usage(format!("column `{name}` differs in length from the first")));
         }
     }
     let column = |(name, cells): (String, Cells)| {
@@ -93,7 +93,7 @@ impl TrainArguments {
             return Err(usage("give 1 to 10000 trees of a depth from 1 to 40"));
         }
         if !(rate > 0.0 && rate <= 1.0) || settings.min_leaf == 0 {
-            return Err(usage("give a learning_rate above 0, of 1 at most, and a min_leaf above 0"));
+            return Err(usage("give a learning_rate above 0 and at most 1, and a min_leaf above 0"));
         }
         let target = self.target.as_deref().unwrap_or(nodes::TARGET);
         Ok(TrainOptions {

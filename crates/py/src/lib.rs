@@ -37,7 +37,7 @@ mod _gswarm {
     #[pymodule_export]
     use super::server::{Operation, Server};
     #[pymodule_export]
-    use super::tools::{bounds, check, compare, generate, policies, seconds, size_of, usual};
+    use super::tools::{advise_of, bounds, check, compare, generate, policies, seconds, size_of, usual};
     #[pymodule_export]
     use super::view::{Model, Task, View};
     #[pymodule_export]

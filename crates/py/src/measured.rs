@@ -36,7 +36,7 @@ pub fn read_log(
         source.iter().for_each(|source| source.tell(&scenario, &mut instance, false));
         let (log, faults) = read_back(&instance, &file);
         if let Some(first) = faults.first() {
-            return Err(usage(format!("the log is of another problem: {first}")));
+            return Err(usage(format!("the log belongs to another problem: {first}")));
         }
         let metrics = metrics(&instance, &log);
         let info = RunInfo {

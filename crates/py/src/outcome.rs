@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use gswarm_core::Instance;
 use gswarm_core::check::{Violation, check_run};
 use gswarm_core::compare::{RunKey, SweepRow};
+use gswarm_core::explain::{SLOWEST, Timeline, slowest};
 use gswarm_core::input::Scenario;
 use gswarm_core::log_file::{LogFile, write_json, write_jsonl};
 use gswarm_core::plan::{self, Planned};
@@ -189,7 +190,9 @@ impl Outcome {
             policy: summary.policy.clone(),
             seed: summary.seed.unwrap_or_default(),
         };
-        let row = SweepRow::of(&key, "", &self.outcome.metrics, summary, [0.0, seconds]);
+        let slowest = slowest(&Timeline::new(&self.instance, &self.outcome.log), SLOWEST);
+        let row =
+            SweepRow { slowest, ..SweepRow::of(&key, "", &self.outcome.metrics, summary, [0.0, seconds]) };
         serde_json::to_string(&row).map_err(failed)
     }
 }

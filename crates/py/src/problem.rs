@@ -174,5 +174,5 @@ pub fn mode_named(name: &str) -> Result<Mode, Fault> {
     [Mode::Offline, Mode::Online]
         .into_iter()
         .find(|mode| mode.name() == name)
-        .ok_or_else(|| usage(format!("mode is `{name}`; there are offline and online")))
+        .ok_or_else(|| usage(format!("mode is `{name}`; use offline or online")))
 }

@@ -282,7 +282,7 @@ fn in_names(instance: &Instance, why: Rejected) -> String {
             format!("model `{}` is already on GPUs {gpus}", model(id))
         }
         Rejected::NoRoom { model: id, gpu } => {
-            format!("GPU {} has no room for model `{}` beside what runs there", gpu.0, model(id))
+            format!("GPU {} has no room for model `{}` next to what runs there", gpu.0, model(id))
         }
         Rejected::NoSlot { model: id, gpu } => {
             format!("GPU {} has no memory for one more execution of model `{}`", gpu.0, model(id))
@@ -331,12 +331,12 @@ pub fn plan_for<'py>(
 
 impl From<Failure> for Fault {
     fn from(failure: Failure) -> Fault {
-        use gswarm_run::Code;
+        use gswarm_run::FailureKind;
         let hint = failure.advice().unwrap_or_default().to_owned();
         match failure.code {
-            Code::Infeasible => Fault::Infeasible(failure.reasons.clone()),
-            Code::Interrupted => Fault::Stopped,
-            Code::Internal => Fault::Internal(failure.message().to_owned()),
+            FailureKind::Infeasible => Fault::Infeasible(failure.reasons.clone()),
+            FailureKind::Interrupted => Fault::Stopped,
+            FailureKind::Internal => Fault::Internal(failure.message().to_owned()),
             _ if failure.diagnostics.iter().any(|one| !one.file.is_empty()) => {
                 Fault::Input(failure.diagnostics)
             }

@@ -173,7 +173,7 @@ impl Shared {
             Order::Call { model, gpus, call } => {
                 let replica = replica(model, gpus);
                 if !self.held().contains(&replica) {
-                    return Err(BackendError::Gone("the model is not loaded there any more".to_owned()));
+                    return Err(BackendError::Gone("the model is no longer loaded there".to_owned()));
                 }
                 self.member(replica)?.backend.call(replica, &call.into()).await
             }
@@ -182,7 +182,7 @@ impl Shared {
 
     fn member(&self, replica: Replica) -> Result<&Member, BackendError> {
         let found = self.fleet.serves(replica).map(|number| &self.fleet.members()[number]);
-        found.ok_or_else(|| BackendError::Failed("no backend serves this model on these GPUs".to_owned()))
+        found.ok_or_else(|| BackendError::Failed("no server has this model on these GPUs".to_owned()))
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, BTreeSet<Replica>> {

@@ -16,6 +16,7 @@ use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::size::{Target, Telling};
 use gswarm_core::time::duration;
 use gswarm_core::verify::Evidence;
+use gswarm_run::advise::{AdviseSpec, advise};
 use gswarm_run::size::{ask, mode_of};
 use gswarm_run::sweep::{Axes, Input, Sweep};
 use gswarm_run::{Materials, Named, Problem, RunSpec, Silent, build};
@@ -72,7 +73,7 @@ pub fn check(
         let mode = evidence.log.mode().unwrap_or(spec.mode);
         let scenario = given.scenario(mode, predictor.is_some())?;
         if predictor.is_some() && evidence.log.claims.predictor.is_none() {
-            return Err(usage("the log does not say that a predictor gave its estimates"));
+            return Err(usage("the run was not made with a predictor"));
         }
         let cluster = spec.cluster.over(&scenario.cluster);
         let source = predictor.map(|(name, bytes)| gswarm_run::predictor(&name, &bytes, &scenario));
@@ -175,7 +176,7 @@ pub fn size_of(
     let targets: Result<Vec<Target>, String> = targets.iter().map(|one| one.parse()).collect();
     let targets = targets.map_err(usage)?;
     if targets.is_empty() {
-        return Err(usage("no target is given, as in makespan=\"2h\"").into());
+        return Err(usage("give a target, such as makespan=\"2h\"").into());
     }
     let mode = mode.as_deref().map(mode_named).transpose()?.unwrap_or_else(|| mode_of(&targets));
     let given = inputs.given();
@@ -193,6 +194,39 @@ pub fn size_of(
             }
         })?;
         Ok(serde_json::to_value(sizing.report(&asked.question()))?.to_string())
+    })
+}
+
+/// GPUs, policy and placement for targets, as JSON. `question` holds the fields of an `AdviseSpec` but for the run.
+#[pyfunction]
+pub fn advise_of(
+    py: Python<'_>,
+    inputs: &Inputs,
+    spec: &str,
+    question: &str,
+    mode: Option<String>,
+    calibration: Option<Named>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let asked: AdviseSpec = serde_json::from_str(question).map_err(|error| usage(error.to_string()))?;
+    if asked.targets.is_empty() {
+        return Err(usage("no target is given, as in [\"p99=60s\"]").into());
+    }
+    if !(1..=MAX_GPUS).contains(&asked.max_gpus) {
+        return Err(usage(format!("max_gpus: give a number from 1 to {MAX_GPUS}")).into());
+    }
+    let mode = mode.as_deref().map(mode_named).transpose()?;
+    let mode = mode.unwrap_or_else(|| AdviseSpec::usual_mode(&asked.targets));
+    let given = inputs.given();
+    let run = RunSpec { mode, ..specification(spec, None)? };
+    apart(py, progress.as_ref(), false, move |shared| {
+        let problem = Problem::Scenario(given.scenario_of(&run)?);
+        let materials = Materials { calibration, ..Materials::of(problem) };
+        let asked = AdviseSpec { run, ..asked };
+        let report = advise(&asked, &materials, &mut Silent, &mut |policy, gpus| {
+            shared.say(&format!("running {policy} on {gpus} GPUs"), 0, 0);
+        })?;
+        Ok(serde_json::to_value(report)?.to_string())
     })
 }
 
@@ -214,7 +248,7 @@ pub struct GenerateOptions {
 #[pyfunction]
 pub fn generate(py: Python<'_>, options: GenerateOptions) -> PyResult<(Vec<u8>, Vec<u8>)> {
     let named = |kind: &str, name: &str, known: Vec<&str>| {
-        usage(format!("there is no {kind} `{name}`; there are {}", known.join(", ")))
+        usage(format!("unknown {kind} `{name}`; use one of {}", known.join(", ")))
     };
     let arrivals =
         Arrivals::ALL.iter().copied().find(|kind| kind.name() == options.arrivals).ok_or_else(|| {

@@ -190,7 +190,7 @@ pub struct View {
 impl View {
     fn look<R>(&self, ask: impl FnOnce(CoreView<'_>) -> R) -> PyResult<R> {
         let over = || {
-            PyRuntimeError::new_err("a view answers only while its policy is being asked, and on that thread")
+            PyRuntimeError::new_err("a view is valid only during the call of its policy, on the same thread")
         };
         if !LOOK.is_set() {
             return Err(over());
@@ -203,7 +203,7 @@ impl View {
         if gpu < count {
             Ok(GpuId(gpu))
         } else {
-            Err(PyIndexError::new_err(format!("there is no GPU {gpu}; there are GPUs 0 to {}", count - 1)))
+            Err(PyIndexError::new_err(format!("there is no GPU {gpu}; the GPUs are 0 to {}", count - 1)))
         }
     }
 

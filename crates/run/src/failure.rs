@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The exit codes, other than 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum FailureKind {
     /// A check found violations.
     Violations = 1,
     /// Bad input or usage.
@@ -26,7 +26,7 @@ pub enum Code {
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
-    pub code: Code,
+    pub code: FailureKind,
     message: String,
     hint: Option<String>,
     /// The faults of an input, where the failure is about one.
@@ -38,16 +38,16 @@ pub struct Failure {
 impl Failure {
     /// Bad input or usage.
     pub fn input(message: impl Into<String>) -> Failure {
-        Failure::new(Code::Input, message)
+        Failure::new(FailureKind::Input, message)
     }
 
     /// A fault of this program, such as a value that cannot be written as JSON.
     pub fn internal(error: impl fmt::Display) -> Failure {
-        Failure::new(Code::Internal, format!("internal error: {error}"))
+        Failure::new(FailureKind::Internal, format!("internal error: {error}"))
     }
 
     /// Any other.
-    pub fn new(code: Code, message: impl Into<String>) -> Failure {
+    pub fn new(code: FailureKind, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into(), hint: None, diagnostics: Vec::new(), reasons: Vec::new() }
     }
 
@@ -73,7 +73,7 @@ impl Failure {
         let failure = Failure::input(format!("cannot {what} {}: {reason}", path.display()));
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                failure.hint("make room, and give the same command again")
+                failure.hint("free some space, and repeat the command")
             }
             _ => failure,
         }
@@ -138,8 +138,8 @@ mod tests {
     fn a_full_disk_is_told_with_what_to_do() {
         let told =
             Failure::file("write to", Path::new("rows.jsonl"), &ErrorKind::StorageFull.into()).to_string();
-        assert!(told.contains("cannot write to rows.jsonl") && told.contains("make room"), "{told}");
+        assert!(told.contains("cannot write to rows.jsonl") && told.contains("free some space"), "{told}");
         let told = Failure::file("read", Path::new("c.yaml"), &ErrorKind::NotFound.into()).to_string();
-        assert!(!told.contains("make room"), "{told}");
+        assert!(!told.contains("free some space"), "{told}");
     }
 }

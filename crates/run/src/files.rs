@@ -2,8 +2,10 @@
 //! are complete do they take their names. What is unfinished when the command is interrupted is removed.
 
 use crate::failure::Failure;
-use std::fs::{self, File};
+use rustix::fs::OFlags;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +23,12 @@ pub fn remove_unfinished() {
         // Only empty folders go.
         let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
     }
+}
+
+/// A file that lines are added to; made where there is none. A link in its place is not followed.
+pub fn to_be_added_to(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)
 }
 
 /// Files on their way into one folder. Dropped before [`Batch::commit`], it leaves no trace.
@@ -74,14 +82,14 @@ impl Batch {
     pub fn beside(path: &Path, flag: &'static str) -> Result<(Batch, String), Failure> {
         let refuse = |reason: &str| {
             Err(Failure::input(format!("{flag} {}: {reason}", path.display()))
-                .hint("name a file in a folder that is there"))
+                .hint("name a file in an existing folder"))
         };
         let name = match path.file_name() {
             Some(name) if !path.is_dir() => name.to_string_lossy().into_owned(),
             _ => return refuse("this is a folder"),
         };
         if path.exists() && !path.is_file() {
-            return refuse("this is no regular file");
+            return refuse("this is not a regular file");
         }
         let folder = path.parent().unwrap_or("".as_ref());
         if !folder.as_os_str().is_empty() && !folder.is_dir() {
@@ -120,11 +128,33 @@ impl Batch {
         name: &str,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<(), Failure> {
+        self.add_with(name, 0o666, write)
+    }
+
+    /// The same, for this user alone: what was asked of models, and what they wrote.
+    pub fn add_private(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        self.add_with(name, 0o600, write)
+    }
+
+    fn add_with(
+        &mut self,
+        name: &str,
+        mode: u32,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), Failure> {
         let target = self.folder.join(name);
         let partial = self.folder.join(format!(".{name}.{}.partial", std::process::id()));
         unfinished().push(partial.clone());
         self.waiting.push((partial.clone(), target.clone()));
-        let written = File::create(&partial).and_then(|file| {
+        // A link in its place leads elsewhere, and what a process of the same number left is of no use.
+        let _ = fs::remove_file(&partial);
+        let mut anew = OpenOptions::new();
+        anew.write(true).create_new(true).mode(mode);
+        let written = anew.open(&partial).and_then(|file| {
             let mut out = BufWriter::with_capacity(1 << 18, file);
             write(&mut out)?;
             out.flush()
@@ -141,7 +171,7 @@ impl Batch {
     pub fn commit(mut self) -> Result<Vec<PathBuf>, Failure> {
         for (_, target) in &self.waiting {
             if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
-                let taken = io::Error::other("something that is no file has this name");
+                let taken = io::Error::other("this name belongs to something other than a file");
                 return Err(self.unwritable("write", target, &taken));
             }
         }
@@ -196,7 +226,7 @@ impl Batch {
 
     fn unwritable(&self, what: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::file(what, path, error)
-            .hint(format!("choose another place with {}; nothing was left behind", self.flag))
+            .hint(format!("choose another place with {}; no files were left behind", self.flag))
     }
 }
 
@@ -252,7 +282,7 @@ fn name_anew(partial: &Path, target: &Path) -> io::Result<()> {
 
 /// Why a file is not written.
 pub fn is_there(path: &Path) -> Failure {
-    Failure::input(format!("{} is there already", path.display()))
+    Failure::input(format!("{} already exists", path.display()))
         .hint("choose another name, or add --force to replace it")
 }
 
@@ -280,7 +310,7 @@ fn is_gone(process: u32) -> bool {
 const MAX_LOG_BYTES: u64 = 1 << 34;
 const MAX_INPUT_BYTES: u64 = gswarm_core::input::MAX_BYTES as u64;
 /// What to do about files that are never as big.
-const OTHER_FILE: &str = "check which file was given";
+const OTHER_FILE: &str = "check that it is the right file";
 
 /// The whole of a configuration or of requests.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -295,7 +325,7 @@ pub fn read_or(path: &Path, hint: &str) -> Result<Vec<u8>, Failure> {
 
 /// The whole of a log.
 pub fn read_log(path: &Path) -> Result<Vec<u8>, Failure> {
-    let missing = "check the path; runs write their logs into the folder of --out";
+    let missing = "check the path; runs write their logs to the folder of --out";
     read_up_to(path, MAX_LOG_BYTES, missing, OTHER_FILE)
 }
 
@@ -316,11 +346,8 @@ fn read_up_to(path: &Path, limit: u64, missing: &str, smaller: &str) -> Result<V
     let limit = if found.is_file() { limit } else { limit.min(MAX_INPUT_BYTES) };
     let too_big = || {
         let gigabytes = limit >> 30;
-        Err(Failure::input(format!(
-            "{} has more than the {gigabytes} GiB that are read (E007)",
-            path.display()
-        ))
-        .hint(if found.is_file() { smaller } else { OTHER_FILE }))
+        Err(Failure::input(format!("{} exceeds the limit of {gigabytes} GiB (E007)", path.display()))
+            .hint(if found.is_file() { smaller } else { OTHER_FILE }))
     };
     if found.is_file() && found.len() > limit {
         return too_big();
@@ -375,7 +402,7 @@ mod tests {
         batch.add("one.txt", |out| out.write_all(b"new")).unwrap();
         batch.add("two.txt", |out| out.write_all(b"new")).unwrap();
         let failed = batch.commit().unwrap_err().to_string();
-        assert!(failed.contains("two.txt") && failed.contains("nothing was left"), "{failed}");
+        assert!(failed.contains("two.txt") && failed.contains("no files were left"), "{failed}");
         assert_eq!(fs::read(root.path().join("one.txt")).unwrap(), b"old");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }
@@ -390,7 +417,7 @@ mod tests {
         }
         fs::remove_file(&batch.waiting[2].0).unwrap();
         let failed = batch.commit().unwrap_err().to_string();
-        assert!(failed.contains("three.txt") && failed.contains("nothing was left"), "{failed}");
+        assert!(failed.contains("three.txt") && failed.contains("no files were left"), "{failed}");
         assert_eq!(fs::read(root.path().join("one.txt")).unwrap(), b"old");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
     }
@@ -406,7 +433,7 @@ mod tests {
             batch.commit()
         };
         let failed = late(false).unwrap_err().to_string();
-        assert!(failed.contains("two.txt is there already") && failed.contains("--force"), "{failed}");
+        assert!(failed.contains("two.txt already exists") && failed.contains("--force"), "{failed}");
         assert_eq!(fs::read(root.path().join("two.txt")).unwrap(), b"other");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "the first file is taken back");
         late(true).unwrap();
@@ -457,5 +484,22 @@ mod tests {
         assert!(first.is_some() && Batch::reserve(&folder).unwrap().is_none());
         drop(first);
         assert!(!root.path().join("a").exists());
+    }
+
+    #[test]
+    fn links_are_not_followed_and_results_are_private() {
+        use std::os::unix::fs::{MetadataExt, symlink};
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        fs::write(path("other"), "old").unwrap();
+        symlink(path("other"), path("lines")).unwrap();
+        symlink(path("other"), path(&format!(".result.{}.partial", std::process::id()))).unwrap();
+        assert!(to_be_added_to(&path("lines")).is_err());
+        let mut batch = Batch::new(root.path()).unwrap();
+        batch.add_private("result", |out| out.write_all(b"new")).unwrap();
+        batch.commit().unwrap();
+        assert_eq!(fs::read(path("other")).unwrap(), b"old");
+        assert_eq!(fs::read(path("result")).unwrap(), b"new");
+        assert_eq!(path("result").metadata().unwrap().mode() & 0o777, 0o600);
     }
 }

@@ -4,6 +4,7 @@
 //! [`RunSpec`] -> [`RunSpec::validate`] -> [`RunSpec::load`] -> [`prepare`] -> [`Prepared::simulate`] | [`Prepared::plan`] |
 //! [`live::run`].
 
+pub mod advise;
 pub mod failure;
 pub mod files;
 pub mod live;
@@ -18,7 +19,7 @@ mod prepare;
 mod spec;
 mod validate;
 
-pub use failure::{Code, Failure};
+pub use failure::{Failure, FailureKind};
 pub use materials::{Materials, Named, Problem, accept, apply_calibration, read_calibration};
 pub use observe::{Observer, Silent, Stage};
 pub use prepare::{

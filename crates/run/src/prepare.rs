@@ -1,6 +1,6 @@
 //! From a specification and what it refers to, to a problem that can be simulated, planned or run.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Stage};
 use crate::spec::RunSpec;
@@ -15,7 +15,7 @@ use gswarm_core::plan::{self, Aimed, PlanObjective, Planned, SearchLimits, file:
 use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec, carry_out, follow_as, search};
 use gswarm_core::report::RunInfo;
 use gswarm_core::run::{ProblemError, RunOutcome, assess, problem};
-use gswarm_core::sim::{Faults, SimError, SimOptions, simulate_learning};
+use gswarm_core::sim::{InjectedFaults, SimError, SimOptions, simulate_learning};
 use gswarm_core::truth::Noise;
 use gswarm_core::{GpuId, Span, Time};
 use gswarm_learn::expect::{Beliefs, Expectations, PredictorSource};
@@ -143,8 +143,10 @@ fn build_predicted(
 /// Says why a problem cannot be run.
 #[must_use]
 pub fn infeasible(faults: &[Infeasible]) -> Failure {
-    let mut failure = Failure::new(Code::Infeasible, ProblemError::Infeasible(faults.to_vec()).to_string())
-        .hint("give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)");
+    let mut failure =
+        Failure::new(FailureKind::Infeasible, ProblemError::Infeasible(faults.to_vec()).to_string()).hint(
+            "give more GPUs (--gpus), larger servers (--gpus-per-server) or more memory (--gpu-memory-gb)",
+        );
     failure.reasons = faults.iter().map(ToString::to_string).collect();
     failure
 }
@@ -179,7 +181,7 @@ pub fn predictor(name: &str, bytes: &[u8], scenario: &Scenario) -> Result<Predic
     PredictorSource::read(short.into_owned(), bytes.to_vec(), scenario).map_err(
         |mut faults: Vec<Diagnostic>| {
             faults.iter_mut().for_each(|fault| fault.file = name.to_owned());
-            Failure::faults(faults).hint("`gswarm train` makes predictors; docs/learning.md says how")
+            Failure::faults(faults).hint("`gswarm train` makes predictors; see docs/learning.md")
         },
     )
 }
@@ -233,7 +235,7 @@ impl Prepared {
         let gpus = self.instance.cluster.gpus;
         match self.spec.faults.lose_gpus.iter().find(|lost| lost.gpu >= gpus) {
             Some(lost) => Err(Failure::input(format!(
-                "lose_gpus names GPU {}, and there are GPUs 0 to {}",
+                "lose_gpus names GPU {}, but the GPUs are 0 to {}",
                 lost.gpu,
                 gpus - 1
             ))),
@@ -249,7 +251,7 @@ impl Prepared {
             && policy.residency(Residency::Single) != Residency::Single
         {
             remarks.push(format!(
-                "policy `{}` keeps several models on a GPU where memory allows; residency `single` is not used",
+                "policy `{}` keeps several models on a GPU if memory allows; residency `single` is ignored",
                 policy.name()
             ));
         }
@@ -267,13 +269,13 @@ impl Prepared {
         let mut notes = Vec::new();
         if let Some(name) = &self.beliefs.unused {
             notes.push(format!(
-                "`predictor` {name} is not used: the requests give every node a time (`truth: requests` tries one out)"
+                "`predictor` {name} is not used, because the requests give every node a time (`truth: requests` tests a predictor)"
             ));
         }
         if self.spec.times.noise.is_none() && self.noise().is_some() {
             notes.push(
-                "run times vary by `inference_time_std` and `token_std` of the configuration \
-                 (`noise: none` uses the means)"
+                "run times vary by `inference_time_std` and `token_std` of the configuration; \
+                 noise `none` uses the means"
                     .to_owned(),
             );
         }
@@ -293,13 +295,12 @@ impl Prepared {
         }
         if self.noise().is_none_or(|noise| noise.is_silent(&self.instance)) {
             return Some(
-                "`means_only` does nothing: it keeps from policies how far off noise makes the estimates",
+                "`means_only` has no effect: it hides the spread of noise from policies, and there is no noise",
             );
         }
         let instance = &self.instance;
         let predicted = instance.task_ids().all(|task| instance.interval(task).is_some());
-        predicted
-            .then_some("`means_only` does nothing: the predictor gives every node an interval of its own")
+        predicted.then_some("`means_only` has no effect: the predictor gives every node its own interval")
     }
 
     fn sim_options(&self) -> SimOptions {
@@ -308,11 +309,11 @@ impl Prepared {
             faults.lose_gpus.iter().map(|lost| (Time::ZERO + Span::from_seconds(lost.at), GpuId(lost.gpu)));
         SimOptions {
             max_attempts: faults.max_attempts,
-            faults: Faults {
+            faults: InjectedFaults {
                 fail_rate: faults.fail_rate,
                 seed: self.spec.seed,
                 lose: lose.collect(),
-                ..Faults::default()
+                ..InjectedFaults::default()
             },
             truth: self.beliefs.truth.clone(),
             stop: Some(Arc::clone(&self.stop)),
@@ -344,7 +345,7 @@ impl Prepared {
         let log =
             self.log_of(policy, &mut |done, total| observer.progress(done, total)).map_err(|error| {
                 match error {
-                    SimError::Stopped { .. } => Failure::new(Code::Interrupted, "interrupted"),
+                    SimError::Stopped { .. } => Failure::new(FailureKind::Interrupted, "interrupted"),
                     other => self.fault_of_policy(&other.to_string()),
                 }
             })?;
@@ -386,8 +387,8 @@ impl Prepared {
 
     fn fault_of_policy(&self, what: &str) -> Failure {
         let name = self.spec.policy().kind().name();
-        Failure::new(Code::Internal, format!("internal error under policy `{name}`: {what}")).hint(
-            "this is a fault of gswarm, not of your input, and no file was written; please report it with both input files",
+        Failure::new(FailureKind::Internal, format!("internal error under policy `{name}`: {what}")).hint(
+            "this is a bug in gswarm, not in your input, and no file was written; please report it with both input files",
         )
     }
 
@@ -406,6 +407,7 @@ impl Prepared {
         }
         let spec = self.spec.policy();
         let begun = Instant::now();
+        // No limit by default: a plan that depends on the clock would differ from machine to machine.
         let budget = spec.budget().map(|budget| Duration::from_secs_f64(budget.seconds()));
         let stopped =
             || self.stop.load(Ordering::Relaxed) || budget.is_some_and(|budget| begun.elapsed() >= budget);

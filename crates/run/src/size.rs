@@ -1,14 +1,20 @@
 //! The fewest GPUs with which a specification meets targets.
 
-use crate::failure::{Code, Failure};
+pub use crate::advise::mode_of;
+
+use crate::advise::{self, AdviseSpec};
+use crate::failure::{Failure, FailureKind};
 use crate::materials::Materials;
 use crate::observe::{Observer, Stage};
 use crate::prepare::infeasible;
 use crate::spec::RunSpec;
+use gswarm_core::Span;
 use gswarm_core::input::{ClusterSpec, Scenario, too_slow};
 use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::policy::PolicySpec;
-use gswarm_core::size::{self, Measure, SizeError, SizeQuestion, Sizing, Target, Telling};
+use gswarm_core::size::{
+    self, Measure, SizeError, SizeQuestion, Sizing, Target, TargetReport, Telling, Verdict,
+};
 use std::sync::Arc;
 
 /// A question that is ready to be answered.
@@ -20,13 +26,6 @@ pub struct Sized {
     policy: PolicySpec,
     targets: Vec<Target>,
     max_gpus: u32,
-}
-
-/// The mode that targets are about where none is given: a makespan is of a batch, a latency of a stream.
-#[must_use]
-pub fn mode_of(targets: &[Target]) -> Mode {
-    let batch = targets.iter().all(|target| target.measure == Measure::Makespan);
-    if batch { Mode::Offline } else { Mode::Online }
 }
 
 /// Asks how many GPUs a specification needs. Its own number of GPUs is not used.
@@ -48,7 +47,7 @@ pub fn ask(
     let scenario = materials.scenario(&spec, observer)?;
     let cluster = ClusterSpec { gpus: Some(max_gpus), ..spec.cluster.over(&scenario.cluster) };
     let cluster = Cluster::from_spec(&cluster)
-        .ok_or_else(|| Failure::new(Code::Internal, "the number of GPUs is not given"))?;
+        .ok_or_else(|| Failure::new(FailureKind::Internal, "the number of GPUs is not given"))?;
     if let Some(reason) = too_slow(&scenario.models, cluster.switch.pcie_gb_per_s) {
         return Err(Failure::input(format!("{} GB/s: {reason}", cluster.switch.pcie_gb_per_s))
             .hint("give a higher --pcie-gb-per-s"));
@@ -77,13 +76,55 @@ impl Sized {
     /// # Errors
     /// Why there is none.
     pub fn answer(&self, tell: &mut dyn FnMut(Telling<'_>)) -> Result<Sizing, Failure> {
+        let has_makespan = self.targets.iter().any(|target| target.measure == Measure::Makespan);
+        if self.spec.mode == Mode::Online && !has_makespan {
+            return self.of_stream(tell);
+        }
         size::size(&self.question(), tell).map_err(|error| match error {
             SizeError::Infeasible(_, faults) => infeasible(&faults),
             other => Failure::new(
-                Code::Internal,
+                FailureKind::Internal,
                 format!("internal error under policy `{}`: {other}", self.policy.kind().name()),
             )
-            .hint("this is a fault of gswarm, not of your input; please report it with both input files"),
+            .hint("this is a bug in gswarm, not in your input; please report it with both input files"),
+        })
+    }
+
+    /// Streams are sized by the runs that `advise` makes: resampled traces, measured once they are warm.
+    fn of_stream(&self, tell: &mut dyn FnMut(Telling<'_>)) -> Result<Sizing, Failure> {
+        let asked = AdviseSpec {
+            run: RunSpec { policy: Some(self.policy.clone()), ..self.spec.clone() },
+            targets: self.targets.clone(),
+            max_gpus: self.max_gpus,
+            ..AdviseSpec::default()
+        };
+        asked.validate(&self.scenario)?;
+        let found = advise::fewest_of_stream(&asked, &self.scenario, &mut |gpus, point| {
+            tell(point.map_or(Telling::Trying(gpus), Telling::Tried));
+        })?;
+        let verdict = match (&found.floor, found.gpus) {
+            (Some(floor), _) => Verdict::BelowFloor {
+                target: self
+                    .targets
+                    .iter()
+                    .find(|one| TargetReport::from(*one) == floor.target)
+                    .cloned()
+                    .unwrap_or_else(|| self.targets[0].clone()),
+                floor: Span::from_seconds(floor.floor),
+            },
+            (None, Some(gpus)) => {
+                let known = found.points.iter().filter(|point| (found.least..gpus).contains(&point.gpus));
+                Verdict::Met { gpus, untried: gpus - found.least - known.count() as u32 }
+            }
+            (None, None) => Verdict::NotFound,
+        };
+        Ok(Sizing {
+            verdict,
+            least_possible: found.holds_models,
+            least: found.least,
+            useful: u32::MAX,
+            points: found.points,
+            tried: found.tried,
         })
     }
 }

@@ -1,15 +1,17 @@
 //! Many runs that differ in a few fields of one specification.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Silent};
 use crate::prepare::prepare;
 use crate::spec::RunSpec;
 use gswarm_core::bound::Bound;
 use gswarm_core::compare::{RunKey, SweepRow};
+use gswarm_core::explain::{SLOWEST, Timeline, slowest};
 use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::policy::PolicySpec;
+use gswarm_core::run::ProblemError;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -35,7 +37,7 @@ pub struct Axes {
     pub modes: Vec<Mode>,
     /// Whether models batch.
     pub batching: Vec<bool>,
-    /// Numbers of GPUs.
+    /// Numbers of GPUs; without any, each input runs on those of its configuration.
     pub gpus: Vec<u32>,
     /// Policies with their parameters; each runs in the modes that it has.
     pub policies: Vec<PolicySpec>,
@@ -137,6 +139,11 @@ impl Sweep {
             }
         }
         let fingerprint = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        if axes.gpus.is_empty() && variants.iter().any(|variant| variant.scenario.cluster.gpus.is_none()) {
+            let missing = Failure::input(ProblemError::NoGpus.to_string())
+                .hint("add --gpus N,..., or `cluster: {gpus: N}` to the configuration");
+            failure.get_or_insert(missing);
+        }
         match failure {
             Some(failure) => Err(failure),
             None => Ok(Sweep { variants, axes, fingerprint, stop: Arc::default(), bounds: Mutex::default() }),
@@ -151,7 +158,8 @@ impl Sweep {
         gpus.dedup();
         let mut runs = Vec::new();
         for Variant { name, spec, scenario } in &self.variants {
-            for &gpus in &gpus {
+            let own = if gpus.is_empty() { scenario.cluster.gpus } else { None };
+            for gpus in gpus.iter().copied().chain(own) {
                 for policy in self.axes.policies.iter().filter(|policy| policy.kind().supports(spec.mode)) {
                     runs.extend(self.axes.seeds.iter().map(|&seed| Run {
                         key: RunKey {
@@ -200,7 +208,7 @@ impl Sweep {
     fn row(&self, run: &Run) -> Result<SweepRow, Failure> {
         let materials = Materials::of(Problem::Scenario(Arc::clone(&run.scenario)));
         let mut prepared = match prepare(run.spec.clone(), materials, &mut Silent) {
-            Err(failure) if failure.code == Code::Infeasible => {
+            Err(failure) if failure.code == FailureKind::Infeasible => {
                 return Ok(SweepRow::infeasible(&run.key, &self.fingerprint, failure.message().to_owned()));
             }
             prepared => prepared?,
@@ -212,6 +220,8 @@ impl Sweep {
         let planned = begun.elapsed().as_secs_f64();
         let outcome = prepared.simulate_with(policy.as_mut(), &mut Silent)?;
         let seconds = [planned, begun.elapsed().as_secs_f64()];
-        Ok(SweepRow::of(&run.key, &self.fingerprint, &outcome.metrics, &outcome.summary, seconds))
+        let slowest = slowest(&Timeline::new(&prepared.instance, &outcome.log), SLOWEST);
+        let row = SweepRow::of(&run.key, &self.fingerprint, &outcome.metrics, &outcome.summary, seconds);
+        Ok(SweepRow { slowest, ..row })
     }
 }

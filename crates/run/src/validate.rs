@@ -75,7 +75,7 @@ impl RunSpec {
             );
         }
         if self.plan.is_some() && self.policy.is_some() {
-            let message = "a run follows either a plan or a policy".to_owned();
+            let message = "give either a plan or a policy".to_owned();
             faults.hinted(Code::NotApplicable, "plan", message, "remove one of the two".to_owned());
         }
         for fault in policy.faults() {
@@ -83,7 +83,7 @@ impl RunSpec {
         }
         if self.times.truth.is_some() && self.times.predictor.is_none() {
             let message =
-                "`truth` needs a predictor: without one, estimates are what the requests say".to_owned();
+                "`truth` needs a predictor: without one, estimates are the times of the requests".to_owned();
             let hint = "add --predictor (`times.predictor`), or remove it".to_owned();
             faults.hinted(Code::NotApplicable, "times.truth", message, hint);
         }
@@ -99,7 +99,7 @@ impl RunSpec {
         ];
         let Some(live) = &self.live else { return };
         for (path, _) in simulated.iter().filter(|(_, given)| *given) {
-            let message = "this is for simulated runs, and this is a live run".to_owned();
+            let message = "this is for simulated runs, but this is a live run".to_owned();
             faults.hinted(
                 Code::NotApplicable,
                 *path,
@@ -112,7 +112,7 @@ impl RunSpec {
             && (live.backends.is_some() || live.models.is_some())
         {
             let message =
-                "`speed` is for emulated models, and `models` or `backends` says what runs".to_owned();
+                "`speed` is for emulated models, but `models` or `backends` says what runs".to_owned();
             let hint =
                 "remove it; in a backends file a server of kind `emulated` has its own `speed`".to_owned();
             faults.hinted(Code::NotApplicable, "live.ray.speed", message, hint);

@@ -1,4 +1,4 @@
-//! InProcessModels that this process runs, for live runs that name no servers.
+//! Models that this process runs itself, for live runs without servers.
 
 use crate::model_server::{FolderError, InProcessModels};
 use gswarm_core::Instance;
@@ -14,11 +14,10 @@ fn find(folder: &Path, scenario: &Scenario) -> Result<InProcessModels, Failure> 
     let make = format!("`gswarm models init --dir {} --name NAME` makes a small one", folder.display());
     InProcessModels::find(folder, scenario).map_err(|error| match &error {
         FolderError::Unusable(error) => {
-            Failure::input(format!("a live run without --backends serves models from a folder: {error}"))
-                .hint(make)
+            Failure::input(format!("without --backends, models come from a folder: {error}")).hint(make)
         }
         FolderError::Missing(_) => Failure::input(format!("{error} in {}", folder.display()))
-            .hint(format!("{make}; --models names another folder, and --backends other servers")),
+            .hint(format!("{make}; choose another folder with --models, or servers with --backends")),
         FolderError::Damaged(_) => {
             Failure::input(error.to_string()).hint("`gswarm models list` shows what is wrong with each")
         }

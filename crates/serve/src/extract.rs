@@ -51,11 +51,11 @@ fn at_fault<T: DeserializeOwned>(uri: &Uri, parser_says: &str) -> Fault {
             continue;
         };
         if let Some(expected) = expected(&error.body_text()) {
-            let message = format!("`{name}` is `{shown}`, and has to be {expected}");
+            let message = format!("`{name}` is `{shown}`, but must be {expected}");
             return Fault::param(name.clone(), message);
         }
     }
-    Fault::invalid(format!("what stands behind the `?` cannot be read: {parser_says}"))
+    Fault::invalid(format!("the query string cannot be read: {parser_says}"))
 }
 
 /// What a parameter has to be, by what the parser says of it; `None` where it says something of another.
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn a_mistake_is_told_with_its_name_what_was_given_and_what_is_expected() {
         for (query, param, says) in [
-            ("limit=abc", "limit", "`limit` is `abc`, and has to be a whole number"),
-            ("wait=1&limit=-1", "limit", "`limit` is `-1`, and has to be a whole number, 0 or more"),
-            ("limit=", "limit", "`limit` is ``, and has to be a whole number"),
+            ("limit=abc", "limit", "`limit` is `abc`, but must be a whole number"),
+            ("wait=1&limit=-1", "limit", "`limit` is `-1`, but must be a whole number, 0 or more"),
+            ("limit=", "limit", "`limit` is ``, but must be a whole number"),
             ("limit=99999999999", "limit", "a smaller number"),
-            ("limit=2&wait=s%20oon", "wait", "`wait` is `s oon`, and has to be a number"),
+            ("limit=2&wait=s%20oon", "wait", "`wait` is `s oon`, but must be a number"),
             ("all=maybe", "all", "`true` or `false`"),
             ("limit=1&limit=2", "limit", "`limit` is given more than once"),
         ] {

@@ -2,8 +2,12 @@
 //! runs of a sweep leave no logs.
 
 use crate::chart::{Axis, Chart, Mark};
+use crate::number::grouped;
 use crate::page::{Block, Card, Cell, Page, PageTable, Section};
-use gswarm_core::compare::{ComparisonLine, FIGURES, SweepRow, lines, same_table};
+use crate::report::slow_table;
+use gswarm_core::compare::{
+    ComparisonLine, FIGURES, SweepRow, figure_at, judged, lines, same_table, verdict,
+};
 
 /// Policies with a line each on one chart; more cannot be told apart.
 const MOST_LINES: usize = 6;
@@ -36,14 +40,17 @@ fn cards(lines: &[ComparisonLine<'_>], ran: usize, left_out: usize, problems: us
         Card::new("Runs", ran.to_string(), note),
         Card::new("Problems", problems.to_string(), "each has a section below"),
     ];
-    for (figure, label) in [(0, "Shortest makespan most often"), (6, "Least P99 latency most often")] {
-        if let Some((policy, times, of)) = winner(lines, figure) {
+    for (mode, label) in
+        [("online", "Lowest P99 latency of streams"), ("offline", "Shortest makespan of batches")]
+    {
+        let of_mode: Vec<&ComparisonLine<'_>> = lines.iter().filter(|line| line.first.mode == mode).collect();
+        if let Some((policy, times, of)) = winner(&of_mode, judged(mode)) {
             cards.push(Card::new(label, policy, format!("in {times} of {of} cases")));
         }
     }
     if let Some(line) = lines
         .iter()
-        .filter(|line| line.means[1].is_some())
+        .filter(|line| line.means[1].is_some() && line.first.mode == "offline")
         .max_by(|one, other| one.means[1].unwrap_or_default().total_cmp(&other.means[1].unwrap_or_default()))
     {
         let speedup = line.means[1].unwrap_or_default();
@@ -58,7 +65,7 @@ fn cards(lines: &[ComparisonLine<'_>], ran: usize, left_out: usize, problems: us
 }
 
 /// The policy that is best at a figure in most cases; how often, and of how many.
-fn winner<'r>(lines: &[ComparisonLine<'r>], figure: usize) -> Option<(&'r str, usize, usize)> {
+fn winner<'r>(lines: &[&ComparisonLine<'r>], figure: usize) -> Option<(&'r str, usize, usize)> {
     let mut best: Vec<(&str, usize)> = Vec::new();
     for line in lines.iter().filter(|line| line.best[figure]) {
         match best.iter_mut().find(|(policy, _)| *policy == line.first.policy) {
@@ -82,31 +89,35 @@ fn section(number: usize, lines: &[ComparisonLine<'_>]) -> Section {
         return Section { title: String::new(), blocks: Vec::new() };
     };
     let without = if *batching { "" } else { ", without batching" };
-    let mut blocks: Vec<Block> = charts(lines)
+    let mut blocks: Vec<Block> = verdict(lines)
+        .map(|verdict| Block::Text(verdict.sentence(|seconds| grouped(seconds, 1))))
         .into_iter()
-        .filter(|chart| !chart.is_empty())
-        .map(|mut chart| {
-            chart.name = format!("{}-{}", chart.name, number + 1);
-            Block::Chart(Box::new(chart))
-        })
         .collect();
+    let drawn = charts(lines).into_iter().filter(|chart| !chart.is_empty()).map(|mut chart| {
+        chart.name = format!("{}-{}", chart.name, number + 1);
+        Block::Chart(Box::new(chart))
+    });
+    blocks.extend(drawn);
     if policies(lines).len() > MOST_LINES {
         blocks.push(Block::Text(format!(
-            "Charts have the {MOST_LINES} policies with the shortest makespans, and `baseline`; the table has all."
+            "Charts have the {MOST_LINES} best policies and `baseline`; the table has all."
         )));
     }
     blocks.push(Block::Table(table(number, lines)));
+    blocks.extend(requests(lines).map(Block::Table));
     Section { title: format!("{input}, {mode}{without}"), blocks }
 }
 
 fn table(number: usize, lines: &[ComparisonLine<'_>]) -> PageTable {
     let mut head = vec!["GPUs".to_owned(), "policy".to_owned()];
-    head.extend(FIGURES.iter().map(|figure| figure.name.to_owned()));
+    let known: Vec<usize> =
+        (0..FIGURES.len()).filter(|&at| lines.iter().any(|line| line.means[at].is_some())).collect();
+    head.extend(known.iter().map(|&at| FIGURES[at].name.to_owned()));
     let rows = lines.iter().map(|line| {
         let mut row = vec![Cell::number(Some(f64::from(line.first.gpus)), 0), Cell::text(&line.first.policy)];
-        row.extend(FIGURES.iter().zip(&line.means).zip(&line.best).map(|((figure, mean), &best)| {
-            let (factor, digits) = figure.shown;
-            Cell { best, ..Cell::number(mean.map(|mean| mean * factor), digits) }
+        row.extend(known.iter().map(|&at| {
+            let (factor, digits) = FIGURES[at].shown;
+            Cell { best: line.best[at], ..Cell::number(line.means[at].map(|mean| mean * factor), digits) }
         }));
         if let (Some(why), Some(cell)) = (&line.first.infeasible, row.get_mut(1)) {
             cell.text = format!("{} (cannot run: {why})", cell.text);
@@ -122,15 +133,24 @@ fn table(number: usize, lines: &[ComparisonLine<'_>]) -> PageTable {
     }
 }
 
-/// The policies, those with the shortest makespans first.
+/// The slowest requests of the winner on the most GPUs.
+fn requests(lines: &[ComparisonLine<'_>]) -> Option<PageTable> {
+    let wins = verdict(lines)?.wins;
+    let win = wins.last()?;
+    let line = lines.iter().find(|line| line.first.gpus == win.gpus && line.first.policy == win.policy)?;
+    slow_table(&line.first.slowest, &format!("{} on {}", win.policy, win.gpus))
+}
+
+/// The policies, the best first.
 fn policies<'r>(lines: &[ComparisonLine<'r>]) -> Vec<&'r str> {
     let mut all: Vec<(&str, f64, usize)> = Vec::new();
+    let figure = lines.first().map_or(0, |line| judged(&line.first.mode));
     for line in lines {
-        let Some(makespan) = line.means[0] else { continue };
+        let Some(value) = line.means[figure] else { continue };
         let shortest = lines.iter().filter(|other| other.first.gpus == line.first.gpus);
-        let shortest = shortest.filter_map(|other| other.means[0]).fold(f64::INFINITY, f64::min);
+        let shortest = shortest.filter_map(|other| other.means[figure]).fold(f64::INFINITY, f64::min);
         // In proportion to the best on as many GPUs: else those that ran on few would look slow.
-        let share = if shortest > 0.0 { makespan / shortest } else { 1.0 };
+        let share = if shortest > 0.0 { value / shortest } else { 1.0 };
         match all.iter_mut().find(|(policy, ..)| *policy == line.first.policy) {
             Some((_, sum, count)) => (*sum, *count) = (*sum + share, *count + 1),
             None => all.push((&line.first.policy, share, 1)),
@@ -148,7 +168,8 @@ fn charts(lines: &[ComparisonLine<'_>]) -> Vec<Chart> {
         shown.push("baseline");
     }
     let by_gpus = |name, title, unit, about, figure: usize| {
-        let mut chart = Chart::new(name, title, Axis::new("GPUs"), Axis::new(unit).from_zero()).about(about);
+        let mut chart =
+            Chart::new(name, title, Axis::new("GPUs").whole(), Axis::new(unit).from_zero()).about(about);
         for &policy in &shown {
             let of_it = lines.iter().filter(|line| line.first.policy == policy);
             let points = of_it.filter_map(|line| {
@@ -181,18 +202,25 @@ fn charts(lines: &[ComparisonLine<'_>]) -> Vec<Chart> {
     if !speedup.is_empty() {
         speedup.marks.push(Mark::Across { at: 1.0, label: "baseline".to_owned() });
     }
-    vec![
-        makespan,
-        speedup,
-        by_gpus("p99", "P99 latency by number of GPUs", "seconds", "Of requests that completed.", 6),
-        by_gpus(
-            "overhead",
-            "Time that went into loads",
-            "% of all GPU time",
-            "Each load on all its GPUs.",
-            4,
-        ),
-    ]
+    let p99 = by_gpus(
+        "p99",
+        "P99 latency by number of GPUs",
+        "seconds",
+        "Of requests that completed.",
+        figure_at("P99 s"),
+    );
+    let loads = by_gpus(
+        "overhead",
+        "Time that went into loads",
+        "% of all GPU time",
+        "Each load on all its GPUs.",
+        figure_at("load %"),
+    );
+    // What decides comes first.
+    match lines.first().is_some_and(|line| line.first.mode == "online") {
+        true => vec![p99, makespan, speedup, loads],
+        false => vec![makespan, speedup, p99, loads],
+    }
 }
 
 /// The largest bound that any run claims, for each number of GPUs.
@@ -259,8 +287,8 @@ mod tests {
             text.contains("8 runs compared") && text.contains("planned (cannot run: too large)"),
             "{text}"
         );
-        assert!(text.contains("in 4 of 4 cases") && text.contains("2.00 times"), "{text}");
-        assert!(text.contains("12.50"), "shares are shown in percent: {text}");
+        assert!(text.contains("in 2 of 2 cases") && text.contains("2.00 times"), "{text}");
+        assert!(text.contains("12.5"), "shares are shown in percent: {text}");
         assert!(html.contains("id=\"comparison-2\""));
     }
 

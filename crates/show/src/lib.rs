@@ -3,6 +3,7 @@
 //! Everything is made from files that runs leave behind: an instance and its log, or the folder of a pipeline. Nothing here
 //! schedules, and nothing here knows a figure that is not in those files.
 
+pub mod advice;
 pub mod chart;
 pub mod comparison;
 pub mod fidelity;

@@ -4,7 +4,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gswarm_tasks::profile::described;
 use gswarm_tasks::{
-    Arrivals, Estimates, Machine, PolicySettings, TaskPolicy, WorkloadOptions, generate, schedule,
+    Estimates, Machine, PolicySettings, TaskArrivals, TaskPolicy, WorkloadOptions, generate, schedule,
 };
 
 fn decisions(criterion: &mut Criterion) {
@@ -13,7 +13,7 @@ fn decisions(criterion: &mut Criterion) {
 
 fn decisions_on(gpus: u32, criterion: &mut Criterion) {
     let profile = described();
-    let options = WorkloadOptions { arrivals: Arrivals::Load(1.5), gpus, ..WorkloadOptions::default() };
+    let options = WorkloadOptions { arrivals: TaskArrivals::Load(1.5), gpus, ..WorkloadOptions::default() };
     let workload = generate(&options, &profile).expect("a workload").workload;
     let estimates = Estimates::of_profile(&workload, &profile).expect("estimates");
     let machine = Machine::of(&profile, options.gpus);

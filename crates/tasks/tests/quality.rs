@@ -4,8 +4,8 @@
 use gswarm_learn::{FitSettings, PredictorKind};
 use gswarm_tasks::profile::described;
 use gswarm_tasks::{
-    Arrivals, CompareOptions, Estimates, Machine, TaskPolicy, Workload, WorkloadOptions, compare, generate,
-    predict, schedule, teach,
+    CompareOptions, Estimates, Machine, TaskArrivals, TaskPolicy, Workload, WorkloadOptions, compare,
+    generate, predict, schedule, teach,
 };
 
 fn number(name: &str, otherwise: u32) -> u32 {
@@ -72,7 +72,7 @@ fn what_tasks_take_is_learned_while_they_run() {
         // The profile knows nothing of the place where tasks run: it is off by up to 60%, kind by kind.
         let options = WorkloadOptions {
             tasks: 600,
-            arrivals: Arrivals::Load(0.95),
+            arrivals: TaskArrivals::Load(0.95),
             seed,
             ..WorkloadOptions::default()
         };
@@ -101,7 +101,7 @@ fn who_weighs_energy_does_not_lose_to_who_does_not() {
     let profile = described();
     for (load, weight) in [(0.7, 0.001), (0.7, 0.01), (1.5, 0.01), (1.5, 1.0)] {
         let options =
-            WorkloadOptions { tasks: 1000, arrivals: Arrivals::Load(load), ..WorkloadOptions::default() };
+            WorkloadOptions { tasks: 1000, arrivals: TaskArrivals::Load(load), ..WorkloadOptions::default() };
         let workload = generate(&options, &profile).unwrap().workload;
         let estimates = Estimates::of_profile(&workload, &profile).unwrap();
         let machine = Machine::of(&profile, 4);

@@ -4,7 +4,7 @@
 use gswarm_core::{Span, Time};
 use gswarm_tasks::profile::described;
 use gswarm_tasks::{
-    Arrivals, Estimates, Machine, PolicySettings, RunTimes, TaskOutcome, TaskPolicy, Workload,
+    Estimates, Machine, PolicySettings, RunTimes, TaskArrivals, TaskOutcome, TaskPolicy, Workload,
     WorkloadOptions, generate, schedule,
 };
 use std::fmt::Write as _;
@@ -113,7 +113,7 @@ fn earliest_finish_is_what_dmda_does() {
     let options = WorkloadOptions {
         tasks: 1000,
         dependent: 0.0,
-        arrivals: Arrivals::Load(1.0),
+        arrivals: TaskArrivals::Load(1.0),
         seed: 3,
         gpus: GPUS,
         ..WorkloadOptions::default()
@@ -153,7 +153,7 @@ fn steady(seed: u64, late: u64) -> Option<(Workload, u64)> {
         tasks: 30,
         dependent: 0.6,
         window: 12,
-        arrivals: Arrivals::Load(1.0),
+        arrivals: TaskArrivals::Load(1.0),
         seed,
         gpus: GPUS,
         ..WorkloadOptions::default()

@@ -175,13 +175,13 @@ def _are_sensible(
     if plan is not None:
         content_of(plan)
         if policy is not None:
-            raise UsageError("a run follows either a plan or a policy")
+            raise UsageError("give either a plan or a policy")
     if mode not in ("offline", "online"):
-        raise UsageError(f"mode is `{mode}`; there are offline and online")
+        raise UsageError(f"mode is `{mode}`; use offline or online")
     known = {info.name: info.modes for info in policies()}
     if policy is not None and policy not in known:
         hint = "gswarm.policies() says what each is for"
-        raise UsageError(f"there is no policy `{policy}`; there are {', '.join(known)}", hint)
+        raise UsageError(f"unknown policy `{policy}`; the policies are {', '.join(known)}", hint)
     if policy is not None and mode not in known[policy]:
         raise UsageError(f"policy `{policy}` has no {mode} mode")
     if not address:
@@ -198,7 +198,7 @@ def _kept(folder: Path) -> dict[str, bytes]:
     """What the journal of a run keeps of what it was given."""
     place = folder / "journal.db"
     if not place.exists():
-        raise InputError(f"there is no journal of a run in {folder}")
+        raise InputError(f"{folder} has no journal of a live run")
     with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as db:
         wanted = "('spec', 'config', 'requests', 'predictor')"
         rows = db.execute(f"SELECT key, value FROM meta WHERE key IN {wanted}").fetchall()

@@ -97,7 +97,7 @@ class Worker:
             return ("err", "refused", str(error))
         if self._hosted.serves(name):
             if not self._hosted.holds(name, gpus):
-                return ("err", "gone", f"`{name}` is not loaded there any more")
+                return ("err", "gone", f"`{name}` is no longer loaded there")
             try:
                 answer = await self._hosted.call(name, gpus, inputs, call["config"])
             except FAULTS as error:

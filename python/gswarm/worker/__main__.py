@@ -26,7 +26,7 @@ def refusal(options: Options) -> str | None:
     except ValueError:
         local = False
     if options.token is None and not local:
-        return f"{options.host} can be reached from other machines, and there is no token"
+        return f"{options.host} can be reached from other machines, but there is no token"
     if options.token is not None and len(options.token) < 16:
         return f"the token has {len(options.token)} characters; it needs 16 at least"
     return no_models(options)

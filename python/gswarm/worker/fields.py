@@ -47,7 +47,7 @@ def number(body: dict[str, Any], name: str, least: float, most: float, path: str
         return None
     where = _at(path, name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-        raise invalid(f"{where} has to be a number from {least:g} to {most:g}", where)
+        raise invalid(f"{where} must be a number from {least:g} to {most:g}", where)
     return float(value)
 
 
@@ -100,7 +100,7 @@ def stops(body: dict[str, Any], path: str = "") -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise invalid(f"{where}: a string or a list of strings is expected", where)
     if len(found) > 16 or any(not one for one in found):
-        raise invalid("16 strings at most can end an answer, and none that is empty", where)
+        raise invalid("stop takes at most 16 strings, none of them empty", where)
     return tuple(found)
 
 

@@ -30,9 +30,9 @@ def read(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
         size = path.stat().st_size
         # A pipe would block on opening: ask first.
         if not path.is_file():
-            raise wrong(path, "this is no regular file")
+            raise wrong(path, "this is not a regular file")
         if size > limit:
-            raise wrong(path, f"{size} bytes are more than the {limit} that are read")
+            raise wrong(path, f"{size} bytes exceed the limit of {limit}")
         return path.read_bytes()
     except OSError as error:
         raise Fault(422, "bad_model", f"cannot read {path}: {error.strerror or error}") from None
@@ -43,9 +43,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(read(path))
     except (ValueError, RecursionError) as error:
-        raise wrong(path, f"this is no JSON: {error}") from None
+        raise wrong(path, f"this is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise wrong(path, "this is no JSON object")
+        raise wrong(path, "this is not a JSON object")
     return value
 
 
@@ -109,6 +109,6 @@ class Fields:
         for one in value if isinstance(value, list) else [] if value is None else [value]:
             if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < vocab:
                 shown = json.dumps(one)[:60]
-                raise wrong(self.path, f"{key} {shown} is no token of a vocabulary of {vocab}")
+                raise wrong(self.path, f"{key} {shown} is outside the vocabulary of {vocab} tokens")
             found.add(one)
         return found

@@ -40,11 +40,11 @@ class Request:
         """
         kind = self.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-            raise Fault(415, "not_json", "the body has to be JSON, with `Content-Type: application/json`")
+            raise Fault(415, "not_json", "the body must be JSON, with `Content-Type: application/json`")
         try:
             value = json.loads(self.body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise invalid(f"the body is no JSON: {error}") from None
+            raise invalid(f"the body is not JSON: {error}") from None
         if not isinstance(value, dict):
             raise invalid("the body has to be a JSON object")
         return value
@@ -96,7 +96,7 @@ class Application:
             if "content-length" in headers or "transfer-encoding" in headers:
                 body = await asyncio.wait_for(read_body(headers, receive, self.limits.body), BODY_SECONDS)
         except asyncio.TimeoutError:
-            slow = Fault(408, "slow_body", "the body did not come in time")
+            slow = Fault(408, "slow_body", "the body did not arrive in time")
             return await send_response(error_response(slow, path, close=True), send)
         except Fault as fault:
             # The rest of the body is not read: it would be taken for the next request.
@@ -141,7 +141,7 @@ class Application:
         try:
             self.authorize(request)
             if self.stopping():
-                raise unavailable("stopping", "the server is ending: it takes nothing more on")
+                raise unavailable("stopping", "the server is shutting down and takes no more requests")
             if self.active > self.limits.requests:
                 raise unavailable(
                     "too_many_requests", f"{self.limits.requests} requests are being answered already"
@@ -154,7 +154,7 @@ class Application:
             return error_response(Fault(504, "timed_out", message), request.path)
         except Exception:
             LOG.exception("%s %s failed", request.method, request.path)
-            message = "this is a fault of the server; its log has the details"
+            message = "internal server error; see the server's log"
             return error_response(Fault(500, "internal_error", message), request.path)
 
 

@@ -92,7 +92,7 @@ class OpenAi:
         for name in ("presence_penalty", "frequency_penalty"):
             refuse(name, bool(fields.number(body, name, -2, 2)))
         if len(prompts) * n > MAX_ANSWERS:
-            raise invalid(f"{MAX_ANSWERS} answers at most come from one request", "n")
+            raise invalid(f"a request can ask for at most {MAX_ANSWERS} answers", "n")
         ignore, stop = fields.flag(body, "ignore_eos"), fields.stops(body)
         return [
             Generation(
@@ -311,9 +311,7 @@ class OpenAi:
         _, prompts = await self._inputs(instance, body.get("input"), "input")
         length = getattr(instance.model.config, "hidden", 0)
         if wanted is not None and wanted != length:
-            raise invalid(
-                f"the vectors of this model have {length} dimensions, and no other number", "dimensions"
-            )
+            raise invalid(f"the vectors of this model have {length} dimensions", "dimensions")
         with instance:
             found = await instance.run(EmbedJob(prompts))
         data = []
@@ -373,7 +371,7 @@ def _message(at: int, one: Any) -> dict[str, str]:
                 or part.get("type") != "text"
                 or not isinstance(part.get("text"), str)
             ):
-                raise invalid("the model reads text alone", f"{where}.content[{place}]")
+                raise invalid("the model reads only text", f"{where}.content[{place}]")
         content = "".join(part["text"] for part in content)
     if content is None:
         content = ""

@@ -72,7 +72,7 @@ class Reader:
                 f"the chat is too long: with the answer {model.context} tokens fit", "messages"
             ) from None
         except NotRendered as error:
-            reason = f"the model's chat template does not take these messages: {error}"
+            reason = f"the model's chat template rejects these messages: {error}"
             raise invalid(reason, "messages") from None
         except Fault:
             raise

@@ -193,7 +193,7 @@ class Registry:
         """
         instance = self.instance(id)
         if instance.closed:
-            raise conflict("instance_stopping", f"the instance `{id}` is being stopped already")
+            raise conflict("instance_stopping", f"the instance `{id}` is already stopping")
         instance.closed = True
         return instance, await asyncio.shield(asyncio.ensure_future(self._finish(instance)))
 
@@ -251,7 +251,7 @@ def expect(instance: Instance, kind: str) -> None:
     """Refuses work that a model of this kind does not do."""
     if instance.model.kind != kind:
         message = (
-            f"`{instance.model.name}` is a model of type {instance.model.kind}; this takes one of type {kind}"
+            f"`{instance.model.name}` is a model of type {instance.model.kind}; this call needs type {kind}"
         )
         raise invalid(message, "model")
 

@@ -353,7 +353,7 @@ class Routes:
         if instance is None:
             raise conflict(
                 "not_measured",
-                f"`{name}` is not serving, and its pace is measured when it does: serve it first",
+                f"`{name}` is not serving: serve it first, so that its speed is measured",
             )
         return await self.forecast(instance, body)
 
@@ -414,4 +414,4 @@ def same_instance(body: dict[str, Any], id: str) -> None:
     """A body that names another instance than the path is a mistake."""
     given = fields.text(body, "instance_id")
     if given is not None and given != id:
-        raise invalid(f"the body names another instance than the path, which says `{id}`", "instance_id")
+        raise invalid(f"the body names another instance than the path, `{id}`", "instance_id")

@@ -83,7 +83,7 @@ class Folder:
             self._inner.no_padding()
             known = self._inner.get_vocab(with_added_tokens=True)
         except BaseException as error:  # Also where the library itself gives up.
-            raise folder.wrong(path, f"this is no tokenizer: {str(error)[:200]}") from None
+            raise folder.wrong(path, f"this is not a tokenizer: {str(error)[:200]}") from None
         if not known:
             raise folder.wrong(path, "it has no tokens")
         if max(known.values()) >= vocab:
@@ -131,7 +131,7 @@ def _template(place: Path, settings: dict[str, Any]) -> str | None:
         try:
             found = folder.read(path, MAX_TEMPLATE_BYTES).decode()
         except ValueError:
-            raise folder.wrong(path, "this is no text") from None
+            raise folder.wrong(path, "this is not UTF-8 text") from None
     else:
         path = place / "tokenizer_config.json"
         if isinstance(found, list):

@@ -136,6 +136,8 @@ export interface GpuStatus {
   memory_total_gb: number | null;
   /** The models on it. */
   models: string[];
+  /** Seconds by which what it does has outlasted its estimate; 0 where it has not. */
+  overdue: number;
   /** The number of its server. */
   server: number;
   /** What it does. */
@@ -262,8 +264,12 @@ export interface Overview {
   policies: string[];
   /** The name of the policy. */
   policy: string;
+  /** The slowest of the last requests that completed, slowest first. */
+  slowest: SlowRequestRow[];
   /** What is watched. */
   source: OverviewSource;
+  /** Seconds of `now` and of all other times in a second of the wall's clock: more than 1 where models are emulated faster than time. */
+  speed: number;
   /** When it began, in seconds since 1970, where that is known. */
   started_at: number | null;
   /** What it is doing. */
@@ -274,6 +280,8 @@ export interface Overview {
   version: string;
   /** Why, where there is more to say. */
   why: string | null;
+  /** Latency by workflow, over the last requests that completed; the highest P99 first. */
+  workflow_latency: WorkflowLatency[];
   /** Every workflow. */
   workflows: WorkflowOutline[];
 }
@@ -407,6 +415,8 @@ export type RequestKind = "call" | "workflow";
 export interface RequestList {
   /** Latest first. */
   requests: RequestRecord[];
+  /** How many there are in all; only of a run. */
+  total?: number | null;
 }
 
 /** A request as it is recorded. */
@@ -450,6 +460,26 @@ export type RequestStatus = QueuedRequest | RequestRecord;
 /** What a service or run is doing. */
 export type RunState = "running" | "stopping" | "finished" | "interrupted" | "waiting for servers";
 
+/** A slow request. Waiting, loading and executing add up to its latency, unless an attempt failed. */
+export interface SlowRequestRow {
+  /** When it arrived. */
+  arrived: number;
+  /** Executing. */
+  executing: number;
+  /** From then to its end. */
+  latency: number;
+  /** Loading its own models. */
+  loading: number;
+  /** Its name. */
+  request: string;
+  /** Waiting for GPUs, on its critical path. */
+  waiting: number;
+  /** What cost it most. */
+  why: string;
+  /** Its workflow. */
+  workflow: string;
+}
+
 /** A request of a workflow, as it is submitted: for the document. It is read like a file of requests, with the same checks. */
 export interface Submission {
   /** From now on. */
@@ -482,6 +512,8 @@ export interface WhatIf {
 export interface WhatIfOutcome {
   /** The first executions and loads. */
   bars: PlannedBar[];
+  /** Of these, the ones to come. */
+  coming: number;
   /** Seconds from now until all of them have ended. */
   ends_in: number;
   /** Its GPUs. */
@@ -496,7 +528,7 @@ export interface WhatIfOutcome {
   p99: number;
   /** The name of its policy. */
   policy: string;
-  /** Requests that are open. */
+  /** Requests that are simulated: those that are open, and those to come. */
   requests: number;
   /** Mean share of the time in which a GPU is busy. */
   utilisation: number;
@@ -510,6 +542,20 @@ export interface WhatIfRequest {
   gpus?: number | null;
   /** The policy: its name, or its name and parameters; default: the present one. Parameters of the present policy that are not given stay as they are. */
   policy?: Record<string, unknown> | null;
+}
+
+/** How long the requests of a workflow took. */
+export interface WorkflowLatency {
+  /** Requests that these figures are of. */
+  completed: number;
+  /** The mean. */
+  mean: number;
+  /** The median. */
+  p50: number;
+  /** The 99th percentile. */
+  p99: number;
+  /** Its key in the configuration. */
+  workflow: string;
 }
 
 /** A node of a workflow. */

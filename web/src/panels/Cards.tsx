@@ -22,6 +22,20 @@ export function latencyOf({ latency }: Pick<Overview, "latency">): { value: stri
 
 const rate = (value: number): string => (value >= 10 ? count(Math.round(value)) : value.toFixed(1));
 
+/** Of a run that is over: what it came to, not what is going on. */
+function finished({ counts, gpus, latency, now }: Overview): [string, string, string, string][] {
+  const all = counts.completed + counts.failed + counts.cancelled;
+  const [p50, p99] = [latency.p50, latency.p99].map((value) => (value === null ? "–" : span(value)));
+  return [
+    ["latency", "Latency P99", p99 as string, `P50 ${p50}, whole run`],
+    ["completed", "Completed", count(counts.completed), counts.completed === all ? "all requests" : `of ${plural(all, "request")}`],
+    ["took", "Took", span(now), `on ${plural(gpus.length, "GPU")}`],
+    ["executions", "Executions", count(counts.executions), now > 0 ? `${rate((counts.executions / now) * 60)} a minute` : ""],
+    ["loads", "Loads", count(counts.loads), `${plural(counts.evictions, "eviction")}`],
+    ["failed", "Failed", count(counts.failed), `${plural(counts.retries, "retry", "retries")}${counts.cancelled ? `, ${count(counts.cancelled)} cancelled` : ""}`],
+  ];
+}
+
 export function Cards({ overview }: { overview: Overview }) {
   const { counts, minutes, gpus } = overview;
   const cutOff = wasCutOff(overview);
@@ -30,7 +44,7 @@ export function Cards({ overview }: { overview: Overview }) {
   const lost = gpus.filter((gpu) => gpu.state === "lost").length;
   const latency = latencyOf(overview);
   const wait = Math.max(0, ...overview.models.map((model) => (model.waiting ? model.longest_wait : 0)));
-  const cards: [string, string, string, string][] = [
+  const cards: [string, string, string, string][] = overview.state === "finished" ? finished(overview) : [
     cutOff ? ["gpus-busy", "GPUs at work", `0/${gpus.length}`, `${busy + loading} were`] : ["gpus-busy", "GPUs at work", `${busy}/${gpus.length}`, [loading && `${loading} loading`, lost && `${lost} lost`].filter(Boolean).join(", ") || (busy < gpus.length ? `${gpus.length - busy} idle` : "all of them")],
     ["open", "Open requests", count(counts.open), `${plural(counts.running_nodes, "node")} ${cutOff ? (counts.running_nodes === 1 ? "was running" : "were running") : "running"}`],
     ["waiting", "Nodes waiting", count(counts.waiting_nodes), counts.waiting_nodes ? `longest ${span(wait)}` : "nobody waits"],

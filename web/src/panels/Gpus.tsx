@@ -8,9 +8,10 @@ import { ModelName } from "../parts/Swatch";
 import { wasCutOff } from "../state/live";
 
 /** What a GPU does; of a run that was interrupted, what it did then. */
-export const doing = (gpu: GpuStatus, cutOff: boolean): string => {
+export const doing = (gpu: GpuStatus, cutOff: boolean, over = false): string => {
+  if (over && gpu.state !== "lost") return gpu.models.length ? "held at the end" : "empty at the end";
   if (cutOff && (gpu.state === "running" || gpu.state === "loading")) return `was ${gpu.state}${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}`;
-  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)}` : "";
+  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)}` : gpu.overdue > 0.05 ? `, overdue ${span(gpu.overdue)}` : "";
   switch (gpu.state) {
     case "running": return `running${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}${left}`;
     case "loading": return `loading${left}`;
@@ -51,7 +52,7 @@ export function Gpus({ overview }: { overview: Overview }) {
                 <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
                   {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
               )}
-              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} cutOff={cutOff} />)}</ul>
+              <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} cutOff={cutOff} over={overview.state === "finished"} />)}</ul>
             </div>
           );
         })}
@@ -61,12 +62,12 @@ export function Gpus({ overview }: { overview: Overview }) {
   );
 }
 
-function Tile({ gpu, cutOff }: { gpu: GpuStatus; cutOff: boolean }) {
-  const what = doing(gpu, cutOff);
+function Tile({ gpu, cutOff, over }: { gpu: GpuStatus; cutOff: boolean; over: boolean }) {
+  const what = doing(gpu, cutOff, over);
   const { memory_gb: used, memory_total_gb: total } = gpu;
   const share = total ? Math.min(used / total, 1) : null;
   return (
-    <li class={`gpu ${cutOff && gpu.state !== "lost" ? "was" : gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
+    <li class={`gpu ${(cutOff || over) && gpu.state !== "lost" ? "was" : gpu.state}`} data-gpu={gpu.gpu} data-state={gpu.state}>
       <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={what}>{what}</span></div>
       <div class="on">
         {gpu.models.map((model) => <ModelName key={model} model={model} />)}

@@ -8,12 +8,12 @@ const LOOK: Record<RunState, string> = {
   running: "good", stopping: "warn", finished: "done", interrupted: "bad", "waiting for servers": "warn",
 };
 
-const SECTIONS: [string, string][] = [["timeline", "Timeline"], ["gpus", "GPUs"], ["trends", "Trends"], ["queue", "Queue"],
+const SECTIONS: [string, string][] = [["timeline", "Timeline"], ["gpus", "GPUs"], ["trends", "Trends"], ["slowest", "Latency"], ["queue", "Queue"],
   ["happenings", "Happenings"], ["requests", "Requests"], ["what-if", "What if"]];
 
 export function Header({ live }: { live: Live }) {
   const { overview, link } = live;
-  const can = (id: string): boolean => id !== "what-if" || overview?.can.what_if !== false;
+  const can = (id: string): boolean => (id === "what-if" ? overview?.can.what_if !== false : id !== "queue" || overview?.state !== "finished");
   const began = overview?.started_at;
   return (
     <header>
@@ -26,6 +26,7 @@ export function Header({ live }: { live: Live }) {
             </span>
             <span>policy <b>{overview.policy}</b></span>
             <span title={began ? `${day(began)}, ${clock(began)}` : ""}>{hasEnded(overview) ? "took" : "for"} <b>{span(overview.now)}</b></span>
+            {overview.speed !== 1 && <span title="Models are emulated. All times on this page are by the run's own clock.">at <b>{overview.speed}×</b> real time</span>}
           </p>
         )}
       </div>

@@ -6,7 +6,7 @@ import { Dialog } from "../parts/Dialog";
 import { clock, plainly, span } from "../parts/format";
 import { useAsked } from "../parts/hooks";
 import { stateOf } from "../parts/Nodes";
-import { came, isOpen, took } from "../parts/record";
+import { type Pace, came, isOpen, took } from "../parts/record";
 import { ModelName } from "../parts/Swatch";
 import { type Live, wasCutOff } from "../state/live";
 import { StatusPill } from "./Requests";
@@ -45,7 +45,7 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
       {missing && !value && <p class="quiet">The server keeps no record of it{bars.length ? ", only what ran for it" : ""}. Direct calls are not written down.</p>}
       {fault && !missing ? <p class="bad">{wordsOf(fault)}</p> : null}
       {!value && !fault && <p class="quiet">Asking …</p>}
-      {record && <Facts record={record} />}
+      {record && <Facts record={record} pace={live.overview ?? { speed: 1, started_at: null }} />}
       {standing && !ended && <Standing standing={standing} cutOff={wasCutOff(live.overview)} />}
       {record?.failures && record.failures.length > 0 && (
         <><h3>What went wrong</h3><ul>{record.failures.map((one, at) => <li key={at} class="bad">{clock(one.at)} {one.node}: {plainly(one.why)}</li>)}</ul></>
@@ -62,13 +62,13 @@ export function RequestDialog({ id, live, close, cancel }: Given) {
   );
 }
 
-function Facts({ record }: { record: RequestRecord }) {
+function Facts({ record, pace }: { record: RequestRecord; pace: Pace }) {
   return (
     <dl class="facts-list">
       <dt>Status</dt><dd><StatusPill status={record.status} /> {plainly(record.why ?? "")}</dd>
       <dt>Workflow</dt><dd>{record.workflow_id}</dd>
-      <dt>Accepted</dt><dd>{came(record, true)}</dd>
-      {!isOpen(record) && <><dt>Took</dt><dd>{took(record)}</dd></>}
+      <dt>Accepted</dt><dd>{came(record, pace, true)}</dd>
+      {!isOpen(record) && <><dt>Took</dt><dd>{took(record, pace)}</dd></>}
       {record.priority !== undefined && <><dt>Priority</dt><dd>{record.priority}</dd></>}
       {record.deadline_seconds != null && (
         <><dt>Deadline</dt><dd>{span(record.deadline_seconds)}{record.deadline_missed === undefined ? "" : record.deadline_missed ? <b class="bad"> missed</b> : " kept"}</dd></>

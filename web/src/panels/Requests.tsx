@@ -1,10 +1,11 @@
 // Requests that were submitted last, and the way to submit one.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, wordsOf } from "../api/client";
-import type { RequestRecord } from "../api/types";
+import type { RequestList } from "../api/types";
 import { plainly } from "../parts/format";
 import { useAsked, useInSight } from "../parts/hooks";
+import { Pager } from "../parts/Pager";
 import { came, isOpen, took } from "../parts/record";
 import { RequestLink } from "../parts/RequestLink";
 import type { Live } from "../state/live";
@@ -29,8 +30,10 @@ export function Requests({ live, open, cancel, submitted, changed }: Given) {
   const element = useRef<HTMLElement>(null);
   const inSight = useInSight(element);
   const can = live.overview?.can;
-  const ask = () => get<{ requests: RequestRecord[] }>(`/v1/requests?limit=${SHOWN}`);
-  const { value, fault, again } = useAsked("requests", ask, live.ticks, inSight && live.link.state === "up");
+  const [from, setFrom] = useState(0);
+  const pace = live.overview ?? { speed: 1, started_at: null };
+  const ask = () => get<RequestList>(`/v1/requests?from=${from}&limit=${SHOWN}`);
+  const { value, fault, again } = useAsked(`requests ${from}`, ask, live.ticks, inSight && live.link.state === "up");
   useEffect(again, [changed]);
   return (
     <section id="requests" aria-labelledby="requests-title" ref={element}>
@@ -38,13 +41,12 @@ export function Requests({ live, open, cancel, submitted, changed }: Given) {
       <div class="two">
         {can?.submit && live.overview && <Submit workflows={live.overview.workflows} submitted={submitted} />}
         <div>
-          <h3>Submitted last</h3>
-          {!can?.submit && <p class="quiet">This page only shows a run: nothing can be submitted or cancelled here.</p>}
+          <h3>{can?.submit ? "Submitted last" : "All requests, latest first"}</h3>
           {fault ? <p class="bad">{wordsOf(fault)}</p> : null}
           {value && value.requests.length === 0 && <p class="quiet">None yet.</p>}
           {value && value.requests.length > 0 && (
-            <table class="cardlike latest" aria-label="Requests that were submitted last">
-              <thead><tr><th scope="col">Request</th><th scope="col">Workflow</th><th scope="col">Status</th><th scope="col">Accepted</th><th scope="col" class="number">Took</th>
+            <table class="cardlike latest" aria-label={can?.submit ? "Requests that were submitted last" : "All requests"}>
+              <thead><tr><th scope="col">Request</th><th scope="col">Workflow</th><th scope="col">Status</th><th scope="col">{can?.submit ? "Accepted" : "Arrived"}</th><th scope="col" class="number">Took</th>
                 {can?.cancel && <th scope="col"><span class="unseen">Cancel</span></th>}</tr></thead>
               <tbody>
                 {value.requests.map((request) => (
@@ -52,14 +54,15 @@ export function Requests({ live, open, cancel, submitted, changed }: Given) {
                     <td><RequestLink id={request.request_id} open={open} /></td>
                     <td data-name="Workflow">{request.workflow_id}</td>
                     <td data-name="Status"><StatusPill status={request.status} /></td>
-                    <td data-name="Accepted">{came(request)}</td>
-                    <td data-name="Took" class="number">{took(request)}</td>
+                    <td data-name={can?.submit ? "Accepted" : "Arrived"}>{came(request, pace)}</td>
+                    <td data-name="Took" class="number">{took(request, pace)}{request.deadline_missed ? <b class="bad"> late</b> : null}</td>
                     {can?.cancel && <td>{isOpen(request) && <button type="button" class="small" aria-label={`Cancel ${plainly(request.request_id)}`} onClick={() => cancel(request.request_id)}>Cancel</button>}</td>}
                   </tr>
                 ))}
               </tbody>
             </table>
           )}
+          {value?.total != null && <Pager from={from} page={SHOWN} total={value.total} go={setFrom} of="requests" />}
         </div>
       </div>
     </section>

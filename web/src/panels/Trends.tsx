@@ -1,28 +1,29 @@
 // The last minutes: how long requests took, how many were done, how many waited.
 
 import type { Overview } from "../api/types";
-import { Chart, roundUpTime } from "../parts/Chart";
+import { Chart, roundUpEven, roundUpTime } from "../parts/Chart";
 import { count, span } from "../parts/format";
 
 export function Trends({ overview }: { overview: Overview }) {
   const { minutes } = overview;
   const bucket = minutes.bucket_seconds;
   const ended = overview.state === "finished" || overview.state === "interrupted";
+  const all = ended && minutes.from === 0;
   // The bucket that is being filled looks like a fall that there is not.
   const whole = (values: number[]): number[] => (ended || values.length < 3 ? values : values.slice(0, -1));
   const rate = (values: number[]): number[] => whole(values).map((value) => (value * 60) / bucket);
   const perMinute = (value: number): string => (value >= 10 || value === 0 ? count(Math.round(value)) : value.toFixed(1));
   return (
     <section id="trends" aria-labelledby="trends-title">
-      <h2 id="trends-title">{ended ? "Its last minutes" : "The last minutes"}</h2>
+      <h2 id="trends-title">{all ? "Over the whole run" : ended ? "Its last minutes" : "The last minutes"}</h2>
       <div class="charts">
         <Chart title="Latency of requests" bucket={bucket} over={ended} format={span} round={roundUpTime} empty="No request has ended in the last minutes."
           series={[{ name: "P50", values: minutes.p50, look: "one" }, { name: "P99", values: minutes.p99, look: "two" }]} />
         <Chart title="Throughput, a minute" bucket={bucket} over={ended} format={perMinute} empty="Nothing has run yet."
           series={[{ name: "executions", values: rate(minutes.executions), look: "three", bars: true }, { name: "requests", values: rate(minutes.completed), look: "one" }]} />
-        <Chart title="Waiting nodes" bucket={bucket} over={ended} format={(value) => count(Math.round(value))} empty="Nobody has waited yet."
+        <Chart title="Waiting nodes" bucket={bucket} over={ended} format={(value) => count(Math.round(value))} round={roundUpEven} empty="Nobody has waited yet."
           series={[{ name: "waiting", values: minutes.waiting, look: "one" }]} />
-        <Chart title={`Loads of models, in ${span(bucket)}`} bucket={bucket} over={ended} format={(value) => count(Math.round(value * 10) / 10)} empty="No model has been loaded yet."
+        <Chart title={`Loads of models, in ${span(bucket)}`} bucket={bucket} over={ended} format={(value) => count(Math.round(value))} round={roundUpEven} empty="No model has been loaded yet."
           series={[{ name: "loads", values: whole(minutes.loads), look: "two", bars: true }]} />
       </div>
     </section>

@@ -39,6 +39,8 @@ export function WhatIf({ overview }: { overview: Overview }) {
     setBusy("");
   };
   const waits = busy === "queued" ? "Another what-if is being worked out. This one follows as soon as it is done …" : "";
+  // While requests keep coming, a policy that plans batches is no answer.
+  const suits = (name: string): boolean => overview.source !== "serve" || (known.find((one) => one.name === name)?.modes.includes("online") ?? true);
   const policies = overview.policies.includes(overview.policy) ? overview.policies : [overview.policy, ...overview.policies];
   return (
     <section id="what-if" aria-labelledby="what-if-title">
@@ -50,11 +52,11 @@ export function WhatIf({ overview }: { overview: Overview }) {
           <button type="button" aria-label="One GPU more" onClick={() => step(1)}>+</button>
         </span>
         <label>Policy <select name="policy" value={policy} onChange={(event) => { setPolicy(event.currentTarget.value); setValues({}); }}>
-          {policies.map((name) => <option key={name} value={name}>{name}{name === overview.policy ? " (present)" : ""}</option>)}
+          {policies.filter(suits).map((name) => <option key={name} value={name}>{name}{name === overview.policy ? " (present)" : ""}</option>)}
         </select></label>
         <button type="submit" class="primary" disabled={busy !== ""}>{busy === "queued" ? "Waiting …" : busy ? "Simulating …" : "Simulate"}</button>
         <Parameters parameters={parameters} present={policy === overview.policy} values={values} change={setValues} />
-        <span class="quiet">From how things stand now: {present} GPUs, {overview.policy}, {plural(overview.counts.open, "open request")}.</span>
+        <span class="quiet">From how things stand now: {present} GPUs, {overview.policy}, {plural(overview.counts.open, "open request")}{overview.source === "serve" ? ", and the traffic of the last minutes going on" : ""}.</span>
       </form>
       <p role="status" class={fault ? "bad" : "verdict"}>{fault ?? (waits || (answer ? verdict(answer) : ""))}</p>
       {answer && answer.as_it_is.requests > 0 && <Outcomes answer={answer} />}

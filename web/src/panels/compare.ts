@@ -37,10 +37,11 @@ export function compared(now: WhatIfOutcome, then: WhatIfOutcome): Row[] {
 
 /** One sentence for those who want only that. */
 export function verdict({ as_it_is: now, what_if: then }: WhatIf): string {
-  if (now.requests === 0 && then.requests === 0) return "Nothing is open, so nothing would differ. Submit something, and ask again.";
+  if (now.requests === 0 && then.requests === 0) return "Nothing is open and nothing came in the last minutes, so nothing would differ. Submit something, and ask again.";
   const [end, , , late] = compared(now, then);
   const changed = then.policy === now.policy ? plural(then.gpus, "GPU") : `${plural(then.gpus, "GPU")} and ${then.policy}`;
-  const what = `With ${changed}, the ${plural(now.requests, "open request")} would be done in ${span(then.ends_in)}`;
-  const than = end?.better === null ? ", the same as now" : `, ${end?.words} than as it is`;
-  return `${what}${than}; P99 ${late?.better === null ? "is the same" : `is ${late?.words}`}.`;
+  // Where more comes, when all of it is done says nothing: latency does.
+  const of = now.coming > 0 ? `${plural(now.requests - now.coming, "open request")} and ${count(now.coming)} to come` : plural(now.requests, "open request");
+  const than = late?.better === null ? ", the same as now" : `, ${late?.words} than as it is`;
+  return `With ${changed}, the P99 of the ${of} would be ${span(then.p99)}${than}; all is done ${end?.better === null ? "at the same time" : end?.words}.`;
 }

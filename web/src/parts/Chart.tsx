@@ -35,6 +35,9 @@ export function roundUp(value: number): number {
   return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= value * 0.999) ?? value;
 }
 
+/** The same of a number of things: even, so that the tick in the middle of the axis is a whole number too. */
+export const roundUpEven = (value: number): number => Math.max(2, Math.ceil(roundUp(value) / 2) * 2);
+
 const [MINUTE, HOUR, DAY] = [60, 3_600, 86_400];
 /** Lengths of time that are round, and whose halves are. */
 const ROUND_TIMES = [1, 2, 4, 10, 20, 30, MINUTE, 2 * MINUTE, 4 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 12 * HOUR, DAY];

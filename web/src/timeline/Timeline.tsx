@@ -34,7 +34,7 @@ export function Timeline({ live, chosen, open }: { live: Live; chosen: string | 
   const layout = useMemo(() => layoutOf(overview?.gpus ?? [], Math.max(320, Math.min(640, window.innerHeight * 0.62))), [gpuKey]);
   const startedAt = overview?.started_at ?? null;
   // Clock times where the run goes with the clock; where time is emulated, or long gone, seconds since the beginning.
-  const real = startedAt !== null && !ended && overview !== null && Math.abs(startedAt + overview.now - Date.now() / 1000) < 5;
+  const real = startedAt !== null && overview?.speed === 1 && !ended && overview !== null && Math.abs(startedAt + overview.now - Date.now() / 1000) < 5;
   const shown = useRef({ layout, sought, chosen, real, startedAt });
   shown.current = { layout, sought, chosen, real, startedAt };
 

@@ -8,9 +8,9 @@ use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::bound::{Bound, all_bounds};
 use gswarm_core::instance::Mode;
-use gswarm_core::log_file::ClusterClaims;
+use gswarm_core::log_file::{BoundClaim, ClusterClaims};
 use gswarm_core::policy::PolicyKind;
-use serde_json::json;
+use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -47,14 +47,17 @@ pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let instance = job::build(&scenario, &spec, args.mode, Some(PolicyKind::Baseline))?;
     let mut bounds = all_bounds(&instance);
     bounds.sort_by_key(|bound| std::cmp::Reverse(bound.value));
-    let whole = as_json(&instance, &bounds);
+    let whole = BoundsJson::of(&instance, &bounds);
     if let Some(path) = &args.out {
         let (mut batch, name) = Batch::beside(path, "--out")?;
-        batch.add(&name, |out| writeln!(out, "{whole:#}"))?;
+        batch.add(&name, |out| {
+            serde_json::to_writer_pretty(&mut *out, &whole)?;
+            writeln!(out)
+        })?;
         batch.commit()?;
     }
     if args.json {
-        return output::line(&whole.to_string());
+        return output::json(&whole);
     }
     output::line(&format!(
         "No schedule of these requests on {} ends before {:.3} s ({}).\n",
@@ -73,24 +76,43 @@ pub fn bound(args: &BoundArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All bounds with their witnesses, and the problem that they are of.
-fn as_json(instance: &Instance, bounds: &[Bound]) -> serde_json::Value {
-    let one = |bound: &Bound| {
-        json!({
-            "seconds": bound.value.seconds(),
-            "argument": bound.witness.name(),
-            "because": bound.because(instance),
-            "witness": bound.claim(instance),
-        })
-    };
-    let cluster = &instance.cluster;
-    json!({
-        "schema": 1,
-        "mode": instance.mode.name(),
-        "gpus": cluster.gpus,
-        "gpus_per_server": cluster.gpus_per_server,
-        "cluster": ClusterClaims::from(cluster),
-        "lower_bound": bounds[0].value.seconds(),
-        "bounds": bounds.iter().map(one).collect::<Vec<_>>(),
-    })
+/// What `--json` and `--out` write: all bounds with their witnesses, and the problem that they are of.
+#[derive(Serialize)]
+struct BoundsJson {
+    schema: u32,
+    mode: &'static str,
+    gpus: u32,
+    gpus_per_server: Option<u32>,
+    cluster: ClusterClaims,
+    lower_bound: f64,
+    bounds: Vec<BoundJson>,
+}
+
+#[derive(Serialize)]
+struct BoundJson {
+    seconds: f64,
+    argument: &'static str,
+    because: String,
+    witness: BoundClaim,
+}
+
+impl BoundsJson {
+    fn of(instance: &Instance, bounds: &[Bound]) -> BoundsJson {
+        let one = |bound: &Bound| BoundJson {
+            seconds: bound.value.seconds(),
+            argument: bound.witness.name(),
+            because: bound.because(instance),
+            witness: bound.claim(instance),
+        };
+        let cluster = &instance.cluster;
+        BoundsJson {
+            schema: 1,
+            mode: instance.mode.name(),
+            gpus: cluster.gpus,
+            gpus_per_server: cluster.gpus_per_server,
+            cluster: ClusterClaims::from(cluster),
+            lower_bound: bounds[0].value.seconds(),
+            bounds: bounds.iter().map(one).collect(),
+        }
+    }
 }

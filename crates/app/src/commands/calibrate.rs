@@ -10,7 +10,7 @@ mod shown;
 mod tests;
 
 use crate::args::ClusterArgs;
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::job;
 use crate::output::{self, files, files::Batch, progress::Line, terminal::Terminal};
 use clap::Args;
@@ -111,7 +111,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     if let Some(file) = &args.from {
         if args.write_config.is_none() && args.write_requests.is_none() {
             return Err(Failure::input("--from measures nothing, and nothing is to be written")
-                .hint("add --write-config or --write-requests, or leave --from away"));
+                .hint("add --write-config or --write-requests, or remove --from"));
         }
         let name = file.display().to_string();
         let bytes = files::read_or(file, "check the path; `gswarm calibrate` writes such files")?;
@@ -121,7 +121,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     let (calibration, interrupted) = measured_on(args, &scenario)?;
     if interrupted && calibration.models.is_empty() {
         return Err(Failure::new(
-            Code::Interrupted,
+            FailureKind::Interrupted,
             "interrupted; no model was measured to its end, and nothing is written",
         ));
     }
@@ -138,7 +138,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     if interrupted {
         let kept = calibration.models.len() as u64;
         return Err(Failure::new(
-            Code::Interrupted,
+            FailureKind::Interrupted,
             format!("interrupted; {} kept", output::count(kept, "model")),
         ));
     }
@@ -154,7 +154,7 @@ fn unmeasured(calibration: &Calibration) -> Failure {
     let list: Vec<String> =
         calibration.failed.iter().map(|(name, why)| format!("\n  - {name}: {why}")).collect();
     let count = output::count(list.len() as u64, "model");
-    Failure::new(Code::FailedRequests, format!("{count} could not be measured:{}", list.concat()))
+    Failure::new(FailureKind::FailedRequests, format!("{count} could not be measured:{}", list.concat()))
 }
 
 fn read(args: &CalibrateArgs) -> Result<Scenario, Failure> {
@@ -261,7 +261,7 @@ fn measured_on(args: &CalibrateArgs, scenario: &Scenario) -> Result<(Calibration
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))?;
+        .map_err(|error| Failure::new(FailureKind::Internal, format!("cannot start: {error}")))?;
     let clock = config::clock(&backends).map_err(|faults| live::faulty(&faults))?;
     let tiers: Arc<Mutex<Vec<WeightTier>>> = Arc::default();
     let heard = Arc::clone(&tiers);

@@ -2,19 +2,19 @@
 
 use crate::args::{ClusterArgs, InputArgs};
 use crate::beliefs::PredictorArgs;
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::job;
 use crate::output::{self, count, files::Batch, files::read_log, progress::Phase};
 use clap::Args;
-use gswarm_core::check::{ViolationCode, report as render, to_json};
+use gswarm_core::check::{Violation, ViolationCode, report as render};
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::{LogFile, shown as in_one_line};
 use gswarm_core::verify::Evidence;
 use gswarm_learn::expect::PredictorSource;
-use serde_json::json;
+use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,26 +31,35 @@ Exit code 0: no violation; 1: violations, all of them listed.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
-    /// Execution log, JSON or JSON lines; or a plan, or a file of bounds
+    /// Execution log (JSON or JSON Lines), plan, or file of bounds
     log: PathBuf,
     #[command(flatten)]
     input: InputArgs,
-    /// How requests arrived, where the log does not say it
+    /// How requests arrived, if the log does not say
     #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
     mode: Option<Mode>,
     #[command(flatten)]
     predictor: PredictorArgs,
-    /// Write the report to a file too
+    /// Also write the report to a file
     #[arg(long, alias = "save_report", value_name = "FILE")]
     save_report: Option<PathBuf>,
-    /// Print nothing but errors; the exit code tells
+    /// Print only errors; see the exit code
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
+    #[command(flatten, next_help_heading = "Cluster (if the log's summary does not say)")]
     cluster: ClusterArgs,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct CheckJson<'a> {
+    log: &'a Path,
+    executions: usize,
+    valid: bool,
+    violations: &'a [Violation],
 }
 
 pub fn check(args: &CheckArgs) -> Result<(), Failure> {
@@ -77,10 +86,10 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let source = args.predictor.source(&scenario)?;
     if source.is_some() && log.claims.predictor.is_none() {
         return Err(Failure::input(format!(
-            "--predictor: {} does not say that a predictor gave its estimates",
+            "--predictor: {} was not made with a predictor",
             args.log.display()
         ))
-        .hint("remove the flag: the estimates are those of the inputs"));
+        .hint("remove the flag: its estimates come from the input files"));
     }
     if !args.quiet {
         notes(args, log, &scenario.cluster).iter().for_each(|note| output::note(&format!("note: {note}")));
@@ -96,10 +105,12 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
         batch.commit()?;
     }
     if args.json {
-        let mut result = to_json(&violations);
-        result["log"] = json!(args.log);
-        result["executions"] = json!(log.executions.len());
-        output::line(&result.to_string())?;
+        output::json(&CheckJson {
+            log: &args.log,
+            executions: log.executions.len(),
+            valid: violations.is_empty(),
+            violations: &violations,
+        })?;
     } else if !args.quiet {
         output::line(report.trim_end())?;
     }
@@ -107,21 +118,22 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let found = count(violations.len() as u64, "violation");
-    let failure = Failure::new(Code::Violations, format!("{}: {found}", args.log.display()));
+    let failure = Failure::new(FailureKind::Violations, format!("{}: {found}", args.log.display()));
     let other_costs = violations.iter().any(|one| one.code == ViolationCode::Estimate);
     Err(match source.as_ref().zip(log.claims.predictor.as_ref()) {
         Some((given, named)) if other_costs => failure.hint(format!(
-            "is {} the predictor that the run was made with? Its log names {}",
+            "is {} the predictor of this run? Its log names {}",
             given.name,
             in_one_line(named)
         )),
-        None if other_costs && args.input.measured.calibration.is_none() => failure
-            .hint("where the run was made with --calibration, check it with the same file and its flags"),
+        None if other_costs && args.input.measured.calibration.is_none() => {
+            failure.hint("if the run used --calibration, check it with the same file and flags")
+        }
         _ => failure,
     })
 }
 
-/// Where flags and configuration say other things of the run than the log, which is believed.
+/// Flags and configuration that contradict the log, which takes precedence.
 fn notes(args: &CheckArgs, log: &LogFile, configured: &ClusterSpec) -> Vec<String> {
     let flags = args.cluster.over(&ClusterSpec::default());
     // What a flag says, the configuration is not asked for.
@@ -140,7 +152,7 @@ fn notes(args: &CheckArgs, log: &LogFile, configured: &ClusterSpec) -> Vec<Strin
     if let (Some(made), Some(asked)) = (log.mode(), args.mode)
         && made != asked
     {
-        notes.push(format!("--mode: the run was made {}, the flag says {}", made.name(), asked.name()));
+        notes.push(format!("--mode: the run was {}, the flag says {}", made.name(), asked.name()));
     }
     for note in log.cluster(&flags).1 {
         match note.split_once(": ") {

@@ -1,9 +1,9 @@
 //! The command line: all commands.
 
 use super::{
-    bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, help, import, init,
-    man, model_server, models, plan, policies, report, resume, run, sample, schema, serve, size, tasks, top,
-    trace, train, validate, view,
+    advise, bound, calibrate, check, compare, completions, diff, explain, fidelity, generate, help, import,
+    init, man, model_server, models, plan, policies, report, resume, run, sample, schema, serve, size, tasks,
+    top, trace, train, validate, view,
 };
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -19,6 +19,7 @@ Examples:
   gswarm explain baseline_execution_log.json --idle --config work/config.yaml --requests work/requests.yaml
   gswarm compare --gpus 4,8,16 --config work/config.yaml --requests work/requests.yaml --out comparison
   gswarm size --target makespan=2h --config work/config.yaml --requests work/requests.yaml
+  gswarm advise --target p99=60s --config work/config.yaml --requests work/requests.yaml
   gswarm policies                              what there is to choose from
 
 Exit codes:
@@ -47,7 +48,7 @@ pub struct Cli {
 pub enum Command {
     /// Write a commented configuration and requests to start from
     Init(init::InitArgs),
-    /// Check input files: all faults at once, and what is unlikely to be meant
+    /// Check input files: report all faults at once, and warn of implausible values
     Validate(validate::ValidateArgs),
     /// Run requests under one policy, write the logs and report what happened
     Run(Box<run::RunArgs>),
@@ -75,18 +76,20 @@ pub enum Command {
     Fidelity(Box<fidelity::FidelityArgs>),
     /// Find the fewest GPUs that meet a makespan or a latency
     Size(Box<size::SizeArgs>),
+    /// Advise on GPUs, policy and placement for a target, over resampled traffic
+    Advise(Box<advise::AdviseArgs>),
     /// Make configurations and request files from a seed
     Generate(Box<generate::GenerateArgs>),
-    /// Turn workflows, traces and logs of other programs into a configuration and requests
+    /// Convert workflows, traces and logs of other programs into a configuration and requests
     Import(Box<import::ImportArgs>),
     /// Learn run times from a table or from execution logs, with intervals
     Train(Box<train::TrainArgs>),
     /// Schedule independent tasks on one machine's CPU and GPUs
     Tasks(tasks::TasksArgs),
-    /// What `tasks` does, by the names of before.
+    /// Former names of the `tasks` commands.
     #[command(flatten)]
     FormerTasks(tasks::FormerName),
-    /// Make small models to try things with, or list a folder of models
+    /// Make small models for experiments, or list a folder of models
     Models(models::ModelsArgs),
     /// Serve models over HTTP: load, call, estimate, and the OpenAI-compatible endpoints
     ModelServer(Box<model_server::ModelServerArgs>),
@@ -96,7 +99,7 @@ pub enum Command {
     Top(top::TopArgs),
     /// Show a running or finished run in a browser
     View(Box<view::ViewArgs>),
-    /// List the policies, what each optimises and when to use it
+    /// List the policies: what each optimises and when to use it
     Policies(policies::PoliciesArgs),
     /// Print the JSON Schema of a kind of file, or the OpenAPI document of the server
     Schema(schema::SchemaArgs),
@@ -105,7 +108,7 @@ pub enum Command {
     /// Write manual pages
     #[command(hide = true)]
     Man(man::ManArgs),
-    /// Print the help of a command, or what the code of a message means
+    /// Print the help of a command, or explain the code of a message
     Help(help::HelpArgs),
 }
 
@@ -121,7 +124,7 @@ pub enum Color {
 }
 
 impl Color {
-    /// Makes it hold for everything that is printed from now on.
+    /// Applies it to all further output.
     pub fn apply(self) {
         match self {
             Color::Auto => ColorChoice::Auto.write_global(),

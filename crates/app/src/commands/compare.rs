@@ -1,18 +1,22 @@
 //! `gswarm compare`: policies side by side, over numbers of GPUs, modes and seeds.
 
 pub mod rows;
+mod tables;
 
 use crate::args::{InputArgs, MachineArgs, MeasuredArgs, Seeds, seeds};
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::progress::Bar;
-use crate::output::{self, count, table, terminal::Terminal};
+use crate::output::{self, count, terminal::Terminal};
 use clap::Args;
-use gswarm_core::compare::{ComparisonLine, FIGURES, RunKey, SweepRow, fill_in_speedups, lines, same_table};
+use gswarm_core::compare::{
+    ComparisonVerdict, RunKey, SweepRow, fill_in_speedups, lines, same_table, verdict,
+};
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_run::sweep::{Axes, Input, Run, Sweep};
 use gswarm_run::{Observer, RunSpec, Stage};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,6 +27,9 @@ Examples:
       --config config.yaml --requests requests.yaml
   gswarm compare --gpus 8,16 --batching on,off --config a/config.yaml --requests a/requests.yaml \\
       --config b/config.yaml --requests b/requests.yaml
+  gswarm compare --mode online --gpus 8 --config config.yaml --requests requests.yaml --json
+
+A stream is judged by its P99 latency, a batch by its makespan: that is the order of the table and the verdict below it.
 
 Writes rows.jsonl as runs end, then comparison.csv and comparison.parquet, one row a run, into --out. Every log is checked.
 The same command again goes on where it was interrupted; with more GPUs, policies or seeds, it only runs what is new.";
@@ -36,8 +43,8 @@ pub struct CompareArgs {
     /// Requests of the configuration at the same place, JSON or YAML
     #[arg(long, value_name = "FILE", required = true)]
     requests: Vec<PathBuf>,
-    /// Numbers of GPUs
-    #[arg(long, value_name = "N,...", required = true, value_delimiter = ',',
+    /// Numbers of GPUs [default: that of the configuration]
+    #[arg(long, value_name = "N,...", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_GPUS)))]
     gpus: Vec<u32>,
     /// Policies, or all of them; see `gswarm policies`
@@ -59,8 +66,11 @@ pub struct CompareArgs {
     #[arg(long, short, value_name = "DIR", default_value = "comparison")]
     out: PathBuf,
     /// Print nothing but errors
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
+    /// Print one JSON object: every run, and the verdicts
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     measured: MeasuredArgs,
     #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
@@ -116,7 +126,7 @@ impl CompareArgs {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let mut terminal = Terminal::new("", self.quiet, false);
+        let mut terminal = Terminal::new("", self.quiet, self.json);
         terminal.stage(Stage::Reading);
         Sweep::new(inputs, axes, &format!("rounds {}", self.rounds), &mut terminal)
     }
@@ -138,7 +148,7 @@ impl CompareArgs {
     }
 }
 
-/// Runs what has not been run yet, and compares.
+/// Runs what is missing, and compares.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     if args.config.len() != args.requests.len() {
         let (configs, requests) = (args.config.len(), args.requests.len());
@@ -154,13 +164,14 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let wanted: Vec<RunKey> = runs.iter().map(|run| run.key.clone()).collect();
     let missing: Vec<Run> = runs.into_iter().filter(|run| !rows.has(&run.key)).collect();
     let kept = wanted.len() - missing.len();
-    if kept > 0 && !args.quiet {
+    let is_silent = args.quiet || args.json;
+    if kept > 0 && !is_silent {
         output::note(&format!(
             "{} of an earlier start of this comparison are kept",
             count(kept as u64, "run")
         ));
     }
-    let bar = Mutex::new((Bar::of("comparing", "runs", !args.quiet), 0, &mut rows));
+    let bar = Mutex::new((Bar::of("comparing", "runs", !is_silent), 0, &mut rows));
     sweep.simulate(&missing, &is_interrupted, &|row| {
         let mut held = bar.lock().unwrap_or_else(PoisonError::into_inner);
         let (bar, done, rows) = &mut *held;
@@ -170,7 +181,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     })?;
     drop(bar);
     if is_interrupted() {
-        return Err(Failure::new(Code::Interrupted, "interrupted")
+        return Err(Failure::new(FailureKind::Interrupted, "interrupted")
             .hint("what has been run is kept: the same command goes on from there"));
     }
     let mut found: Vec<SweepRow> = rows.of(&wanted);
@@ -180,8 +191,13 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let lines = lines(&found);
-    for of_one_table in lines.chunk_by(|one, other| same_table(one.first, other.first)) {
-        output::line(&rendered(of_one_table))?;
+    let tables = || lines.chunk_by(|one, other| same_table(one.first, other.first));
+    if args.json {
+        let verdicts = tables().filter_map(verdict).collect();
+        return output::json(&CompareReport { runs: found.clone(), verdicts, files: paths });
+    }
+    for of_one_table in tables() {
+        output::line(&tables::of_one(of_one_table))?;
     }
     let runs = count(found.iter().filter(|row| row.infeasible.is_none()).count() as u64, "run");
     let left_out = found.iter().filter(|row| row.infeasible.is_some()).count();
@@ -190,35 +206,19 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     output::line(&format!(
         "{runs}, every log checked{left_out}. * is the best of its column for that number of GPUs."
     ))?;
-    output::line(&format!("Written: {paths}"))
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    output::line(&format!("Written: {}", names.join(", ")))
 }
 
-/// One table: a problem on several numbers of GPUs.
-fn rendered(lines: &[ComparisonLine<'_>]) -> String {
-    let Some(SweepRow { input, mode, batching, .. }) = lines.first().map(|line| line.first) else {
-        return String::new();
-    };
-    let batching = if *batching { "" } else { ", without batching" };
-    let title = output::heading(&format!("{input}, {mode}{batching}"));
-    let mut header = vec!["GPUs", "policy"];
-    header.extend(FIGURES.iter().map(|figure| figure.name));
-    let cells = lines.iter().map(|line| {
-        let mut cells = vec![line.first.gpus.to_string(), line.first.policy.clone()];
-        if line.first.infeasible.is_some() {
-            cells.push("cannot run".to_owned());
-        }
-        cells.extend(FIGURES.iter().zip(&line.means).zip(&line.best).skip(cells.len() - 2).map(
-            |((figure, mean), best)| match mean {
-                None => String::new(),
-                Some(mean) => {
-                    let (factor, digits) = figure.shown;
-                    format!("{}{}", table::grouped(mean * factor, digits), if *best { "*" } else { " " })
-                }
-            },
-        ));
-        cells
-    });
-    format!("{title}\n{}", table::table(&header, 2, cells))
+/// What `gswarm compare --json` prints.
+#[derive(Serialize, Deserialize)]
+pub struct CompareReport {
+    /// A row for each run, as in `rows.jsonl`, with the speedups.
+    runs: Vec<SweepRow>,
+    /// Who wins, for each table.
+    verdicts: Vec<ComparisonVerdict>,
+    /// The files that were written.
+    files: Vec<PathBuf>,
 }
 
 fn policies(text: &str) -> Result<Policies, String> {
@@ -231,7 +231,7 @@ fn policies(text: &str) -> Result<Policies, String> {
     found.map(|&kind| Policies::One(kind)).ok_or_else(message)
 }
 
-/// What people call the inputs: by the file, or by its folder where all files are called the same.
+/// Names of the inputs: the file, or its folder if all files have the same name.
 fn names(configs: &[PathBuf]) -> Vec<String> {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default()

@@ -26,7 +26,7 @@ pub struct DiffArgs {
     first: PathBuf,
     /// The run to be compared
     second: PathBuf,
-    /// Most requests that are listed as gaining, and as losing
+    /// Number of requests to list as faster, and as slower
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
     /// Print one JSON object
@@ -44,16 +44,17 @@ pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
     drop(phase);
     for (path, run) in [(&args.first, &first), (&args.second, &second)] {
         if let Some((count, why)) = &run.misfits {
-            let found = output::count(*count as u64, "record or field");
-            let message = format!("{found} of {} cannot be used with these inputs: {why}", path.display());
-            return Err(Failure::input(message)
-                .hint("name the inputs that the log was made from with --config and --requests"));
+            let found = output::count(*count as u64, "mismatch");
+            let message = format!("{found} between {} and these inputs: {why}", path.display());
+            return Err(
+                Failure::input(message).hint("pass the inputs of the log with --config and --requests")
+            );
         }
     }
     let phase = Phase::new("comparing", !args.json);
     let found = differences(side(&first), side(&second), args.top).ok_or_else(|| {
         Failure::input("the two logs have no request in common")
-            .hint("--config and --requests must be those of both; runs of other requests cannot be compared one by one")
+            .hint("both logs must come from the same --config and --requests")
     })?;
     let names = [label(&args.first, &first), label(&args.second, &second)];
     let faults = [&first, &second].map(|run| check(&run.instance, &run.file).len());
@@ -95,7 +96,7 @@ fn side(run: &Loaded) -> RunSide<'_> {
     RunSide { instance: &run.instance, log: &run.log }
 }
 
-/// What a run is called: its policy and GPUs, or its file where the log does not say.
+/// Name of a run: its policy and GPUs, or its file if the log does not say.
 fn label(path: &Path, run: &Loaded) -> String {
     let gpus = output::count(u64::from(run.instance.cluster.gpus), "GPU");
     match &run.file.claims.policy {

@@ -7,7 +7,7 @@ use crate::output::{self, count, explain as text, files::read_log, progress::Pha
 use clap::Args;
 use gswarm_core::GpuId;
 use gswarm_core::check::read_back;
-use gswarm_core::explain::{self, Timeline, Unknown};
+use gswarm_core::explain::{self, RequestStory, SlowRequest, Timeline, Unknown};
 use gswarm_core::instance::Mode;
 use gswarm_core::log_file::{LogFile, shown};
 use gswarm_core::verify::build;
@@ -16,13 +16,14 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
+  gswarm explain run.json --config config.yaml --requests requests.yaml
   gswarm explain run.json --node req_0007/paint --config config.yaml --requests requests.yaml
   gswarm explain run.json --request req_0007 --config config.yaml --requests requests.yaml
   gswarm explain run.json --gpu 3 --config config.yaml --requests requests.yaml
   gswarm explain run.json --idle --config config.yaml --requests requests.yaml --json
 
-Everything is reckoned from the log and the inputs, so that any run can be explained, whoever made it.
-docs/explain.md says how to read the answers.";
+Without a question it explains the slowest request, and lists the ten slowest. It reads the log and the inputs only, so it
+explains any run, whoever made it. docs/explain.md says how to read the answers.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -33,26 +34,26 @@ pub struct ExplainArgs {
     what: WhatArgs,
     #[command(flatten)]
     input: InputArgs,
-    /// How requests arrived, where the log does not say it
+    /// How requests arrived, if the log does not say
     #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
     mode: Option<Mode>,
-    /// Most gaps that are listed
+    /// How many gaps, or slowest requests, to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
+    #[command(flatten, next_help_heading = "Cluster (if the log's summary does not say)")]
     cluster: ClusterArgs,
 }
 
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct WhatArgs {
     /// Why this node started when it did
     #[arg(long, value_name = "REQUEST/NODE")]
     node: Option<String>,
-    /// Where this request's time went
+    /// Where this request's time went [default: the slowest request]
     #[arg(long, value_name = "ID")]
     request: Option<String>,
     /// What this GPU did, and why it was idle
@@ -71,8 +72,8 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let scenario = job::load(&args.input, mode, args.json, !args.json)?;
     let (cluster, _) = file.cluster(&args.cluster.over(&scenario.cluster));
     let instance = build(&scenario, cluster, mode).map_err(|reason| {
-        Failure::input(format!("{}: not a run of these inputs: {reason}", args.log.display()))
-            .hint("`gswarm check` says what does not fit")
+        Failure::input(format!("{} does not match these inputs: {reason}", args.log.display()))
+            .hint("`gswarm check` lists the differences")
     })?;
     drop(scenario);
     let (log, faults) = read_back(&instance, &file);
@@ -80,14 +81,14 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     if log.executions.is_empty() {
         let first = faults.first().map_or_else(String::new, |fault| format!(": {fault}"));
         return Err(Failure::input(format!(
-            "{} has no execution of these inputs{first}",
+            "{} has no execution that matches these inputs{first}",
             args.log.display()
         ))
-        .hint("`gswarm check` says all that does not fit"));
+        .hint("`gswarm check` lists the differences"));
     }
     if !faults.is_empty() {
-        let found = count(faults.len() as u64, "record or field");
-        output::note(&format!("note: {found} cannot be used, the first: {}", faults[0]));
+        let found = count(faults.len() as u64, "mismatch");
+        output::note(&format!("note: {found} between the log and these inputs, the first: {}", faults[0]));
     }
     let phase = Phase::new("explaining", !args.json);
     let timeline = Timeline::new(&instance, &log);
@@ -109,10 +110,32 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
             }
             rendered(args, &explain::gpu(&timeline, GpuId(gpu), args.top), text::gpu)
         }
-        WhatArgs { .. } => rendered(args, &explain::idle(&timeline, args.top), text::idle),
+        WhatArgs { idle: true, .. } => rendered(args, &explain::idle(&timeline, args.top), text::idle),
+        WhatArgs { .. } => {
+            let all = explain::slowest(&timeline, args.top.max(1));
+            let Some(first) = all.first() else {
+                let message = format!("{} has no request that completed", args.log.display());
+                return Err(Failure::input(message).hint("ask about a part of it: --node, --gpu or --idle"));
+            };
+            let id = explain::find_request(&instance, &first.request).map_err(unknown)?;
+            let story =
+                explain::request(&timeline, id).ok_or_else(|| never_ran("request", &first.request))?;
+            let told = SlowestStory { slowest: all, slowest_request: story };
+            rendered(args, &told, |told| {
+                format!("{}\n{}", text::request(&told.slowest_request), text::slowest(&told.slowest))
+            })
+        }
     };
     drop(phase);
     output::line(answer?.trim_end())
+}
+
+/// The answer where nothing is asked.
+#[derive(Serialize)]
+struct SlowestStory {
+    slowest_request: RequestStory,
+    /// Slowest first.
+    slowest: Vec<SlowRequest>,
 }
 
 fn rendered<T: Serialize>(args: &ExplainArgs, story: &T, text: fn(&T) -> String) -> Result<String, Failure> {
@@ -126,7 +149,7 @@ fn unknown(fault: Unknown) -> Failure {
     let failure = Failure::input(format!("there is no {} `{}`", fault.kind, shown(&fault.name)));
     if fault.near.is_empty() {
         return failure.hint(match fault.kind {
-            "node" => "name it as request/node, as in req_0007/paint",
+            "node" => "write request/node, such as req_0007/paint",
             _ => "the ids are those of the requests file",
         });
     }

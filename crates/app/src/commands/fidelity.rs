@@ -1,7 +1,7 @@
 //! `gswarm fidelity`: how far a run went from what was predicted of it.
 
 use crate::args::{ClusterArgs, InputArgs};
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::job;
 use crate::output::{self, files, files::Batch, progress::Phase, table, terminal::Terminal};
 use clap::Args;
@@ -21,7 +21,8 @@ use gswarm_run::live::{self, JOURNAL};
 use gswarm_run::{Prepared, RunSpec, read_plan};
 use gswarm_show::chart::svg;
 use gswarm_show::page::html;
-use serde_json::{Value, json};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -43,15 +44,15 @@ pub struct FidelityArgs {
     /// The execution log of the live run
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
-    /// A prediction that was made before: the execution log of an estimate
+    /// An earlier prediction: the execution log of a simulated run
     #[arg(long, value_name = "FILE")]
     predicted: Option<PathBuf>,
     #[command(flatten)]
     input: InputArgs,
-    /// The plan that the run followed, where no journal has it
+    /// The plan of the run, if it has no journal
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Most nodes and requests that are named
+    /// Number of nodes and requests to list
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
     /// Folder for fidelity.html, fidelity.json and the charts
@@ -60,7 +61,7 @@ pub struct FidelityArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Cluster (where the log's summary does not say it)")]
+    #[command(flatten, next_help_heading = "Cluster (if the log's summary does not say)")]
     cluster: ClusterArgs,
 }
 
@@ -70,7 +71,7 @@ struct Prediction {
     found: Fidelity,
 }
 
-/// Compares a run with what was predicted of it.
+/// Compares a run with its prediction.
 pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
     let phase = Phase::new("reading", !args.json);
     let file = LogFile::read_bytes(&files::read_log(&args.log)?);
@@ -78,10 +79,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
     let scenario = job::load(&args.input, mode, args.json, false)?;
     let (instance, log) = run_of(args, &args.log, &file, &scenario, mode)?;
     if !is_measured(&file) && !args.json {
-        output::note(&format!(
-            "note: {} is an estimate itself: nothing in it was measured",
-            args.log.display()
-        ));
+        output::note(&format!("note: {} is a simulated run: nothing in it was measured", args.log.display()));
     }
     drop(phase);
     let phase = Phase::new("predicting", !args.json);
@@ -94,8 +92,8 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
         Some(path) => {
             let file = LogFile::read_bytes(&files::read_log(path)?);
             if is_measured(&file) {
-                return Err(Failure::input(format!("{} is a run, and no prediction", path.display())).hint(
-                    "`gswarm run` without --live writes a prediction; without --predicted, one is made",
+                return Err(Failure::input(format!("{} is a live run, not a prediction", path.display())).hint(
+                    "`gswarm run` without --live writes predictions; without --predicted, fidelity makes one",
                 ));
             }
             let (_, predicted) = run_of(args, path, &file, &scenario, mode)?;
@@ -106,7 +104,9 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
             if let Some(replayed) = replayed(&instance, &log)? {
                 add("by replay", &replayed);
             } else if !args.json {
-                output::note("note: not every node completed once, so that the run cannot be replayed");
+                output::note(
+                    "note: the run cannot be replayed, because not every node completed exactly once",
+                );
             }
         }
     }
@@ -116,7 +116,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<(), Failure> {
         None => Vec::new(),
     };
     if args.json {
-        return output::line(&as_json(args, &predictions)?.to_string());
+        return output::json(&as_json(args, &predictions));
     }
     for one in &predictions {
         print(one)?;
@@ -132,7 +132,7 @@ fn is_measured(file: &LogFile) -> bool {
     file.claims.timing.as_deref() == Some("measured")
 }
 
-/// The problem of a log, with the costs that the inputs give now, and what happened by it.
+/// The problem of a log, with the present costs of the inputs, and its events.
 fn run_of(
     args: &FidelityArgs,
     path: &Path,
@@ -146,8 +146,8 @@ fn run_of(
         cluster.switch.rule = SwitchRule::Measured;
     }
     let unfit = |reason: &str| {
-        Failure::input(format!("{}: not a run of these inputs: {reason}", path.display()))
-            .hint("name the inputs that the run was made from with --config and --requests")
+        Failure::input(format!("{} does not match these inputs: {reason}", path.display()))
+            .hint("pass the inputs of the run with --config and --requests")
     };
     let instance = build(scenario, cluster, mode).map_err(|reason| unfit(&reason))?;
     let (log, mut faults) = read_back(&instance, file);
@@ -158,13 +158,15 @@ fn run_of(
     // What was expected of it when it was made is not what is expected of it now, with another calibration or with none.
     faults.retain(|fault| fault.code != ViolationCode::Estimate);
     match faults.first() {
-        Some(fault) => Err(unfit(&format!("{} of its records or fields do not fit: {fault}", faults.len()))),
+        Some(fault) => {
+            Err(unfit(&format!("{} of its records or fields do not match: {fault}", faults.len())))
+        }
         None if log.executions.is_empty() => Err(unfit("it has no execution")),
         None => Ok((instance, log)),
     }
 }
 
-/// What the run was begun with beside its inputs: as the journal beside the log has it, or as the log says.
+/// The run's settings: from the journal beside the log, or from the log.
 fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(RunSpec, Option<Vec<u8>>), Failure> {
     let folder = args.log.parent().unwrap_or(Path::new(""));
     let journal = folder.join(JOURNAL);
@@ -181,7 +183,7 @@ fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(RunSpec, Option<Ve
         plan = reader.meta("plan").map_err(failed)?;
     }
     if let Some(path) = &args.plan {
-        plan = Some(files::read(path)?);
+        plan = Some(files::read_or(path, "check the path; `gswarm plan` writes plans")?);
     }
     Ok((spec, plan))
 }
@@ -190,8 +192,8 @@ fn begun_with(args: &FidelityArgs, file: &LogFile) -> Result<(RunSpec, Option<Ve
 fn from_scratch(args: &FidelityArgs, file: &LogFile, instance: &Instance) -> Result<ExecutionLog, Failure> {
     let name = file.claims.policy.as_deref().unwrap_or_default();
     let policy: PolicyKind = name.parse().map_err(|_| {
-        Failure::input(format!("{}: the log names no policy that there is: `{name}`", args.log.display()))
-            .hint("--predicted compares it with an estimate that was made before")
+        Failure::input(format!("{}: the log names an unknown policy, `{name}`", args.log.display()))
+            .hint("--predicted compares it with an earlier prediction")
     })?;
     let (begun, plan) = begun_with(args, file)?;
     let spec = RunSpec {
@@ -212,10 +214,10 @@ fn from_scratch(args: &FidelityArgs, file: &LogFile, instance: &Instance) -> Res
     Ok(outcome.log)
 }
 
-/// Everything as the run did it, at the costs that are predicted; `None` of a run in which not every node completed.
+/// A replay of the run at predicted costs; `None` if not every node completed.
 fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionLog>, Failure> {
     let internal =
-        |what: String| Failure::new(Code::Internal, format!("internal error in the replay: {what}"));
+        |what: String| Failure::new(FailureKind::Internal, format!("internal error in the replay: {what}"));
     let replayed = replay(instance, log).map_err(|error| internal(error.to_string()))?;
     let Some(replayed) = replayed else { return Ok(None) };
     let violations = check_run(instance, &Truth::default(), &replayed, None);
@@ -225,19 +227,28 @@ fn replayed(instance: &Instance, log: &ExecutionLog) -> Result<Option<ExecutionL
     Ok(Some(replayed))
 }
 
-fn as_json(args: &FidelityArgs, predictions: &[Prediction]) -> Result<Value, Failure> {
-    let mut all = serde_json::Map::new();
-    for one in predictions {
-        all.insert(one.name.replace(' ', "_"), serde_json::to_value(&one.found).map_err(Failure::internal)?);
+/// What `--json` prints and fidelity.json holds.
+#[derive(Serialize)]
+struct FidelityJson<'a> {
+    log: &'a Path,
+    profile: Option<&'a Path>,
+    predictions: BTreeMap<String, &'a Fidelity>,
+}
+
+fn as_json<'a>(args: &'a FidelityArgs, predictions: &'a [Prediction]) -> FidelityJson<'a> {
+    let named = predictions.iter().map(|one| (one.name.replace(' ', "_"), &one.found));
+    FidelityJson {
+        log: &args.log,
+        profile: args.input.measured.calibration.as_deref(),
+        predictions: named.collect(),
     }
-    Ok(json!({"log": args.log, "profile": args.input.measured.calibration, "predictions": all}))
 }
 
 fn save(folder: &Path, args: &FidelityArgs, predictions: &[Prediction]) -> Result<Vec<PathBuf>, Failure> {
     let named: Vec<(&str, &Fidelity)> = predictions.iter().map(|one| (one.name, &one.found)).collect();
     let run = args.log.file_name().unwrap_or_default().to_string_lossy();
     let page = gswarm_show::fidelity::page(&run, &named);
-    let whole = as_json(args, predictions)?;
+    let whole = as_json(args, predictions);
     let mut batch = Batch::new(folder)?;
     batch.add("fidelity.html", |out| std::io::Write::write_all(out, html(&page).as_bytes()))?;
     batch.add("fidelity.json", |out| {

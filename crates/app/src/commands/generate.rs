@@ -41,7 +41,7 @@ enum Only {
     Requests(RequestsArgs),
     /// The former name of `gswarm tasks generate`
     #[command(hide = true)]
-    Tasks(Box<super::tasks::GenerateArgs>),
+    Tasks(Box<super::tasks::GenerateTasksArgs>),
 }
 
 /// A configuration and requests for it, in one folder.
@@ -69,7 +69,7 @@ struct ConfigArgs {
     /// Ready-made configuration
     #[arg(long, value_name = "NAME", value_parser = preset_parser())]
     preset: Preset,
-    /// File to write, JSON or YAML by its ending; without it, YAML on standard output
+    /// File to write, JSON or YAML by its extension; default: YAML to standard output
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Replace a file that is there
@@ -85,7 +85,7 @@ struct RequestsArgs {
     config: PathBuf,
     #[command(flatten)]
     draw: DrawArgs,
-    /// File to write, JSON or YAML by its ending; without it, YAML on standard output
+    /// File to write, JSON or YAML by its extension; default: YAML to standard output
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Replace a file that is there
@@ -100,13 +100,13 @@ struct DrawArgs {
     #[arg(long, alias = "num-requests", alias = "num_requests", value_name = "N", default_value_t = 500,
           allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// The time in which they arrive: seconds, or as in 90s, 20min, 2h
+    /// Period in which requests arrive: seconds, or 90s, 20min, 2h
     #[arg(long, value_name = "TIME", default_value = "20min", allow_hyphen_values = true, value_parser = duration)]
     duration: Span,
     /// How they are spread over it
     #[arg(long, value_name = "PROCESS", default_value = "poisson", value_parser = arrivals_parser())]
     arrivals: Arrivals,
-    /// Weights of the workflows, as in a=2,b=1; without it all alike
+    /// Weights of the workflows, such as a=2,b=1 [default: equal]
     #[arg(long, value_name = "ID=WEIGHT,...", value_delimiter = ',', value_parser = weight)]
     mix: Vec<(String, f64)>,
     /// Seed of every random choice
@@ -134,7 +134,7 @@ impl DrawArgs {
     }
 }
 
-/// What is said of it where it takes long.
+/// Progress message for long generation.
 const MAKING: &str = "making the requests";
 
 pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
@@ -200,7 +200,7 @@ fn fault(error: gswarm_core::generate::GenerateError) -> Failure {
     Failure::input(error.to_string()).hint("see `gswarm generate requests --help`")
 }
 
-/// Writes to a file, in the form that its ending asks for, or to standard output.
+/// Writes to a file, in the format of its extension, or to standard output.
 fn emit(
     path: Option<&Path>,
     force: bool,
@@ -212,8 +212,8 @@ fn emit(
     };
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     let format = Format::of_extension(&ending).ok_or_else(|| {
-        Failure::input(format!("{} does not say whether to write JSON or YAML", path.display()))
-            .hint("let the name end in .json, .yaml or .yml")
+        Failure::input(format!("cannot tell from the name {} whether to write JSON or YAML", path.display()))
+            .hint("use the extension .json, .yaml or .yml")
     })?;
     keep(path, force)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -245,7 +245,7 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
 }
 
 fn weight(text: &str) -> Result<(String, f64), String> {
-    let usage = || format!("give a workflow and its weight, as in a=2; `{text}` is not of that form");
+    let usage = || format!("`{text}` is not a weight: write a workflow and a number, such as a=2");
     let (name, weight) = text.rsplit_once('=').ok_or_else(usage)?;
     let weight = crate::args::not_negative(weight).map_err(|_| usage())?;
     Ok((name.to_string(), weight))

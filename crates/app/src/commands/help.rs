@@ -38,7 +38,7 @@ pub fn help(args: &HelpArgs) -> Result<(), Failure> {
     let found = args.topic.iter().try_fold(&mut command, |command, name| find(command, name));
     match found {
         Some(command) => output::print(&command.render_long_help().ansi().to_string()),
-        None => Err(Failure::input(format!("there is no command and no code `{}`", args.topic.join(" ")))
+        None => Err(Failure::input(format!("no command and no code is called `{}`", args.topic.join(" ")))
             .hint("`gswarm --help` lists the commands, `gswarm help codes` the codes")),
     }
 }
@@ -47,7 +47,7 @@ fn find<'c>(command: &'c mut Command, name: &str) -> Option<&'c mut Command> {
     command.find_subcommand_mut(name)
 }
 
-/// What a code means, where it is one.
+/// The explanation of a code.
 fn explanation(topic: &str) -> Option<String> {
     let is_named = |code: &str| code.eq_ignore_ascii_case(topic);
     if let Some(code) = Code::ALL.iter().find(|code| is_named(code.code())) {

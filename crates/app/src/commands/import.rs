@@ -11,7 +11,7 @@ use gswarm_core::input::document::calendar;
 use gswarm_core::input::{MAX_GB, Scenario, Source, read_config, render};
 use gswarm_core::schema::SchemaKind;
 use gswarm_core::time::MAX_SECONDS;
-use gswarm_import::{ImportKind, ImportOptions, Imported, Moment, Target, import as read, sizes};
+use gswarm_import::{ImportKind, ImportOptions, Imported, Moment, TraceTarget, import as read, sizes};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -59,32 +59,32 @@ pub struct ImportArgs {
     traces: TraceArgs,
 }
 
-/// What files of workflows do not say.
+/// What workflow files lack.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workflows (comfyui, dify, wfcommons)")]
 struct WorkflowArgs {
     /// Requests of each workflow
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: u32,
-    /// Time between them: seconds, or as in 90s, 20min
+    /// Time between requests: seconds, or 90s, 20min
     #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true, value_parser = duration)]
     every: f64,
-    /// Time of a node, by its id, title or class; may be given again
+    /// Time of a node, by its id, title or class; repeatable
     #[arg(long = "time", value_name = "NODE=SECONDS", value_parser = node_seconds)]
     times: Vec<(String, f64)>,
-    /// Sizes of model files: a CSV table with the columns `file`, and `memory_gb` or `bytes`
+    /// Sizes of model files: CSV with the columns `file` and `memory_gb` or `bytes`
     #[arg(long, value_name = "FILE")]
     sizes: Option<PathBuf>,
-    /// The case that a branch takes (dify); may be given again
+    /// The case that a branch takes (dify); repeatable
     #[arg(long = "choose", value_name = "NODE=CASE", value_parser = pair)]
     choices: Vec<(String, String)>,
-    /// The probability of each case of a branch, in their order (dify); may be given again
+    /// The probabilities of the cases of a branch, in order (dify); repeatable
     #[arg(long = "branch", value_name = "NODE=P[,P...]", value_parser = shares)]
     branches: Vec<(String, Shares)>,
-    /// How often an iteration or loop runs (dify); may be given again
+    /// How often an iteration or loop runs (dify); repeatable
     #[arg(long = "count", value_name = "NODE=N", value_parser = node_count)]
     counts: Vec<(String, u32)>,
-    /// A tool that calls a model (dify); may be given again
+    /// A tool that calls a model (dify); repeatable
     #[arg(long = "call", value_name = "NODE=MODEL", value_parser = pair)]
     calls: Vec<(String, String)>,
 }
@@ -93,28 +93,28 @@ struct WorkflowArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Traces")]
 struct TraceArgs {
-    /// The workflow that each row runs; of a log, the configuration that it was made with
+    /// The workflow that each row runs; for a log, its configuration
     #[arg(long, value_name = "FILE#ID")]
     workflow: Option<String>,
-    /// How many times as fast as recorded requests arrive
+    /// Compress time: requests arrive this many times as fast as recorded
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = factor)]
     compress: f64,
-    /// Leave out rows before: a time from the first row, as in 90s or 2h, or a date
+    /// Skip rows before this: a time after the first row, such as 90s or 2h, or a date
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Moment>,
     /// Leave out rows from here on
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Moment>,
-    /// Share of the rows to keep, as in 10% or 0.1
+    /// Share of the rows to keep, such as 10% or 0.1
     #[arg(long, value_name = "SHARE", default_value = "100%", allow_negative_numbers = true, value_parser = share)]
     sample: f64,
     /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
-    /// The pace of answers, where a model has none of its own
+    /// Output speed of models that have none of their own
     #[arg(long, value_name = "N", default_value_t = 50.0, allow_negative_numbers = true, value_parser = factor)]
     tokens_per_second: f64,
-    /// The pace at which prompts are read
+    /// Speed at which prompts are read
     #[arg(long, value_name = "N", default_value_t = 5000.0, allow_negative_numbers = true, value_parser = factor)]
     prompt_tokens_per_second: f64,
 }
@@ -123,7 +123,7 @@ struct TraceArgs {
 #[derive(Clone, Debug)]
 struct Shares(Vec<f64>);
 
-/// Reads the files and writes what was made of them.
+/// Reads the files and writes the result.
 pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     let ending = if args.format == Format::Json { "json" } else { "yaml" };
     let names = [format!("config.{ending}"), format!("requests.{ending}"), "import.md".to_owned()];
@@ -182,14 +182,14 @@ fn options(args: &ImportArgs) -> Result<ImportOptions, Failure> {
 }
 
 /// `FILE#ID`, or a file whose name has a `#` in it.
-fn target(named: &str) -> Result<Target, Failure> {
+fn target(named: &str) -> Result<TraceTarget, Failure> {
     let (path, workflow) = match named.rsplit_once('#') {
         Some((path, id)) if !Path::new(named).exists() => (path, Some(id.to_owned())),
         _ => (named, None),
     };
     let bytes = files::read(Path::new(path))?;
     let scenario: Scenario = job::accept(read_config(Source { name: path, bytes: &bytes }), false)?;
-    Ok(Target { scenario, workflow, named: named.to_owned() })
+    Ok(TraceTarget { scenario, workflow, named: named.to_owned() })
 }
 
 fn listed(paths: &[PathBuf]) -> String {
@@ -240,15 +240,13 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
     crate::args::choice(vec![("yaml", Format::Yaml), ("json", Format::Json)])
 }
 
-/// `NODE=VALUE`, parted at the last `=`: titles may have one.
+/// `NODE=VALUE`, split at the last `=`: titles may contain one.
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.rsplit_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
             Ok((name.to_owned(), value.to_owned()))
         }
-        _ => {
-            Err(format!("give a node and what to say of it, as in NODE=VALUE; `{text}` is not of that form"))
-        }
+        _ => Err(format!("`{text}` is not of the form NODE=VALUE")),
     }
 }
 
@@ -262,7 +260,7 @@ fn node_count(text: &str) -> Result<(String, u32), String> {
     let (name, value) = pair(text)?;
     match value.parse::<u32>() {
         Ok(count) if count <= 10_000 => Ok((name, count)),
-        _ => Err(format!("`{value}` is no number of rounds up to 10000")),
+        _ => Err(format!("`{value}` is not a whole number from 0 to 10000")),
     }
 }
 
@@ -276,7 +274,7 @@ fn probability(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
     match number.trim().parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&(value / unit)) => Ok(value / unit),
-        _ => Err(format!("`{text}` is no share: give 30% or 0.3")),
+        _ => Err(format!("`{text}` is not a share: write 30% or 0.3")),
     }
 }
 
@@ -288,7 +286,7 @@ fn share(text: &str) -> Result<f64, String> {
 fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (1e-6..=MAX_GB).contains(&value) => Ok(value),
-        _ => Err(format!("give a number above zero, of {MAX_GB} at most")),
+        _ => Err(format!("give a number above zero and at most {MAX_GB}")),
     }
 }
 
@@ -297,7 +295,7 @@ fn duration(text: &str) -> Result<f64, String> {
         Ok(seconds) => seconds,
         Err(_) => text
             .parse::<jiff::SignedDuration>()
-            .map_err(|_| "give seconds, or a time as in 90s, 20min, 2h".to_owned())?
+            .map_err(|_| "give seconds, or a time such as 90s, 20min or 2h".to_owned())?
             .as_secs_f64(),
     };
     if seconds.is_finite() && (0.0..=MAX_SECONDS).contains(&seconds) {
@@ -313,7 +311,7 @@ fn moment(text: &str) -> Result<Moment, String> {
     }
     calendar(text)
         .map(Moment::Date)
-        .map_err(|_| "give a time from the first row, as in 90s, or a date".to_owned())
+        .map_err(|_| "give a time after the first row, such as 90s, or a date".to_owned())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const CONFIG: &str = include_str!("init/config.yaml");
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct InitArgs {
-    /// Take the models from a running server, by its address, or from a folder of models
+    /// Use the models of a running server (its address) or of a folder
     #[arg(long, value_name = "URL|DIR")]
     from: Option<String>,
     /// Folder for the files

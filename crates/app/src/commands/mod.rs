@@ -1,5 +1,6 @@
 //! One file a command; each is a thin call of the library.
 
+pub mod advise;
 pub mod bound;
 pub mod calibrate;
 pub mod check;
@@ -58,6 +59,7 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Calibrate(args)) => calibrate::calibrate(&args),
         Some(Command::Fidelity(args)) => fidelity::fidelity(&args),
         Some(Command::Size(args)) => size::size(&args),
+        Some(Command::Advise(args)) => advise::advise(&args),
         Some(Command::Generate(args)) => generate::generate(&args),
         Some(Command::Import(args)) => import::import(&args),
         Some(Command::Train(args)) => train::train(&args),

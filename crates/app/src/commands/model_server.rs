@@ -1,6 +1,6 @@
 //! `gswarm model-server`: models of this machine, and emulated ones, over HTTP.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::{self, count, files};
 use crate::{args, job};
 use clap::{ArgAction, Args};
@@ -13,6 +13,7 @@ use gswarm_serve::guard::{
 use gswarm_serve::model_server::hub::HubOptions;
 use gswarm_serve::model_server::{ModelServer, ModelServerOptions, router};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,16 +36,16 @@ second ends the server at once. docs/model-server.md has every endpoint.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ModelServerArgs {
-    /// Folder of models; made where it is missing
+    /// Folder of models; created if missing
     #[arg(long, value_name = "DIR", default_value = "models")]
     models: PathBuf,
-    /// Models of a configuration, which take their time and compute nothing
+    /// Emulate the models of this configuration: they take time and compute nothing
     #[arg(long, value_name = "CONFIG")]
     emulate: Option<PathBuf>,
-    /// Seconds of emulated models that go by in a second
+    /// Speed of emulated models: emulated seconds per real second
     #[arg(long, value_name = "N", default_value_t = 1.0, allow_negative_numbers = true, value_parser = speed)]
     speed: f64,
-    /// Where models are downloaded from: a hub with the layout of Hugging Face's
+    /// Hub to download models from, with the layout of Hugging Face
     #[arg(long, value_name = "URL", env = "HF_ENDPOINT", value_parser = web_address)]
     hub: Option<String>,
     /// Largest model that is downloaded
@@ -52,13 +53,13 @@ pub struct ModelServerArgs {
     max_model_gb: f64,
     #[command(flatten)]
     listen: ListenArgs,
-    /// Most calls of an instance that run together
+    /// Maximum batch size of an instance
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
     max_batch: usize,
-    /// Most calls of an instance that wait; more are answered with 429
+    /// Maximum queue of an instance; further calls get 429
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
     max_waiting: usize,
-    /// Most tokens of prompt and answer together
+    /// Maximum context: tokens of prompt and answer together
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
     max_context: usize,
     /// Most instances
@@ -69,16 +70,17 @@ pub struct ModelServerArgs {
     quiet: bool,
 }
 
-/// Where a server listens, and to whom.
+/// Address and access of a server.
 #[derive(Clone, Debug, Args)]
 pub struct ListenArgs {
     /// Port; 0 lets the system choose
     #[arg(long, value_name = "N", default_value_t = 8000, allow_negative_numbers = true)]
     pub port: u16,
-    /// Address; one that others can reach needs --token-file
+    /// Address to listen on; one that other machines can reach needs --token-file
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: IpAddr,
-    /// File with the token that callers have to send as `Authorization: Bearer TOKEN`
+    /// File with the token that callers must send as `Authorization: Bearer TOKEN`. Several lines are several tokens: each
+    /// caller has a fair share
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Certificate, as PEM: serves https
@@ -90,26 +92,29 @@ pub struct ListenArgs {
     /// Largest body of a request
     #[arg(long, value_name = "MB", default_value_t = 8, value_parser = at_least_one)]
     pub max_body_mb: usize,
-    /// Most requests at the same time; more are answered with 503
+    /// Maximum concurrent requests; further ones get 503
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_least_one)]
     pub max_requests: usize,
-    /// Seconds after which a request without an answer is given up
+    /// Timeout of a request in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = at_least_one)]
     pub request_timeout: usize,
-    /// Seconds that calls have to end when the server is told to
+    /// Grace period for open calls at shutdown, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain_timeout: u32,
 }
 
 impl ListenArgs {
-    /// What they say, with the token read.
+    /// The options, with the token read.
     pub fn settings(&self) -> Result<GuardSettings, Failure> {
         let token = self.token_file.as_deref().map(token).transpose()?.map(|text| Secret::new(&text));
+        self.warnings().iter().for_each(|warning| output::note(&format!("warning: {warning}")));
         let tls = self.tls_cert.clone().zip(self.tls_key.clone());
         let limits = RequestLimits {
             body_bytes: self.max_body_mb.saturating_mul(1 << 20),
             requests: self.max_requests,
             connections: self.max_requests.saturating_mul(4),
+            connections_of_one: self.max_requests.saturating_mul(2),
+            all_bodies_bytes: self.max_body_mb.saturating_mul(4).max(256).saturating_mul(1 << 20),
             request_time: Duration::from_secs(self.request_timeout as u64),
             drain_time: Duration::from_secs(u64::from(self.drain_timeout)),
             ..RequestLimits::default()
@@ -124,22 +129,43 @@ impl ListenArgs {
     }
 }
 
-/// Takes the address that the flags name; what stops it is said with what to do.
+impl ListenArgs {
+    /// What lets others learn the token.
+    fn warnings(&self) -> Vec<String> {
+        let Some(file) = &self.token_file else { return Vec::new() };
+        let mut warnings = Vec::new();
+        if !self.host.is_loopback() && self.tls_cert.is_none() {
+            warnings.push(
+                "the token and all texts cross the network as plain text; --tls-cert and --tls-key encrypt them, \
+                 or put a proxy in front that does"
+                    .to_owned(),
+            );
+        }
+        let mode = std::fs::metadata(file).map_or(0, |found| found.permissions().mode());
+        if mode & 0o044 != 0 {
+            let path = file.display();
+            warnings.push(format!("others on this machine can read {path}; `chmod 600 {path}` stops them"));
+        }
+        warnings
+    }
+}
+
+/// Binds the address of the flags; failures come with a hint.
 pub async fn bind(settings: GuardSettings) -> Result<BoundServer, Failure> {
     guard::bind(settings).await.map_err(|error| {
         let failure = Failure::input(error.to_string());
         match error {
             StartError::NoToken(_) => failure.hint(
-                "write a token into a file and give --token-file, or leave out --host to serve this machine alone",
+                "write a token to a file and pass --token-file, or omit --host to serve this machine only",
             ),
             StartError::WeakToken(_) => failure.hint("make one with `openssl rand -hex 32 > token`"),
-            StartError::Listen(..) => failure.hint("is another server running? --port 0 takes any port that is free"),
+            StartError::Listen(..) => failure.hint("is another server running? --port 0 picks a free port"),
             StartError::Tls(_) => failure,
         }
     })
 }
 
-/// A runtime for a server, with what it has to say going to standard error.
+/// A runtime for a server that logs to standard error.
 pub fn runtime(quiet: bool) -> Result<tokio::runtime::Runtime, Failure> {
     let level = if quiet {
         tracing_subscriber::filter::LevelFilter::WARN
@@ -150,10 +176,11 @@ pub fn runtime(quiet: bool) -> Result<tokio::runtime::Runtime, Failure> {
     // Where somebody else was first, theirs serves as well.
     let _ = lines.with_writer(std::io::stderr).try_init();
     let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    built.map_err(|error| Failure::new(Code::Internal, format!("no threads could be started: {error}")))
+    built
+        .map_err(|error| Failure::new(FailureKind::Internal, format!("no threads could be started: {error}")))
 }
 
-/// Serves models until it is told to end.
+/// Serves models until it is stopped.
 pub fn model_server(args: &ModelServerArgs) -> Result<(), Failure> {
     let settings = args.listen.settings()?;
     let options = options(args, settings.limits.request_time)?;
@@ -178,20 +205,20 @@ async fn serve(
         output::note(&format!("Models: {}; Ctrl-C ends the server", args.models.display()));
         if emulated > 0 {
             let models = count(emulated as u64, "model");
-            output::note(&format!("{models} emulated, {} times as fast as told", args.speed));
+            output::note(&format!("{models} emulated, at {} times real speed", args.speed));
         }
     }
     let ending = async {
         guard::terminated().await;
-        output::note("Ending: calls that are being answered get their answers first");
+        output::note("Shutting down: finishing open calls first");
     };
     match bound.serve(router(server), ending).await {
         ServerEnd::Drained => Ok(()),
         ServerEnd::CutOff => {
             let seconds = drain.as_secs();
             Err(Failure::new(
-                Code::FailedRequests,
-                format!("calls were cut off that took longer than {seconds} s"),
+                FailureKind::FailedRequests,
+                format!("calls that took longer than {seconds} s were aborted"),
             )
             .hint("--drain-timeout gives them more time"))
         }
@@ -230,14 +257,14 @@ fn emulated(path: &Path, quiet: bool) -> Result<Scenario, Failure> {
 /// The token in a file.
 pub fn token(path: &Path) -> Result<String, Failure> {
     let made = format!("`openssl rand -hex 32 > {}` makes one", path.display());
-    let bytes = files::read(path).map_err(|failure| failure.hint(made))?;
-    String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is no text", path.display())))
+    let bytes = files::read_or(path, &made)?;
+    String::from_utf8(bytes).map_err(|_| Failure::input(format!("{} is not UTF-8 text", path.display())))
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(number) if (1..=1 << 30).contains(&number) => Ok(number),
-        _ => Err("give a whole number of one or more".to_string()),
+        _ => Err("give a whole number of at least one".to_string()),
     }
 }
 
@@ -252,6 +279,6 @@ fn web_address(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     match rest.is_some_and(|rest| !rest.is_empty()) {
         true => Ok(text.to_string()),
-        false => Err("give an address that begins with https:// or http://".to_string()),
+        false => Err("the address must start with https:// or http://".to_string()),
     }
 }

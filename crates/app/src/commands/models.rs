@@ -1,6 +1,6 @@
 //! `gswarm models`: small models to try things with, and what a folder of models holds.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output;
 use crate::output::files::Batch;
 use crate::output::table::{fitted, grouped};
@@ -8,7 +8,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use gswarm_infer::init::{ModelSize, model_files};
 use gswarm_infer::{Error, ModelConfig, ModelKind, Store, StoreEntry};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -44,16 +44,16 @@ struct InitArgs {
     /// Folder of models
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Name of the model, NAME or OWNER/NAME; without it, by size and kind, as in tiny-llm
+    /// Name of the model, NAME or OWNER/NAME [default: by size and kind, such as tiny-llm]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What to make; without it both, or a language model where --name is given
+    /// What to make [default: both, or a language model with --name]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
     kind: Option<Kinds>,
     /// For the weights
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
-    /// Some 2 MB, or some 80 MB, which takes time to load
+    /// About 2 MB, or about 80 MB, which takes a moment to load
     #[arg(long, value_name = "SIZE", default_value = "tiny", value_parser = size_parser())]
     size: ModelSize,
     /// Replace a model that is there
@@ -67,7 +67,7 @@ struct ListArgs {
     /// Folder of models
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Also the SHA-256 of each model's files
+    /// Also print the SHA-256 of each model's files
     #[arg(long)]
     checksum: bool,
     /// Print JSON
@@ -92,10 +92,8 @@ fn init(args: &InitArgs) -> Result<(), Failure> {
     let default = if args.name.is_some() { Kinds::One(ModelKind::Language) } else { Kinds::Both };
     let wanted: Vec<(ModelKind, String)> = match (args.kind.unwrap_or(default), &args.name) {
         (Kinds::Both, Some(name)) => {
-            return Err(Failure::input(format!(
-                "--name {name} is one name, and --kind both makes two models"
-            ))
-            .hint("leave out --name, or make one kind at a time"));
+            return Err(Failure::input(format!("--name {name} names one model, but --kind both makes two"))
+                .hint("omit --name, or make one kind at a time"));
         }
         (Kinds::One(kind), Some(name)) => vec![(kind, name.clone())],
         (Kinds::One(kind), None) => vec![(kind, default_name(args.size, kind))],
@@ -149,7 +147,7 @@ fn reserve(folder: &Path, name: &str, force: bool) -> Result<Batch, Failure> {
         return Batch::new_for(folder, "--dir");
     }
     Batch::reserve_for(folder, "--dir")?.ok_or_else(|| {
-        Failure::input(format!("{} is there already", folder.display()))
+        Failure::input(format!("{} already exists", folder.display()))
             .hint(format!("choose another name than {name}, or add --force to replace it"))
     })
 }
@@ -162,9 +160,8 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
         false => vec![None; entries.len()],
     };
     if args.json {
-        let all: Vec<Value> =
-            entries.iter().zip(&checksums).map(|(entry, sum)| describe(entry, sum)).collect();
-        return output::line(&format!("{:#}", json!(all)));
+        let all = entries.iter().zip(&checksums).map(|(entry, sum)| ModelJson::of(entry, sum.as_deref()));
+        return output::json_lines(&all.collect::<Vec<_>>());
     }
     if entries.is_empty() {
         output::line(&format!("There is no model in {}", args.dir.display()))?;
@@ -196,39 +193,67 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn describe(entry: &StoreEntry, checksum: &Option<String>) -> Value {
-    let mut value = json!({"name": entry.name, "path": entry.path, "bytes": entry.bytes});
-    match &entry.config {
-        Ok(config) => {
-            value["kind"] = json!(config.kind().name());
-            value["vocab_size"] = json!(config.vocab_size());
-            value["max_positions"] = json!(config.max_positions());
+/// What `--json` prints of a model.
+#[derive(Serialize)]
+struct ModelJson<'a> {
+    name: &'a str,
+    path: &'a Path,
+    bytes: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    config: Option<ConfigJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ConfigJson {
+    kind: &'static str,
+    vocab_size: usize,
+    max_positions: usize,
+    hidden_size: usize,
+    layers: usize,
+}
+
+impl ModelJson<'_> {
+    fn of<'a>(entry: &'a StoreEntry, checksum: Option<&'a str>) -> ModelJson<'a> {
+        let config = entry.config.as_ref().ok().map(|config| {
             let (hidden_size, layers) = match config {
                 ModelConfig::Decoder(config) => (config.hidden_size, config.layers),
                 ModelConfig::Encoder(config) => (config.hidden_size, config.layers),
             };
-            value["hidden_size"] = json!(hidden_size);
-            value["layers"] = json!(layers);
+            ConfigJson {
+                kind: config.kind().name(),
+                vocab_size: config.vocab_size(),
+                max_positions: config.max_positions(),
+                hidden_size,
+                layers,
+            }
+        });
+        let error = entry.config.as_ref().err().map(ToString::to_string);
+        ModelJson {
+            name: &entry.name,
+            path: &entry.path,
+            bytes: entry.bytes,
+            config,
+            error,
+            sha256: checksum,
         }
-        Err(error) => value["error"] = json!(error.to_string()),
     }
-    if let Some(sum) = checksum {
-        value["sha256"] = json!(sum);
-    }
-    value
 }
 
 fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// What is told of a failure of the library: only a failed computation is not the user's.
+/// The failure for a library error: only a failed computation is not the user's fault.
 fn fault(error: Error) -> Failure {
     match &error {
-        Error::Compute(_) => Failure::new(Code::Internal, error.to_string()),
+        Error::Compute(_) => Failure::new(FailureKind::Internal, error.to_string()),
         Error::File { path, source } => Failure::file("read", path, source),
         Error::Name { .. } => {
-            Failure::input(error.to_string()).hint("a name is NAME or OWNER/NAME, as in team/writer")
+            Failure::input(error.to_string()).hint("use NAME or OWNER/NAME, such as team/writer")
         }
         _ => Failure::input(error.to_string()),
     }

@@ -34,10 +34,10 @@ The same seed and --rounds give the same plan; with --budget alone, how far the 
 pub struct PlanArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// How long to search: seconds, or as in 90s, 20min, 2h
+    /// Search time: seconds, or 90s, 20min, 2h
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     budget: Span,
-    /// Stop when the plan is this close to the bound, as in 0.5%
+    /// Stop when the plan is this close to the bound, such as 0.5%
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
     gap: f64,
     /// Stop after this many rounds of search
@@ -46,7 +46,7 @@ pub struct PlanArgs {
     /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// What to minimise: makespan, mean or p99 latency, switches, or a weighted sum as in makespan=1,mean=0.2
+    /// What to minimise: makespan, mean, p99, switches, or a weighted sum such as makespan=1,mean=0.2
     #[arg(long, value_name = "TERMS", default_value = "makespan", value_parser = PlanObjective::parse)]
     objective: PlanObjective,
     /// Folder for the plan and the logs
@@ -55,7 +55,7 @@ pub struct PlanArgs {
     /// Print nothing but errors
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Print one JSON object at the end, and nothing else
+    /// Print only one JSON object, at the end
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub struct PlanArgs {
     cluster: ClusterArgs,
 }
 
-/// Tells what a search finds, and when.
+/// Reports progress of the search.
 struct Search {
     terminal: Terminal,
     begun: Instant,
@@ -144,8 +144,8 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     if args.json {
         return output::json(&PlanReport {
             makespan: planned.makespan.seconds(),
-            lower_bound: planned.bound.value.seconds(),
-            bound_argument: planned.bound.witness.name().to_owned(),
+            lower_bound: planned.lower_bound().seconds(),
+            bound_argument: argument(&planned).to_owned(),
             gap_percent: planned.gap() * 100.0,
             optimal: planned.proof.is_some(),
             proof: planned.proof.map(|proof| proof.name().to_owned()),
@@ -197,13 +197,13 @@ pub struct PlanReport {
     found_by: String,
     /// What planning took.
     seconds: f64,
-    /// Where another objective than the makespan was given.
+    /// For objectives other than the makespan.
     objective: Option<ObjectiveReport>,
     /// The files that were written.
     files: Vec<String>,
 }
 
-/// How good a plan is by its objective.
+/// The objective's value of a plan.
 #[derive(Serialize, Deserialize)]
 struct ObjectiveReport {
     terms: String,
@@ -231,17 +231,25 @@ fn objective_report(objective: &PlanObjective, aimed: &Aimed) -> ObjectiveReport
     }
 }
 
+/// What gives the plan's lower bound.
+fn argument(planned: &Planned) -> &'static str {
+    match planned.proof {
+        Some(Proof::Search) => Proof::Search.name(),
+        _ => planned.bound.witness.name(),
+    }
+}
+
 fn described(planned: &Planned) -> String {
     let proved = match planned.proof {
-        Some(Proof::Bound) => "; optimal: as short as the bound",
+        Some(Proof::Bound) => "; optimal: equal to the bound",
         Some(Proof::Search) => "; optimal: every other schedule was excluded",
         None => "",
     };
     format!(
         "makespan {:.1} s, bound {:.1} s ({}), gap {:.3}%, by {}{proved}",
         planned.makespan.seconds(),
-        planned.bound.value.seconds(),
-        planned.bound.witness.name(),
+        planned.lower_bound().seconds(),
+        argument(planned),
         planned.gap() * 100.0,
         planned.found_by
     )
@@ -252,6 +260,6 @@ fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     match number {
         Ok(value) if (0.0..=1000.0).contains(&value) => Ok(value / 100.0),
-        _ => Err("give a percentage as in 0.5%".to_string()),
+        _ => Err("give a percentage, such as 0.5%".to_string()),
     }
 }

@@ -5,7 +5,6 @@ use crate::output;
 use clap::Args;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::PolicyKind;
-use serde_json::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +27,7 @@ pub fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
     let chosen = PolicyKind::ALL.iter().filter(|kind| args.mode.is_none_or(|mode| kind.supports(mode)));
     if args.json {
         let list: Vec<_> = chosen.map(|kind| kind.description()).collect();
-        return output::line(&format!("{:#}", json!(list)));
+        return output::json_lines(&list);
     }
     let width = output::width();
     for kind in chosen {

@@ -96,7 +96,7 @@ fn compared(args: &ReportArgs) -> Result<Option<Page>, Failure> {
     Ok(rows.map(|rows| comparison::page(&rows)))
 }
 
-/// A folder as links in a file name it: from where the file is.
+/// A folder relative to the file that links to it.
 fn seen_from(file: Option<&Path>, folder: &Path) -> String {
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let (file, folder) = (file.map(whole).unwrap_or_default(), whole(folder));

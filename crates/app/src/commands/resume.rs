@@ -23,13 +23,13 @@ pub struct ResumeArgs {
     /// The folder of the run
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Other servers than those that the run began with, JSON or YAML
+    /// Servers to use in place of those the run started with, JSON or YAML
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
-    /// Where the Ray cluster is now, for a run on one
+    /// Present address of the Ray cluster, for runs on one
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
-    /// The Python that has Ray and gswarm, for a run on a Ray cluster
+    /// Python interpreter with Ray and gswarm, for runs on a Ray cluster
     #[arg(long, value_name = "PROGRAM", env = "GSWARM_PYTHON")]
     python: Option<String>,
     /// Print nothing but errors

@@ -4,11 +4,12 @@ mod flags;
 
 use crate::args::{ClusterArgs, MeasuredArgs};
 use crate::beliefs::BeliefArgs;
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::{self, files, files::Batch, terminal::Terminal, unfinished};
 use crate::policy_flags::PolicyFlags;
 use clap::Args;
 use flags::{FaultArgs, LiveArgs};
+use gswarm_core::explain::{self, SlowRequest, Timeline};
 use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
@@ -45,13 +46,13 @@ pub struct RunArgs {
     /// Run the specification in this file, JSON or YAML; flags override it. See docs/run-spec.md
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Print the specification that these flags give, as YAML, and run nothing
+    /// Print the specification of these flags as YAML, and run nothing
     #[arg(long, alias = "print_spec")]
     print_spec: bool,
     /// The policy; see `gswarm policies` [default: planned, or adaptive with --mode online]
     #[arg(long = "policy", short = 'p', short_alias = 'c', value_name = "NAME", value_parser = policy_parser())]
     chosen: Option<PolicyKind>,
-    /// Follow a plan of `gswarm plan` instead of a policy
+    /// Follow a plan of `gswarm plan` in place of a policy
     #[arg(long, value_name = "FILE", conflicts_with = "chosen")]
     plan: Option<PathBuf>,
     /// System configuration, JSON or YAML
@@ -70,7 +71,7 @@ pub struct RunArgs {
     /// Seed of every random choice [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
-    /// Folder for the logs; logs of the same policy in it are replaced [default: .]
+    /// Folder for the logs; replaces logs of the same policy [default: .]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Format of the execution log [default: auto]
@@ -79,7 +80,7 @@ pub struct RunArgs {
     /// Print nothing but errors
     #[arg(long, short, conflicts_with_all = ["json", "verbose"])]
     quiet: bool,
-    /// Print the metrics as one JSON object, and nothing else
+    /// Print only the metrics, as one JSON object
     #[arg(long, conflicts_with = "verbose")]
     json: bool,
     /// Print every event
@@ -177,7 +178,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(flags::failure(faults, args.spec.as_deref()));
     }
     if args.print_spec {
-        let text = spec.to_yaml().map_err(|error| Failure::new(Code::Internal, error))?;
+        let text = spec.to_yaml().map_err(|error| Failure::new(FailureKind::Internal, error))?;
         return output::print(&text);
     }
     if spec.live.is_none() {
@@ -233,8 +234,14 @@ fn print(
         output::line("")?;
     }
     output::line(render_text(&outcome.metrics, Some(&outcome.summary)).trim_end())?;
+    output::line(&format!("\n{}", output::explain::slowest(&slow(instance, outcome)).trim_end()))?;
     let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
     output::line(&format!("\nLogs: {}", names.join(", ")))
+}
+
+/// The slowest requests, for the report of a run.
+fn slow(instance: &Instance, outcome: &RunOutcome) -> Vec<SlowRequest> {
+    explain::slowest(&Timeline::new(instance, &outcome.log), explain::SLOWEST)
 }
 
 /// What `gswarm run --json` prints: the metrics, with what they are the metrics of.
@@ -250,6 +257,9 @@ pub struct RunReport {
     learn: bool,
     lower_bound: Option<f64>,
     gap_percent: Option<f64>,
+    /// The slowest requests, slowest first.
+    #[serde(default)]
+    slowest: Vec<SlowRequest>,
     /// Nodes without a result, as `request/node`.
     not_done: Vec<String>,
     /// The files that were written.
@@ -276,6 +286,7 @@ fn report(
         learn: outcome.summary.learn,
         lower_bound: outcome.summary.lower_bound.map(Span::seconds),
         gap_percent: outcome.summary.gap_percent(),
+        slowest: slow(instance, outcome),
         not_done: unfinished::names(instance, &outcome.log),
         files: written.to_vec(),
         failed: spec.live.is_some().then(|| failed.to_vec()),

@@ -30,8 +30,8 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
         Some(folder) => match Batch::reserve(folder)? {
             Some(batch) => (folder.clone(), batch),
             None => {
-                return Err(Failure::input(format!("{} is there already", folder.display()))
-                    .hint("name a folder that is not, or leave --out away"));
+                return Err(Failure::input(format!("{} already exists", folder.display()))
+                    .hint("choose another folder, or omit --out"));
             }
         },
         None => next_free(Path::new("gswarm-out"))?,
@@ -56,15 +56,17 @@ pub fn sample(args: &SampleArgs) -> Result<(), Failure> {
     drop(progress);
     output::line(&format!(
         "\n{}\n\n{}",
-        output::heading("As a batch: all requests are there at the start"),
+        output::heading("As a batch: all requests are present at the start"),
         batch_table(&batch_results)
     ))?;
     output::line(&format!(
-        "\n{}\n\n{}\n\n{LEGEND}",
+        "\n{}\n\n{}\n\n{}",
         output::heading("As a stream: each request arrives at its time"),
-        stream_table(&stream_results)
+        stream_table(&stream_results),
+        legend()
     ))?;
-    output::line(&next_steps(&folder, gpus))
+    let best = [winner(&batch_results, makespan), winner(&stream_results, p99)];
+    output::line(&next_steps(&folder, gpus, best))
 }
 
 /// Every policy that has this mode, one after the other; the logs go into `batch`, where one is given.
@@ -109,68 +111,108 @@ fn inputs() -> Result<(Vec<u8>, Vec<u8>, Scenario), Failure> {
     Ok((config_text, requests_text, scenario))
 }
 
+/// What the tables' marks and columns mean.
+fn legend() -> String {
+    let yardsticks = PolicyKind::ALL.iter().filter(|policy| policy.is_yardstick());
+    let names: Vec<&str> = yardsticks.map(|policy| policy.name()).collect();
+    let text = format!(
+        "* wins: the shortest makespan of the batch, the lowest P99 latency of the stream. Yardsticks cannot win: {}.",
+        names.join(", ")
+    );
+    format!("{}\n{LEGEND}", output::wrapped(&text, 0, output::width()))
+}
+
 const LEGEND: &str = "\
-* the shortest makespan; the lowest P99 (yardsticks left out)
 busy: share of the time in which GPUs load or execute. mean, P99: of the latency.
 gap: how far above a bound that no schedule can go below.
 static keeps several models on a GPU where memory allows; the others hold one.";
 
-/// The shortest makespan is marked; `gap` says how far it can be from the best there is.
-fn batch_table(results: &[(PolicyKind, RunOutcome)]) -> String {
-    let best = results.iter().map(|(_, outcome)| outcome.summary.makespan).min();
+fn makespan(outcome: &RunOutcome) -> f64 {
+    outcome.summary.makespan.seconds()
+}
+
+fn p99(outcome: &RunOutcome) -> f64 {
+    outcome.metrics.request_latency.p99
+}
+
+/// The policy with the least of a figure. Yardsticks do not win.
+fn winner(results: &[(PolicyKind, RunOutcome)], figure: fn(&RunOutcome) -> f64) -> Option<PolicyKind> {
+    let usable = results.iter().filter(|(policy, _)| !policy.is_yardstick());
+    usable.min_by(|(_, one), (_, other)| figure(one).total_cmp(&figure(other))).map(|&(policy, _)| policy)
+}
+
+/// A table in the order of the figure that decides, with a mark at the winner.
+fn judged_table(
+    results: &[(PolicyKind, RunOutcome)],
+    figure: fn(&RunOutcome) -> f64,
+    header: &[&str],
+    cells: fn(&RunOutcome) -> Vec<String>,
+) -> String {
+    let best = winner(results, figure);
+    let mut sorted: Vec<&(PolicyKind, RunOutcome)> = results.iter().collect();
+    sorted.sort_by(|(_, one), (_, other)| figure(one).total_cmp(&figure(other)));
     let row = |(policy, outcome): &(PolicyKind, RunOutcome)| {
-        let mark = if Some(outcome.summary.makespan) == best { " *" } else { "" };
+        let mark = if Some(*policy) == best { " *" } else { "" };
+        let mut row = vec![format!("{}{mark}", policy.name())];
+        row.extend(cells(outcome));
+        row
+    };
+    table::table(header, 1, sorted.into_iter().map(row))
+}
+
+/// `gap` says how far a makespan can be from the best there is.
+fn batch_table(results: &[(PolicyKind, RunOutcome)]) -> String {
+    let header = ["policy", "makespan s", "switches", "busy %", "P99 s", "gap %"];
+    judged_table(results, makespan, &header, |outcome| {
         vec![
-            format!("{}{mark}", policy.name()),
-            table::grouped(outcome.summary.makespan.seconds(), 1),
+            table::grouped(makespan(outcome), 1),
             table::grouped(outcome.summary.model_switches as f64, 0),
             format!("{:.1}", 100.0 * outcome.metrics.utilisation.mean),
-            table::grouped(outcome.metrics.request_latency.p99, 1),
+            table::grouped(p99(outcome), 1),
             outcome.summary.gap_percent().map_or("-".to_string(), |gap| format!("{gap:.1}")),
         ]
-    };
-    let header = ["policy", "makespan s", "switches", "busy %", "P99 s", "gap %"];
-    table::table(&header, 1, results.iter().map(row))
+    })
 }
 
-/// The lowest P99 of those that are there to be used is marked.
 fn stream_table(results: &[(PolicyKind, RunOutcome)]) -> String {
-    let p99 = |outcome: &RunOutcome| outcome.metrics.request_latency.p99;
-    let usable = results.iter().filter(|(policy, _)| !policy.is_yardstick());
-    let best = usable.map(|(_, outcome)| p99(outcome)).fold(f64::INFINITY, f64::min);
-    let row = |(policy, outcome): &(PolicyKind, RunOutcome)| {
-        let mark = if p99(outcome) == best && !policy.is_yardstick() { " *" } else { "" };
+    let header = ["policy", "P99 s", "mean s", "switches", "busy %", "makespan s"];
+    judged_table(results, p99, &header, |outcome| {
         vec![
-            format!("{}{mark}", policy.name()),
-            table::grouped(outcome.metrics.request_latency.mean, 1),
             table::grouped(p99(outcome), 1),
+            table::grouped(outcome.metrics.request_latency.mean, 1),
             table::grouped(outcome.summary.model_switches as f64, 0),
             format!("{:.1}", 100.0 * outcome.metrics.utilisation.mean),
-            table::grouped(outcome.summary.makespan.seconds(), 1),
+            table::grouped(makespan(outcome), 1),
         ]
-    };
-    let header = ["policy", "mean s", "P99 s", "switches", "busy %", "makespan s"];
-    table::table(&header, 1, results.iter().map(row))
+    })
 }
 
-/// The two policies to begin with, and the commands for them.
-fn next_steps(folder: &Path, gpus: u32) -> String {
+/// The commands for the two winners, and what to try then.
+fn next_steps(folder: &Path, gpus: u32, [batch, stream]: [Option<PolicyKind>; 2]) -> String {
     let folder = folder.display();
-    let (batch, stream) = (PolicyKind::usual(Mode::Offline).name(), PolicyKind::usual(Mode::Online).name());
+    let usual = PolicyKind::usual;
+    let (batch, stream) = (batch.unwrap_or(usual(Mode::Offline)), stream.unwrap_or(usual(Mode::Online)));
+    let defaults = match (usual(Mode::Offline), usual(Mode::Online)) {
+        both if both == (batch, stream) => "These are the defaults of `gswarm run`.".to_owned(),
+        (for_batch, for_stream) => format!(
+            "Without --policy, `gswarm run` uses `{}` for a batch and `{}` for a stream.",
+            for_batch.name(),
+            for_stream.name()
+        ),
+    };
+    let (batch, stream) = (batch.name(), stream.name());
     let inputs =
         format!("\\\n      --config {folder}/config.yaml \\\n      --requests {folder}/requests.yaml");
     format!(
         "\nInputs and logs are in {folder}\n\n{}\n  \
          gswarm run --policy {batch} --gpus {gpus} {inputs}\n  \
-         gswarm run --policy {stream} --mode online --gpus {gpus} {inputs}\n\n{}\n  \
+         gswarm run --policy {stream} --mode online --gpus {gpus} {inputs}\n{defaults}\n\n{}\n  \
          gswarm check {folder}/{batch}_execution_log.json {inputs}\n  \
-         gswarm explain {folder}/{batch}_execution_log.json --idle {inputs}\n  \
+         gswarm explain {folder}/{batch}_execution_log.json {inputs}\n  \
          gswarm size --target makespan=15min {inputs}\n  \
          gswarm generate --preset simple --requests 500 --out work\n  \
          gswarm policies",
-        output::heading(&format!(
-            "Use `{batch}` for a batch and `{stream}` for a stream, here or on your own files:"
-        )),
+        output::heading(&format!("`{batch}` wins the batch and `{stream}` the stream; run them again with:")),
         output::heading("Then:")
     )
 }
@@ -183,5 +225,5 @@ fn next_free(parent: &Path) -> Result<(PathBuf, Batch), Failure> {
         }
     }
     Err(Failure::input(format!("{} holds too many samples", parent.display()))
-        .hint("delete some, or name a folder with --out"))
+        .hint("delete some, or choose a folder with --out"))
 }

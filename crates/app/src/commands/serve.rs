@@ -3,7 +3,7 @@
 use crate::args::{ClusterArgs, not_negative};
 use crate::beliefs::PredictorArgs;
 use crate::commands::model_server::{ListenArgs, bind, runtime};
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::job;
 use crate::output::{self, count, files};
 use crate::policy_flags::{PolicyFlags, Scope};
@@ -50,30 +50,30 @@ pub struct ServeArgs {
     /// Models, workflows and the cluster, JSON or YAML
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The servers that models run on, JSON or YAML; see docs/backends.md. Without it, models of --models run in this process
+    /// Model servers, JSON or YAML; see docs/backends.md. Without it, the models of --models run in this process
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
-    /// Folder of models for when --backends names no servers
+    /// Folder of models, if --backends is not given
     #[arg(long, value_name = "DIR", default_value = "models")]
     models: PathBuf,
-    /// Folder for the requests that were accepted and what came of them
+    /// Folder for accepted requests and their results
     #[arg(long, value_name = "DIR", default_value = "gswarm-state")]
     state: PathBuf,
-    /// Most requests that wait or run; more are answered with 429
+    /// Maximum open requests; further ones get 429
     #[arg(long, alias = "max_open", value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_open: u32,
-    /// Attempts at a node or a call before it is given up
+    /// Attempts at a node or call before it fails
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: u32,
-    /// Days for which results are kept; 0 keeps them for ever
+    /// Days to keep results; 0 keeps them for ever
     #[arg(long, value_name = "DAYS", default_value_t = 7.0, allow_negative_numbers = true, value_parser = not_negative)]
     keep: f64,
-    /// Every accepted request survives the loss of the machine too, not only of the process: each waits for the disk
+    /// Sync to disk before accepting a request, so that it survives a crash of the machine, not only of the process
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
     predictor: PredictorArgs,
-    /// Learn from what executions take, model by model, and correct what is expected of the rest
+    /// Learn from finished executions, per model, and correct later estimates
     #[arg(long, help_heading = "Run times (see docs/learning.md)")]
     learn: bool,
     /// Say less on standard error
@@ -87,7 +87,7 @@ pub struct ServeArgs {
     cluster: ClusterArgs,
 }
 
-/// A service runs under `adaptive`, and nobody waits longer than this for others.
+/// A service runs `adaptive` with this waiting limit.
 #[derive(Clone, Copy, Debug)]
 struct Serving;
 
@@ -96,10 +96,11 @@ impl Scope for Serving {
     const DEFAULTS: &'static [(&'static str, &'static str)] = &[("max_collate_wait", "30")];
 }
 
-/// Serves until it is told to end.
+/// Serves until it is stopped.
 pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let mut settings = args.listen.settings()?;
     settings.open_paths = front::OPEN_PATHS;
+    settings.listening_paths = front::LISTENING_PATHS;
     let name = args.config.display().to_string();
     let bytes = files::read(&args.config)?;
     let scenario = job::accept(read_config(Source { name: &name, bytes: &bytes }), args.quiet)?;
@@ -133,31 +134,29 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         let mut policy = spec.build(&instance, &BuildContext::default());
         let ending = async {
             guard::terminated().await;
-            output::note("Ending: what is under way ends first; the rest is kept for the next start");
+            output::note("Shutting down: finishing what runs; the rest is kept for the next start");
         };
         let ended =
             front::run(bound, service, (policy.as_mut(), &spec), front::count_everything(), ending).await;
         match ended {
             Ok(ServerEnd::Drained) => Ok(()),
             Ok(ServerEnd::CutOff) => {
-                Err(Failure::new(Code::FailedRequests, "calls were cut off that took too long").hint(
+                Err(Failure::new(FailureKind::FailedRequests, "calls that took too long were aborted").hint(
                     "--drain-timeout gives them more time; accepted requests are kept for the next start",
                 ))
             }
-            Err(LiveError::Journal(error)) => Err(Failure::input(format!(
-                "{}: {error}",
-                args.state.display()
-            ))
-            .hint(
-                "is the disk full? What was accepted is kept: make room, and start again to go on with it",
-            )),
-            Err(error) => Err(Failure::new(Code::Internal, error.to_string())
-                .hint("accepted requests are kept: start again to go on with them")),
+            Err(LiveError::Journal(error)) => {
+                Err(Failure::input(format!("{}: {error}", args.state.display())).hint(
+                    "is the disk full? Free some space and restart: accepted requests are kept and continue",
+                ))
+            }
+            Err(error) => Err(Failure::new(FailureKind::Internal, error.to_string())
+                .hint("restart to continue: accepted requests are kept")),
         }
     })
 }
 
-/// What is believed of run times beside what the configuration says.
+/// Estimates of run times besides the configuration's.
 fn believed(args: &ServeArgs) -> Result<ServiceBeliefs, Failure> {
     let expect = args.predictor.one_by_one()?.map(|predictor| -> Expect {
         Box::new(move |scenario, request, node| predictor.expected(scenario, request, node))
@@ -199,15 +198,18 @@ fn begin(
         let failure = Failure::input(format!("{}: {error}", args.state.display()));
         match error {
             JournalError::InUse => {
-                failure.hint("another `gswarm serve` uses this folder: give --state another one")
+                failure.hint("another `gswarm serve` uses this folder: choose another with --state")
             }
-            JournalError::Folder(_) => failure.hint("--state names a folder that can be written to"),
+            JournalError::Folder(_) => failure.hint("choose a writable folder with --state"),
             JournalError::OtherConfiguration { .. } => failure.hint(
-                "start with the configuration that they were accepted under, or give --state another folder",
+                "start with the configuration they were accepted under, or choose another folder with --state",
             ),
             JournalError::Version(_) => {
-                failure.hint("serve with the version that wrote it, or give --state another folder")
+                failure.hint("serve with the version that wrote it, or choose another folder with --state")
             }
+            JournalError::Damaged(_) => failure.hint(
+                "nothing of it is served: put back a copy of the folder, or give --state another one; and check the disk",
+            ),
             _ => failure,
         }
     })
@@ -219,5 +221,5 @@ fn tell(args: &ServeArgs, instance: &Instance, client: &Client) {
     let gpus = count(instance.cluster.gpus.into(), "GPU");
     output::note(&format!("{models} and {workflows} on {gpus}; state in {}", args.state.display()));
     let never = instance.models.keys().filter_map(|model| client.cannot_run(model));
-    never.for_each(|why| output::note(&format!("warning: {why}: calls of it are refused")));
+    never.for_each(|why| output::note(&format!("warning: {why}: its calls will be refused")));
 }

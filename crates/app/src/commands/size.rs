@@ -2,11 +2,10 @@
 
 use crate::args::{InputArgs, MachineArgs};
 use crate::commands::run::policy_parser;
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::{self, curve, progress::Phase, table::grouped, terminal::Terminal};
 use crate::policy_flags::unused_flags;
 use clap::Args;
-use gswarm_core::Span;
 use gswarm_core::input::MAX_GPUS;
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
@@ -26,16 +25,16 @@ Without --mode, a makespan alone is of a batch (offline) and a latency is of a s
 Without --policy, a batch is run under `planned`, a stream under `adaptive`.
 Exit code 3: no number of GPUs up to --max-gpus meets the target.";
 
-/// Rounds of search for each number of GPUs, where nothing is said of them.
+/// Default rounds of search for each number of GPUs.
 const ROUNDS: u64 = 2;
 
-/// Before this, nothing is said of how far the search is.
+/// Progress is shown after this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SizeArgs {
-    /// A target: makespan, or mean or p99 latency, and a time; repeatable
+    /// A target: makespan, or mean, p50, p95 or p99 latency, and a time; repeatable
     #[arg(long, required = true, value_name = "MEASURE=TIME", value_parser = Target::from_str)]
     target: Vec<Target>,
     #[command(flatten)]
@@ -122,7 +121,7 @@ fn progress(elapsed: Duration, point: &Point) -> String {
     )
 }
 
-/// Why the answer is no number, where it is none.
+/// Why there is no answer, if there is none.
 fn refusal(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<Failure> {
     let most = question.max_gpus;
     let message = match &sizing.verdict {
@@ -130,39 +129,45 @@ fn refusal(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<Failure> {
         Verdict::BelowFloor { target, floor } => {
             return Some(
                 Failure::new(
-                    Code::Infeasible,
+                    FailureKind::Infeasible,
                     format!(
                         "no number of GPUs gives a {} of {}: the floor is {}",
                         target.measure.name(),
-                        curve::time(target.at_most),
+                        curve::limit_of(target),
                         curve::time(*floor)
                     ),
                 )
                 .hint(match target.measure {
-                    Measure::Makespan => "that is the longest path of one request, with the cheapest way to its models; allow more",
-                    _ => "that is what requests take by themselves, with the cheapest way to their models; allow more",
+                    Measure::Makespan => {
+                        "that is the longest path of one request with the cheapest loads; relax the target"
+                    }
+                    _ => "that is the latency of requests alone with the cheapest loads; relax the target",
                 }),
             );
         }
         Verdict::BeyondLimit { target, bound } => {
-            let (name, limit) = (target.measure.name(), curve::time(target.at_most));
+            let (name, limit) = (target.measure.name(), curve::limit_of(target));
             match target.measure {
-                Measure::P99 => format!(
-                    "no schedule on {most} GPUs gives a p99 of {limit}: more work arrives than they can do in time"
+                Measure::P50 | Measure::P95 | Measure::P99 => format!(
+                    "no schedule on {most} GPUs gives a {name} of {limit}: more work arrives than they can do in time"
                 ),
                 _ => format!(
-                    "no schedule on {most} GPUs gives a {name} of {limit}: with so many it is {} at the least",
+                    "no schedule on {most} GPUs gives a {name} of {limit}: the minimum there is {}",
                     curve::time(*bound)
                 ),
             }
         }
         Verdict::NotFound => {
-            let best = |target: &Target| {
-                let values = sizing.points.iter().map(|point| point.get(target.measure));
-                let best = Span::from_seconds(values.fold(f64::INFINITY, f64::min));
-                format!("{} {} at best", target.measure.name(), curve::time(best))
+            let best = |(place, target): (usize, &Target)| {
+                let values = sizing.points.iter().filter_map(|point| point.targets.get(place)?.value);
+                let best = values.fold(f64::INFINITY, f64::min);
+                if !best.is_finite() {
+                    return format!("{} never, because requests do not end", target.measure.name());
+                }
+                let best = curve::limit_of(&Target { at_most: best, ..target.clone() });
+                format!("{} {best} at best", target.measure.name())
             };
-            let best: Vec<String> = question.targets.iter().map(best).collect();
+            let best: Vec<String> = question.targets.iter().enumerate().map(best).collect();
             let reason = format!(
                 "policy `{}` does not meet the target with any number of GPUs tried up to {}: {}",
                 question.policy.name(),
@@ -170,15 +175,15 @@ fn refusal(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<Failure> {
                 best.join(", ")
             );
             if most > sizing.useful {
-                return Some(Failure::new(Code::Infeasible, reason).hint(
-                    "on so many every node can have GPUs of its own, and more change nothing; try another --policy, or more time",
+                return Some(Failure::new(FailureKind::Infeasible, reason).hint(
+                    "more GPUs cannot help: every node already has its own; try another --policy, or relax the target",
                 ));
             }
             reason
         }
     };
     Some(
-        Failure::new(Code::Infeasible, message)
-            .hint("allow more GPUs (--max-gpus), another --policy, or more time"),
+        Failure::new(FailureKind::Infeasible, message)
+            .hint("allow more GPUs (--max-gpus), try another --policy, or relax the target"),
     )
 }

@@ -6,7 +6,7 @@ mod words;
 
 use crate::commands::report::inputs::Given;
 use crate::commands::view;
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output;
 use ask::{Asked, Folder, Server, ask_again_and_again};
 use clap::Args;
@@ -32,7 +32,7 @@ pub struct TopArgs {
     /// Address of a `gswarm serve`, or the folder or log of a run
     #[arg(value_name = "ADDRESS|DIR|LOG", default_value = "http://127.0.0.1:8080")]
     what: String,
-    /// File with the token that the service wants
+    /// File with the token of the service
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Seconds between two looks
@@ -45,10 +45,10 @@ pub struct TopArgs {
     given: Given,
 }
 
-/// How long a key may wait to be seen.
+/// Polling interval for keys.
 const KEYS: Duration = Duration::from_millis(50);
 
-/// Shows how things stand until somebody has seen enough.
+/// Shows the state until the user quits.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
     // An address is never the name of a file that is there, but for whoever makes it so.
     let path = Path::new(&args.what);
@@ -58,7 +58,7 @@ pub fn top(args: &TopArgs) -> Result<(), Failure> {
         watch(args, Server::at(&args.what, args.token_file.as_deref())?)
     } else {
         Err(Failure::input(format!("there is no {} (V001)", args.what))
-            .hint("name the folder of a run, or an address as http://HOST:PORT"))
+            .hint("give the folder of a run, or an address such as http://HOST:PORT"))
     }
 }
 
@@ -89,7 +89,7 @@ fn watch(args: &TopArgs, mut asked: impl Asked) -> Result<(), Failure> {
     ended
 }
 
-/// Waits for a key, a moment at most; whether it says that it is enough.
+/// Waits briefly for a key; whether it quits.
 fn wait(screen: &mut Screen) -> std::io::Result<bool> {
     if !event::poll(KEYS)? {
         return Ok(false);
@@ -110,6 +110,7 @@ fn wait(screen: &mut Screen) -> std::io::Result<bool> {
         KeyCode::Char('1') => screen.panel = Panel::Gpus,
         KeyCode::Char('2') => screen.panel = Panel::Queue,
         KeyCode::Char('3') => screen.panel = Panel::Happenings,
+        KeyCode::Char('4') => screen.panel = Panel::Slowest,
         KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),
         KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
         KeyCode::PageDown => screen.scroll(page),
@@ -123,11 +124,11 @@ fn wait(screen: &mut Screen) -> std::io::Result<bool> {
 
 fn unreachable(why: &str) -> Failure {
     Failure::input(why.to_owned())
-        .hint("name the address that `gswarm serve` prints, and --token-file if it wants a token")
+        .hint("give the address that `gswarm serve` prints, and --token-file if it needs a token")
 }
 
 fn no_terminal(error: &std::io::Error) -> Failure {
-    Failure::new(Code::Input, format!("the terminal cannot be used: {error}"))
+    Failure::new(FailureKind::Input, format!("the terminal cannot be used: {error}"))
         .hint("`gswarm top --once` prints the same as text")
 }
 

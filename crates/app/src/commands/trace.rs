@@ -31,10 +31,8 @@ pub fn trace(args: &TraceArgs) -> Result<(), Failure> {
     let _phase = Phase::new("writing the trace", true);
     let run = load(&args.log, &args.given, &mut Known::default())?;
     if let Some((count, first)) = &run.misfits {
-        let found = output::count(*count as u64, "record or field");
-        output::note(&format!(
-            "note: {found} of the log cannot be used with these inputs, the first: {first}"
-        ));
+        let found = output::count(*count as u64, "mismatch");
+        output::note(&format!("note: {found} between the log and these inputs, the first: {first}"));
     }
     batch.add(&name, |out| write_trace(&run.instance, &run.log, out))?;
     batch.commit()?;

@@ -39,13 +39,13 @@ pub struct TrainArgs {
     /// Table (CSV or Parquet), or an execution log with --config and --requests
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
-    /// Column to predict; of an execution log, `execution_time`, and of a table it has to be given
+    /// Column to predict; required for tables (for execution logs, `execution_time`)
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
-    /// Columns to predict from, parted by commas; all others unless given
+    /// Columns to predict from, separated by commas [default: all others]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     features: Option<Vec<String>>,
-    /// Columns not to predict from, parted by commas
+    /// Columns to omit, separated by commas
     #[arg(
         long,
         alias = "leave_out",
@@ -54,25 +54,25 @@ pub struct TrainArgs {
         conflicts_with = "features"
     )]
     leave_out: Vec<String>,
-    /// Learn from features that give the target away: they are known before the run
+    /// Allow features that reveal the target: they are known before the run
     #[arg(long, alias = "allow_leaks")]
     allow_leaks: bool,
     /// Model file to write
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace a model file that is there
+    /// Replace an existing model file
     #[arg(long)]
     force: bool,
-    /// Where the split and the samples come from
+    /// Seed of the split and of the samples
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
-    /// Trees of a forest or of a boosted sum
+    /// Number of trees
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     trees: Option<u16>,
-    /// Depth of the trees: 15 for a forest, 7 for a boosted sum unless given
+    /// Depth of the trees [default: 15 for a forest, 7 for boosting]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=40))]
     depth: Option<u8>,
-    /// Share of its answer that each boosted tree gives
+    /// Learning rate of boosting
     #[arg(long, alias = "learning_rate", value_name = "SHARE", value_parser = rate)]
     learning_rate: Option<f64>,
     /// Fewest rows of a leaf
@@ -84,7 +84,7 @@ pub struct TrainArgs {
     /// Requests of the execution log, JSON or YAML
     #[arg(long, value_name = "FILE", requires = "config")]
     requests: Option<PathBuf>,
-    /// What `gswarm calibrate` measured, where the run of the execution log was made with it
+    /// Calibration of the logged run, if it used one
     #[arg(long, alias = "profile", value_name = "FILE", requires = "config")]
     calibration: Option<PathBuf>,
     /// Print nothing but errors
@@ -120,7 +120,8 @@ pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     output::interrupt::say_when_interrupted(None);
     if let Some((mut batch, name)) = target {
         let bytes = trained.predictor.to_bytes();
-        let bytes = bytes.map_err(|error| Failure::new(crate::failure::Code::Internal, error.to_string()))?;
+        let bytes =
+            bytes.map_err(|error| Failure::new(crate::failure::FailureKind::Internal, error.to_string()))?;
         batch.add(&name, |out| out.write_all(&bytes))?;
         batch.commit()?;
     }
@@ -165,7 +166,7 @@ fn unused(args: &TrainArgs) -> Vec<String> {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
-        _ => Err("give a number above 0, of 1 at most".to_string()),
+        _ => Err("give a number above 0 and at most 1".to_string()),
     }
 }
 
@@ -192,8 +193,8 @@ fn read(args: &TrainArgs) -> Result<Data, Failure> {
     let (Some(config), Some(requests)) = (&args.config, &args.requests) else {
         let bytes = files::read_or(&args.data, NO_DATA)?;
         if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|&byte| byte == b'{') {
-            return Err(Failure::input(format!("{name} is no table; it seems to be an execution log"))
-                .hint("of an execution log, give --config and --requests of its run too, and no --target"));
+            return Err(Failure::input(format!("{name} is not a table; it looks like an execution log"))
+                .hint("for an execution log, pass --config and --requests of its run, and no --target"));
         }
         let table = Table::read(&name, bytes).map_err(|faults| refused(&faults))?;
         if args.target.is_none() {

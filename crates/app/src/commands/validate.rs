@@ -2,7 +2,7 @@
 
 mod grouped;
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::{self, count, files};
 use clap::Args;
 use grouped::{Group, grouped};
@@ -124,13 +124,13 @@ fn check_problem(
         && !requests.is_empty()
     {
         return Err(Failure::input(format!("{} is a second configuration", second.name))
-            .hint("requests are checked against one configuration: name one at a time"));
+            .hint("requests are checked against one configuration: pass one at a time"));
     }
     let Some(&config) = configs.first() else {
         return match requests.first() {
             Some(requests) => {
-                Err(Failure::input(format!("{} has requests, and no configuration is named", requests.name))
-                    .hint("requests are checked against their configuration: name both files"))
+                Err(Failure::input(format!("{} has requests, but no configuration was given", requests.name))
+                    .hint("requests are checked against their configuration: pass both files"))
             }
             None => Ok(()),
         };
@@ -213,7 +213,7 @@ fn report(args: &ValidateArgs, found: &[Diagnostic], lines: &[String]) -> Result
         return Ok(());
     }
     let told = format!("{}, {}", count(errors as u64, "error"), count(warnings as u64, "warning"));
-    Err(Failure::new(Code::Input, told).hint("`gswarm help CODE` explains a code"))
+    Err(Failure::new(FailureKind::Input, told).hint("`gswarm help CODE` explains a code"))
 }
 
 /// By the outermost keys.

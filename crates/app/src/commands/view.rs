@@ -54,7 +54,7 @@ pub fn view(args: &ViewArgs) -> Result<(), Failure> {
         let bound = bind(settings).await?;
         output::line(&format!("Listening on {}", bound.url()))?;
         if !args.quiet {
-            output::note(&format!("Showing {}; Ctrl-C ends it, and not the run", args.path.display()));
+            output::note(&format!("Showing {}; Ctrl-C closes the view, not the run", args.path.display()));
         }
         // Whoever only looked has nothing to lose.
         let _ = bound.serve(routes::router(viewed), guard::terminated()).await;
@@ -66,7 +66,7 @@ pub fn view(args: &ViewArgs) -> Result<(), Failure> {
 pub fn viewed(path: &Path, given: &Given) -> Result<RunSource, Failure> {
     if !path.exists() {
         return Err(Failure::input(format!("there is no {} (V001)", path.display()))
-            .hint("name the folder that --out named, or an execution log"));
+            .hint("pass the folder given to --out, or an execution log"));
     }
     let journal = path.join(JOURNAL);
     if journal.is_file() { followed(path, &journal) } else { past(path, given) }
@@ -99,7 +99,7 @@ fn past(path: &Path, given: &Given) -> Result<RunSource, Failure> {
     let [log] = &found[..] else {
         let names: Vec<String> = found.iter().map(|path| format!("\n  {}", path.display())).collect();
         let message = format!("{} has several execution logs (V002):{}", path.display(), names.concat());
-        return Err(Failure::input(message).hint("name one of them; `gswarm report` shows them side by side"));
+        return Err(Failure::input(message).hint("pass one of them; `gswarm report` shows them side by side"));
     };
     let mut known = Known::default();
     let Loaded { instance, log: executed, .. } = load(log, given, &mut known)?;

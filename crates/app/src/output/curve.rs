@@ -21,6 +21,14 @@ pub fn time(span: Span) -> String {
     }
 }
 
+/// The limit of a target: a time, or the share of deadlines that may be missed.
+pub fn limit_of(target: &Target) -> String {
+    match target.measure {
+        Measure::Deadline => format!("{:.2}% missed", 100.0 * target.at_most),
+        _ => time(target.span()),
+    }
+}
+
 /// The table, the plot and the recommendation.
 pub fn text(question: &SizeQuestion<'_>, sizing: &Sizing) -> String {
     let chosen = match sizing.verdict {
@@ -40,15 +48,15 @@ pub fn text(question: &SizeQuestion<'_>, sizing: &Sizing) -> String {
             grouped(point.p99, 1),
             grouped(point.switches as f64, 0),
             format!("{:.1}", 100.0 * point.utilisation),
-            grouped(point.bound, 1),
+            point.bound.map_or("-".to_owned(), |bound| grouped(bound, 1)),
         ]
     };
     let header = ["GPUs", "makespan s", "mean s", "P99 s", "switches", "busy %", "bound s"];
     let mut out = format!("{}\n\n", table(&header, 0, sizing.points.iter().map(row)));
     let legend = "* the fewest found   + meets the target too   bound: no makespan is shorter";
     let _ = writeln!(out, "{legend}");
-    for target in question.targets {
-        let _ = write!(out, "\n{}", plot(&sizing.points, target));
+    for (place, target) in question.targets.iter().enumerate() {
+        let _ = write!(out, "\n{}", plot(&sizing.points, place, target));
     }
     if let Some(text) = recommendation(question, sizing) {
         let _ = write!(out, "\n{}", text);
@@ -57,21 +65,21 @@ pub fn text(question: &SizeQuestion<'_>, sizing: &Sizing) -> String {
 }
 
 /// A bar for each number of GPUs; the target is a line through them.
-fn plot(points: &[Point], target: &Target) -> String {
-    let name = match target.measure {
-        Measure::Makespan => "makespan",
-        Measure::Mean => "mean latency",
-        Measure::P99 => "P99 latency",
+fn plot(points: &[Point], place: usize, target: &Target) -> String {
+    let title = heading(&format!("{}, and the target of {}", target.title(), limit_of(target)));
+    let mut out = format!("{title}\n\n");
+    let (factor, limit) = match target.measure {
+        Measure::Deadline => (100.0, 100.0 * target.at_most),
+        _ => (1.0, target.at_most),
     };
-    let limit = target.at_most.seconds();
-    let mut out = format!("{}\n\n", heading(&format!("{name}, and the target of {}", time(target.at_most))));
-    let largest = points.iter().map(|point| point.get(target.measure)).fold(limit, f64::max);
+    let value_at = |point: &Point| factor * point.targets.get(place).and_then(|one| one.value).unwrap_or(0.0);
+    let largest = points.iter().map(value_at).fold(limit, f64::max);
     let columns = width().saturating_sub(24).clamp(20, 60);
-    let place = |value: f64| ((value / largest * columns as f64).round() as usize).min(columns);
-    let line = place(limit).min(columns - 1);
+    let column_of = |value: f64| ((value / largest * columns as f64).round() as usize).min(columns);
+    let line = column_of(limit).min(columns - 1);
     for point in thinned(points) {
-        let value = point.get(target.measure);
-        let filled = place(value);
+        let value = value_at(point);
+        let filled = column_of(value);
         let bar: String = (0..columns)
             .map(|column| match column {
                 column if column == line => '|',
@@ -106,12 +114,12 @@ fn recommendation(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<String
         "With fewer, no schedule can.".to_string()
     } else if untried == 0 {
         format!(
-            "With fewer than {} no schedule can; the numbers between do not under this policy.",
+            "With fewer than {} no schedule can; the numbers between fail under this policy.",
             sizing.least
         )
     } else {
         format!(
-            "With fewer than {} no schedule can; of the {} numbers between, {} were tried and do not.",
+            "With fewer than {} no schedule can; of the {} numbers between, {} were tried and fail.",
             sizing.least,
             gpus - sizing.least,
             gpus - sizing.least - untried
@@ -122,7 +130,7 @@ fn recommendation(question: &SizeQuestion<'_>, sizing: &Sizing) -> Option<String
     let warning = if better.is_empty() {
         String::new()
     } else {
-        format!(" More is not always better: {} GPUs do not meet it.", better.join(", "))
+        format!(" More is not always better: {} GPUs miss it.", better.join(", "))
     };
     let tried: Vec<String> = sizing.tried.iter().map(u32::to_string).collect();
     Some(format!(

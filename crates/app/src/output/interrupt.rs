@@ -4,10 +4,10 @@ use gswarm_run::files::remove_unfinished;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// What is told when the command is interrupted.
+/// The message when the command is interrupted.
 static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
 
-/// From now on, an interruption says this, or nothing.
+/// Sets the message of an interruption.
 pub fn say_when_interrupted(words: Option<String>) {
     *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = words;
 }
@@ -16,7 +16,7 @@ pub fn say_when_interrupted(words: Option<String>) {
 static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on, the first Ctrl-C only makes the answer `true`; the second ends the command.
+/// From now on, the first Ctrl-C only sets the flag; the second ends the command.
 pub fn interrupted_once() -> impl Fn() -> bool + Sync {
     ENDS_EARLY.store(true, Ordering::SeqCst);
     is_interrupted

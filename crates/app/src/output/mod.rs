@@ -1,5 +1,6 @@
 //! What people see, and the files that a run leaves.
 
+pub mod advice;
 pub mod curve;
 pub mod described;
 pub mod diff;
@@ -32,6 +33,11 @@ pub fn line(text: &str) -> Result<(), Failure> {
 /// Prints a value as one line of JSON, its fields in the order of their names.
 pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     line(&serde_json::to_value(value).map_err(Failure::internal)?.to_string())
+}
+
+/// As [`json`], over several lines.
+pub fn json_lines(value: &impl serde::Serialize) -> Result<(), Failure> {
+    line(&format!("{:#}", serde_json::to_value(value).map_err(Failure::internal)?))
 }
 
 /// Prints what `write` writes, without holding all of it in memory.
@@ -95,8 +101,9 @@ pub fn settle(written: io::Result<()>) -> Result<(), Failure> {
             let failure = Failure::file("write to", "standard output".as_ref(), &error);
             // Files that were asked for may be there by now: the same command would not replace them.
             Err(match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failure
-                    .hint("make room where it goes; files that the command has written are whole, and stay"),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    failure.hint("free some space; files that the command has written are complete")
+                }
                 _ => failure,
             })
         }

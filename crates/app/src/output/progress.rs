@@ -68,7 +68,7 @@ impl Drop for Bar {
     }
 }
 
-/// The time that is left if the rest goes as what is done did.
+/// The remaining time at the present rate.
 pub fn left(elapsed: Duration, done: usize, total: usize) -> String {
     if done == 0 {
         return "starting".to_string();
@@ -82,7 +82,7 @@ pub fn left(elapsed: Duration, done: usize, total: usize) -> String {
     }
 }
 
-/// Says what is being done, for as long as it lives.
+/// Shows the present phase while it lives.
 pub struct Phase(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Phase {

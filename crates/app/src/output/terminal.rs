@@ -4,6 +4,7 @@ use super::progress::{Bar, Phase};
 use super::watch::Screen;
 use super::{interrupt, note};
 use gswarm_core::engine::View;
+use gswarm_core::plan::Planned;
 use gswarm_run::{Observer, Stage};
 
 /// A terminal, or the log that its output goes to.
@@ -55,6 +56,11 @@ impl Observer for Terminal {
 
     fn waiting(&mut self, what: &str) {
         self.phase(what.to_owned());
+    }
+
+    fn better_plan(&mut self, found: &Planned) {
+        let (makespan, gap) = (found.makespan.seconds(), found.gap() * 100.0);
+        self.phase(format!("planning: {makespan:.1} s, at most {gap:.2}% above the shortest"));
     }
 
     fn progress(&mut self, done: usize, total: usize) {

@@ -1,7 +1,7 @@
 //! What a run left undone, for people.
 
 use super::count;
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::report::{Unfinished, unfinished};
 use gswarm_core::{Instance, TaskId};
@@ -27,16 +27,15 @@ pub fn none(instance: &Instance, log: &ExecutionLog, max_attempts: u32) -> Resul
         let attempts = count(max_attempts.into(), "attempt");
         let failed = left.len();
         let text = format!("{failed} of {all} failed after {attempts} at a node{}", listed(instance, &left));
-        return Err(
-            Failure::new(Code::FailedRequests, text).hint("the log shows when; --max-attempts allows more")
-        );
+        return Err(Failure::new(FailureKind::FailedRequests, text)
+            .hint("the log shows when; --max-attempts allows more attempts attempts attempts"));
     }
     let gone = log.losses.iter().filter(|loss| loss.until.is_none()).count() as u64;
     let remaining = count(u64::from(instance.cluster.gpus) - gone, "GPU");
-    let text = format!("{} of {all} not finished: too few GPUs are left ({remaining})", left.len());
+    let text = format!("{} of {all} not finished: too few GPUs left ({remaining})", left.len());
     let text = text + &listed(instance, &left);
-    Err(Failure::new(Code::Infeasible, text)
-        .hint("what was done is in the logs; to finish the rest lose fewer GPUs, or begin with more"))
+    Err(Failure::new(FailureKind::Infeasible, text)
+        .hint("the logs have what was done; to finish the rest, lose fewer GPUs or start with more"))
 }
 
 /// A line for each, as far as somebody wants to read them.

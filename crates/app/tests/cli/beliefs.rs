@@ -116,7 +116,7 @@ fn estimates_of_a_predictor_are_made_again_by_the_check() {
     let log_of_training = "a/baseline_execution_log.json";
     place.run(&format!("train --data {log_of_training} @work --trees 3 --out o.model")).code(0);
     let other = place.run(&format!("check {file} {bare} --predictor o.model")).code(1);
-    let told = "is o.model the predictor that the run was made with? Its log names n.model";
+    let told = "is o.model the predictor of this run? Its log names n.model";
     assert!(other.err.contains(told) && !other.err.contains("--calibration"), "{}", other.err);
     let says = |field: &str| {
         other.out.lines().any(|line| line.contains(field) && line.contains("the predictor says"))
@@ -125,7 +125,7 @@ fn estimates_of_a_predictor_are_made_again_by_the_check() {
     place
         .run(&format!("check {log_of_training} @work --predictor n.model"))
         .code(2)
-        .says("does not say that a predictor");
+        .says("was not made with a predictor");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_run_says_how_well_it_was_predicted_and_learned() {
     let learned = found["models"].as_array().unwrap().iter();
     assert!(learned.clone().any(|model| model["factor"].as_f64().unwrap() > 1.2), "{found}");
     let text = place.run(&format!("{run} {flags}")).code(0).out;
-    assert!(found["shared"] == 0 && !text.contains("Not judged"), "{text}");
+    assert!(found["shared"] == 0 && !text.contains("Not compared"), "{text}");
     for said in ["Predictor            n.model", "within their 90% interval", "times the estimate"] {
         assert!(text.contains(said), "{said}\n{text}");
     }
@@ -200,7 +200,7 @@ fn means_only_says_where_it_does_nothing() {
     let place = untimed();
     let of = |folder: &str, flags: &str| {
         let run = format!("run --policy baseline {} --gpus 4 --out m {flags}", inputs(folder));
-        place.run(&run).code(0).err.matches("`means_only` does nothing").count()
+        place.run(&run).code(0).err.matches("`means_only` has no effect").count()
     };
     let idle = [
         ("work", "--means-only"),
@@ -231,7 +231,7 @@ fn what_is_no_predictor_is_told_once_with_its_place() {
     // More than is read of any file, and not a byte of it on the disk.
     std::fs::File::create(place.path("big.model")).unwrap().set_len(3 << 30).unwrap();
     let big = place.run(&line("baseline", "--predictor big.model")).code(2).says("E007");
-    assert!(big.err.contains("which file") && !big.err.contains("split the requests"), "{}", big.err);
+    assert!(big.err.contains("right file") && !big.err.contains("split the requests"), "{}", big.err);
 }
 
 /// Lengths of prompts were once taken for seconds.
@@ -267,7 +267,7 @@ fn executions_that_shared_a_replica_are_counted_where_they_are_not_judged() {
     let judged = found["predictor"]["executions"].as_u64().unwrap_or(0);
     assert!(shared > 0 && all == judged + shared, "{found}");
     let text = place.run(&format!("{run} {flags}")).code(0).out;
-    assert!(text.contains(&format!("Not judged           {shared} executions")), "{text}");
+    assert!(text.contains(&format!("Not compared         {shared} executions")), "{text}");
 }
 
 /// Predictions were once made anew when an execution began, with what its node took last: mostly noise.

@@ -174,7 +174,7 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     place
         .run(&format!("{fidelity} --predicted live/planned_execution_log.json"))
         .code(2)
-        .says("no prediction");
+        .says("not a prediction");
     place.write("empty.json", "");
     place.run(&format!("fidelity --log empty.json {inputs}")).code(2).says("name an execution log");
 
@@ -184,5 +184,5 @@ fn from_a_measurement_to_how_far_a_run_was_off() {
     let far = place.run(
         "run --policy planned --calibration profile.json --config config.yaml --requests long.yaml --out far",
     );
-    far.code(0).says("`tiny-llm` was measured with answers of up to 9 tokens, and is asked for up to 400");
+    far.code(0).says("`tiny-llm` was measured with answers of up to 9 tokens, but requests have up to 400");
 }

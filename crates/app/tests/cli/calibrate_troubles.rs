@@ -131,14 +131,17 @@ fn profiles_that_are_none_are_refused_and_say_why() {
         other.to_string()
     };
     let table = [
-        ("no JSON".to_owned(), "this is no calibration"),
+        ("no JSON".to_owned(), "this is not a calibration"),
         ("{}".to_owned(), "\"kind\": \"calibration\""),
         (json!({"devices": []}).to_string(), "hardware profile"),
-        (changed(&|one| one["schema"] = 2.into()), "it has schema 2, and this gswarm reads schema 1"),
+        (changed(&|one| one["schema"] = 2.into()), "it has schema 2; this gswarm reads schema 1"),
         (changed(&|one| drop(one.as_object_mut().unwrap().remove("schema"))), "schema none"),
-        (changed(&|one| one["models"]["good"]["unload"]["median"] = (-1.0).into()), "less than nothing"),
+        (changed(&|one| one["models"]["good"]["unload"]["median"] = (-1.0).into()), "negative or infinite"),
         (changed(&|one| one["models"]["good"]["execution"] = json!([])), "does not begin with batch 1"),
-        (changed(&|one| one["models"]["good"]["execution"][0]["fixed"] = (-0.1).into()), "less than nothing"),
+        (
+            changed(&|one| one["models"]["good"]["execution"][0]["fixed"] = (-0.1).into()),
+            "negative or infinite",
+        ),
         (changed(&|one| one["models"]["good"]["execution"][0]["mixed"] = 0.0.into()), "`mixed`"),
         (changed(&|one| one["models"] = json!({})), "model `good` was not measured"),
     ];

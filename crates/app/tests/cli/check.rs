@@ -90,9 +90,8 @@ fn a_cluster_that_cannot_be_is_a_violation() {
 fn what_differs_from_the_log_is_named_by_its_flag() {
     let place = checked();
     let done = place.run(&format!("check {LOG} --gpus 5 --mode online @work")).code(0);
-    let done = done
-        .says("--gpus: the run was made with 8, the flag says 5")
-        .says("--mode: the run was made offline");
+    let done =
+        done.says("--gpus: the run was made with 8, the flag says 5").says("--mode: the run was offline");
     assert!(!done.err.contains("configuration"), "{}", done.err);
-    place.run("check --help").code(0).out.find("log's summary does not say it").unwrap();
+    place.run("check --help").code(0).out.find("log's summary does not say").unwrap();
 }

@@ -10,6 +10,22 @@ fn rows(place: &Place, folder: &str) -> Vec<SweepRow> {
 }
 
 #[test]
+fn gpus_are_those_of_the_configuration_unless_given() {
+    let place = Place::with_work("simple", 5);
+    let line = "compare --policies baseline,lru --quiet @work";
+    place.run(line).code(0);
+    let gpus: Vec<u32> = rows(&place, "comparison").iter().map(|row| row.gpus).collect();
+    assert_eq!(gpus, [8, 8]);
+    let config = place.read("work/config.yaml");
+    place.write("work/config.yaml", &config.replacen("  gpus: 8\n", "", 1));
+    place
+        .run(&format!("{line} --out other"))
+        .code(2)
+        .says("the number of GPUs is not given")
+        .says("--gpus N,...");
+}
+
+#[test]
 fn every_run_is_a_row_and_says_what_the_run_by_itself_says() {
     let place = Place::with_work("simple", 20);
     let line =
@@ -42,6 +58,53 @@ fn every_run_is_a_row_and_says_what_the_run_by_itself_says() {
         "planned is never worse than the others: {best}"
     );
     assert!(told.contains("work, offline") && told.contains("work, online"), "{told}");
+}
+
+#[test]
+fn a_stream_is_ordered_by_latency_and_the_verdict_names_the_winner() {
+    let place = Place::with_work("complex", 20);
+    let line = "compare --policies baseline,lru,adaptive,random --gpus 8,16 --mode online @work";
+    let told = place.run(line).code(0).out;
+    let report = place.run(&format!("{line} --json")).json(0);
+    let runs = report["runs"].as_array().unwrap();
+    let p99 = |run: &serde_json::Value| run["latency_p99_seconds"].as_f64().unwrap();
+    for (gpus, win) in [8, 16].iter().zip(report["verdicts"][0]["wins"].as_array().unwrap()) {
+        let mut of: Vec<_> = runs.iter().filter(|run| run["gpus"] == *gpus).collect();
+        of.sort_by(|one, other| p99(one).total_cmp(&p99(other)));
+        let order: Vec<&str> = of.iter().map(|run| run["policy"].as_str().unwrap()).collect();
+        let rows = told.lines().filter(|line| line.starts_with(&format!("| {gpus} ")));
+        let shown: Vec<&str> = rows.map(|row| row.split('|').nth(2).unwrap().trim()).collect();
+        assert_eq!(shown, order, "{told}");
+        let usable = of.iter().find(|run| run["policy"] != "random").unwrap();
+        assert_eq!((&win["policy"], &win["seconds"]), (&usable["policy"], &usable["latency_p99_seconds"]));
+        assert!(of.iter().all(|run| run["slowest"].as_array().unwrap().len() == 10));
+        assert!(of.iter().all(|run| !run["workflows"].as_array().unwrap().is_empty()));
+    }
+    assert!(told.contains("Lowest P99 latency: ") && told.contains("10 slowest requests under"), "{told}");
+    assert!(told.contains("P99 latency by workflow on 16 GPUs"), "{told}");
+    assert!(
+        told.lines().take_while(|line| !line.contains(" runs, ")).all(|line| line.chars().count() <= 100),
+        "{told}"
+    );
+    assert!(!told.contains("late %"), "no request has a deadline: {told}");
+    // Nothing but the object is printed, and it is as typed.
+    let report: gswarm_cli_report::CompareReport = serde_json::from_value(report).unwrap();
+    assert_eq!(report.runs.len(), 8);
+}
+
+/// What `gswarm compare --json` prints, as a program would read it.
+mod gswarm_cli_report {
+    use gswarm_core::compare::{ComparisonVerdict, SweepRow};
+
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct CompareReport {
+        pub runs: Vec<SweepRow>,
+        #[allow(dead_code)]
+        pub verdicts: Vec<ComparisonVerdict>,
+        #[allow(dead_code)]
+        pub files: Vec<std::path::PathBuf>,
+    }
 }
 
 #[test]

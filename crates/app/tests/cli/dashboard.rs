@@ -93,16 +93,27 @@ async fn a_service_shows_what_its_ledger_says() {
         let request = json!({"request_id": format!("r{number}"), "input_data": {"wish": "a cat"}});
         assert_eq!(post(&url, "/v1/workflows/picture/requests", request).await.0, 202);
     }
-    let (status, ahead) = post(&url, "/v1/what-if", json!({"gpus": 4, "policy": "planned"})).await;
+    let (status, ahead) = post(&url, "/v1/what-if", json!({"gpus": 4, "policy": "baseline"})).await;
     assert_eq!(status, 200, "{ahead}");
+    // Those that came in the last minutes, of the service's fast clock, are supposed to come again.
+    let is_told = |ahead: &Value| {
+        let (coming, assumed) =
+            (ahead["what_if"]["coming"].as_u64().unwrap(), ahead["assumed"][0].as_str().unwrap());
+        assert_eq!(ahead["what_if"]["coming"], ahead["as_it_is"]["coming"], "{ahead}");
+        assert!(coming <= 5 && ahead["what_if"]["requests"].as_u64() >= Some(coming), "{ahead}");
+        let expected =
+            if coming == 0 { "none comes".to_owned() } else { format!("{coming} requests come again") };
+        assert!(assumed.contains(&expected), "{ahead}");
+    };
+    is_told(&ahead);
     assert_eq!((&ahead["as_it_is"]["policy"], &ahead["what_if"]["gpus"]), (&json!("adaptive"), &json!(4)));
     assert_eq!(ahead["as_it_is"]["requests"], ahead["what_if"]["requests"]);
     // As a run specification writes them, with parameters of the policy.
-    let sections = json!({"cluster": {"gpus": 3}, "policy": {"name": "planned", "rounds": 2}});
+    let sections = json!({"cluster": {"gpus": 3}, "policy": {"name": "adaptive", "objective": "p99"}});
     let (status, ahead) = post(&url, "/v1/what-if", sections).await;
     assert_eq!(
         (status, &ahead["what_if"]["gpus"], &ahead["what_if"]["policy"]),
-        (200, &json!(3), &json!("planned"))
+        (200, &json!(3), &json!("adaptive"))
     );
     let (_, listed) = get(&url, "/v1/policies").await;
     let listed: PolicyList = serde_json::from_value(listed).unwrap();
@@ -151,12 +162,58 @@ async fn a_service_shows_what_its_ledger_says() {
             happenings.iter().filter(mine).map(|one| one["kind"].as_str().unwrap()).collect();
         assert_eq!((kinds, &request["status"]), (vec!["accepted", "completed"], &json!("completed")));
     }
-    // Nothing is left, and so nothing can be better.
-    let (_, nothing) = post(&url, "/v1/what-if", json!({"gpus": 1})).await;
-    assert_eq!((&nothing["what_if"]["requests"], &nothing["what_if"]["ends_in"]), (&json!(0), &json!(0.0)));
+    // Nothing is open, and what came is supposed to come again.
+    let (_, again) = post(&url, "/v1/what-if", json!({})).await;
+    assert_eq!(again["what_if"]["requests"], again["what_if"]["coming"], "{again}");
+    is_told(&again);
+    // All times are by the clock of the service, which goes fifty times as fast as the wall's.
+    assert_eq!(shown["speed"], json!(50.0));
+    let (by, slow) = (&shown["workflow_latency"], shown["slowest"].as_array().unwrap());
+    assert_eq!((&by[0]["workflow"], &by[0]["completed"], slow.len()), (&json!("picture"), &json!(5), 5));
+    assert!(slow[0]["latency"].as_f64() >= by[0]["p99"].as_f64(), "{shown}");
+    for one in slow {
+        let part = |field: &str| one[field].as_f64().unwrap();
+        assert!(!one["why"].as_str().unwrap().contains("no longer"), "{one}");
+        assert!(
+            (part("waiting") + part("loading") + part("executing") - part("latency")).abs() < 0.5,
+            "{one}"
+        );
+    }
     let (_, document) = get(&url, "/openapi.json").await;
     for path in ["/v1/overview", "/v1/history", "/v1/what-if"] {
         assert!(!document["paths"][path].is_null(), "{path}");
+    }
+}
+
+/// One rule for percentiles and one clock: the page of a run that is over says what `run` has said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_over_has_the_figures_of_its_report() {
+    let place = Place::with_work("complex", 40);
+    let metrics = place.run("run --policy lru --gpus 16 --mode online --json @work --out out").json(0);
+    let viewer = Running::of(
+        &place,
+        "view out/lru_execution_log.json --port 0 --config work/config.yaml --requests work/requests.yaml",
+    );
+    let (_, shown) = get(&viewer.url, "/v1/overview").await;
+    let latency = &metrics["request_latency"];
+    assert_eq!((&shown["latency"]["p50"], &shown["latency"]["p99"]), (&latency["median"], &latency["p99"]));
+    assert_eq!(shown["latency"]["window_seconds"], Value::Null);
+    for one in metrics["workflows"].as_array().unwrap() {
+        let told = shown["workflow_latency"].as_array().unwrap();
+        let same = told.iter().find(|other| other["workflow"] == one["workflow"]).unwrap();
+        assert_eq!((&same["p99"], &same["mean"]), (&one["latency"]["p99"], &one["latency"]["mean"]), "{one}");
+    }
+    let field = |list: &Value, name: &str| -> Vec<Value> {
+        list.as_array().unwrap().iter().map(|one| one[name].clone()).collect()
+    };
+    assert_eq!(field(&shown["slowest"], "request"), field(&metrics["slowest"], "request"));
+    assert_eq!(field(&shown["slowest"], "latency"), field(&metrics["slowest"], "latency_seconds"));
+    // All its requests are listed, a page at a time, with when they came and ended.
+    let (_, first) = get(&viewer.url, "/v1/requests?limit=15").await;
+    let (_, rest) = get(&viewer.url, "/v1/requests?from=15&limit=100").await;
+    assert_eq!((&first["total"], rest["requests"].as_array().unwrap().len()), (&json!(40), 25));
+    for one in first["requests"].as_array().unwrap().iter().chain(rest["requests"].as_array().unwrap()) {
+        assert!(one["ended"].as_f64() > one["arrived"].as_f64(), "{one}");
     }
 }
 
@@ -339,7 +396,7 @@ fn what_cannot_be_shown_is_said() {
     place.run("view work/out --port 0").code(2).says("V002");
     std::fs::create_dir(place.path("broken")).unwrap();
     place.write("broken/journal.db", "");
-    place.run("view broken --port 0").code(2).says("ended before it had begun");
+    place.run("view broken --port 0").code(2).says("ended before it started");
     place.write(
         "broken/journal.db",
         "this is no journal at all, and it is longer than the header of one would be",

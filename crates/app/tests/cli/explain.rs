@@ -35,6 +35,23 @@ fn every_question_is_answered_for_people_and_for_programs() {
 }
 
 #[test]
+fn without_a_question_the_slowest_request_is_explained() {
+    let (place, inputs) = explained();
+    let line = format!("explain baseline_execution_log.json {inputs}");
+    let answer = place.run(&format!("{line} --json")).json(0);
+    let slowest = answer["slowest"].as_array().unwrap();
+    let told = &answer["slowest_request"];
+    assert_eq!((slowest.len(), &told["request"]), (10, &slowest[0]["request"]), "{answer}");
+    let metrics = place.run("run --policy baseline --json @work").json(0);
+    assert_eq!(told["latency_seconds"], metrics["request_latency"]["max"], "{answer}");
+    assert_eq!(answer["slowest"], metrics["slowest"], "`run` tells the same");
+    let text = place.run(&format!("{line} --top 3")).code(0).out;
+    assert!(text.starts_with(told["request"].as_str().unwrap()), "{text}");
+    assert!(text.contains("On its critical path") && text.contains("The 3 slowest requests"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
 fn the_parts_of_a_requests_time_add_up() {
     let (place, inputs) = explained();
     let (request, _) = some_node(&place);
@@ -56,7 +73,6 @@ fn what_is_not_there_is_code_2_with_near_names() {
     run(&format!("--node x{request}/{node}")).says(&format!("{request}/{node}"));
     run("--request nobody-knows-this-one").says("there is no request `nobody-knows-this-one`");
     run("--gpu 99").says("GPUs 0 to");
-    run("").says("--node");
     run("--idle --gpu 1").says("cannot be used");
     place.run(&format!("explain none.json --idle {inputs}")).code(2).says("none.json");
     place.write("empty.json", "{}");

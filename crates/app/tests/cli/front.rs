@@ -82,7 +82,7 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
         let (status, said) = get(&url, &format!("/v1/{path}?{param}={given}")).await;
         assert_eq!((status, &said["error"]["param"]), (400, &json!(param)), "{said}");
         let message = said["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with(&format!("`{param}` is `{given}`, and has to be a ")), "{message}");
+        assert!(message.starts_with(&format!("`{param}` is `{given}`, but must be a ")), "{message}");
     }
     let (status, result) = get(&url, "/v1/requests/one/result?wait=60").await;
     assert_eq!((status, &result["status"]), (200, &json!("completed")), "{result}");
@@ -143,7 +143,7 @@ async fn what_was_accepted_is_done_however_often_the_process_is_killed() {
     // A configuration that no longer has the workflow does not cost what was accepted under the old one.
     place.write("other.yaml", &CONFIG.replace("  picture:", "  painting:"));
     let other = "serve --config other.yaml --backends servers.yaml --port 0 --state state";
-    place.run(other).code(2).says("do not fit this configuration").says("--state");
+    place.run(other).code(2).says("do not match this configuration").says("--state");
     let server = serve(&place);
     let (_, result) = get(&server.url, "/v1/requests/last/result?wait=60").await;
     assert_eq!(result["status"], "completed", "{result}");

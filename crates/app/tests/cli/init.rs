@@ -15,7 +15,7 @@ fn what_init_writes_is_valid_plausible_and_runs() {
     let next: Vec<&str> = done.out.lines().filter_map(|line| line.strip_prefix("  gswarm ")).collect();
     assert_eq!(next.len(), 3, "{}", done.out);
     next.iter().for_each(|line| drop(place.run(line).code(0)));
-    place.run("init --out work").code(2).says("is there already").says("--force");
+    place.run("init --out work").code(2).says("already exists").says("--force");
     place.run("init --out work --force").code(0);
 }
 
@@ -128,11 +128,11 @@ fn what_is_unlikely_is_warned_of() {
 fn what_people_bring_from_other_formats_has_a_hint() {
     let place = Place::new();
     let cases = [
-        (CONFIG.replace("14,", "14GB,"), "write the number alone, in GB: 14"),
-        (CONFIG.replace("30,", "500ms,"), "write the number alone, in seconds: 0.5"),
+        (CONFIG.replace("14,", "14GB,"), "write only the number, in GB: 14"),
+        (CONFIG.replace("30,", "500ms,"), "write only the number, in seconds: 0.5"),
         (CONFIG.replace("14,", "-14,"), "did you mean 14?"),
         (CONFIG.replace("  llm:", "\tllm:"), "indented with spaces"),
-        ("{\"models\": {}, // none yet\n \"workflows\": {}}".to_owned(), "YAML's begin with `#`"),
+        ("{\"models\": {}, // none yet\n \"workflows\": {}}".to_owned(), "YAML uses `#`"),
         (
             CONFIG.replace(
                 "model: llm}]",
@@ -159,7 +159,7 @@ fn every_kind_of_file_is_known_by_its_content() {
     assert!(done.out.contains("run.yaml: run specification"), "{}", done.out);
     let done = place.run("validate servers.yaml").code(2);
     assert!(done.out.contains("error[E115]") && done.out.contains("speed"), "{}", done.out);
-    place.run("validate work/requests.yaml").code(2).says("name both files");
+    place.run("validate work/requests.yaml").code(2).says("pass both files");
     place.run("validate none.yaml nor-this.yaml").code(2).says("none.yaml").says("nor-this.yaml");
     place.write("other.yaml", "a: 1\n");
     place.run("validate other.yaml").code(2).says("not a file that can be validated");
@@ -175,7 +175,7 @@ fn codes_are_explained_offline() {
     assert!(place.run("help run").code(0).out.contains("--policy"));
     assert!(place.run("help models init").code(0).out.contains("--dir"));
     assert!(place.run("help").code(0).out.contains("Examples:"));
-    place.run("help E999").code(2).says("no code `E999`");
+    place.run("help E999").code(2).says("no code is called `E999`");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_journal_that_was_never_begun_is_no_hindrance() {
     let place = with_servers(2000);
     std::fs::create_dir(place.path("out")).unwrap();
     place.write("out/journal.db", "");
-    place.run("resume out").code(2).says("out/journal.db").says("ended before it had begun");
+    place.run("resume out").code(2).says("out/journal.db").says("ended before it started");
     let left: Vec<_> = std::fs::read_dir(place.path("out")).unwrap().map(|file| file.unwrap()).collect();
     assert!(left.len() == 1 && place.read("out/journal.db").is_empty(), "it was changed: {left:?}");
     place.run(&live("baseline", "out")).code(0);
@@ -135,7 +135,7 @@ fn servers_that_do_not_fit_are_named_and_nothing_is_left() {
         place.run(&live("baseline", "out")).code(2).says(says);
         assert!(!place.path("out").exists(), "{text}");
     }
-    place.run("resume work").code(2).says("there is no journal");
+    place.run("resume work").code(2).says("has no journal");
     place.run(&live("baseline", "out").replace("--live ", "")).code(2).says("--live");
 }
 

@@ -149,7 +149,7 @@ fn an_estimate_keeps_out_of_the_folder_of_a_run_that_is_under_way() {
     let told = place.run(&estimate);
     child.kill().unwrap();
     child.wait().unwrap();
-    told.code(2).says("a live run is under way in out").says("another folder");
+    told.code(2).says("a live run is in progress in out").says("another folder");
     assert!(!place.path("out/baseline_execution_log.json").exists());
     // Once nobody writes there, the folder is like any other.
     place.run(&estimate).code(0);

@@ -1,5 +1,6 @@
 //! The command as people run it: a process, its exit code, what it prints and the files it leaves.
 
+mod advise;
 mod beliefs;
 mod calibrate;
 mod calibrate_troubles;
@@ -30,6 +31,7 @@ mod run;
 mod sample;
 mod size;
 mod spec;
+mod storage;
 mod support;
 mod tasks;
 mod tasks_troubles;

@@ -20,13 +20,21 @@ impl Running {
 
     /// The same for any server.
     pub fn of(place: &Place, line: &str) -> Running {
-        let mut command = place.command(line);
+        Running::from(place.command(line))
+    }
+
+    /// The same for any command that starts one.
+    pub fn from(mut command: Command) -> Running {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).env_remove("HF_ENDPOINT");
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim().strip_prefix("Listening on ").unwrap_or_else(|| panic!("{line}")).to_string();
         Running { child, url }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn signal(&self, name: &str) {
@@ -73,7 +81,7 @@ async fn a_server_answers_and_ends_when_it_is_told_to() {
     server.signal("-TERM");
     let (code, told) = server.end();
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("tiny-llm") && told.contains("Ending"), "{told}");
+    assert!(told.contains("tiny-llm") && told.contains("Shutting down"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

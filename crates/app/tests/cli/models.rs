@@ -56,7 +56,7 @@ fn what_is_there_is_kept_unless_forced() {
     place
         .run("models init --dir models --name team/writer --seed 9")
         .code(2)
-        .says("there already")
+        .says("already exists")
         .says("--force");
     assert_eq!(place.read("models/team/writer/config.json"), before);
     place.run("models init --dir models --name team/writer --kind embedding --force").code(0);
@@ -76,7 +76,7 @@ fn names_stay_inside_the_folder() {
             .says("cannot be the name of a model");
     }
     assert!(place.names().is_empty(), "{:?}", place.names());
-    place.run("models init --dir models --kind both --name x").code(2).says("two models");
+    place.run("models init --dir models --kind both --name x").code(2).says("makes two");
     place.run("models init --dir models --size huge").code(2).says("tiny");
     place.run("models list --dir nowhere").code(2).says("nowhere");
     place.write("file", "");
@@ -113,11 +113,11 @@ fn a_file_that_is_cut_off_is_found_before_anything_is_loaded() {
     let tensors = place.path("models/writer/model.safetensors");
     let whole = std::fs::read(&tensors).unwrap();
     std::fs::write(&tensors, &whole[..whole.len() - 1]).unwrap();
-    place.run("models list --dir models").code(0).says("writer cannot be used").says("cut off");
+    place.run("models list --dir models").code(0).says("writer cannot be used").says("truncated");
     place.write("config.yaml", ONE_MODEL);
     place.write("requests.yaml", "requests: [{request_id: r, workflow_id: w}]");
     let run = "run --live --policy baseline --config config.yaml --requests requests.yaml --models models";
-    place.run(run).code(2).says("models that cannot be used").says("cut off");
+    place.run(run).code(2).says("models that cannot be used").says("truncated");
     std::fs::write(&tensors, &whole).unwrap();
     std::fs::remove_file(place.path("models/writer/tokenizer.json")).unwrap();
     place.run("models list --dir models").code(0).says("tokenizer.json");

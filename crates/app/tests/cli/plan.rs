@@ -48,7 +48,7 @@ fn a_plan_for_something_else_is_refused() {
     let place = Place::with_work("simple", 5);
     place.run("plan --budget 1h --rounds 0 --gpus 8 --quiet --out one @work").code(0);
     let run = |gpus: u32, file: &str| place.run(&format!("run --plan {file} --gpus {gpus} --out two @work"));
-    run(4, "one/plan.json").code(2).says("the plan is for 8 GPUs, and there are 4");
+    run(4, "one/plan.json").code(2).says("the plan is for 8 GPUs, but there are 4");
     let plan = place.read("one/plan.json");
     let mut shorter = json(&plan);
     shorter["plan"].as_array_mut().unwrap().remove(0);

@@ -106,7 +106,7 @@ fn faults_are_simulated() {
     let place = Place::with_work("simple", 20);
     let all_fail = format!("{} --fail-rate 1 --max-attempts 2 --quiet", line("baseline"));
     place.run(&all_fail).code(4).says("20 of 20 requests failed");
-    place.run(&format!("{} --lose-gpu 9@1", line("baseline"))).code(2).says("GPUs 0 to 7");
+    place.run(&format!("{} --lose-gpu 9@1", line("baseline"))).code(2).says("GPUs are 0 to 7");
     let losses: String = (0..6).map(|gpu| format!(" --lose-gpu {gpu}@10")).collect();
     // What can be done with the two that are left is done and kept.
     let run = format!("{}{losses} --out lost", line("baseline"));
@@ -159,7 +159,7 @@ fn flags_of_another_policy_are_refused_by_name() {
     refused(&format!("{} --objective p99 --beta 1", line("sticky")))
         .says("--objective")
         .says("--beta")
-        .says("run --policy");
+        .says("use --policy");
     refused("run --max-collate-wait 9 --plan p.json @work").says("follows a plan");
     refused("size --target makespan=1h --rounds 3 --policy baseline @work").says("`planned` does");
     place.run(&format!("{} --objective p99 --mode online", line("adaptive"))).code(0);
@@ -182,7 +182,7 @@ fn no_log_is_replaced_where_one_cannot_be() {
     let place = Place::with_work("simple", 3);
     std::fs::create_dir_all(place.path("o/baseline_execution_log.json/x")).unwrap();
     std::fs::write(place.path("o/baseline_scheduler.log"), "old").unwrap();
-    place.run(&format!("{} --out o", line("baseline"))).code(2).says("nothing was left behind");
+    place.run(&format!("{} --out o", line("baseline"))).code(2).says("no files were left behind");
     assert_eq!(place.read("o/baseline_scheduler.log"), "old");
 }
 

@@ -9,6 +9,17 @@ fn without_a_command_the_sample_runs_under_every_policy() {
     let table = done.out.lines().filter(|line| line.starts_with('|'));
     assert!(table.clone().count() > 2 && table.into_iter().all(|line| line.len() <= 80), "{}", done.out);
     assert!(done.out.contains("gswarm-out/sample-1"), "{}", done.out);
+    // What is recommended is what has the star, and that is the first of its table but for yardsticks.
+    let starred = |line: &&str| line.starts_with('|') && line.contains(" * ");
+    let stars: Vec<&str> =
+        done.out.lines().filter(starred).map(|line| line[2..].split(' ').next().unwrap()).collect();
+    let [batch, stream] = stars[..] else { panic!("{}", done.out) };
+    assert!(
+        done.out.contains(&format!("`{batch}` wins the batch and `{stream}` the stream")),
+        "{}",
+        done.out
+    );
+    assert!(done.out.contains(&format!("gswarm run --policy {stream} --mode online")), "{}", done.out);
     let policies: serde_json::Value = serde_json::from_str(&place.run("policies --json").out).unwrap();
     for policy in policies.as_array().unwrap() {
         let name = policy["name"].as_str().unwrap();
@@ -27,7 +38,7 @@ fn an_earlier_sample_is_never_touched() {
     place.write("gswarm-out/sample-1/config.yaml", "mine");
     assert!(place.run("").code(0).out.contains("sample-2"));
     assert_eq!(place.read("gswarm-out/sample-1/config.yaml"), "mine");
-    place.run("--out gswarm-out").code(2).says("is there already");
+    place.run("--out gswarm-out").code(2).says("already exists");
 }
 
 #[test]

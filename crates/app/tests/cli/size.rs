@@ -56,7 +56,7 @@ fn a_high_limit_costs_nothing_and_ends_where_more_gpus_change_nothing() {
     // Just above the floor, which no policy by chance reaches.
     let floor = json(&size("--target makespan=1s").code(3).out)["floor_seconds"].as_f64().unwrap();
     let target = format!("--target makespan={} --max-gpus 1000000", floor + 0.01);
-    let answer = json(&size(&target).code(3).says("more change nothing").out);
+    let answer = json(&size(&target).code(3).says("more GPUs cannot help").out);
     let most = answer["most_of_use"].as_u64().unwrap();
     assert!(answer["points"].as_array().unwrap().iter().all(|point| point["gpus"].as_u64().unwrap() <= most));
     assert!(most < 1000, "{most}");

@@ -1,16 +1,16 @@
 use crate::support::Place;
 use gswarm::core::input::Source;
-use gswarm::core::log_file::write_json;
 use gswarm::prelude::*;
 
-/// The log that the library gives for the specification in a file.
+#[path = "../../../gswarm/examples/embed_a_run.rs"]
+#[allow(dead_code, missing_docs)]
+mod embed_a_run;
+
+/// The log that a program which embeds gswarm gets for the specification in a file.
 fn by_library(place: &Place, name: &str) -> String {
     let text = place.read(name);
     let read = RunSpec::read(Source { name, bytes: text.as_bytes() }, &place.path(""));
-    let run = gswarm::simulate(read.unwrap().0, &mut Silent).unwrap();
-    let mut log = Vec::new();
-    write_json(&run.prepared.instance, &run.outcome.log, &run.outcome.summary, &mut log).unwrap();
-    String::from_utf8(log).unwrap()
+    String::from_utf8(embed_a_run::log_of(read.unwrap().0).unwrap()).unwrap()
 }
 
 #[test]

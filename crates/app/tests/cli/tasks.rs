@@ -9,7 +9,7 @@ fn a_workload_is_made_scheduled_and_checked() {
     let made = place.run("tasks generate --tasks 300 --load 0.9 --seed 4 --out work/w.csv").code(0);
     assert!(made.out.contains("300 tasks") && made.out.contains("load 0.9"), "{}", made.out);
     place.run("tasks generate --tasks 300 --load 0.9 --seed 4 --out work/w.parquet").code(0);
-    place.run("tasks generate --tasks 5 --out work/w.csv").code(2).says("is there already");
+    place.run("tasks generate --tasks 5 --out work/w.csv").code(2).says("already exists");
     place.run("tasks generate --tasks 5 --out work/w.txt").code(2).says("CSV or Parquet");
     let done = place.run("tasks schedule --tasks work/w.csv --policy learned --out a").code(0);
     assert!(done.out.contains("learned") && done.out.contains("No schedule is shorter"), "{}", done.out);
@@ -72,9 +72,9 @@ fn faults_of_tasks_are_told_at_once_and_leave_nothing() {
 fn a_profile_is_measured_and_used() {
     let place = Place::new();
     let done = place.run("profile --device cpu --sizes 32,64 --budget 0.01 --out hw.json").code(0);
-    assert!(done.out.contains("gemm_bf16") && done.out.contains("No ratio"), "{}", done.out);
+    assert!(done.out.contains("gemm_bf16") && done.out.contains("No CPU/GPU ratio"), "{}", done.out);
     assert!(place.read("hw.json").contains("\"median_seconds\""));
-    place.run("profile --device cpu --sizes 32,64 --out hw.json").code(2).says("is there already");
+    place.run("profile --device cpu --sizes 32,64 --out hw.json").code(2).says("already exists");
     place.run("profile --device cuda:99 --sizes 32,64 --out gpu.json").code(2).says("G00");
     place.run("profile --device tpu --out gpu.json").code(2).says("cuda:0");
     assert!(!place.path("gpu.json").exists());
@@ -135,14 +135,14 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     // What somebody else has put there is not replaced.
     std::fs::create_dir(place.path("theirs")).unwrap();
     place.write("theirs/workload.csv", "mine");
-    place.run("tasks pipeline --out theirs").code(2).says("no pipeline has written it");
+    place.run("tasks pipeline --out theirs").code(2).says("no pipeline wrote it");
     assert_eq!(place.read("theirs/workload.csv"), "mine");
     std::fs::rename(place.path("theirs/workload.csv"), place.path("theirs/results.md")).unwrap();
-    place.run("tasks pipeline --out theirs").code(2).says("theirs/results.md is there, and no pipeline");
+    place.run("tasks pipeline --out theirs").code(2).says("theirs/results.md exists, and no pipeline");
     // Nor elsewhere, and that is said before anything is done.
     let to_theirs = "tasks pipeline --config q.yaml --out fresh --results-to theirs/results.md";
     place.write("q.yaml", settings);
-    place.run(to_theirs).code(2).says("no pipeline has written it").says("name another file");
+    place.run(to_theirs).code(2).says("no pipeline wrote it").says("choose another file");
     assert_eq!((place.read("theirs/results.md").as_str(), place.path("fresh").exists()), ("mine", false));
     place
         .run("tasks pipeline --config q.yaml --out fresh --results-to nowhere/r.md")
@@ -152,7 +152,7 @@ fn a_pipeline_runs_is_kept_and_says_which_phase_failed() {
     // Two pipelines in one folder would mix.
     let lock = std::fs::File::create(place.path("run/.pipeline.lock")).unwrap();
     lock.try_lock().unwrap();
-    place.run("tasks pipeline --out run").code(2).says("another pipeline is at work");
+    place.run("tasks pipeline --out run").code(2).says("another pipeline is running");
     drop(lock);
     place.run("tasks pipeline --init").code(0);
 }
@@ -185,7 +185,7 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
         damaged[middle] ^= 1;
         std::fs::write(&path, damaged).unwrap();
         let again = place.run(line).code(0);
-        let said = format!("{phase:<9} {file} is not as it was written: done again");
+        let said = format!("{phase:<9} {file} has changed since it was written: done again");
         assert!(again.out.contains(&said), "{}", again.out);
         // What is made again is what was there, so the phases behind it are kept.
         assert_eq!(
@@ -203,7 +203,11 @@ fn a_pipeline_does_a_phase_again_whose_files_were_damaged() {
     let chart = place.path("run/charts/model_coverage.svg");
     std::fs::write(&chart, "<svg").unwrap();
     let again = place.run(line).code(0);
-    assert!(again.out.contains("charts/model_coverage.svg is not as it was written"), "{}", again.out);
+    assert!(
+        again.out.contains("charts/model_coverage.svg has changed since it was written"),
+        "{}",
+        again.out
+    );
     std::fs::remove_file(&chart).unwrap();
     let again = place.run(line).code(0);
     assert!(again.out.contains("charts/model_coverage.svg is gone: done again"), "{}", again.out);
@@ -229,7 +233,7 @@ fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
     };
     place.write("w.csv", &table.lines().enumerate().map(copied).collect::<String>());
     let refused = place.run(&format!("{target} --features size,true_cpu_joules,copy --out m.model")).code(2);
-    refused.says("`true_cpu_joules` is known after the run alone").says("`copy` is a copy of");
+    refused.says("`true_cpu_joules` is known only after the run").says("`copy` is a copy of");
     assert!(!place.path("m.model").exists());
     place.run(&format!("{target} --features size,arrival_time --out m.model")).code(0);
     // It was trained on columns that are no features of a task that is yet to run.
@@ -241,7 +245,7 @@ fn leaks_are_all_named_and_a_model_of_other_features_is_refused_with_a_code() {
     place.run("train --data w.csv --target true_gpu_seconds --out gpu.model").code(0);
     let both = "tasks schedule --tasks w.csv --predictor cpu.model --predictor gpu.model --out results";
     place.run(both).code(0);
-    place.run(&format!("{both} --predictor cpu.model")).code(2).says("2 predictors speak of the cpu");
+    place.run(&format!("{both} --predictor cpu.model")).code(2).says("2 predictors cover the cpu");
 }
 
 #[test]
@@ -295,7 +299,7 @@ fn an_interrupted_pipeline_says_where_it_was() {
     // The first phase is over in no time, and the last would take minutes.
     until("a phase is done", || place.path("run/pipeline_state.json").exists());
     let said = interrupt(child);
-    assert!(said.contains("interrupted in the phase `") && said.contains("goes on from here"), "{said}");
+    assert!(said.contains("interrupted in phase `") && said.contains("continues here"), "{said}");
 }
 
 /// The seconds that a process has had a processor: other than those of the wall, they tell how far it is on a busy machine.

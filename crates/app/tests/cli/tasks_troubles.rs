@@ -33,7 +33,7 @@ fn a_table_that_says_what_the_profile_says_is_believed() {
     // A profile that is named goes first, and that it says something else is told.
     slow(&place, "slow.json");
     let (named, said) = seconds("--hardware slow.json --out named");
-    assert!(named < 1.0 && said.contains("note: --hardware says other times"), "{named} {said}");
+    assert!(named < 1.0 && said.contains("note: times of --hardware differ"), "{named} {said}");
     place.run("tasks check named/task_execution_log.jsonl --tasks w.csv --hardware slow.json").code(0);
     place.run("tasks check named/task_execution_log.jsonl --tasks w.csv").code(1);
 }
@@ -123,7 +123,7 @@ fn commands_and_flags_still_work_by_their_former_names() {
     assert_eq!(log("new"), log("old"));
     place.run("check-tasks old/task_execution_log.jsonl --tasks old.csv --profile hw.json").code(0);
     assert_eq!(place.run("pipeline --init").code(0).out, place.run("tasks pipeline --init").code(0).out);
-    place.run("profile --device tpu --out p.json").code(2).says("give cpu, cuda:0 and so on, or all");
+    place.run("profile --device tpu --out p.json").code(2).says("write cpu, cuda:0 or all");
     place.run("train --profile p.json --data d.csv").code(2).says("--config <FILE>");
     for (line, hidden) in [
         ("completions fish", "schedule-tasks"),

@@ -117,6 +117,16 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
     terminal.master.resize(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
     terminal.screen.lock().unwrap().screen_mut().set_size(24, 80);
     terminal.until("a small window", |text| text.contains("? helps") && text.contains("1 GPUs"));
+    for part in
+        ["requests: 0 open, 3 completed | nodes: 0 waiting, 0 running", "latency P50", "2 Queue", "free in"]
+    {
+        terminal.until(part, |text| text.contains(part));
+    }
+    // There is room for one part beside the GPUs.
+    terminal.press("4");
+    for part in ["4 Slowest requests", "what cost most", "r0", "picture"] {
+        terminal.until(part, |text| text.contains(part) && !text.contains("2 Queue"));
+    }
 
     server.signal("-TERM");
     assert_eq!(server.end().0, 0);

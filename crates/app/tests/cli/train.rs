@@ -32,10 +32,10 @@ fn a_model_is_trained_tested_and_written() {
     for part in ["gradient_boosting", "test", "cross-validation", "90% hold", "size", "wrote run.model"] {
         assert!(done.out.contains(part), "`{part}` is not in\n{}", done.out);
     }
-    assert!(done.out.contains("`task` is left out"), "{}", done.out);
+    assert!(done.out.contains("`task` is omitted"), "{}", done.out);
     assert_eq!(place.names(), ["run.model", "runs.csv"]);
     let first = std::fs::read(place.path("run.model")).unwrap();
-    place.run(&format!("{line} --quiet")).code(2).says("is there already");
+    place.run(&format!("{line} --quiet")).code(2).says("already exists");
     place.run(&format!("{line} --quiet --force")).code(0);
     assert_eq!(std::fs::read(place.path("run.model")).unwrap(), first, "the same seed gives the same file");
 }
@@ -93,7 +93,7 @@ fn data_that_cannot_be_learned_from_is_refused() {
     place.run("train --data runs.csv").code(2).says("--target");
     place.run("train --data runs.csv --target run_seconds --model oracle").code(2).says("last_two");
     place.run("train --data none.csv --target run_seconds").code(2).says("none.csv");
-    place.run("train --data runs.csv --target run_seconds --learning-rate 2").code(2).says("1 at most");
+    place.run("train --data runs.csv --target run_seconds --learning-rate 2").code(2).says("at most 1");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_place_that_cannot_be_written_leaves_nothing_behind() {
     place.write("runs.csv", &table(100));
     let line = format!("train --data runs.csv --target run_seconds {SMALL} --out");
     place.run(&format!("{line} runs.csv/run.model")).code(2).says("runs.csv");
-    place.run(&format!("{line} /dev/full")).code(2).says("no regular file");
+    place.run(&format!("{line} /dev/full")).code(2).says("not a regular file");
     std::fs::create_dir(place.path("run.model")).unwrap();
     place.run(&format!("{line} run.model")).code(2).says("folder");
     // Folders are made, as those of every other command are; those of a training that fails are not left.
@@ -123,7 +123,7 @@ fn a_report_that_cannot_be_printed_leaves_the_model_and_says_so() {
     let done = place.command(&line).stdout(full).output().unwrap();
     let err = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{err}");
-    assert!(err.contains("written are whole") && !err.contains("again"), "{err}");
+    assert!(err.contains("written are complete") && !err.contains("again"), "{err}");
     assert!(place.path("run.model").is_file());
 }
 
@@ -166,7 +166,7 @@ fn what_is_given_instead_of_a_table_is_named() {
     place.write("runs.csv", &table(100));
     place.run("train --data runs.csv").code(2).says("--target").says("task, size, device, run_seconds");
     place.write("runs.parquet", &table(100));
-    place.run("train --data runs.parquet --target run_seconds").code(2).says("E501").says("no Parquet");
+    place.run("train --data runs.parquet --target run_seconds").code(2).says("E501").says("not a Parquet");
     for (parts, name) in [(";", "semicolons"), ("\t", "tabs")] {
         place.write("other.csv", &table(100).replace(',', parts));
         place.run("train --data other.csv --target run_seconds").code(2).says("E501").says(name);

@@ -52,10 +52,13 @@ fn live_runs_need_servers_or_models() {
     let place = Place::with_work("simple", 1);
     let line = "run --policy baseline @work".to_owned();
     for live in ["--live", "--simulate true"] {
-        place.run(&format!("{line} {live}")).code(2).says("serves models from a folder");
+        place.run(&format!("{line} {live}")).code(2).says("models come from a folder");
     }
     place.run("models init --dir models --name llm-small").code(0);
     place.run(&format!("{line} --simulate")).code(2).says("there is no model").says("--backends");
+    // The hint is about the file that is missing, and about servers that can be emulated.
+    place.run(&format!("{line} --live --backends none.yaml")).code(2).says("docs/backends.md");
+    place.run(&format!("{line} --live --speed 50")).code(2).says("kind: emulated");
     assert_eq!(place.names(), ["models", "work"]);
     place.run(&format!("{line} --live --simulate false")).code(2).says("cannot be used with");
     assert!(!place.run("run --help").code(0).out.contains("--simulate"));

@@ -1,6 +1,8 @@
 //! How policies fare on streams: `cargo run --release -p gswarm-core --example streams [published|gentd26|speed]...`;
-//! `... streams rows FIRST LAST POLICY...` gives the figures of generated streams of the seeds from FIRST to before LAST, comma-separated.
+//! `... streams rows FIRST LAST POLICY...` gives the figures of generated streams of the seeds from FIRST to before LAST, comma-separated;
+//! `... streams folders POLICY,... FOLDER...` those of streams in folders.
 
+mod folders;
 mod generated;
 mod gentd26;
 mod rows;
@@ -57,6 +59,9 @@ fn main() {
     }
     if chosen.first().is_some_and(|one| one == "rows") {
         return rows::print(&chosen[1..]);
+    }
+    if chosen.first().is_some_and(|one| one == "folders") {
+        return folders::print(&chosen[1..]);
     }
     let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
     println!(

@@ -30,7 +30,7 @@ fn cases(seeds: std::ops::Range<u64>) -> Vec<(String, Instance)> {
 }
 
 /// The policy of a name; `mean`, `p99` and `balanced` are `adaptive` with that objective.
-fn policy(name: &str) -> Option<PolicySpec> {
+pub fn policy(name: &str) -> Option<PolicySpec> {
     let objective = Objective::ALL.iter().copied().find(|one| one.name() == name);
     match objective {
         Some(objective) => {

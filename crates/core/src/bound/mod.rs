@@ -4,11 +4,13 @@
 //! - **area**: the work of all tasks, spread evenly over all GPUs;
 //! - **switching**: the same, plus what loading takes at the very least;
 //! - **visits**: the area, plus what GPUs lose at the beginning, between models and at the end, in the cheapest way;
-//! - **path**: the longest chain of one request behind the cheapest way to its first model;
+//! - **path**: the longest chain of one request behind the cheapest way to its first model, with the loads that must come
+//!   between its tasks;
 //! - **replicas**: the work of one model over as many replicas as the cluster can hold, between the earliest moments at
 //!   which they can begin and the least that comes after them (Carlier);
 //! - **pace** (with batching): the area, where each task shares its GPUs only as far as its request leaves it time to.
 
+mod between;
 mod claim;
 mod entry;
 mod pace;
@@ -21,6 +23,7 @@ mod words;
 use crate::id::{IdVec, ModelId, RequestId, TaskId};
 use crate::instance::{Instance, Model};
 use crate::time::{Span, Time};
+use between::Between;
 use entry::entry_costs;
 pub use visits::Price;
 
@@ -72,7 +75,7 @@ pub enum Witness {
     Path {
         /// The request.
         request: RequestId,
-        /// Its tasks on the path, in order.
+        /// Its tasks on the path, in order. Where the windows of two always overlap, a load comes between them.
         tasks: Vec<TaskId>,
         /// Before the first of them can begin: arrival, or the cheapest way to its model.
         head: Span,
@@ -133,7 +136,8 @@ pub fn best_bound(instance: &Instance) -> Bound {
 #[must_use]
 pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     let entry = entry_costs(instance);
-    let slack = Slack::of(instance, &entry);
+    let between = Between::of(instance);
+    let slack = Slack::of(instance, &entry, &between);
     let work = total_work(instance);
     let gpus = instance.cluster.gpus.max(1);
     let area = Span(work.div_ceil(u128::from(gpus)) as u64);
@@ -141,7 +145,7 @@ pub fn all_bounds(instance: &Instance) -> Vec<Bound> {
     // What loading takes at the least is reckoned from empty GPUs.
     let is_cold = instance.start.is_empty();
     bounds.extend(is_cold.then(|| switching::bound(instance, &slack, work)).flatten());
-    let path = longest_path(instance, &slack);
+    let path = longest_path(instance, &slack, &between);
     let least = path.as_ref().map_or(area, |path| path.value.max(area));
     bounds.extend(is_cold.then(|| visits::bound(instance, &slack, work, least)).flatten());
     bounds.extend(path);
@@ -168,14 +172,14 @@ fn smallest(mut low: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
 /// For each request the least latency that its own tasks leave and the GPU-time of its tasks; and the earliest moment at
 /// which anything can execute.
 pub(crate) fn least_ends(instance: &Instance) -> (Vec<Span>, Vec<u128>, Span) {
-    let slack = Slack::of(instance, &entry_costs(instance));
+    let slack = Slack::of(instance, &entry_costs(instance), &Between::NOTHING);
     let first = slack.head.iter().copied().min().unwrap_or_default();
     (least_latencies(instance).into(), request_work(instance).into(), first)
 }
 
 /// The least latency of each request, on any number of GPUs: its longest path behind the cheapest way to its models.
 pub(crate) fn least_latencies(instance: &Instance) -> IdVec<RequestId, Span> {
-    let slack = Slack::of(instance, &entry_costs(instance));
+    let slack = Slack::of(instance, &entry_costs(instance), &Between::NOTHING);
     let ends = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
     let latency = |(id, request): (RequestId, &crate::instance::Request)| {
         let end = instance.tasks_of(id).map(ends).max().unwrap_or_default();
@@ -202,22 +206,29 @@ pub(crate) struct Slack {
 }
 
 impl Slack {
-    fn of(instance: &Instance, entry: &IdVec<ModelId, Span>) -> Slack {
+    fn of(instance: &Instance, entry: &IdVec<ModelId, Span>, between: &Between) -> Slack {
         let none: IdVec<TaskId, Span> = vec![Span::ZERO; instance.tasks()].into();
         let mut slack = Slack { head: none.clone(), tail: none };
         for request in &instance.requests {
             let workflow = &instance.workflows[request.workflow];
             let task = |node: u32| TaskId(request.first_task.0 + node);
+            let load = |from: u32, to: u32| {
+                between.least(workflow.models[from as usize], workflow.models[to as usize])
+            };
             for &node in &workflow.order {
-                let before = workflow.predecessors(node).iter().map(|&other| task(other));
-                let inputs = before.map(|before| slack.head[before] + instance.execution(before)).max();
+                let before = workflow.predecessors(node).iter();
+                let ends = before
+                    .map(|&from| slack.head[task(from)] + instance.execution(task(from)) + load(from, node));
+                let inputs = ends.max();
                 let ready = inputs.unwrap_or(request.arrival.since(Time::ZERO));
                 // Its model must be on its GPUs too, which takes its entry from the start of the run.
                 slack.head[task(node)] = ready.max(entry[workflow.models[node as usize]]);
             }
             for &node in workflow.order.iter().rev() {
-                let after = workflow.successors(node).iter().map(|&other| task(other));
-                let rest = after.map(|after| slack.tail[after] + instance.execution(after)).max();
+                let after = workflow.successors(node).iter();
+                let rest =
+                    after.map(|&to| load(node, to) + slack.tail[task(to)] + instance.execution(task(to)));
+                let rest = rest.max();
                 slack.tail[task(node)] = rest.unwrap_or(Span::ZERO);
             }
         }
@@ -231,6 +242,12 @@ fn best_share(model: &Model) -> u64 {
     shares.min().unwrap_or(1_000_000)
 }
 
+/// The GPU-time that all requests take at the least.
+#[must_use]
+pub fn gpu_time(instance: &Instance) -> Span {
+    Span(u64::try_from(total_work(instance)).unwrap_or(u64::MAX))
+}
+
 fn total_work(instance: &Instance) -> u128 {
     let shares: IdVec<ModelId, u64> = instance.models.iter().map(best_share).collect();
     let work = instance.task_ids().map(|task| {
@@ -241,7 +258,7 @@ fn total_work(instance: &Instance) -> u128 {
     work.sum::<u128>() / 1_000_000
 }
 
-fn longest_path(instance: &Instance, slack: &Slack) -> Option<Bound> {
+fn longest_path(instance: &Instance, slack: &Slack, between: &Between) -> Option<Bound> {
     let length = |task: TaskId| slack.head[task] + instance.execution(task) + slack.tail[task];
     let first = instance.task_ids().max_by_key(|&task| (length(task), std::cmp::Reverse(task)))?;
     // Every task of a longest path has the same length; the one with the smallest head begins it.
@@ -250,10 +267,11 @@ fn longest_path(instance: &Instance, slack: &Slack) -> Option<Bound> {
     let mut task = begins.min_by_key(|&task| slack.head[task])?;
     let (head, value) = (slack.head[task], length(task));
     let mut tasks = vec![task];
-    while let Some(next) = instance
-        .successors(task)
-        .find(|&after| slack.tail[task] == instance.execution(after) + slack.tail[after])
-    {
+    let rest = |task: TaskId, after: TaskId| {
+        let load = between.least(instance.model_of(task), instance.model_of(after));
+        load + instance.execution(after) + slack.tail[after]
+    };
+    while let Some(next) = instance.successors(task).find(|&after| slack.tail[task] == rest(task, after)) {
         tasks.push(next);
         task = next;
     }

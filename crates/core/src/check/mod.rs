@@ -18,7 +18,7 @@ mod summary;
 mod switching;
 mod truth;
 
-pub use crate::violation::{Place, Violation, ViolationCode, report, to_json};
+pub use crate::violation::{Place, Violation, ViolationCode, report};
 pub use bounds::check_bounds;
 
 use crate::instance::Instance;

@@ -63,7 +63,7 @@ pub(super) fn check(context: &mut Context<'_>, claims: Option<&Claims>) {
     for loss in &log.losses {
         if loss.gpu.0 >= context.instance.cluster.gpus {
             let place = Place::default().on(loss.gpu.0);
-            context.report(Code::GpuUnknown, place, "a GPU was lost that the run does not have");
+            context.report(Code::GpuUnknown, place, "a lost GPU is not part of the run");
         }
     }
 }
@@ -104,7 +104,7 @@ fn while_lost(context: &Context<'_>, gpus: Gpus, begin: Time, end: Time) -> Opti
             end.0 > at.0.saturating_add(TOLERANCE) && begin.0.saturating_add(TOLERANCE) < until.0
         };
         let (at, _) = context.lost[gpu.index()].iter().find(met)?;
-        Some((gpu.0, format!("it goes on to {}, and the GPU was lost at {}", s(end), s(*at))))
+        Some((gpu.0, format!("it runs until {}, but the GPU was lost at {}", s(end), s(*at))))
     })
 }
 

@@ -22,6 +22,7 @@ pub use onward::Continuation;
 pub use policy::Policy;
 pub(crate) use snapshot::Snapshot;
 pub use state::{Decision, Effect, Event, News, Rejected, TaskState};
+pub(crate) use view::Part;
 pub use view::{RunningTask, View};
 
 use crate::belief::{Belief, Learner};

@@ -1,8 +1,8 @@
 //! What is left of a run, from where it stands, as a problem of its own: on the GPUs that there are, or on more or fewer.
 
 use super::{RunningTask, TaskState, View};
-use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId};
-use crate::instance::{Infeasible, Instance, Mode, Start};
+use crate::id::{GpuId, Gpus, IdVec, ModelId, RequestId, TaskId, WorkflowId};
+use crate::instance::{Infeasible, Instance, Mode, NewRequest, Start};
 use crate::time::{Span, Time};
 use rustc_hash::FxHashMap;
 
@@ -23,8 +23,13 @@ pub struct Continuation {
 
 impl Instance {
     /// What is left of a run at `now`, on so many GPUs. Of those that there are, the first ones stay; GPUs that are lost stay
-    /// lost.
-    pub fn onward(view: &View<'_>, now: Time, gpus: u32) -> Result<Continuation, Vec<Infeasible>> {
+    /// lost. `coming` are requests that are supposed to arrive; their times count from `now`.
+    pub fn onward(
+        view: &View<'_>,
+        now: Time,
+        gpus: u32,
+        coming: &[NewRequest],
+    ) -> Result<Continuation, Vec<Infeasible>> {
         let whole = view.instance();
         let is_left =
             |task| matches!(view.state(task), TaskState::Waiting | TaskState::Ready | TaskState::Running);
@@ -43,6 +48,16 @@ impl Instance {
             request.arrival = Time(old.arrival.since(now).0);
             request.deadline = old.deadline.map(|deadline| Span(deadline.0.saturating_sub(waits.0).max(1)));
             waited.push(waits);
+        }
+        // What is left has workflows of its own, parts of the whole ones.
+        let mut known: FxHashMap<WorkflowId, WorkflowId> = FxHashMap::default();
+        for new in coming {
+            let workflow = *known.entry(new.workflow).or_insert_with(|| {
+                instance.workflows.push(whole.workflows[new.workflow].clone());
+                WorkflowId::from(instance.workflows.len() - 1)
+            });
+            instance.push_request(NewRequest { workflow, ..new.clone() });
+            waited.push(Span::ZERO);
         }
         let all_there = instance.requests.iter().all(|request| request.arrival == Time::ZERO);
         instance.mode = if all_there { Mode::Offline } else { Mode::Online };

@@ -165,7 +165,7 @@ pub enum Rejected {
         gpus: Gpus,
     },
     /// What runs there cannot be evicted and leaves too little memory.
-    #[error("GPU {} has no room for model {} beside what runs there", gpu.0, model.0)]
+    #[error("GPU {} has no room for model {} next to what runs there", gpu.0, model.0)]
     NoRoom {
         /// The model.
         model: ModelId,

@@ -11,6 +11,35 @@ use crate::time::{Span, Time};
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(super) engine: &'a Engine<'a>,
+    part: Option<&'a Part>,
+}
+
+/// A part of the GPUs, as the whole cluster of a policy that shares it with another.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    alive: GpuSet,
+    idle: GpuSet,
+}
+
+impl Part {
+    /// These GPUs.
+    pub fn new(gpus: GpuSet) -> Part {
+        Part { idle: gpus.clone(), alive: gpus }
+    }
+
+    pub fn insert(&mut self, gpu: GpuId) {
+        self.alive.insert(gpu);
+    }
+
+    pub fn remove(&mut self, gpu: GpuId) {
+        self.alive.remove(gpu);
+    }
+
+    /// Brings up to date which of them are idle.
+    pub fn look(&mut self, view: &View<'_>) {
+        self.idle.clone_from(view.idle());
+        self.idle.keep(&self.alive);
+    }
 }
 
 /// A task that executes, or waits on its GPUs for its model.
@@ -26,7 +55,15 @@ pub struct RunningTask {
 
 impl<'a> View<'a> {
     pub(super) fn new(engine: &'a Engine<'a>) -> View<'a> {
-        View { engine }
+        View { engine, part: None }
+    }
+
+    /// The same look, with the GPUs of a part alone: the others count as lost.
+    pub(crate) fn within<'b>(&self, part: &'b Part) -> View<'b>
+    where
+        'a: 'b,
+    {
+        View { engine: self.engine, part: Some(part) }
     }
 
     /// The problem. Requests that have not arrived are in it: a policy for streams must not look at them.
@@ -44,13 +81,13 @@ impl<'a> View<'a> {
     /// GPUs that were not lost.
     #[must_use]
     pub fn alive(&self) -> &'a GpuSet {
-        &self.engine.alive
+        self.part.map_or(&self.engine.alive, |part| &part.alive)
     }
 
     /// GPUs on which nothing executes or loads.
     #[must_use]
     pub fn idle(&self) -> &'a GpuSet {
-        &self.engine.idle
+        self.part.map_or(&self.engine.idle, |part| &part.idle)
     }
 
     /// GPUs that never held a model, or hold none any more.

@@ -36,9 +36,9 @@ impl Cause {
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
-            Cause::Choice => "ready work that fitted was left waiting",
+            Cause::Choice => "work that was ready and fitted was left waiting",
             Cause::TooNarrow => "ready work needed more GPUs in a row",
-            Cause::Inputs => "no node was ready: inputs were still being made",
+            Cause::Inputs => "no node was ready: inputs were still being computed",
             Cause::Arrivals => "no node was ready: the next request had not arrived",
             Cause::Tail => "nothing was left to begin",
         }

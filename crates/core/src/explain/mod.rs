@@ -10,6 +10,7 @@ mod gpu;
 mod idle;
 mod node;
 mod request;
+mod slowest;
 mod timeline;
 mod wait;
 
@@ -20,6 +21,7 @@ pub use gpu::{GpuStory, ModelShare, gpu};
 pub use idle::{IdleStory, idle};
 pub use node::{Holder, NodeInput, NodeStory, QueuePosition, Replaced, node};
 pub use request::{NodeSlack, PathStep, RequestStory, request};
+pub use slowest::{SLOWEST, SlowRequest, slowest};
 pub use timeline::Timeline;
 pub use wait::Wait;
 

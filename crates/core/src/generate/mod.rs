@@ -21,10 +21,10 @@ pub use write::{Format, write_requests};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GenerateError {
     /// The configuration has no workflow.
-    #[error("the configuration has no workflow to make requests for")]
+    #[error("the configuration has no workflow")]
     NoWorkflow,
     /// The mix names a workflow that there is not.
-    #[error("the mix names `{name}`, and the configuration's workflows are {known}")]
+    #[error("the mix names `{name}`, but the workflows are {known}")]
     UnknownWorkflow {
         /// What the mix says.
         name: String,
@@ -33,7 +33,7 @@ pub enum GenerateError {
     },
     /// A weight that no share can be made of.
     #[error(
-        "the weight of `{name}` is {weight}: give a number of zero or more, at least one of them above zero"
+        "the weight of `{name}` is {weight}: weights are zero or greater, and at least one is above zero"
     )]
     BadWeight {
         /// The workflow.

@@ -61,7 +61,7 @@ pub(super) fn read<'t>(root: Item<'t>, faults: &mut Faults) -> Config<'t> {
         return config;
     };
     let swapped = models.item.is_none() && root.entries().any(|(key, _)| key.text() == "requests");
-    let hint = swapped.then_some("it looks like a file of requests: were the two files swapped?");
+    let hint = swapped.then_some("it looks like a requests file: were the two files swapped?");
     for (id, at, item) in named(&models, "model", hint, faults) {
         let path = models.path.key(id, at);
         config.model_ids.insert(id, ModelId::from(config.models.len()));

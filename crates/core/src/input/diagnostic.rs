@@ -80,7 +80,7 @@ pub fn render(diagnostics: &[Diagnostic]) -> String {
         };
         let (errors, warnings) = (count(Severity::Error, "error"), count(Severity::Warning, "warning"));
         let at_least = if of(Severity::Warning).any(|d| d.code == Code::LeftOut) { "at least " } else { "" };
-        let _ = writeln!(text, "... and {more} more (in all: {at_least}{errors}, {warnings})");
+        let _ = writeln!(text, "... and {more} more (total: {at_least}{errors}, {warnings})");
     }
     text
 }

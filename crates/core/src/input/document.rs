@@ -43,9 +43,9 @@ impl<'a> Document<'a> {
 
 /// A document that is put together from values, and was never text: one value, with those inside it behind it.
 #[derive(Debug, Default)]
-pub struct Values(Tree<'static>);
+pub struct DocumentBuilder(Tree<'static>);
 
-impl Values {
+impl DocumentBuilder {
     /// A scalar: [`Kind::Quoted`] for text, [`Kind::Plain`] for what JSON writes without quotes.
     pub fn scalar(&mut self, kind: Kind, text: &str) {
         self.0.own_scalar(kind, self.0.len(), text);

@@ -197,7 +197,7 @@ impl Faults {
         });
         let left_out: Vec<String> = left_out.into_iter().flatten().collect();
         if !left_out.is_empty() {
-            let message = format!("{} in this file left out", left_out.join(" and "));
+            let message = format!("{} in this file not shown", left_out.join(" and "));
             out.push(Diagnostic::of_file(file, Code::LeftOut, message));
         }
     }

@@ -10,7 +10,8 @@ use serde_json::{Map, Number, Value};
 const SCHEMA_KEY: &str = "$schema";
 
 /// For people who are used to other formats.
-pub(super) const NO_COMMENT: &str = "`//` and `/*` are no comments: YAML's begin with `#`, and JSON has none";
+pub(super) const NO_COMMENT: &str =
+    "`//` and `/*` do not start comments: YAML uses `#`, JSON has no comments";
 
 /// A field of a mapping, there or not.
 #[derive(Clone, Copy)]
@@ -103,7 +104,7 @@ fn fill<'t>(
                 false => faults.nearest(name, slots.iter().map(|slot| slot.path.name())),
             };
             let path = path.key(name, key.at());
-            let left_out = if unknown == Code::UnknownField { ", left out" } else { "" };
+            let left_out = if unknown == Code::UnknownField { ", ignored" } else { "" };
             let message = format_args!("unknown field `{}`{left_out}", Shown(name));
             faults.add_hinted(unknown, key.at(), &path, message, hint);
             continue;
@@ -162,7 +163,7 @@ fn without_unit(text: &str) -> Option<String> {
     let at = text.find(|letter: char| letter.is_ascii_alphabetic())?;
     let (value, unit) = (text[..at].trim().parse::<f64>().ok()?, text[at..].trim().to_lowercase());
     let &(_, factor, base) = units.iter().find(|(name, ..)| *name == unit)?;
-    Some(format!("write the number alone, in {base}: {}", value * factor))
+    Some(format!("write only the number, in {base}: {}", value * factor))
 }
 
 /// An id or a name. A number is taken as it is written: people number their requests.
@@ -313,9 +314,9 @@ fn finite_number(value: f64, text: &str, at: u32, path: &Path<'_>, faults: &mut 
     }
     let written_out = text.bytes().any(|byte| byte.is_ascii_digit());
     let (code, reason) = if written_out {
-        (Code::TooLarge, "is larger than any number can be")
+        (Code::TooLarge, "is too large for a number")
     } else {
-        (Code::NotFinite, "is no finite number")
+        (Code::NotFinite, "is not a finite number")
     };
     faults.add(code, at, path, format_args!("`{}` {reason}", Shown(text)));
     None

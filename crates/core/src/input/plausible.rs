@@ -73,7 +73,7 @@ impl Scenario {
         if each > gpu {
             let needed = ((model.memory_gb + model.memory_gb_per_slot.unwrap_or(0.0)) / gpu).ceil();
             let message = format_args!(
-                "model `{}` needs {each:.1} GB on each of its {width} GPUs, and a GPU has {gpu} GB",
+                "model `{}` needs {each:.1} GB on each of its {width} GPUs, but a GPU has {gpu} GB",
                 Shown(&model.id)
             );
             let server = self.cluster.gpus_per_server.or(self.cluster.gpus);
@@ -87,7 +87,7 @@ impl Scenario {
         }
         if let Some(gpus) = self.cluster.gpus.filter(|&gpus| width > gpus) {
             let message =
-                format_args!("model `{}` needs {width} GPUs, and the cluster has {gpus}", Shown(&model.id));
+                format_args!("model `{}` needs {width} GPUs, but the cluster has {gpus}", Shown(&model.id));
             let hint = Some("give the cluster more GPUs, or lower `gpus_required`".to_owned());
             faults.add_hinted(Code::TooBigForGpus, 0, &path.key("gpus_required", 0), message, hint);
         }

@@ -56,7 +56,11 @@ pub(super) fn parse<'a>(bytes: &'a [u8], form: Form, faults: &mut Faults) -> Opt
         Ok(source) => source,
         Err(fault) => {
             let utf16 = bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF");
-            let hint = utf16.then(|| "the file looks like UTF-16; save it as UTF-8".to_owned());
+            let hint = match fault.code {
+                Code::NotUtf8 if utf16 => Some("the file looks like UTF-16; save it as UTF-8".to_owned()),
+                Code::NotUtf8 => Some("is it the right file? Input files are UTF-8 text".to_owned()),
+                _ => None,
+            };
             faults.add_hinted(fault.code, fault.at as u32, &root, format_args!("{}", fault.message), hint);
             return None;
         }
@@ -80,7 +84,7 @@ fn foreign_syntax(source: &str, at: usize) -> Option<&'static str> {
         if text.starts_with("//") || line.contains(" // ") || text.starts_with("/*") {
             Some(fields::NO_COMMENT)
         } else if indent.contains('\t') {
-            Some("YAML is indented with spaces, and there is a tab: replace it")
+            Some("YAML must be indented with spaces: replace the tab")
         } else {
             None
         }
@@ -90,7 +94,7 @@ fn foreign_syntax(source: &str, at: usize) -> Option<&'static str> {
 fn decode(bytes: &[u8]) -> Result<&str, TextFault> {
     let bytes = without_mark(bytes);
     if bytes.len() > MAX_BYTES {
-        let message = format!("{} bytes are more than the 2 GiB that are read", bytes.len());
+        let message = format!("the file has {} bytes; the limit is 2 GiB", bytes.len());
         return Err(TextFault::new(Code::TooBig, 0, message));
     }
     std::str::from_utf8(bytes).map_err(|error| {

@@ -22,7 +22,7 @@ pub fn calendar(text: &str) -> Result<i64, String> {
     let time = text.find(['T', 't', ' ']).map_or("", |at| &text[at + 1..]);
     if let Some(sign) = time.find(['Z', 'z', '+', '-']) {
         if beyond_any_zone(&time[sign..]) {
-            return Err("no place on Earth is more than 18 hours from UTC".to_owned());
+            return Err("offsets from UTC are at most 18 hours".to_owned());
         }
         return text.parse::<Timestamp>().map(Timestamp::as_microsecond).map_err(|error| error.to_string());
     }

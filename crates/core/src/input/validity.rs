@@ -87,7 +87,7 @@ pub(super) fn taken(
     path: &Path<'_>,
     faults: &mut Faults,
 ) {
-    let message = format_args!("{kind} id `{}` is that of {list}[{first}] already", Shown(id));
+    let message = format_args!("{kind} id `{}` is already used by {list}[{first}]", Shown(id));
     faults.add(Code::Duplicate, at, path, message);
 }
 
@@ -150,7 +150,7 @@ pub(super) fn batch_point(
     let (last_batch, last_slow) = before.unwrap_or((0, 1.0));
     let mut refuse = |message: std::fmt::Arguments<'_>| faults.add(Code::Batching, path.at, path, message);
     if batch <= last_batch {
-        refuse(format_args!("batch size {batch} does not rise above the one before, {last_batch}"));
+        refuse(format_args!("batch size {batch} is not above the previous one, {last_batch}"));
     } else if batch == 1 && slow != 1.0 {
         refuse(format_args!("the slowdown at batch size 1 is {}; it is 1.0 by definition", brief(slow)));
     } else if slow < last_slow {
@@ -257,10 +257,11 @@ pub(super) fn measured_costs(cluster: &ClusterSpec, models: &[ModelSpec], at: u3
     let cluster = root.key("cluster", at);
     let path = cluster.key("switch_cost", at);
     let message = format_args!(
-        "`switch_cost: measured` needs measurements, and model `{}` has no `unload_time_seconds`",
+        "`switch_cost: measured` needs measurements, but model `{}` has no `unload_time_seconds`",
         Shown(&model.id)
     );
-    let hint = "`gswarm calibrate` measures, and --calibration reads what it wrote; or use `transfer` or `load_time`";
+    let hint =
+        "run `gswarm calibrate` and pass its file with --calibration, or use `transfer` or `load_time`";
     faults.add_hinted(Code::NoProfile, at, &path, message, Some(hint.to_owned()));
 }
 
@@ -320,7 +321,7 @@ impl Untimed {
 
 /// A moment that no date has; `text` is how it is written.
 pub(super) fn beyond_the_calendar(text: &str, seconds: f64, at: u32, path: &Path<'_>, faults: &mut Faults) {
-    let message = format_args!("{} is no number of seconds from 0 to the year 9999", Shown(text));
+    let message = format_args!("{} is not a number of seconds from 0 to the year 9999", Shown(text));
     if seconds < 0.0 {
         faults.add(Code::Negative, at, path, message);
         return;

@@ -128,7 +128,8 @@ impl<'n> Edges<'n, '_> {
         match self.by_output.get_or_insert_with(|| by_output(nodes)).get(name).copied() {
             Some(Some(node)) => {
                 let id = Shown(&nodes[node as usize].id);
-                let message = format_args!("`{}` is an output of node `{id}`, which is taken", Shown(name));
+                let message =
+                    format_args!("`{}` is an output of node `{id}`; that node is used", Shown(name));
                 let hint = Some(format!("write `{id}`"));
                 faults.add_hinted(Code::EdgeByOutput, at, &slot.path, message, hint);
                 Some(node)

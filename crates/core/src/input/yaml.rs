@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
     fn alias(&mut self, id: usize, at: usize) -> Result<(), TextFault> {
         let target = self.anchors.get(&id).copied().filter(|&node| !self.tree.is_open(node));
         let Some(target) = target else {
-            return Err(TextFault::new(Code::Aliases, at, "an alias stands inside what it names".to_owned()));
+            return Err(TextFault::new(Code::Aliases, at, "an alias contains itself".to_owned()));
         };
         if self.in_key() && matches!(self.tree.item(target).kind(), Kind::Seq | Kind::Map) {
             return Err(container_as_key(at));
@@ -143,7 +143,7 @@ impl<'a> Builder<'a> {
         if self.copied <= MAX_COPIED {
             return Ok(());
         }
-        let message = format!("the aliases up to here stand for more than {MAX_COPIED} values");
+        let message = format!("the aliases up to here expand to more than {MAX_COPIED} values");
         Err(TextFault::new(Code::Aliases, at, message))
     }
 
@@ -186,7 +186,7 @@ fn depth(tree: &Tree<'_>, index: usize) -> usize {
 }
 
 fn container_as_key(at: usize) -> TextFault {
-    let message = "the key of a mapping is a list or a mapping; it has to be text".to_owned();
+    let message = "the key of a mapping must be text, not a list or a mapping".to_owned();
     TextFault::new(Code::WrongType, at, message)
 }
 

@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Infeasible {
     /// Too few GPUs for a model that a request uses.
-    #[error("model `{model}` needs {needs} consecutive GPUs{}, and there are {gpus}", server_note(*.per_server))]
+    #[error("model `{model}` needs {needs} consecutive GPUs{}, but there are {gpus}", server_note(*.per_server))]
     TooFewGpus {
         /// The model.
         model: String,
@@ -24,7 +24,7 @@ pub enum Infeasible {
         per_server: Option<u32>,
     },
     /// A model is larger than the memory of its GPUs.
-    #[error("model `{model}` needs {needs_gb:.1} GB on each of its GPUs, and a GPU has {has_gb:.1} GB")]
+    #[error("model `{model}` needs {needs_gb:.1} GB on each of its GPUs, but a GPU has {has_gb:.1} GB")]
     TooLittleMemory {
         /// The model.
         model: String,
@@ -34,7 +34,7 @@ pub enum Infeasible {
         has_gb: f64,
     },
     /// Longer than the clock can count.
-    #[error("all nodes one after the other take {0:.3e} s, and a run can count {max:.3e} s at most", max = LONGEST_RUN.seconds())]
+    #[error("all nodes together take {0:.3e} s; a run can last at most {max:.3e} s", max = LONGEST_RUN.seconds())]
     TooLong(f64),
     /// Nobody says how long a node takes.
     #[error("node `{node}` of request `{request}` has no execution time")]
@@ -45,7 +45,7 @@ pub enum Infeasible {
         node: String,
     },
     /// More nodes than there are numbers for.
-    #[error("{0} nodes are more than the {max} that one run can hold", max = u32::MAX)]
+    #[error("there are {0} nodes; a run can have at most {max}", max = u32::MAX)]
     TooManyNodes(u64),
 }
 
@@ -55,7 +55,7 @@ pub const LONGEST_RUN: Span = Span(100_000_000_000_000_000);
 
 fn server_note(per_server: Option<u32>) -> String {
     per_server.map_or(String::new(), |per| {
-        format!(" (servers of {per}: inside one where it fits, else from a server's first GPU)")
+        format!(" (inside one server of {per}, or from a server's first GPU on if it is larger)")
     })
 }
 

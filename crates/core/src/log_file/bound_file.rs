@@ -16,6 +16,8 @@ pub struct BoundFile {
     pub lower_bound: Option<f64>,
     /// Whether it is a plan.
     pub is_plan: bool,
+    /// Whether a search has proved the plan to be the shortest: then `lower_bound` may be above the bounds.
+    pub is_proved: bool,
 }
 
 impl BoundFile {
@@ -29,7 +31,9 @@ impl BoundFile {
         }
         let mut file = BoundFile { is_plan, ..BoundFile::default() };
         if is_plan && let Some(witness) = fields.remove("bound") {
-            let seconds = fields.get("lower_bound").cloned().unwrap_or_default();
+            let own = fields.get("bound_seconds").filter(|seconds| !seconds.is_null());
+            let seconds = own.or_else(|| fields.get("lower_bound")).cloned().unwrap_or_default();
+            file.is_proved = fields.get("proof").and_then(Value::as_str) == Some("search");
             let one = serde_json::json!({ "seconds": seconds, "witness": witness });
             file.bounds = file.take::<BoundRecord>("bound", Some(one)).into_iter().collect();
         } else if let Some(Value::Array(all)) = fields.remove("bounds") {

@@ -14,7 +14,7 @@ pub use crate::shown::shown;
 pub use bound::{BoundClaim, BoundRecord, VisitPrice};
 pub use bound_file::BoundFile;
 pub use raw::Record;
-pub use summary::{Claims, ClusterClaims, Deployment, RunStatus, Summary, Timing};
+pub use summary::{Claims, ClusterClaims, DeploymentSummary, RunStatus, Summary, Timing};
 pub(crate) use write::digits;
 pub use write::{write_json, write_jsonl};
 
@@ -86,7 +86,9 @@ impl LogFile {
         let mut notes = Vec::new();
         if self.schema.is_none() && self.faults.iter().all(|fault| fault.code != ViolationCode::Schema) {
             let code = ViolationCode::Schema;
-            notes.push(format!("{code}: the log has no `schema`, and is read as a published program's"));
+            notes.push(format!(
+                "{code}: the log has no `schema`; it is read as a log of the published programs"
+            ));
         }
         let claims = &self.claims;
         let rules = claims.cluster.clone().unwrap_or_default();
@@ -98,7 +100,7 @@ impl LogFile {
             claims.gpus.as_ref().map(|gpus| gpus.iter().max().map_or(0, |&most| most.saturating_add(1)));
         let mut gpus = merge("gpus", claimed, spec.gpus, &mut notes).unwrap_or_else(seen);
         if gpus > MOST_GPUS {
-            notes.push(format!("the log speaks of {gpus} GPUs; {MOST_GPUS} are checked"));
+            notes.push(format!("the log names {gpus} GPUs; the limit is {MOST_GPUS}"));
             gpus = MOST_GPUS;
         }
         // A summary that says `null` means one server; one without the field says nothing.

@@ -52,9 +52,9 @@ fn not_json(text: &str, error: &serde_json::Error) -> String {
     let key =
         |line: &str| line.split_once(':').is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(' '));
     if !first.starts_with(['{', '[', '"']) && (first == "---" || first.starts_with("- ") || key(first)) {
-        return "the file looks like YAML; a log is JSON or JSON lines".into();
+        return "the file looks like YAML; a log is JSON or JSON Lines".into();
     }
-    format!("the file is not a JSON object ({error}); a log is JSON or JSON lines")
+    format!("the file is not a JSON object ({error}); a log is JSON or JSON Lines")
 }
 
 fn has_nan(text: &str) -> bool {

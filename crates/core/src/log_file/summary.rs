@@ -34,7 +34,7 @@ named! {
 
 /// What a static run adds: where its models are, and how the servers fared.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Deployment {
+pub struct DeploymentSummary {
     /// Models of each GPU.
     pub gpu_assignments: BTreeMap<u32, Vec<String>>,
     /// Models of each server.
@@ -99,7 +99,7 @@ pub struct Summary {
     /// Why not.
     pub bound: Option<BoundClaim>,
     /// For static runs.
-    pub deployment: Option<Deployment>,
+    pub deployment: Option<DeploymentSummary>,
 }
 
 impl Summary {

@@ -18,6 +18,9 @@ struct PlanFile {
     lower_bound: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bound: Option<BoundClaim>,
+    /// What the bound's argument gives; `lower_bound` is more where a search has proved more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bound_seconds: Option<f64>,
     found_by: String,
     /// Whether no schedule is shorter, and how that is known.
     #[serde(default)]
@@ -75,7 +78,8 @@ pub fn write_with(
         schema: if planned.steps.is_some() { 2 } else { 1 },
         gpus: instance.cluster.gpus,
         makespan: planned.makespan.seconds(),
-        lower_bound: planned.bound.value.seconds(),
+        lower_bound: planned.lower_bound().seconds(),
+        bound_seconds: Some(planned.bound.value.seconds()),
         bound: Some(planned.bound.claim(instance)),
         found_by: planned.found_by.clone(),
         optimal: planned.proof.is_some(),
@@ -150,14 +154,11 @@ pub fn read(instance: &Instance, bytes: &[u8]) -> Result<PlanRead, Vec<String>> 
     let file: PlanFile =
         serde_json::from_slice(bytes).map_err(|error| vec![format!("not a plan: {error}")])?;
     if !(1..=2).contains(&file.schema) {
-        return Err(vec![format!(
-            "the plan has schema {}, and this version reads schemas 1 and 2",
-            file.schema
-        )]);
+        return Err(vec![format!("the plan has schema {}; this version reads schemas 1 and 2", file.schema)]);
     }
     if file.gpus != instance.cluster.gpus {
         return Err(vec![format!(
-            "the plan is for {} GPUs, and there are {}",
+            "the plan is for {} GPUs, but there are {}",
             file.gpus, instance.cluster.gpus
         )]);
     }

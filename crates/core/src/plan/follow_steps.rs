@@ -200,18 +200,9 @@ impl Policy for FollowSteps<'_> {
     }
 
     fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
-        if self.fallback.is_none() {
-            let mut fallback = Baseline::new(self.instance);
-            let waiting = self
-                .ready
-                .iter_enumerated()
-                .filter(|&(task, &ready)| ready && !self.gone[self.step_of[task] as usize]);
-            waiting.for_each(|(task, _)| fallback.ready(task, view));
-            self.fallback = Some(fallback);
-        }
-        if let Some(fallback) = &mut self.fallback {
-            fallback.lost(gpu, view);
-        }
+        let waits = |&(task, &ready): &(TaskId, &bool)| ready && !self.gone[self.step_of[task] as usize];
+        let waiting = self.ready.iter_enumerated().filter(waits).map(|(task, _)| task);
+        Baseline::take_over(&mut self.fallback, waiting, view).lost(gpu, view);
     }
 
     fn returned(&mut self, gpu: GpuId, view: &View<'_>) {

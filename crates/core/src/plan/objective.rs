@@ -41,7 +41,7 @@ impl PlanObjective {
             let weight = weight.trim().parse::<f64>().ok().filter(|weight| (0.0..=1e9).contains(weight));
             let weight = weight.ok_or_else(|| format!("give `{name}` a weight from 0 to 1e9"))?;
             if weights[at].replace(weight).is_some() {
-                return Err(format!("`{name}` is there twice"));
+                return Err(format!("`{name}` is given twice"));
             }
         }
         let [makespan, latency, p99, switches] = weights.map(|weight| weight.unwrap_or(0.0));

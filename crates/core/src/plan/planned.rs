@@ -24,7 +24,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo::new(
 params! {
     /// How long the `planned` policy searches.
     pub struct PlannedParams {
-        /// Rounds of search; 8 where neither rounds nor a budget is given
+        /// Rounds of search (8 by default, unless a budget is given)
         rounds: Option<u64>,
         /// Time to search; all of it is used unless the plan is proven optimal
         budget: Option<Span>,

@@ -59,13 +59,19 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// How far above the bound, as a fraction.
+    /// What no schedule is shorter than: the bound; or the plan itself, where it was proved to be the shortest.
+    #[must_use]
+    pub fn lower_bound(&self) -> Span {
+        if self.proof.is_some() { self.makespan } else { self.bound.value }
+    }
+
+    /// How far above that, as a fraction.
     #[must_use]
     pub fn gap(&self) -> f64 {
-        if self.bound.value == Span::ZERO {
+        if self.lower_bound() == Span::ZERO {
             return 0.0;
         }
-        self.makespan.seconds() / self.bound.value.seconds() - 1.0
+        self.makespan.seconds() / self.lower_bound().seconds() - 1.0
     }
 }
 

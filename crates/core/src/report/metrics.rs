@@ -3,11 +3,11 @@
 use super::gpus::{self, GpuMetrics, Utilisation};
 use super::loads::{Loaded, loads};
 use super::predictions::{PredictionMetrics, predictions};
-use super::requests::{Results, ServerMetrics};
+use super::requests::{Results, ServerMetrics, WorkflowMetrics};
 use super::stats::{Stats, as_seconds};
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
-use crate::log_file::{BoundClaim, Deployment, RunStatus, Summary, Timing};
+use crate::log_file::{BoundClaim, DeploymentSummary, RunStatus, Summary, Timing};
 use crate::time::{Span, Time};
 use crate::truth::TruthSpec;
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,9 @@ pub struct Metrics {
     pub deadline_misses: u64,
     /// End of a completed request's last node minus its arrival.
     pub request_latency: Stats,
+    /// Each workflow that has requests, in the order of the configuration.
+    #[serde(default)]
+    pub workflows: Vec<WorkflowMetrics>,
     /// Start of an execution minus the moment it was ready.
     pub waiting_time: Stats,
     /// End of a completed execution minus the moment it was ready.
@@ -119,14 +122,9 @@ pub fn metrics(instance: &Instance, log: &ExecutionLog) -> Metrics {
     let loads = loads(instance, log);
     let results = Results::of(instance, log);
     let status = |status| log.executions.iter().filter(move |one| one.status == status);
-    let (mut latencies, mut with_deadline, mut misses) = (Vec::new(), 0, 0);
-    for (id, latency) in results.latencies(instance, log) {
-        if let Some(deadline) = instance.requests[id].deadline {
-            with_deadline += 1;
-            misses += u64::from(latency.is_none_or(|latency| latency > deadline));
-        }
-        latencies.extend(latency);
-    }
+    let latencies: Vec<Span> = results.latencies(instance, log).filter_map(|(_, latency)| latency).collect();
+    let workflows = results.workflows(instance, log);
+    let over_all = |count: fn(&WorkflowMetrics) -> u64| workflows.iter().map(count).sum();
     let (requests, completed) = (instance.requests.len() as u64, latencies.len() as u64);
     let nodes = results.nodes();
     let rate = |count: u64| if makespan.0 == 0 { 0.0 } else { count as f64 / makespan.seconds() };
@@ -145,9 +143,10 @@ pub fn metrics(instance: &Instance, log: &ExecutionLog) -> Metrics {
         lost_gpus: log.losses.len() as u64,
         requests_per_second: rate(completed),
         nodes_per_second: rate(nodes),
-        requests_with_deadline: with_deadline,
-        deadline_misses: misses,
+        requests_with_deadline: over_all(|one| one.requests_with_deadline),
+        deadline_misses: over_all(|one| one.deadline_misses),
         request_latency: Stats::of(latencies),
+        workflows,
         waiting_time: Stats::of(log.executions.iter().map(|one| one.start.since(one.ready)).collect()),
         node_latency: Stats::of(status(Status::Completed).map(|one| one.end.since(one.ready)).collect()),
         execution_time: Stats::of(status(Status::Completed).map(|one| one.end.since(one.start)).collect()),
@@ -260,7 +259,7 @@ fn deployment(
     instance: &Instance,
     metrics: &Metrics,
     gpu_assignments: BTreeMap<u32, Vec<String>>,
-) -> Deployment {
+) -> DeploymentSummary {
     let mut server_assignments: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (&gpu, models) in &gpu_assignments {
         let server = server_assignments.entry(instance.cluster.server_of(gpu)).or_default();
@@ -271,7 +270,7 @@ fn deployment(
         }
     }
     let servers = &metrics.servers;
-    Deployment {
+    DeploymentSummary {
         gpu_assignments,
         server_assignments,
         server_efficiency: servers.server_efficiency,

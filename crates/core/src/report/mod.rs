@@ -15,7 +15,7 @@ pub use events::write_events;
 pub use gpus::{GpuMetrics, Utilisation};
 pub use metrics::{DeploymentMetrics, Metrics, ModelMetrics, RunInfo, metrics, summary};
 pub use predictions::{Accuracy, LearnedModel, PredictionMetrics};
-pub use requests::ServerMetrics;
+pub use requests::{ServerMetrics, WorkflowMetrics, request_latencies};
 pub use stats::Stats;
 pub use text::render_text;
 pub use unfinished::{Unfinished, unfinished};

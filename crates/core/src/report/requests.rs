@@ -1,5 +1,6 @@
 //! How requests fared: their latency, and how many servers they needed.
 
+use super::stats::Stats;
 use crate::id::{RequestId, TaskId};
 use crate::instance::Instance;
 use crate::log::{ExecutionLog, Status};
@@ -21,10 +22,33 @@ pub struct ServerMetrics {
     pub cross_server_communications: u64,
 }
 
+/// How the requests of one workflow fared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkflowMetrics {
+    /// Its key in the configuration.
+    pub workflow: String,
+    /// Its requests.
+    pub requests: u64,
+    /// Of these, the ones that completed.
+    pub completed_requests: u64,
+    /// Requests with a deadline.
+    pub requests_with_deadline: u64,
+    /// Of these, the ones not completed in time.
+    pub deadline_misses: u64,
+    /// Of the completed requests.
+    pub latency: Stats,
+}
+
 /// The execution that gave each task's result.
 pub(super) struct Results(Vec<u32>);
 
 const NONE: u32 = u32::MAX;
+
+/// The latency of each request; `None` where it did not complete.
+#[must_use]
+pub fn request_latencies(instance: &Instance, log: &ExecutionLog) -> Vec<(RequestId, Option<Span>)> {
+    Results::of(instance, log).latencies(instance, log).collect()
+}
 
 impl Results {
     pub fn of(instance: &Instance, log: &ExecutionLog) -> Results {
@@ -63,6 +87,29 @@ impl Results {
             .requests
             .iter_enumerated()
             .map(move |(id, request)| (id, self.end(instance, log, id).map(|end| end.since(request.arrival))))
+    }
+
+    /// The workflows that have requests, in the order of the configuration.
+    pub fn workflows(&self, instance: &Instance, log: &ExecutionLog) -> Vec<WorkflowMetrics> {
+        let of = |name: &str| WorkflowMetrics { workflow: name.to_owned(), ..WorkflowMetrics::default() };
+        let mut all: Vec<(WorkflowMetrics, Vec<Span>)> =
+            instance.workflows.iter().map(|workflow| (of(&workflow.name), Vec::new())).collect();
+        for (id, latency) in self.latencies(instance, log) {
+            let request = &instance.requests[id];
+            let (metrics, latencies) = &mut all[request.workflow.index()];
+            metrics.requests += 1;
+            if let Some(deadline) = request.deadline {
+                metrics.requests_with_deadline += 1;
+                metrics.deadline_misses += u64::from(latency.is_none_or(|latency| latency > deadline));
+            }
+            latencies.extend(latency);
+        }
+        let whole = |(metrics, latencies): (WorkflowMetrics, Vec<Span>)| WorkflowMetrics {
+            completed_requests: latencies.len() as u64,
+            latency: Stats::of(latencies),
+            ..metrics
+        };
+        all.into_iter().filter(|(metrics, _)| metrics.requests > 0).map(whole).collect()
     }
 
     pub fn servers(&self, instance: &Instance, log: &ExecutionLog) -> ServerMetrics {

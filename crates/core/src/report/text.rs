@@ -2,6 +2,7 @@
 
 use super::gpus::GpuMetrics;
 use super::metrics::{Metrics, ModelMetrics};
+use super::requests::WorkflowMetrics;
 use super::stats::Stats;
 use crate::log_file::{Summary, shown};
 use std::borrow::Cow;
@@ -58,6 +59,7 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     text.stats("Waiting time", &metrics.waiting_time);
     text.stats("Node latency", &metrics.node_latency);
     text.stats("Execution time", &metrics.execution_time);
+    workflows(&mut text, metrics);
     utilisation(&mut text, metrics);
     models(&mut text, metrics);
     text.head("Model switching");
@@ -68,6 +70,35 @@ pub fn render_text(metrics: &Metrics, summary: Option<&Summary>) -> String {
     predictions(&mut text, metrics, summary);
     deployment(&mut text, metrics, summary);
     text.0
+}
+
+/// Where there are several. Those with the highest P99 come first: they are what to look at.
+fn workflows(text: &mut Text, metrics: &Metrics) {
+    if metrics.workflows.len() < 2 {
+        return;
+    }
+    text.head("Request latency by workflow (s)");
+    let late = if metrics.requests_with_deadline > 0 { "late" } else { "" };
+    text.line(format!(
+        "{:<20} {:>8} {:>9} {:>9} {:>9} {:>9} {late:>7}",
+        "", "requests", "average", "median", "P99", "max"
+    ));
+    let mut all: Vec<&WorkflowMetrics> = metrics.workflows.iter().collect();
+    all.sort_by(|one, other| other.latency.p99.total_cmp(&one.latency.p99));
+    for one in all.iter().take(LISTED) {
+        let name = cut(&shown(&one.workflow), 20).into_owned();
+        let mut line = format!("{name:<20} {:>8}", one.requests);
+        for value in [one.latency.mean, one.latency.median, one.latency.p99, one.latency.max] {
+            let _ = write!(line, " {:>9}", narrow(value));
+        }
+        if one.requests_with_deadline > 0 {
+            let _ = write!(line, " {:>7}", one.deadline_misses);
+        }
+        text.line(line);
+    }
+    if all.len() > LISTED {
+        text.line(format!("({} workflows in all)", all.len()));
+    }
 }
 
 fn predictions(text: &mut Text, metrics: &Metrics, summary: Option<&Summary>) {
@@ -83,12 +114,12 @@ fn predictions(text: &mut Text, metrics: &Metrics, summary: Option<&Summary>) {
         let Some(accuracy) = accuracy else { continue };
         let error = seconds(accuracy.mean_absolute_error.seconds());
         let (relative, bias) = (percent(accuracy.relative_error), 100.0 * accuracy.bias);
-        text.row(name, format!("off by {error} on average ({relative}, bias {bias:+.2}%)"));
+        text.row(name, format!("mean error {error} ({relative}, bias {bias:+.2}%)"));
         let (within, judged) = (percent(accuracy.interval_coverage), accuracy.executions);
         text.row("", format!("{within} of {} within their 90% interval", of(judged, "execution")));
     }
     if found.shared > 0 {
-        text.row("Not judged", format!("{}: another was on the replica", of(found.shared, "execution")));
+        text.row("Not compared", format!("{}: batched with others", of(found.shared, "execution")));
     }
     for model in found.models.iter().take(LISTED) {
         text.line(format!("{:<20} {:.2} times the estimate", cut(&shown(&model.model), 20), model.factor));

@@ -11,6 +11,7 @@
 //! Cost: O(log n + models x windows) per decision.
 
 use super::info::without_params;
+use super::pools::{Pool, Pools};
 use super::ready::ReadyByModel;
 use super::reserve::{Reservations, clear_at};
 use super::{Policy, sketch};
@@ -25,11 +26,11 @@ without_params!(
     "balanced",
     OFFLINE,
     "even use of all GPUs: completion time plus a penalty for what a GPU has done; for shared hardware",
-    |instance, context| Balanced::new(instance, context.seed)
+    |instance, context| Pools::new(instance, true, |pool| Balanced::new(instance, context.seed, pool))
 );
 
 /// Completion time and balance.
-pub struct Balanced {
+pub(super) struct Balanced {
     ready: ReadyByModel,
     windows: IdVec<ModelId, Vec<Gpus>>,
     reserved: Reservations,
@@ -37,11 +38,13 @@ pub struct Balanced {
     round: u64,
     waits_in: IdVec<ModelId, u64>,
     rng: ChaCha8Rng,
+    /// Whether tasks wait for balance. Blocks of the widest models are balanced by moving them.
+    balances: bool,
 }
 
 impl Balanced {
     /// With nothing ready.
-    pub fn new(instance: &Instance, seed: u64) -> Balanced {
+    pub fn new(instance: &Instance, seed: u64, pool: Pool) -> Balanced {
         let models = instance.models.len();
         Balanced {
             ready: ReadyByModel::new(models),
@@ -50,6 +53,7 @@ impl Balanced {
             round: 1,
             waits_in: vec![0; models].into(),
             rng: ChaCha8Rng::seed_from_u64(seed),
+            balances: pool == Pool::Others,
         }
     }
 
@@ -107,7 +111,7 @@ impl Policy for Balanced {
         if self.ready.is_empty() {
             return None;
         }
-        let weight = weight(view);
+        let weight = if self.balances { weight(view) } else { 0.0 };
         let mut waiting: Vec<ModelId> = Vec::new();
         let mut chosen = None;
         for model in self.ready.models().filter(|&model| self.waits_in[model] != self.round) {

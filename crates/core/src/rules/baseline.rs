@@ -50,6 +50,19 @@ impl Baseline {
         }
     }
 
+    /// The rule for what is left once a list or a plan is void: it is told which tasks wait when it is first asked for.
+    pub fn take_over<'f>(
+        fallback: &'f mut Option<Baseline>,
+        waiting: impl Iterator<Item = TaskId>,
+        view: &View<'_>,
+    ) -> &'f mut Baseline {
+        fallback.get_or_insert_with(|| {
+            let mut fallback = Baseline::new(view.instance());
+            waiting.for_each(|task| fallback.ready(task, view));
+            fallback
+        })
+    }
+
     fn first_that_fits(&mut self, view: &View<'_>) -> Option<(ModelId, Gpus)> {
         let seen = (!self.news.is_empty()).then(|| view.idle().without(&self.unseen));
         let allowed = seen.as_ref().unwrap_or(view.idle());

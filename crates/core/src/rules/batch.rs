@@ -10,6 +10,7 @@
 use super::info::without_params;
 use super::lists::Lists;
 use super::sketch::{self, Sketch};
+use super::waves::Waves;
 use crate::id::{ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::Span;
@@ -19,27 +20,30 @@ without_params!(
     "batch",
     OFFLINE,
     "whole batches of one model kept together, idle GPUs steal; for many requests of few workflows",
-    |instance, _| Lists::of(instance, &plan_batches(instance).placed).stealing()
+    |instance, _| Lists::of(instance, &plan_batches(instance).placed).stealing().preloading()
 );
 
 /// The batches of an input in the order in which they are placed, on a plan.
 pub(super) fn plan_batches(instance: &Instance) -> Sketch<'_> {
     let mut plan = Sketch::new(instance);
-    for level in sketch::groups(instance) {
-        let mut batches: Vec<(Span, ModelId, Vec<TaskId>)> = Vec::new();
-        for (model, tasks) in level {
-            let size = tasks.len().div_ceil(plan.replicas(model).max(1)).max(1);
-            batches.extend(tasks.chunks(size).map(|chunk| {
-                let total = chunk.iter().map(|&task| instance.execution(task)).sum();
-                (total, model, chunk.to_vec())
-            }));
-        }
-        batches.sort_by_key(|(total, model, tasks)| (Reverse(*total), *model, tasks[0]));
-        for (_, model, tasks) in batches {
-            let gpus = plan.soonest(model);
-            tasks.into_iter().for_each(|task| {
-                plan.place(task, gpus);
-            });
+    let mut waves = Waves::new(instance);
+    while let Some(wave) = waves.next(&mut plan) {
+        for level in sketch::groups(instance, &wave) {
+            let mut batches: Vec<(Span, ModelId, Vec<TaskId>)> = Vec::new();
+            for (model, tasks) in level {
+                let size = tasks.len().div_ceil((waves.pieces() * plan.replicas(model)).max(1)).max(1);
+                batches.extend(tasks.chunks(size).map(|chunk| {
+                    let total = chunk.iter().map(|&task| instance.execution(task)).sum();
+                    (total, model, chunk.to_vec())
+                }));
+            }
+            batches.sort_by_key(|(total, model, tasks)| (Reverse(*total), *model, tasks[0]));
+            for (_, model, tasks) in batches {
+                let gpus = plan.soonest(model);
+                tasks.into_iter().for_each(|task| {
+                    plan.place(task, gpus);
+                });
+            }
         }
     }
     plan

@@ -51,7 +51,11 @@ const NO_SERVER: u32 = u32::MAX;
 impl Static {
     /// Works out the deployment.
     pub fn new(instance: &Instance) -> Static {
-        let deployment = deploy(instance);
+        Static::with(instance, &deploy(instance))
+    }
+
+    /// Runs this deployment.
+    pub(super) fn with(instance: &Instance, deployment: &Deployment) -> Static {
         let models = instance.models.len();
         let mut first_level: IdVec<ModelId, u32> = vec![u32::MAX; models].into();
         for workflow in &instance.workflows {
@@ -64,10 +68,10 @@ impl Static {
         to_load.sort_by_key(|&(model, gpus)| std::cmp::Reverse((first_level[model], gpus)));
         Static {
             ready: ReadyByModel::new(models),
-            windows: (0..models).map(|model| windows_of(&deployment, ModelId::from(model))).collect(),
+            windows: (0..models).map(|model| windows_of(deployment, ModelId::from(model))).collect(),
             to_load: if deployment.fits { to_load } else { Vec::new() },
             fits: deployment.fits,
-            weights: weights_of(instance, &deployment),
+            weights: weights_of(instance, deployment),
             server: vec![NO_SERVER; instance.requests.len()].into(),
             reserved: Reservations::new(instance.cluster.gpus),
             round: 1,
@@ -83,9 +87,14 @@ impl Static {
     fn next_load(&mut self, view: &View<'_>) -> Option<Decision> {
         let free = |gpus: Gpus| gpus.iter().all(|gpu| !view.is_loading(gpu) && view.alive().contains(gpu));
         // Once GPUs were lost, others may stand where this was to go, or it may have come there already.
-        let fits =
-            |model, gpus| view.load_cost(model, gpus).is_some() && !view.holding(model).contains_all(gpus);
-        let next = self.to_load.iter().rposition(|&(model, gpus)| free(gpus) && fits(model, gpus))?;
+        let missing = |model, gpus| !view.holding(model).contains_all(gpus);
+        // Taken over from another rule, the model may execute on a part of the window already: its load would hold those GPUs.
+        let executes = |model, gpus: Gpus| gpus.iter().any(|gpu| view.running(gpu) == Some(model));
+        let fits = |model, gpus| !executes(model, gpus) && view.load_cost(model, gpus).is_some();
+        let next = self
+            .to_load
+            .iter()
+            .rposition(|&(model, gpus)| missing(model, gpus) && free(gpus) && fits(model, gpus))?;
         let (model, gpus) = self.to_load.remove(next);
         Some(Decision::Load { model, gpus, ahead_of: None })
     }
@@ -101,7 +110,7 @@ impl Static {
     /// A free replica, on the server where the request ran before if possible, else the one idle longest.
     fn free_replica(&self, view: &View<'_>, model: ModelId, task: TaskId) -> Option<Gpus> {
         let cluster = &view.instance().cluster;
-        let home = self.server[view.instance().request_of(task)];
+        let home = self.server.get(view.instance().request_of(task)).copied().unwrap_or(NO_SERVER);
         let takes = view.expected(task);
         let free = |gpus: &Gpus| {
             if !self.reserved.leaves_in_time(view, *gpus, takes) {
@@ -163,7 +172,11 @@ impl Policy for Static {
         }
         let (model, gpus) = chosen?;
         let task = self.ready.pop(model)?;
-        self.server[view.instance().request_of(task)] = view.instance().cluster.server_of(gpus.first.0);
+        let request = view.instance().request_of(task);
+        if request.index() >= self.server.len() {
+            self.server.resize(request.index() + 1, NO_SERVER);
+        }
+        self.server[request] = view.instance().cluster.server_of(gpus.first.0);
         Some(Decision::Start { task, gpus })
     }
 

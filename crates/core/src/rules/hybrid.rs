@@ -8,12 +8,14 @@
 //! Cost: as `batch` to plan; O(log n) per task and O(models) per idle GPU to follow.
 
 use super::batch::plan_batches;
+use super::division::Division;
 use super::info::without_params;
 use super::lists::Lists;
 use super::ready::ReadyByModel;
 use super::reserve::clear_at;
 use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
+use crate::gpuset::GpuSet;
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::Instance;
 use crate::time::{Span, Time};
@@ -32,6 +34,8 @@ pub struct Hybrid<'i> {
     total: IdVec<ModelId, Span>,
     started: IdVec<TaskId, bool>,
     tiles: IdVec<ModelId, Vec<Gpus>>,
+    /// Models that fit into blocks alone, where some GPUs are in no block.
+    is_wide: Option<IdVec<ModelId, bool>>,
 }
 
 impl<'i> Hybrid<'i> {
@@ -39,18 +43,19 @@ impl<'i> Hybrid<'i> {
     pub fn new(instance: &'i Instance) -> Hybrid<'i> {
         let models = instance.models.len();
         Hybrid {
-            lists: Lists::of(instance, &plan_batches(instance).placed),
+            lists: Lists::of(instance, &plan_batches(instance).placed).preloading(),
             ready: ReadyByModel::new(models),
             total: vec![Span::ZERO; models].into(),
             started: vec![false; instance.tasks()].into(),
             tiles: instance.models.iter().map(sketch::tiles).collect(),
+            is_wide: Division::of(instance).map(|division| division.is_wide),
         }
     }
 
     /// The first task of a model that was not started from its list.
     fn first_ready(&mut self, model: ModelId) -> Option<TaskId> {
         while let Some(task) = self.ready.peek(model) {
-            if !self.started[task] {
+            if !self.started[task] && !self.lists.is_prepared(task) {
                 return Some(task);
             }
             self.ready.pop(model);
@@ -74,13 +79,27 @@ impl<'i> Hybrid<'i> {
         }
     }
 
+    /// Idle GPUs that others may use: not those that wait for a wide task, nor those that have loaded the model of their own
+    /// next task already.
+    fn lent_out(&mut self, view: &View<'_>) -> GpuSet {
+        let mut open = view.idle().clone();
+        for gpu in view.idle().iter() {
+            let Some(task) = self.lists.first(gpu) else { continue };
+            let is_wide = |wide: &IdVec<ModelId, bool>| wide[view.instance().model_of(task)];
+            if self.lists.is_prepared(task) || self.is_wide.as_ref().is_some_and(is_wide) {
+                open.remove(gpu);
+            }
+        }
+        open
+    }
+
     fn best_of_any_batch(&mut self, view: &View<'_>) -> Option<Decision> {
         let models: Vec<ModelId> = self.ready.models().collect();
+        let open = self.lent_out(view);
         let mut best = None;
         for model in models {
             let Some(task) = self.first_ready(model) else { continue };
-            let Some((gpus, cost)) = place::cheapest_within(view, model, view.idle(), &self.tiles[model])
-            else {
+            let Some((gpus, cost)) = place::cheapest_within(view, model, &open, &self.tiles[model]) else {
                 continue;
             };
             let ends = view.now() + cost + view.expected(task);
@@ -107,7 +126,7 @@ impl Policy for Hybrid<'_> {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
-        let own = self.lists.decide(view);
+        let own = self.lists.start(view);
         if self.lists.is_void() {
             return own;
         }
@@ -116,9 +135,9 @@ impl Policy for Hybrid<'_> {
             return own;
         }
         if view.idle().is_empty() {
-            return None;
+            return self.lists.preload(view);
         }
-        self.best_of_any_batch(view)
+        self.best_of_any_batch(view).or_else(|| self.lists.preload(view))
     }
 
     fn freed(&mut self, gpus: Gpus, view: &View<'_>) {

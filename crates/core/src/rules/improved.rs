@@ -54,10 +54,15 @@ impl Improved {
     /// GPUs that hold a model with ready tasks keep it while its batch is worth half the best: switching to and fro as
     /// batches shrink by turns would cost more than it gains.
     fn goes_on(&self, view: &View<'_>) -> Option<(ModelId, Gpus)> {
-        let worths = || self.ready.models().map(|model| (model, self.worth(view, model)));
-        let best = worths().map(|(_, worth)| worth).fold(0.0, f64::max);
         let idle = self.reserved.unheld(view);
-        let mut keepers: Vec<(ModelId, f64)> = worths().filter(|&(_, worth)| worth >= best / 2.0).collect();
+        if idle.is_empty() {
+            return None;
+        }
+        let mut keepers: Vec<(ModelId, f64)> =
+            self.ready.models().map(|model| (model, self.worth(view, model))).collect();
+        let best = keepers.iter().map(|&(_, worth)| worth).fold(0.0, f64::max);
+        keepers
+            .retain(|&(model, worth)| worth >= best / 2.0 && idle.both(view.holding(model)).next().is_some());
         keepers.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         keepers.into_iter().find_map(|(model, _)| {
             let mut there = self.tiles[model].iter().copied().filter(|&gpus| idle.contains_all(gpus));
@@ -89,9 +94,11 @@ impl Policy for Improved {
             let open = self.ready.models().filter(|&model| self.waits_in[model] != self.round);
             let best = open.map(|model| (model, self.worth(view, model)));
             let (model, _) = best.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
-            let idle = self.reserved.unheld(view);
-            let found = place::cheapest_within(view, model, &idle, &self.tiles[model]).map(|(gpus, _)| gpus);
-            if let Some(gpus) = place::joinable(view, model).or(found) {
+            let found = place::joinable(view, model).or_else(|| {
+                let idle = self.reserved.unheld(view);
+                place::cheapest_within(view, model, &idle, &self.tiles[model]).map(|(gpus, _)| gpus)
+            });
+            if let Some(gpus) = found {
                 return self.start(model, gpus);
             }
             self.waits_in[model] = self.round;

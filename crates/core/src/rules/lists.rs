@@ -7,7 +7,7 @@
 use super::{Baseline, Policy};
 use crate::engine::{Decision, View};
 use crate::id::{GpuId, Gpus, IdVec, TaskId};
-use crate::instance::Instance;
+use crate::instance::{Instance, Residency};
 use crate::time::Span;
 use std::collections::VecDeque;
 
@@ -29,6 +29,10 @@ pub(crate) struct Lists<'i> {
     assign: Option<Assign<'i>>,
     /// Whether idle GPUs steal work.
     steals: bool,
+    /// Whether models are loaded ahead.
+    preloads: bool,
+    /// GPUs whose first task may wait for its inputs: its model can come over meanwhile.
+    to_prepare: Vec<GpuId>,
     fallback: Option<Baseline>,
 }
 
@@ -40,6 +44,8 @@ struct Slot {
     ready: bool,
     /// Started, here or by a policy that took the task out of its list.
     gone: bool,
+    /// Its model was loaded ahead of it, so that it must run where it is.
+    prepared: bool,
 }
 
 impl<'i> Lists<'i> {
@@ -49,10 +55,12 @@ impl<'i> Lists<'i> {
             instance,
             lists: vec![VecDeque::new(); gpus].into(),
             work: vec![Span::ZERO; gpus].into(),
-            tasks: vec![Slot { place: NOWHERE, ready: false, gone: false }; tasks].into(),
+            tasks: vec![Slot { place: NOWHERE, ready: false, gone: false, prepared: false }; tasks].into(),
             look_at: Vec::new(),
             assign: None,
             steals: false,
+            preloads: false,
+            to_prepare: Vec::new(),
             fallback: None,
         }
     }
@@ -75,6 +83,12 @@ impl<'i> Lists<'i> {
     /// Idle GPUs steal work.
     pub fn stealing(self) -> Lists<'i> {
         Lists { steals: true, ..self }
+    }
+
+    /// While a GPU waits for the inputs of its next task, the model comes over.
+    pub fn preloading(mut self) -> Lists<'i> {
+        self.to_prepare = self.lists.keys().collect();
+        Lists { preloads: true, ..self }
     }
 
     /// Puts a task at the end of the lists of its GPUs.
@@ -120,6 +134,11 @@ impl<'i> Lists<'i> {
         self.tasks[task].gone
     }
 
+    /// Whether a task's model was loaded ahead of it.
+    pub fn is_prepared(&self, task: TaskId) -> bool {
+        self.tasks[task].prepared
+    }
+
     /// A task starts elsewhere than in its lists.
     pub fn take_to(&mut self, task: TaskId, gpus: Gpus) {
         self.take(task);
@@ -144,6 +163,53 @@ impl<'i> Lists<'i> {
         }
     }
 
+    /// The next start: by the lists, or stolen.
+    pub fn start(&mut self, view: &View<'_>) -> Option<Decision> {
+        if let Some(fallback) = &mut self.fallback {
+            return fallback.decide(view);
+        }
+        while let Some(gpu) = self.look_at.pop() {
+            let Some(task) = self.first(gpu) else { continue };
+            if !self.tasks[task].ready {
+                if self.preloads {
+                    self.to_prepare.push(gpu);
+                }
+                continue;
+            }
+            let gpus = self.window(task);
+            let free = view.idle().contains_all(gpus)
+                || view.joinable(self.instance.model_of(task)).contains(gpus.first);
+            if free && gpus.iter().all(|gpu| self.first(gpu) == Some(task)) {
+                self.take(task);
+                return Some(Decision::Start { task, gpus });
+            }
+        }
+        self.steal(view)
+    }
+
+    /// The next load ahead of a task that waits for its inputs, on GPUs that have nothing else to do before it. Beside an
+    /// execution a model comes over only where it has room.
+    pub fn preload(&mut self, view: &View<'_>) -> Option<Decision> {
+        while let Some(gpu) = self.to_prepare.pop().filter(|_| self.fallback.is_none()) {
+            let Some(task) = self.first(gpu) else { continue };
+            let (model, gpus) = (self.instance.model_of(task), self.window(task));
+            let is_next = gpus.iter().all(|gpu| self.first(gpu) == Some(task));
+            let Slot { ready, prepared, .. } = self.tasks[task];
+            if ready || prepared || !is_next || view.holding(model).contains_all(gpus) {
+                continue;
+            }
+            let has_room = view.idle().contains_all(gpus)
+                || self.instance.cluster.residency == Residency::Memory
+                    && !gpus.iter().any(|gpu| view.is_loading(gpu))
+                    && !view.load_takes_off(model, gpus, |_| true);
+            if has_room && view.load_cost(model, gpus).is_some() {
+                self.tasks[task].prepared = true;
+                return Some(Decision::Load { model, gpus, ahead_of: None });
+            }
+        }
+        None
+    }
+
     /// An idle GPU with nothing to do takes a ready one-GPU task from the end of the longest list, if the task would wait
     /// there for longer than the model takes to come here.
     fn steal(&mut self, view: &View<'_>) -> Option<Decision> {
@@ -166,7 +232,9 @@ impl<'i> Lists<'i> {
             return None;
         }
         let single = |task: TaskId| self.instance.models[self.instance.model_of(task)].gpus == 1;
-        let candidates = self.last_first(longest).filter(|&task| self.tasks[task].ready && single(task));
+        let candidates = self
+            .last_first(longest)
+            .filter(|&task| self.tasks[task].ready && !self.tasks[task].prepared && single(task));
         let found = candidates.take(STEAL_DEPTH).find_map(|task| {
             let (cost, gpus) = thief_of(task)?;
             let alone = self.instance.execution(task);
@@ -191,6 +259,7 @@ impl Policy for Lists<'_> {
         }
         if self.tasks[task].gone {
             // It failed: before anything else on its GPUs it is tried again.
+            self.tasks[task].prepared = false;
             self.tasks[task].gone = false;
             for gpu in self.window(task).iter() {
                 self.lists[gpu].push_front(task);
@@ -218,15 +287,8 @@ impl Policy for Lists<'_> {
     }
 
     fn lost(&mut self, gpu: GpuId, view: &View<'_>) {
-        if self.fallback.is_none() {
-            let mut fallback = Baseline::new(self.instance);
-            let waiting = self.tasks.iter_enumerated().filter(|(_, slot)| slot.ready && !slot.gone);
-            waiting.for_each(|(task, _)| fallback.ready(task, view));
-            self.fallback = Some(fallback);
-        }
-        if let Some(fallback) = &mut self.fallback {
-            fallback.lost(gpu, view);
-        }
+        let waiting = self.tasks.iter_enumerated().filter(|(_, slot)| slot.ready && !slot.gone);
+        Baseline::take_over(&mut self.fallback, waiting.map(|(task, _)| task), view).lost(gpu, view);
     }
 
     /// A GPU that was gone is there again: the rule that has taken over may use it.
@@ -237,20 +299,7 @@ impl Policy for Lists<'_> {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Option<Decision> {
-        if let Some(fallback) = &mut self.fallback {
-            return fallback.decide(view);
-        }
-        while let Some(gpu) = self.look_at.pop() {
-            let Some(task) = self.first(gpu).filter(|&task| self.tasks[task].ready) else { continue };
-            let gpus = self.window(task);
-            let free = view.idle().contains_all(gpus)
-                || view.joinable(self.instance.model_of(task)).contains(gpus.first);
-            if free && gpus.iter().all(|gpu| self.first(gpu) == Some(task)) {
-                self.take(task);
-                return Some(Decision::Start { task, gpus });
-            }
-        }
-        self.steal(view)
+        self.start(view).or_else(|| self.preload(view))
     }
 }
 

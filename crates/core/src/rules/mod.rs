@@ -1,17 +1,20 @@
 //! Policies that go by a rule: each proposes what to start where, and nothing else. One file each. The planner, which tries all of
 //! them, and [`crate::policy`], which lists all policies, stand above.
 
-mod deployment;
+pub(crate) mod deployment;
+mod division;
 pub(crate) mod info;
 pub(crate) mod lists;
 pub(crate) mod param;
 pub(crate) mod place;
+mod pools;
 mod ready;
 mod reserve;
 pub(crate) mod sketch;
+mod waves;
 mod yardsticks;
 
-pub use adaptive::{Adaptive, AdaptiveParams, Objective};
+pub use adaptive::{Adaptive, AdaptiveParams, LatencyTarget, Objective};
 pub(crate) use baseline::Baseline;
 pub(crate) use deployment::{Deployment, deploy};
 pub use info::BuildContext;

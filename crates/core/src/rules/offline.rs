@@ -12,6 +12,7 @@
 use super::info::without_params;
 use super::lists::Lists;
 use super::sketch::{self, Sketch};
+use super::waves::Waves;
 use crate::id::{ModelId, TaskId};
 use crate::instance::Instance;
 
@@ -26,18 +27,23 @@ without_params!(
 fn plan(instance: &Instance) -> Lists<'_> {
     let mut plan = Sketch::new(instance);
     let mut last: Option<ModelId> = None;
-    for mut level in sketch::groups(instance) {
-        while !level.is_empty() {
-            let same = level.iter().position(|&(model, _)| Some(model) == last);
-            let largest =
-                || (0..level.len()).max_by_key(|&at| (level[at].1.len(), std::cmp::Reverse(level[at].0)));
-            let Some(next) = same.or_else(largest) else { break };
-            let (model, mut tasks) = level.swap_remove(next);
-            let priority = |task: TaskId| instance.requests[instance.request_of(task)].priority;
-            tasks.sort_by_cached_key(|&task| (std::cmp::Reverse(priority(task)), plan.ready_at(task), task));
-            plan.place_group(model, tasks.into_iter());
-            last = Some(model);
+    let mut waves = Waves::new(instance);
+    while let Some(wave) = waves.next(&mut plan) {
+        for mut level in sketch::groups(instance, &wave) {
+            while !level.is_empty() {
+                let same = level.iter().position(|&(model, _)| Some(model) == last);
+                let largest =
+                    || (0..level.len()).max_by_key(|&at| (level[at].1.len(), std::cmp::Reverse(level[at].0)));
+                let Some(next) = same.or_else(largest) else { break };
+                let (model, mut tasks) = level.swap_remove(next);
+                let priority = |task: TaskId| instance.requests[instance.request_of(task)].priority;
+                tasks.sort_by_cached_key(|&task| {
+                    (std::cmp::Reverse(priority(task)), plan.ready_at(task), task)
+                });
+                plan.place_group(model, tasks.into_iter());
+                last = Some(model);
+            }
         }
     }
-    Lists::of(instance, &plan.placed)
+    Lists::of(instance, &plan.placed).preloading()
 }

@@ -19,6 +19,7 @@
 //! Cost: O(log n + models x windows) per decision.
 
 use super::info::{BOTH, BuildContext, PolicyInfo};
+use super::pools::Pools;
 use super::ready::ReadyByModel;
 use super::reserve::clear_at;
 use super::{Policy, param::params, place, sketch};
@@ -57,7 +58,7 @@ pub(crate) fn build<'i>(
     params: &Params,
     _: &BuildContext<'_>,
 ) -> Box<dyn Policy + 'i> {
-    Box::new(Online::new(instance, params))
+    Box::new(Pools::new(instance, false, |_| Online::new(instance, params)))
 }
 
 /// Least cost, decided when GPUs are free.

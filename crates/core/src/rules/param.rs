@@ -1,6 +1,7 @@
 //! Parameters of policies: each policy declares its own with [`params!`], and flags, keywords, forms and docs are made from
 //! the table that this gives.
 
+use super::adaptive::LatencyTarget;
 use crate::time::{MAX_SECONDS, Span, duration};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -41,6 +42,7 @@ impl ParamInfo {
             ParamKind::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
             ParamKind::Seconds => json!({"type": "number", "minimum": 0, "maximum": MAX_SECONDS}),
             ParamKind::Choice { names } => json!({"type": "string", "enum": names}),
+            ParamKind::Target => json!({"type": "string", "pattern": "^(mean|p50|p95|p99)=.+$"}),
         };
         schema["description"] = Value::from(self.help);
         schema["default"] = (self.default)();
@@ -73,6 +75,8 @@ pub enum ParamKind {
         /// The names.
         names: &'static [&'static str],
     },
+    /// A latency to stay below.
+    Target,
 }
 
 /// What to give.
@@ -82,10 +86,11 @@ impl Display for ParamKind {
             ParamKind::Number { min, max: Some(max) } => write!(f, "a number from {min} to {max}"),
             ParamKind::Number { min: 0.0, max: None } => write!(f, "a number of zero or more"),
             ParamKind::Number { min, max: None } => write!(f, "a number of {min} or more"),
-            ParamKind::Integer { min: 0, max: u64::MAX } => write!(f, "a whole number of zero or more"),
+            ParamKind::Integer { min: 0, max: u64::MAX } => write!(f, "a whole number from 0 on"),
             ParamKind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
-            ParamKind::Seconds => write!(f, "seconds as a number of zero or more"),
+            ParamKind::Seconds => write!(f, "a number of seconds from 0 on"),
             ParamKind::Choice { names } => write!(f, "one of {}", names.join(", ")),
+            ParamKind::Target => write!(f, "mean, p50, p95 or p99 and a time, as in p99=60s"),
         }
     }
 }
@@ -103,6 +108,7 @@ impl ParamKind {
             }
             ParamKind::Seconds => value.as_f64().is_some_and(|value| (0.0..=MAX_SECONDS).contains(&value)),
             ParamKind::Choice { names } => value.as_str().is_some_and(|value| names.contains(&value)),
+            ParamKind::Target => value.as_str().and_then(LatencyTarget::parse).is_some(),
         }
     }
 
@@ -117,7 +123,7 @@ impl ParamKind {
             ParamKind::Seconds => {
                 text.parse::<f64>().ok().or_else(|| duration(text).ok().map(Span::seconds)).map(Value::from)
             }
-            ParamKind::Choice { .. } => Some(Value::from(text)),
+            ParamKind::Choice { .. } | ParamKind::Target => Some(Value::from(text)),
         };
         value.filter(|value| self.takes(value)).ok_or_else(|| format!("give {self}"))
     }
@@ -161,7 +167,7 @@ impl Display for ParamFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ParamFault::Unknown { policy, name, takers } if takers.is_empty() => {
-                write!(f, "policy `{policy}` does not take {name}, nor does any other")
+                write!(f, "no policy has the parameter {name}")
             }
             ParamFault::Unknown { policy, name, takers } => {
                 let does = if takers.len() == 1 { "does" } else { "do" };

@@ -16,7 +16,7 @@ pub(crate) fn starts_within(view: &View<'_>, model: ModelId, allowed: &GpuSet) -
 /// A replica of `model` that is at work and has room in its batch: the one with most room.
 pub(crate) fn joinable(view: &View<'_>, model: ModelId) -> Option<Gpus> {
     let count = view.instance().models[model].gpus;
-    let leads = view.joinable(model).iter();
+    let leads = view.joinable(model).iter().filter(|&lead| view.alive().contains(lead));
     leads.min_by_key(|&lead| view.batch_at(lead)).map(|first| Gpus { first, count })
 }
 

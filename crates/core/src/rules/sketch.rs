@@ -54,6 +54,32 @@ impl<'i> Sketch<'i> {
         }
     }
 
+    pub fn instance(&self) -> &'i Instance {
+        self.instance
+    }
+
+    /// Other windows for what is placed from now on.
+    pub fn set_windows(&mut self, windows: IdVec<ModelId, Vec<Gpus>>) {
+        self.tiles = windows;
+    }
+
+    /// GPU-seconds that `rest` can do until the first of `blocks` has nothing left to do.
+    pub fn backlog(&self, blocks: &[Gpus], rest: &GpuSet) -> f64 {
+        let until = blocks.iter().map(|&block| self.free_at(block)).min().unwrap_or(Time::ZERO);
+        rest.iter().map(|gpu| until.since(self.free_at[gpu]).seconds()).sum()
+    }
+
+    /// When the first of some GPUs is free.
+    pub fn first_free(&self, gpus: &GpuSet) -> Time {
+        gpus.iter().map(|gpu| self.free_at[gpu]).min().unwrap_or(Time::ZERO)
+    }
+
+    /// Whether all inputs of a task are planned, and there by then.
+    pub fn is_ready_by(&self, task: TaskId, by: Time) -> bool {
+        let mut inputs = self.instance.predecessors(task).map(|before| self.end[before]);
+        inputs.all(|end| end > Time::ZERO && end <= by)
+    }
+
     /// How many replicas of a model there can be at once.
     pub fn replicas(&self, model: ModelId) -> usize {
         self.tiles[model].len()
@@ -128,17 +154,15 @@ impl<'i> Sketch<'i> {
     }
 }
 
-/// The tasks of the batch by level and model, each group in order of priority and then of the file.
-pub(crate) fn groups(instance: &Instance) -> Vec<Vec<(ModelId, Vec<TaskId>)>> {
+/// Tasks by level and model, each group in order of priority and then of the file.
+pub(crate) fn groups(instance: &Instance, tasks: &[TaskId]) -> Vec<Vec<(ModelId, Vec<TaskId>)>> {
     let mut levels: Vec<IdVec<ModelId, Vec<TaskId>>> = Vec::new();
-    for request in &instance.requests {
-        let workflow = &instance.workflows[request.workflow];
-        for (node, (&level, &model)) in workflow.levels.iter().zip(&workflow.models).enumerate() {
-            while levels.len() <= level as usize {
-                levels.push(vec![Vec::new(); instance.models.len()].into());
-            }
-            levels[level as usize][model].push(TaskId(request.first_task.0 + node as u32));
+    for &task in tasks {
+        let level = instance.level_of(task) as usize;
+        while levels.len() <= level {
+            levels.push(vec![Vec::new(); instance.models.len()].into());
         }
+        levels[level][instance.model_of(task)].push(task);
     }
     let priority = |task: &TaskId| Reverse(instance.requests[instance.request_of(*task)].priority);
     let tidy = |level: IdVec<ModelId, Vec<TaskId>>| {

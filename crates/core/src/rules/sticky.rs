@@ -8,6 +8,7 @@
 //! Cost: O(log n + models x windows) per decision.
 
 use super::info::without_params;
+use super::pools::Pools;
 use super::ready::ReadyByModel;
 use super::{Policy, place, sketch};
 use crate::engine::{Decision, View};
@@ -19,7 +20,7 @@ without_params!(
     BOTH,
     "every GPU keeps its model while it has work, whoever waits; a yardstick",
     yardstick(),
-    |instance, _| Sticky::new(instance)
+    |instance, _| Pools::new(instance, false, |_| Sticky::new(instance))
 );
 
 /// Serves what is loaded.

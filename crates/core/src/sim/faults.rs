@@ -6,7 +6,7 @@ use crate::truth::{mix, unit};
 
 /// Failures to inject.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
+pub struct InjectedFaults {
     /// The share of executions that fail, each at a random point of its run.
     pub fail_rate: f64,
     /// What the draws depend on.
@@ -19,7 +19,7 @@ pub struct Faults {
     pub withdraw: Vec<(Time, RequestId)>,
 }
 
-impl Faults {
+impl InjectedFaults {
     /// The part of its work after which this attempt fails, if it does.
     pub(super) fn fails_after(&self, task: TaskId, attempt: u32) -> Option<f64> {
         if self.fail_rate <= 0.0 {

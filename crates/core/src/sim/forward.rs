@@ -17,6 +17,8 @@ pub(crate) struct Played {
     pub ended: bool,
     /// Tasks that were started.
     pub starts: usize,
+    /// Loads that were begun.
+    pub loads: usize,
 }
 
 /// Events for each open task after which a policy that gets nowhere is given up.
@@ -98,5 +100,6 @@ pub(crate) fn play(snapshot: &Snapshot, policy: &mut dyn Policy, limit: f64) -> 
     }
     let ended = run.engine.is_done();
     let log = run.engine.into_log();
-    Some(Played { total, ended, starts: log.executions.len(), latencies: latencies.ended })
+    let loads = log.loads.len() + log.executions.iter().filter(|one| one.switch > Span::ZERO).count();
+    Some(Played { total, ended, starts: log.executions.len(), loads, latencies: latencies.ended })
 }

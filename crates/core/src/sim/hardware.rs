@@ -1,6 +1,6 @@
 //! The machine that is simulated: the queue of what will happen, and how fast batches progress.
 
-use super::{Faults, Sharing};
+use super::{InjectedFaults, Sharing};
 use crate::engine::{Effect, Event, Snapshot};
 use crate::id::{GpuId, Gpus, IdVec, TaskId};
 use crate::instance::Instance;
@@ -30,7 +30,7 @@ enum What {
 
 pub(super) struct Hardware<'i> {
     instance: &'i Instance,
-    faults: Faults,
+    faults: InjectedFaults,
     truth: Truth,
     queue: BinaryHeap<Reverse<Scheduled>>,
     /// By the first GPU of the replica; only for models that batch.
@@ -49,7 +49,7 @@ struct Batch {
 }
 
 impl<'i> Hardware<'i> {
-    pub fn new(instance: &'i Instance, faults: Faults, truth: Truth) -> Hardware<'i> {
+    pub fn new(instance: &'i Instance, faults: InjectedFaults, truth: Truth) -> Hardware<'i> {
         Hardware {
             instance,
             faults,
@@ -64,7 +64,7 @@ impl<'i> Hardware<'i> {
 
     /// The machine as it stands in a snapshot.
     pub fn under_way(snapshot: &'i Snapshot) -> Hardware<'i> {
-        let mut hardware = Hardware::new(snapshot.instance(), Faults::default(), Truth::default());
+        let mut hardware = Hardware::new(snapshot.instance(), InjectedFaults::default(), Truth::default());
         let now = snapshot.now();
         for &(task, gpus, left) in &snapshot.under_way {
             hardware.begin(now, task, gpus, left, false);

@@ -5,7 +5,7 @@ mod forward;
 mod hardware;
 mod sharing;
 
-pub use faults::Faults;
+pub use faults::InjectedFaults;
 pub(crate) use forward::{Played, play};
 pub use sharing::Sharing;
 
@@ -26,7 +26,7 @@ pub struct SimOptions {
     /// A node that fails this often is given up, and its request with it.
     pub max_attempts: u32,
     /// What goes wrong.
-    pub faults: Faults,
+    pub faults: InjectedFaults,
     /// How long executions really take.
     pub truth: Truth,
     /// Ends it before its time once this is `true`: whoever waits for it has changed their mind.
@@ -35,7 +35,7 @@ pub struct SimOptions {
 
 impl Default for SimOptions {
     fn default() -> SimOptions {
-        SimOptions { max_attempts: 3, faults: Faults::default(), truth: Truth::default(), stop: None }
+        SimOptions { max_attempts: 3, faults: InjectedFaults::default(), truth: Truth::default(), stop: None }
     }
 }
 
@@ -64,7 +64,7 @@ pub enum SimError {
         why: Rejected,
     },
     /// Work is left and nothing will happen any more.
-    #[error("nothing happens after {at}, and {left} nodes are not done; {task} waits for {waits_for}")]
+    #[error("the run stalls at {at} with {left} unfinished nodes; {task} waits for {waits_for}")]
     Stalled {
         /// When.
         at: Time,

@@ -2,7 +2,8 @@
 
 use super::{Measure, Target};
 use crate::bound::{least_latencies, request_work};
-use crate::instance::Instance;
+use crate::id::TaskId;
+use crate::instance::{Instance, Request};
 use crate::time::Span;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,10 +19,26 @@ pub struct Floors {
     makespan: u64,
 }
 
-/// How many of `count` may exceed the P99: with linear interpolation between neighbours, those above the lower of the two.
-fn beyond_p99(count: usize) -> usize {
-    let place = 0.99 * count.saturating_sub(1) as f64;
+/// How many of `count` may exceed a percentile: with linear interpolation between neighbours, those above the lower of the two.
+fn beyond(share: f64, count: usize) -> usize {
+    let place = share * count.saturating_sub(1) as f64;
     count - 1 - (place.floor() as usize).min(count - 1)
+}
+
+/// How long each request takes with nothing to wait for and every model in place: its longest path.
+#[must_use]
+pub fn undisturbed(instance: &Instance) -> Vec<Span> {
+    let of_request = |request: &Request| {
+        let workflow = &instance.workflows[request.workflow];
+        let mut ends = vec![Span::ZERO; workflow.nodes.len()];
+        for &node in &workflow.order {
+            let inputs = workflow.predecessors(node).iter().map(|&before| ends[before as usize]).max();
+            let execution = instance.execution(TaskId(request.first_task.0 + node));
+            ends[node as usize] = inputs.unwrap_or_default() + execution;
+        }
+        ends.into_iter().max().unwrap_or_default()
+    };
+    instance.requests.iter().map(of_request).collect()
 }
 
 impl Floors {
@@ -40,16 +57,18 @@ impl Floors {
         Floors { requests, latencies, makespan }
     }
 
-    /// The least that a measure can be on any number of GPUs.
+    /// The least that a target can be on any number of GPUs; zero where nothing is known.
     #[must_use]
-    pub fn of_measure(&self, measure: Measure) -> Span {
-        match measure {
+    pub fn of_target(&self, target: &Target) -> Span {
+        match target.measure {
+            _ if target.workflow.is_some() || self.latencies.is_empty() => Span::ZERO,
             Measure::Makespan => Span(self.makespan),
             Measure::Mean => self.mean_of(self.latencies.iter().map(|&one| u128::from(one)).sum()),
-            Measure::P99 if self.latencies.is_empty() => Span::ZERO,
-            Measure::P99 => {
+            Measure::Deadline => Span::ZERO,
+            Measure::P50 | Measure::P95 | Measure::P99 => {
                 // Not interpolated: the lower neighbour is certain.
-                Span(self.latencies[self.latencies.len() - 1 - beyond_p99(self.latencies.len())])
+                let late = beyond(target.measure.percentile().unwrap_or(1.0), self.latencies.len());
+                Span(self.latencies[self.latencies.len() - 1 - late])
             }
         }
     }
@@ -60,13 +79,13 @@ impl Floors {
 
     /// The least that a latency can be on so many GPUs, as far as it follows from the work alone; zero where nothing does.
     #[must_use]
-    pub fn latency(&self, target: Target, gpus: u32) -> Span {
-        match target.measure {
-            Measure::Makespan => Span::ZERO,
-            Measure::Mean => self.mean_of(self.shortest_first(gpus)),
+    pub fn latency(&self, target: &Target, gpus: u32) -> Span {
+        match (target.measure, target.measure.percentile()) {
+            _ if target.workflow.is_some() => Span::ZERO,
+            (Measure::Mean, _) => self.mean_of(self.shortest_first(gpus)),
             // Too late for some window: then the target is out of reach, by how much is not known.
-            Measure::P99 if self.too_much_work(target.at_most, gpus) => Span(target.at_most.0 + 1),
-            Measure::P99 => Span::ZERO,
+            (_, Some(share)) if self.too_much_work(target.span(), share, gpus) => Span(target.span().0 + 1),
+            _ => Span::ZERO,
         }
     }
 
@@ -100,8 +119,8 @@ impl Floors {
 
     /// Whether more work arrives in some time than so many GPUs can have done when the last of it would have to be done.
     /// The requests that may be late are those with most work.
-    fn too_much_work(&self, at_most: Span, gpus: u32) -> bool {
-        let late = beyond_p99(self.requests.len().max(1));
+    fn too_much_work(&self, at_most: Span, share: f64, gpus: u32) -> bool {
+        let late = beyond(share, self.requests.len().max(1));
         let count = self.requests.len();
         let stride = (count / 64).max(1);
         (0..count).step_by(stride).any(|from| {
@@ -139,16 +158,16 @@ mod tests {
 
     #[test]
     fn one_in_a_hundred_may_be_late() {
-        assert_eq!([1, 2, 100, 101, 201].map(beyond_p99), [0, 1, 1, 1, 2]);
+        assert_eq!([1, 2, 100, 101, 201].map(|count| beyond(0.99, count)), [0, 1, 1, 1, 2]);
     }
 
     #[test]
     fn work_that_cannot_be_done_in_time_rules_a_number_out() {
         // 200 requests of 10 at once; 198 of them within 100: 1,980 need 20 GPUs, with 2 (of 199 places, 197.01) left out.
         let all = floors(&vec![(0, 10); 200]);
-        assert!(all.too_much_work(Span(100), 19) && !all.too_much_work(Span(100), 20));
+        assert!(all.too_much_work(Span(100), 0.99, 19) && !all.too_much_work(Span(100), 0.99, 20));
         // Spread over time there is room.
         let spread: Vec<(u64, u128)> = (0..200).map(|at| (at * 10, 10)).collect();
-        assert!(!floors(&spread).too_much_work(Span(100), 1));
+        assert!(!floors(&spread).too_much_work(Span(100), 0.99, 1));
     }
 }

@@ -37,8 +37,27 @@ pub struct SizeReport {
 pub struct TargetReport {
     /// Of what.
     pub measure: Measure,
+    /// Of this workflow's requests alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
     /// At most this.
-    pub at_most_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_seconds: Option<f64>,
+    /// The share of deadlines that may be missed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_missed: Option<f64>,
+}
+
+impl From<&Target> for TargetReport {
+    fn from(target: &Target) -> TargetReport {
+        let is_share = target.measure == Measure::Deadline;
+        TargetReport {
+            measure: target.measure,
+            workflow: target.workflow.clone(),
+            at_most_seconds: (!is_share).then_some(target.at_most),
+            at_most_missed: is_share.then_some(target.at_most),
+        }
+    }
 }
 
 impl Sizing {
@@ -51,12 +70,8 @@ impl Sizing {
             Verdict::BeyondLimit { .. } => ("beyond_limit", None, None, None),
             Verdict::NotFound => ("not_found", None, None, None),
         };
-        let target = |target: &Target| TargetReport {
-            measure: target.measure,
-            at_most_seconds: target.at_most.seconds(),
-        };
         SizeReport {
-            targets: question.targets.iter().map(target).collect(),
+            targets: question.targets.iter().map(TargetReport::from).collect(),
             policy: question.policy.name().to_owned(),
             mode: question.mode.name().to_owned(),
             verdict: verdict.to_owned(),

@@ -5,60 +5,35 @@
 //! the last that failed and the first that did not (among hundreds of GPUs to within a part of the number), and a look at the
 //! numbers just below. All that was tried is told. Numbers at which every node could have GPUs of its own are the end.
 
+mod advice;
 mod floor;
 mod json;
-pub use json::{SizeReport, TargetReport};
+mod sample;
 mod search;
+mod sentences;
+mod target;
+mod traffic;
 
-pub use floor::Floors;
-pub use search::size;
+pub use advice::{
+    AdviceReport, AdvisedPlacement, CostReport, FloorReport, LongCheck, PolicyTried, TailPart, TriedPoint,
+};
+pub use floor::{Floors, undisturbed};
+pub use json::{SizeReport, TargetReport};
+pub use sample::{MeasuredRequest, Reached, Sample};
+pub use search::{Range, fewest, size};
+pub use sentences::policy_title;
+pub use target::{Measure, Target};
+pub use traffic::{Drawn, Traffic};
 
 use crate::check::{check_log, report as render};
+use crate::id::WorkflowId;
 use crate::input::Scenario;
 use crate::instance::{Cluster, Infeasible, Instance, Mode};
 use crate::policy::{BuildContext, PolicySpec};
-use crate::report::{Stats, metrics};
+use crate::report::metrics;
 use crate::sim::{SimError, SimOptions, simulate};
-use crate::time::{Span, duration};
+use crate::time::Span;
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
-
-named! {
-    /// What a target is about.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum Measure {
-        /// Last end minus first arrival.
-        Makespan = "makespan",
-        /// Mean request latency.
-        Mean = "mean",
-        /// The latency that 99% of the requests do not exceed.
-        P99 = "p99",
-    }
-}
-
-/// A limit that is to be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Of what.
-    pub measure: Measure,
-    /// At most this.
-    pub at_most: Span,
-}
-
-/// `makespan=2h`.
-impl FromStr for Target {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Target, String> {
-        let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
-        let usage = || format!("give one of {} and a time, as in makespan=2h or p99=60s", names.join(", "));
-        let (name, time) = text.split_once('=').ok_or_else(usage)?;
-        let measure = Measure::of_name(name.trim()).ok_or_else(usage)?;
-        let at_most = duration(time.trim()).map_err(|error| format!("{}: {error}", measure.name()))?;
-        Ok(Target { measure, at_most })
-    }
-}
 
 /// What is to be sized.
 #[derive(Clone, Copy, Debug)]
@@ -88,28 +63,22 @@ pub struct Point {
     pub makespan: f64,
     /// Mean request latency, in seconds.
     pub mean: f64,
+    /// P50 of the request latency, in seconds.
+    pub p50: f64,
+    /// P95 of the request latency, in seconds.
+    pub p95: f64,
     /// P99 of the request latency, in seconds.
     pub p99: f64,
     /// Loads that replaced another model.
     pub switches: u64,
     /// Share of the GPUs' time in which they load or execute.
     pub utilisation: f64,
-    /// No schedule has a makespan below this, in seconds.
-    pub bound: f64,
+    /// No schedule has a makespan below this, in seconds. Absent of streams, which are repeated.
+    pub bound: Option<f64>,
+    /// How each target fares.
+    pub targets: Vec<Reached>,
     /// Whether all targets are met.
     pub met: bool,
-}
-
-impl Point {
-    /// A measure of it, in seconds.
-    #[must_use]
-    pub fn get(&self, measure: Measure) -> f64 {
-        match measure {
-            Measure::Makespan => self.makespan,
-            Measure::Mean => self.mean,
-            Measure::P99 => self.p99,
-        }
-    }
 }
 
 /// How far a search is.
@@ -199,45 +168,46 @@ impl SizeQuestion<'_> {
             return Err(SizeError::Broken(gpus, render(&violations)));
         }
         let found = metrics(&instance, &log);
-        let Stats { mean, p99, .. } = found.request_latency;
-        let mut point = Point {
-            gpus,
-            makespan: found.makespan.seconds(),
-            mean,
-            p99,
-            switches: found.model_switches,
-            utilisation: found.utilisation.mean,
-            bound: crate::bound::lower_bound(&instance).seconds(),
-            met: true,
-        };
-        // Half a microsecond: seconds are rounded from whole microseconds.
-        let kept = |target: &Target| point.get(target.measure) <= target.at_most.seconds() + 5e-7;
-        point.met = self.targets.iter().all(kept);
+        let mut sample = Sample::default();
+        sample.add(&instance, &log, &vec![Some(0); instance.requests.len()], found.makespan);
+        let mut point = Point::of(gpus, &sample, self.scenario, self.targets);
+        point.switches = found.model_switches;
+        point.utilisation = found.utilisation.mean;
+        point.bound = Some(crate::bound::lower_bound(&instance).seconds());
         Ok(point)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_are_read() {
-        let rows = [
-            ("makespan=2h", Measure::Makespan, 7200.0),
-            ("p99=60", Measure::P99, 60.0),
-            ("mean=1h30m", Measure::Mean, 5400.0),
-            ("p99=90s", Measure::P99, 90.0),
-        ];
-        for (text, measure, seconds) in rows {
-            assert_eq!(
-                Target::from_str(text),
-                Ok(Target { measure, at_most: Span::from_seconds(seconds) }),
-                "{text}"
-            );
-        }
-        for bad in ["", "makespan", "makespan=", "speed=2", "p99=-1", "p99=soon", "=2h"] {
-            assert!(Target::from_str(bad).is_err(), "{bad}");
+impl Point {
+    /// What a sample comes to. Switches, utilisation and the bound are not told by it.
+    #[must_use]
+    pub fn of(gpus: u32, sample: &Sample, scenario: &Scenario, targets: &[Target]) -> Point {
+        let of_measure = |measure| {
+            let target = Target { measure, workflow: None, at_most: f64::INFINITY };
+            sample.reached(&target, None).value.unwrap_or(f64::INFINITY)
+        };
+        let reached = |target: &Target| sample.reached(target, workflow_of(scenario, target));
+        let targets: Vec<Reached> = targets.iter().map(reached).collect();
+        Point {
+            gpus,
+            makespan: of_measure(Measure::Makespan),
+            mean: of_measure(Measure::Mean),
+            p50: of_measure(Measure::P50),
+            p95: of_measure(Measure::P95),
+            p99: of_measure(Measure::P99),
+            switches: 0,
+            utilisation: 0.0,
+            bound: None,
+            met: targets.iter().all(|reached| reached.met),
+            targets,
         }
     }
+}
+
+/// The workflow that a target is about.
+#[must_use]
+pub fn workflow_of(scenario: &Scenario, target: &Target) -> Option<WorkflowId> {
+    let name = target.workflow.as_ref()?;
+    let at = scenario.workflows.iter().position(|workflow| workflow.id == *name)?;
+    Some(WorkflowId(at as u32))
 }

@@ -2,7 +2,7 @@
 
 use super::{Floors, Measure, Point, SizeError, SizeQuestion, Sizing, Target, Telling, Verdict};
 use crate::bound::lower_bound;
-use crate::input::WorkflowSpec;
+use crate::input::{Scenario, WorkflowSpec};
 use crate::instance::Instance;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -30,9 +30,9 @@ pub fn size(question: &SizeQuestion<'_>, tell: &mut dyn FnMut(Telling<'_>)) -> R
         points: Vec::new(),
         tried: Vec::new(),
     };
-    let below = |target: &&Target| floors.of_measure(target.measure) > target.at_most;
-    if let Some(&target) = question.targets.iter().find(below) {
-        let floor = floors.of_measure(target.measure);
+    let below = |target: &&Target| is_above(floors.of_target(target), target);
+    if let Some(target) = question.targets.iter().find(below) {
+        let (target, floor) = (target.clone(), floors.of_target(target));
         return Ok(answer(Verdict::BelowFloor { target, floor }, most + 1));
     }
     if let Some((target, bound)) = ruled_out(question, &floors, &largest) {
@@ -44,7 +44,8 @@ pub fn size(question: &SizeQuestion<'_>, tell: &mut dyn FnMut(Telling<'_>)) -> R
         question.on(gpus).is_ok_and(|instance| ruled_out(question, &floors, &instance).is_none())
     });
     let mut search = Search { question, most, tell, results: BTreeMap::new() };
-    let mut fewest = search.fewest(least)?;
+    let range = Range { least, most, widest: widest(question.scenario), neighbours: NEIGHBOURS };
+    let mut fewest = fewest(range, &mut |gpus| search.meets(gpus))?;
     let mut tried: Vec<u32> = search.results.keys().copied().collect();
     while let Some(gpus) = fewest {
         search.curve(least_possible, gpus)?;
@@ -78,20 +79,30 @@ fn useful(question: &SizeQuestion<'_>) -> u32 {
     let all: u64 = scenario.requests.iter().map(|request| of_workflow[request.workflow.index()]).sum();
     // A server that models do not fill leaves GPUs over: less than half of it, where two of the widest do not fit, and a whole
     // one for each model at the end.
-    let widest = scenario.models.iter().map(|model| model.gpus_required).max().unwrap_or(1);
+    let widest = widest(scenario);
     let server = question.cluster.gpus_per_server.unwrap_or(1);
     let spare = u64::from(server.max(widest)) * (1 + scenario.models.len() as u64);
     u32::try_from(2 * all + spare).unwrap_or(u32::MAX)
 }
 
+/// GPUs of the widest model.
+fn widest(scenario: &Scenario) -> u32 {
+    scenario.models.iter().map(|model| model.gpus_required).max().unwrap_or(1)
+}
+
+/// Whether a bound is above what a target allows.
+fn is_above(bound: Span, target: &Target) -> bool {
+    target.measure != Measure::Deadline && bound > target.span()
+}
+
 /// The first target that no schedule on these GPUs meets, and the least it can be.
 fn ruled_out(question: &SizeQuestion<'_>, floors: &Floors, instance: &Instance) -> Option<(Target, Span)> {
-    question.targets.iter().find_map(|&target| {
+    question.targets.iter().find_map(|target| {
         let bound = match target.measure {
             Measure::Makespan => lower_bound(instance),
-            Measure::Mean | Measure::P99 => floors.latency(target, instance.cluster.gpus),
+            _ => floors.latency(target, instance.cluster.gpus),
         };
-        (bound > target.at_most).then_some((target, bound))
+        is_above(bound, target).then(|| (target.clone(), bound))
     })
 }
 
@@ -103,6 +114,62 @@ fn least_that(from: u32, most: u32, holds: impl Fn(u32) -> bool) -> u32 {
         if holds(middle) { high = middle } else { low = middle + 1 }
     }
     high
+}
+
+/// The numbers of GPUs to search among.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// Fewer cannot do.
+    pub least: u32,
+    /// More are not allowed.
+    pub most: u32,
+    /// GPUs of the widest model, whose multiples suit it.
+    pub widest: u32,
+    /// Numbers just below an answer that are tried too.
+    pub neighbours: u32,
+}
+
+/// The fewest GPUs that are found to do: steps that double, then halving, then a look at numbers just below and at multiples
+/// of the widest model. `meets` is asked more than once of some numbers.
+pub fn fewest<E>(range: Range, meets: &mut dyn FnMut(u32) -> Result<bool, E>) -> Result<Option<u32>, E> {
+    let Range { least, most, .. } = range;
+    let (mut failed, mut gpus, mut step) = (least - 1, least, (least / 16).max(1));
+    while !meets(gpus)? {
+        if gpus == most {
+            return Ok(None);
+        }
+        failed = gpus;
+        gpus = gpus.saturating_add(step).min(most);
+        step = step.saturating_mul(2);
+    }
+    while gpus - failed > (gpus / FINENESS).max(1) {
+        let middle = failed + (gpus - failed) / 2;
+        if meets(middle)? { gpus = middle } else { failed = middle }
+    }
+    // Of many, those just below were left out on purpose.
+    while gpus < 2 * FINENESS
+        && let Some(fewer) = around(range, gpus, meets)?
+    {
+        gpus = fewer;
+    }
+    Ok(Some(gpus))
+}
+
+/// A smaller number near `gpus` that does as well: those just below it, and those that suit the widest model.
+fn around<E>(
+    range: Range,
+    gpus: u32,
+    meets: &mut dyn FnMut(u32) -> Result<bool, E>,
+) -> Result<Option<u32>, E> {
+    let Range { least, widest, neighbours, .. } = range;
+    let just_below = (least..gpus).rev().take(neighbours as usize + 1);
+    let suited = (least..gpus).rev().filter(|gpus| widest > 1 && gpus % widest == 0).take(MULTIPLES);
+    for fewer in just_below.chain(suited) {
+        if meets(fewer)? {
+            return Ok(Some(fewer));
+        }
+    }
+    Ok(None)
 }
 
 struct Search<'a, 't> {
@@ -124,44 +191,6 @@ impl Search<'_, '_> {
         let met = point.met;
         self.results.insert(gpus, point);
         Ok(met)
-    }
-
-    /// The fewest that are found to do.
-    fn fewest(&mut self, least: u32) -> Result<Option<u32>, SizeError> {
-        let (mut failed, mut gpus, mut step) = (least - 1, least, (least / 16).max(1));
-        while !self.meets(gpus)? {
-            if gpus == self.most {
-                return Ok(None);
-            }
-            failed = gpus;
-            gpus = gpus.saturating_add(step).min(self.most);
-            step = step.saturating_mul(2);
-        }
-        while gpus - failed > (gpus / FINENESS).max(1) {
-            let middle = failed + (gpus - failed) / 2;
-            if self.meets(middle)? { gpus = middle } else { failed = middle }
-        }
-        // Of many, those just below were left out on purpose.
-        while gpus < 2 * FINENESS
-            && let Some(fewer) = self.around(least, gpus)?
-        {
-            gpus = fewer;
-        }
-        Ok(Some(gpus))
-    }
-
-    /// A smaller number near `gpus` that does as well: those just below it, and those that suit the widest model.
-    fn around(&mut self, least: u32, gpus: u32) -> Result<Option<u32>, SizeError> {
-        let neighbours = (least..gpus).rev().take(NEIGHBOURS as usize + 1);
-        let widest = self.question.scenario.models.iter().map(|model| model.gpus_required).max().unwrap_or(1);
-        let suited = (least..gpus).rev().filter(|gpus| widest > 1 && gpus % widest == 0).take(MULTIPLES);
-        let candidates: Vec<u32> = neighbours.chain(suited).collect();
-        for fewer in candidates {
-            if self.meets(fewer)? {
-                return Ok(Some(fewer));
-            }
-        }
-        Ok(None)
     }
 
     /// A few numbers on both sides of the answer, to show how much there is to gain or lose.

@@ -291,12 +291,12 @@ fn a_file_that_is_no_log_gives_one_violation() {
     let rows = [
         ("", "the file is empty"),
         (" \n\n", "the file is empty"),
-        ("\u{0}\u{1}garbage", "a log is JSON or JSON lines"),
-        ("models:\n  a: {}\n", "looks like YAML; a log is JSON or JSON lines"),
+        ("\u{0}\u{1}garbage", "a log is JSON or JSON Lines"),
+        ("models:\n  a: {}\n", "looks like YAML; a log is JSON or JSON Lines"),
         ("# inputs\nrequests:\n- request_id: r1\n", "looks like YAML"),
-        ("[1, 2]", "a log is JSON or JSON lines"),
+        ("[1, 2]", "a log is JSON or JSON Lines"),
         ("{\"models\": {}}", "not an execution log"),
-        ("{", "a log is JSON or JSON lines"),
+        ("{", "a log is JSON or JSON Lines"),
     ];
     for (text, message) in rows {
         let found = check::check(&instance, &LogFile::read(text));
@@ -428,8 +428,7 @@ fn the_report_groups_and_counts() {
     let text = check::report(&found);
     assert!(text.contains("C-NODE-MISSING: a node has not run (7)"), "{text}");
     assert!(text.contains("... and 2 more"), "{text}");
-    assert_eq!(check::to_json(&found)["valid"], false);
-    assert_eq!(check::to_json(&found)["violations"][0]["code"], "C-NODE-MISSING");
+    assert_eq!(serde_json::to_value(&found[0]).unwrap()["code"], "C-NODE-MISSING");
     assert_eq!(check::report(&[]), "No violation found.\n");
 }
 

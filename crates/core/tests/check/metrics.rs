@@ -95,6 +95,11 @@ fn the_console_block_is_plain() {
       Node latency          36.70     40.00     52.15     63.15      6.50     64.38
       Execution time         4.86      4.00      8.00      8.00      3.00      8.00
 
+    Request latency by workflow (s)
+                           requests   average    median       P99       max
+      tree                        2     81.50     81.50     81.99     82.00
+      solo                        1     64.38     64.38     64.38     64.38
+
     GPU utilisation
       Average              54.72% (computing 13.37%)
       Spread               34.30 points, variance 0.014827

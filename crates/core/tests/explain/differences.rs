@@ -8,7 +8,7 @@ use gswarm_core::generate::Preset;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::PolicyKind;
-use gswarm_core::sim::{Faults, SimOptions};
+use gswarm_core::sim::{InjectedFaults, SimOptions};
 
 fn side(run: &(Instance, ExecutionLog)) -> RunSide<'_> {
     RunSide { instance: &run.0, log: &run.1 }
@@ -66,8 +66,10 @@ fn what_moved_and_what_it_cost_follow_by_hand() {
 #[test]
 fn runs_of_all_policies_add_up_whichever_comes_first() {
     let scenario = scenario(Preset::Simple, 30, Mode::Offline);
-    let faults =
-        SimOptions { faults: Faults { fail_rate: 0.1, ..Faults::default() }, ..SimOptions::default() };
+    let faults = SimOptions {
+        faults: InjectedFaults { fail_rate: 0.1, ..InjectedFaults::default() },
+        ..SimOptions::default()
+    };
     let before = run(&scenario, PolicyKind::Baseline, Mode::Offline, &SimOptions::default());
     for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(Mode::Offline)) {
         let after = run(&scenario, kind, Mode::Offline, &faults);

@@ -8,7 +8,7 @@ use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
 use gswarm_core::report;
-use gswarm_core::sim::{Faults, SimOptions, simulate};
+use gswarm_core::sim::{InjectedFaults, SimOptions, simulate};
 use gswarm_core::{GpuId, Time};
 
 pub fn scenario(preset: Preset, count: u32, mode: Mode) -> Scenario {
@@ -57,6 +57,21 @@ fn adds_up(instance: &Instance, log: &ExecutionLog) {
         assert_eq!(parts, story.latency, "{}", story.request);
         assert!(story.undisturbed <= story.latency || !story.completed);
     }
+    let slow = explain::slowest(&timeline, explain::SLOWEST);
+    assert_eq!(slow.len() as u64, metrics.completed_requests.min(explain::SLOWEST as u64));
+    assert!(slow.is_sorted_by(|one, next| one.latency_seconds >= next.latency_seconds));
+    assert_eq!(slow.first().map_or(0.0, |one| one.latency_seconds), metrics.request_latency.max);
+    for one in &slow {
+        let parts =
+            one.waiting_seconds + one.switching_seconds + one.executing_seconds + one.retrying_seconds;
+        assert!((parts - one.latency_seconds).abs() < 1e-6, "{one:?}");
+        assert!(!one.why.is_empty() && !one.node.is_empty(), "{one:?}");
+    }
+    let workflows = &metrics.workflows;
+    assert_eq!(workflows.iter().map(|one| one.requests).sum::<u64>(), metrics.total_requests);
+    assert_eq!(workflows.iter().map(|one| one.latency.count).sum::<u64>(), metrics.request_latency.count);
+    let longest = workflows.iter().map(|one| one.latency.max).fold(0.0, f64::max);
+    assert_eq!(longest, metrics.request_latency.max);
     for task in instance.task_ids().step_by(7) {
         let Some(story) = explain::node(&timeline, task) else { continue };
         let wait = story.wait;
@@ -83,8 +98,12 @@ fn the_parts_add_up_under_every_policy() {
 #[test]
 fn the_parts_add_up_with_failures_and_lost_gpus() {
     let scenario = scenario(Preset::Simple, 30, Mode::Online);
-    let faults =
-        Faults { fail_rate: 0.1, seed: 3, lose: vec![(Time(300_000_000), GpuId(2))], ..Faults::default() };
+    let faults = InjectedFaults {
+        fail_rate: 0.1,
+        seed: 3,
+        lose: vec![(Time(300_000_000), GpuId(2))],
+        ..InjectedFaults::default()
+    };
     let options = SimOptions { max_attempts: 2, faults, ..SimOptions::default() };
     let (instance, log) = run(&scenario, PolicyKind::Baseline, Mode::Online, &options);
     adds_up(&instance, &log);

@@ -1,9 +1,9 @@
 use crate::support::*;
 use gswarm_core::Span;
 use gswarm_core::input::Scenario;
-use gswarm_core::instance::Mode;
+use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::policy::{PolicyKind, PolicySpec};
-use gswarm_core::size::{Measure, SizeError, SizeQuestion, Sizing, Target, Verdict, size};
+use gswarm_core::size::{Measure, SizeError, SizeQuestion, Sizing, Target, Traffic, Verdict, size};
 
 /// Twelve requests of 10 s, one node each; the model takes a second to load.
 fn scenario(every: f64, gpus: u32) -> Scenario {
@@ -26,7 +26,7 @@ fn ask(
 ) -> Result<Sizing, SizeError> {
     let targets: Vec<Target> = targets
         .iter()
-        .map(|&(measure, seconds)| Target { measure, at_most: Span::from_seconds(seconds) })
+        .map(|&(measure, seconds)| Target::time(measure, Span::from_seconds(seconds)))
         .collect();
     let (cluster, policy) = (cluster(1, None), PolicySpec::default_of(PolicyKind::Baseline));
     let question = SizeQuestion {
@@ -59,7 +59,7 @@ fn the_fewest_gpus_for_a_makespan_are_those_of_the_sum() {
         assert_eq!(fewest(&sizing), Some(gpus), "{seconds}");
         assert!(sizing.least <= gpus && sizing.tried.contains(&gpus));
         let point = sizing.points.iter().find(|point| point.gpus == gpus).unwrap();
-        assert!(point.met && point.makespan <= seconds && point.bound <= point.makespan);
+        assert!(point.met && point.makespan <= seconds && point.bound <= Some(point.makespan));
     }
 }
 
@@ -115,4 +115,70 @@ fn no_number_below_the_answer_that_suits_the_widest_model_is_missed() {
         let sizing = ask(&scenario, Mode::Offline, &[(Measure::Makespan, seconds)], 64).unwrap();
         assert_eq!(fewest(&sizing), Some(gpus), "{seconds}");
     }
+}
+
+/// A stream of requests at these moments, numbered by their execution time.
+fn stream(arrivals: &[f64]) -> Scenario {
+    let builder = Scenario::builder().model("a", 1, 14.0, 1.0).workflow("one").node("x", "a");
+    let add = |builder: gswarm_core::input::ScenarioBuilder, (id, at): (usize, &f64)| {
+        builder.request(&format!("r{id}"), "one").arrival(*at).times(&[1.0 + id as f64])
+    };
+    arrivals.iter().enumerate().fold(builder, add).build().unwrap()
+}
+
+fn traffic_of(scenario: &Scenario, multiple: f64) -> Traffic {
+    let instance = Instance::build(scenario, cluster(4, None), Mode::Online).unwrap();
+    Traffic::of(scenario, &instance, multiple, false)
+}
+
+#[test]
+fn resampled_traces_have_every_request_equally_often_and_are_drawn_from_the_seed() {
+    let arrivals: Vec<f64> = (0..50).map(|id| f64::from(id) * 2.0).collect();
+    let scenario = stream(&arrivals);
+    let traffic = traffic_of(&scenario, 2.0);
+    assert_eq!(traffic.requests_per_trace(), 100.0);
+    let period = traffic.period().seconds();
+    assert!((99.9..101.0).contains(&period), "{period}");
+    let drawn = traffic.draw(7, Span::from_seconds(30.0), 3);
+    let mut times: Vec<_> = drawn
+        .requests
+        .iter()
+        .zip(&drawn.trace_of)
+        .filter(|(_, trace)| trace.is_some())
+        .map(|(one, _)| one.times[0])
+        .collect();
+    times.sort_unstable();
+    let mut expected: Vec<_> = scenario.requests.iter().flat_map(|one| [one.times[0]; 6]).collect();
+    expected.sort_unstable();
+    assert_eq!(times, expected, "three traces of twice the traffic");
+    let at: Vec<i64> = drawn.requests.iter().filter_map(|one| one.timestamp).collect();
+    assert!(at.is_sorted() && drawn.trace_of.is_sorted());
+    assert!(drawn.measured_from >= 28.0, "{}", drawn.measured_from);
+    let same = |seed| {
+        let other = traffic.draw(seed, Span::from_seconds(30.0), 3);
+        other
+            .requests
+            .iter()
+            .map(|one| (one.timestamp, one.times[0]))
+            .eq(drawn.requests.iter().map(|one| (one.timestamp, one.times[0])))
+    };
+    assert!(same(7) && !same(8));
+    let thin = traffic_of(&scenario, 0.5).draw(1, Span::ZERO, 10).requests.len();
+    assert!((200..300).contains(&thin), "{thin}");
+}
+
+#[test]
+fn a_trace_with_a_peak_keeps_its_shape_and_one_without_does_not_get_any() {
+    let mut even = stream(&(0..400).map(|id| f64::from(id) + f64::from(id % 7) / 10.0).collect::<Vec<_>>());
+    even.requests.iter_mut().for_each(|one| one.times = vec![Some(Span::from_seconds(5.0))]);
+    assert!(!traffic_of(&even, 1.0).has_shape());
+    // Nine in ten arrive in the second half.
+    let mut peak: Vec<f64> = (0..40).map(|id| f64::from(id) * 5.0).collect();
+    peak.extend((0..360).map(|id| 200.0 + f64::from(id) * 0.55));
+    let scenario = stream(&peak);
+    let traffic = traffic_of(&scenario, 1.0);
+    assert!(traffic.has_shape());
+    let drawn = traffic.draw(3, Span::ZERO, 1);
+    let early = drawn.requests.iter().filter(|one| one.timestamp.unwrap() < 200_000_000).count();
+    assert!(early < 60, "{early}");
 }

@@ -6,7 +6,7 @@ use gswarm_core::engine::{Decision, Effect, Engine, Event, Rejected};
 use gswarm_core::instance::Residency;
 use gswarm_core::log::Status;
 use gswarm_core::policy::PolicyKind;
-use gswarm_core::sim::{Faults, SimOptions};
+use gswarm_core::sim::{InjectedFaults, SimOptions};
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, Span, TaskId, Time, report};
 
 fn seconds(value: f64) -> Span {
@@ -106,7 +106,7 @@ fn models_share_a_gpu_where_memory_allows_and_leave_by_last_use() {
 fn a_failed_node_is_tried_again_and_given_up_after_the_last_attempt() {
     let problem = Problem::on(2).model("m", 1, 8.0, 1.0).workflow(&[0, 0], &[(0, 1)]);
     let instance = problem.request(0, 0.0, &[1.0, 1.0]).build();
-    let faults = Faults { fail_rate: 1.0, ..Faults::default() };
+    let faults = InjectedFaults { fail_rate: 1.0, ..InjectedFaults::default() };
     for &kind in PolicyKind::ALL {
         let log =
             run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() }).unwrap();
@@ -120,7 +120,7 @@ fn a_failed_node_is_tried_again_and_given_up_after_the_last_attempt() {
 fn work_on_a_lost_gpu_moves_to_another() {
     let problem = Problem::on(2).model("m", 1, 8.0, 1.0).workflow(&[0], &[]);
     let instance = problem.request(0, 0.0, &[10.0]).request(0, 0.0, &[10.0]).build();
-    let faults = Faults { lose: vec![(Time(5_000_000), GpuId(0))], ..Faults::default() };
+    let faults = InjectedFaults { lose: vec![(Time(5_000_000), GpuId(0))], ..InjectedFaults::default() };
     for &kind in PolicyKind::ALL {
         let log =
             run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() }).unwrap();
@@ -136,7 +136,8 @@ fn a_gpu_lost_at_the_end_of_a_load_cuts_it_short() {
     let problem = Problem::on(4).model("wide", 2, 79.0, 30.0).workflow(&[0, 0], &[(0, 1)]);
     let instance = problem.request(0, 0.0, &[20.0, 20.0]).build();
     for (gpu, at) in [(0, 30), (1, 30), (1, 50), (2, 30)] {
-        let faults = Faults { lose: vec![(Time(at * 1_000_000), GpuId(gpu))], ..Faults::default() };
+        let faults =
+            InjectedFaults { lose: vec![(Time(at * 1_000_000), GpuId(gpu))], ..InjectedFaults::default() };
         for &kind in PolicyKind::ALL {
             let log = run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() })
                 .unwrap();
@@ -158,7 +159,7 @@ fn what_lost_gpus_make_impossible_is_given_up_and_the_rest_is_done() {
         .workflow(&[1, 0, 1], &[(0, 1), (0, 2)]);
     let problem =
         problem.request(0, 0.0, &[10.0, 5.0]).request(1, 0.0, &[7.0]).request(2, 0.0, &[4.0, 3.0, 2.0]);
-    let faults = Faults { lose: vec![(Time(500_000), GpuId(1))], ..Faults::default() };
+    let faults = InjectedFaults { lose: vec![(Time(500_000), GpuId(1))], ..InjectedFaults::default() };
     for &kind in PolicyKind::ALL {
         let instance = problem.build();
         let log = run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() });

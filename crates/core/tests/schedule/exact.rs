@@ -4,7 +4,7 @@ use crate::support::{Problem, makespan};
 use gswarm_core::cost::SwitchRule;
 use gswarm_core::input::{Source, read_scenario};
 use gswarm_core::instance::{Cluster, Mode};
-use gswarm_core::plan::{Plan, Planned, SearchLimits, TimedPlan, improve};
+use gswarm_core::plan::{Plan, Planned, Proof, SearchLimits, TimedPlan, improve};
 use gswarm_core::policy::{Follow, carry_out};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::{Instance, TaskId, Time};
@@ -237,4 +237,29 @@ fn instance_of(text: &serde_json::Value) -> Instance {
     let scenario = reading.scenario.expect("valid input");
     let cluster = Cluster::from_spec(&scenario.cluster).expect("a number of GPUs");
     Instance::build(&scenario, cluster, Mode::Offline).expect("feasible")
+}
+
+/// What was proved by search says so: no gap, the bound raised to the plan, in its file too, which passes the check.
+#[test]
+fn a_plan_that_is_proved_has_no_gap() {
+    let mut proved = 0;
+    for seed in 0..6u32 {
+        let mut problem = Problem::on(2).model("a", 1, 14.0, 10.0).model("b", 1, 26.0, 20.0);
+        problem = problem.workflow(&[0, 1], &[(0, 1)]).workflow(&[1, 0], &[(0, 1)]);
+        for request in 0..3 {
+            let time = |by: u32| f64::from(3 + (seed * 7 + request * 5 + by * 11) % 17);
+            problem = problem.request(request % 2, 0.0, &[time(0), time(1)]);
+        }
+        let instance = problem.build();
+        let plan = planned(&instance, 50);
+        let Some(proof) = plan.proof else { continue };
+        assert_eq!((plan.gap(), plan.lower_bound()), (0.0, plan.makespan));
+        let mut file = Vec::new();
+        gswarm_core::plan::file::write(&instance, &plan, &mut file).unwrap();
+        let evidence = gswarm_core::verify::Evidence::read(&file);
+        let spec = gswarm_core::input::ClusterSpec { gpus: Some(2), ..problem.scenario().cluster };
+        assert_eq!(evidence.violations(&problem.scenario(), &spec, Mode::Offline, None), []);
+        proved += u32::from(proof == Proof::Search && plan.bound.value < plan.makespan);
+    }
+    assert!(proved > 0, "none was proved by search");
 }

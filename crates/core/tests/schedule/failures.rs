@@ -5,7 +5,7 @@ use gswarm_core::engine::{Decision, Effect, Engine, Event, News, Rejected, TaskS
 use gswarm_core::instance::{Instance, NewRequest};
 use gswarm_core::log::Status;
 use gswarm_core::policy::PolicyKind;
-use gswarm_core::sim::{Faults, SimOptions};
+use gswarm_core::sim::{InjectedFaults, SimOptions};
 use gswarm_core::{GpuId, Gpus, RequestId, Span, TaskId, Time, WorkflowId, check};
 
 fn at(seconds: u64) -> Time {
@@ -26,7 +26,7 @@ fn a_gpu_that_returns_is_empty_and_used_again() {
     let instance = two_requests();
     let lose = vec![(at(5), GpuId(0)), (at(6), GpuId(1))];
     let bring_back = vec![(at(50), GpuId(1)), (at(60), GpuId(0))];
-    let faults = Faults { lose, bring_back, ..Faults::default() };
+    let faults = InjectedFaults { lose, bring_back, ..InjectedFaults::default() };
     for &kind in PolicyKind::ALL {
         let log = run(&instance, kind, &SimOptions { faults: faults.clone(), ..SimOptions::default() });
         let log = log.unwrap_or_else(|error| panic!("{}: {error}", kind.name()));

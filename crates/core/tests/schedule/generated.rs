@@ -12,7 +12,7 @@ fn too_few_gpus_are_refused_with_the_model_and_its_need() {
     let faults = Instance::build(&problem.scenario(), problem.cluster.clone(), problem.mode).unwrap_err();
     let expected = Infeasible::TooFewGpus { model: "wide".into(), needs: 4, gpus: 3, per_server: None };
     assert_eq!(faults, [expected]);
-    assert_eq!(faults[0].to_string(), "model `wide` needs 4 consecutive GPUs, and there are 3");
+    assert_eq!(faults[0].to_string(), "model `wide` needs 4 consecutive GPUs, but there are 3");
 }
 
 /// A model that no request uses stops nobody.

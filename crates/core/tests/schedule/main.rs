@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod batched;
+mod counts;
 mod engine;
 mod exact;
 mod failures;

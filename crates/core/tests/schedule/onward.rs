@@ -4,11 +4,11 @@ use crate::properties::problem;
 use crate::support::{Problem, SEED, run_all};
 use gswarm_core::engine::Continuation;
 use gswarm_core::engine::{Decision, TaskState, View};
-use gswarm_core::instance::Infeasible;
+use gswarm_core::instance::{Infeasible, Mode, NewRequest};
 use gswarm_core::policy::{BuildContext, Policy, PolicyKind, PolicySpec};
 use gswarm_core::sim::{SimOptions, simulate};
 use gswarm_core::what_if::{WhatIfError, WhatIfRun, what_if};
-use gswarm_core::{GpuId, Gpus, Instance, ModelId, RequestId, Span, TaskId, Time};
+use gswarm_core::{GpuId, Gpus, Instance, ModelId, RequestId, Span, TaskId, Time, WorkflowId};
 use proptest::prelude::*;
 
 /// A policy that is looked at over its shoulder: at the last question before `until`, once it has no more to decide.
@@ -16,6 +16,7 @@ struct Watched<'i> {
     policy: Box<dyn Policy + 'i>,
     until: Time,
     gpus: u32,
+    coming: Vec<NewRequest>,
     seen: Option<Seen>,
 }
 
@@ -34,7 +35,7 @@ impl Policy for Watched<'_> {
             let left = view.instance().tasks() - view.instance().task_ids().filter(done).count();
             let running = view.under_way().map(|one| (one.task, one.gpus)).collect();
             let now = view.now().max(self.until.min(next_end(view)));
-            self.seen = Some((Instance::onward(view, now, self.gpus), left, running));
+            self.seen = Some((Instance::onward(view, now, self.gpus, &self.coming), left, running));
         }
         decision
     }
@@ -55,10 +56,25 @@ fn next_end(view: &View<'_>) -> Time {
 }
 
 fn stopped_at(instance: &Instance, kind: PolicyKind, seconds: f64, gpus: u32) -> Watched<'_> {
+    stopped_with(instance, kind, seconds, gpus, Vec::new())
+}
+
+fn stopped_with(
+    instance: &Instance,
+    kind: PolicyKind,
+    seconds: f64,
+    gpus: u32,
+    coming: Vec<NewRequest>,
+) -> Watched<'_> {
     let spec = PolicySpec::default_of(kind).with_rounds(1);
     let until = Time(Span::from_seconds(seconds).0);
-    let mut watched =
-        Watched { policy: spec.build(instance, &BuildContext::seeded(SEED)), until, gpus, seen: None };
+    let mut watched = Watched {
+        policy: spec.build(instance, &BuildContext::seeded(SEED)),
+        until,
+        gpus,
+        coming,
+        seen: None,
+    };
     simulate(instance, &mut watched, &SimOptions::default(), &mut |_| {}).unwrap();
     watched
 }
@@ -93,6 +109,33 @@ fn what_runs_has_only_the_rest_of_its_time_left_and_its_model_is_there() {
     assert_eq!(loading.loads_under_way, 1);
     let outcome = ahead(&loading, PolicyKind::Baseline);
     assert_eq!((outcome.ends_in, outcome.loads), (Span(36_000_000), 0));
+}
+
+/// As above, with a request of 10 s that comes 20 s later: it begins when the others have ended, 5 s after it came.
+#[test]
+fn requests_that_are_to_come_are_simulated_with_the_rest() {
+    let problem = Problem::on(1).model("m", 1, 10.0, 10.0).workflow(&[0], &[]);
+    // No request of the second workflow is open: what is left knows nothing of it.
+    let problem = problem.workflow(&[0, 0], &[(0, 1)]);
+    let instance = (0..3).fold(problem, |problem, _| problem.request(0, 0.0, &[10.0])).build();
+    let new = NewRequest {
+        name: "coming".to_owned(),
+        workflow: WorkflowId(1),
+        arrival: Time(20_000_000),
+        priority: 0,
+        deadline: None,
+        executions: vec![Span(4_000_000), Span(6_000_000)],
+    };
+    let seen = stopped_with(&instance, PolicyKind::Baseline, 15.0, 1, vec![new]).seen;
+    let left = seen.unwrap().0.unwrap();
+    assert_eq!((left.instance.tasks(), left.instance.mode), (5, Mode::Online));
+    let outcome = ahead(&left, PolicyKind::Baseline);
+    assert_eq!((outcome.ends_in, outcome.loads), (Span(35_000_000), 0));
+    // 20, 30 and 40 s, and 15 s.
+    assert!((outcome.latency.mean - 26.25).abs() < 1e-6, "{:?}", outcome.latency);
+    // A policy for batches cannot take it.
+    let refused = what_if(&left, &PolicySpec::default_of(PolicyKind::Planned), 0);
+    assert!(matches!(refused, Err(WhatIfError::Mode("planned"))), "{refused:?}");
 }
 
 #[test]

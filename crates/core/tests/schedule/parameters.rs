@@ -34,7 +34,7 @@ fn every_fault_is_told_at_once() {
         told,
         [
             "policy `online` does not take rounds; planned does",
-            "policy `online` does not take wings, nor does any other",
+            "no policy has the parameter wings",
             "alpha is -1: give a number of zero or more",
             "lookahead is 1.5: give a whole number from 0 to 4294967295",
         ]
@@ -133,6 +133,7 @@ class PolicyParameters(TypedDict, total=False):
             ParamKind::Number { .. } => "float".to_owned(),
             ParamKind::Integer { .. } => "int".to_owned(),
             ParamKind::Seconds => "float | str".to_owned(),
+            ParamKind::Target => "str".to_owned(),
             ParamKind::Choice { names } => format!("Literal[\"{}\"]", names.join("\", \"")),
         };
         text += &format!("    {}: {taken} | None\n    \"\"\"{}.\"\"\"\n", info.name, info.help);

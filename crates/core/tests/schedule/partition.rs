@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 /// Models one, two and more GPUs wide, workflows that go back and forth between them, and GPUs that the widest does not
 /// divide.
-fn odd_problem() -> impl Strategy<Value = Problem> {
+pub(crate) fn odd_problem() -> impl Strategy<Value = Problem> {
     let widths = (3u32..9, 2u32..6, 1u32..3);
     let workflow = proptest::collection::vec(0u32..4, 1..6);
     let workflows = proptest::collection::vec((workflow, any::<u32>()), 1..4);
@@ -66,7 +66,7 @@ proptest! {
 }
 
 /// Sixty requests on `gpus` GPUs: a narrow task, a wide one on four, and for every third request only narrow ones.
-fn narrow_then_wide(gpus: u32) -> Problem {
+pub(crate) fn narrow_then_wide(gpus: u32) -> Problem {
     let mut problem = Problem::on(gpus)
         .model("narrow", 1, 14.0, 10.0)
         .model("wide", 4, 60.0, 40.0)

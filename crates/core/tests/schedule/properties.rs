@@ -6,7 +6,7 @@ use gswarm_core::cost::SwitchRule;
 use gswarm_core::instance::{Mode, Residency};
 use gswarm_core::log::Status;
 use gswarm_core::policy::PolicyKind;
-use gswarm_core::sim::{Faults, SimOptions};
+use gswarm_core::sim::{InjectedFaults, SimOptions};
 use gswarm_core::{GpuId, Time, report};
 use proptest::prelude::*;
 
@@ -92,7 +92,7 @@ proptest! {
     ) {
         let lose: Vec<_> = lose.into_iter().map(|(at, gpu)| (Time(at), GpuId(gpu % problem.cluster.gpus))).collect();
         let bring_back = gone_for.map(|span| lose.iter().map(|&(at, gpu)| (Time(at.0 + span), gpu)).collect());
-        let faults = Faults { fail_rate, seed, lose, bring_back: bring_back.unwrap_or_default(), ..Faults::default() };
+        let faults = InjectedFaults { fail_rate, seed, lose, bring_back: bring_back.unwrap_or_default(), ..InjectedFaults::default() };
         let options = SimOptions { faults, ..SimOptions::default() };
         for &kind in PolicyKind::ALL.iter().filter(|kind| kind.supports(problem.mode)) {
             let instance = problem.build_for(kind);

@@ -6,7 +6,7 @@ use crate::support::{SEED, makespan, run_all};
 use gswarm_core::check::{ViolationCode, check_log};
 use gswarm_core::log::Status;
 use gswarm_core::policy::{BuildContext, PolicyKind, PolicySpec};
-use gswarm_core::sim::{Faults, SimOptions, simulate};
+use gswarm_core::sim::{InjectedFaults, SimOptions, simulate};
 use gswarm_core::{GpuId, RequestId, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ proptest! {
             let gone: BTreeSet<RequestId> = withdraw.iter().map(|&(_, id)| id).collect();
             let lose: Vec<_> = lose.iter().map(|&(share, gpu)| (moment(share), GpuId(gpu % instance.cluster.gpus))).collect();
             let bring_back = lose.iter().map(|&(at, gpu)| (Time(at.0 + 5_000_000), gpu)).collect();
-            let faults = Faults { withdraw: withdraw.clone(), lose, bring_back, ..Faults::default() };
+            let faults = InjectedFaults { withdraw: withdraw.clone(), lose, bring_back, ..InjectedFaults::default() };
             let spec = PolicySpec::default_of(kind).with_rounds(1);
             let options = SimOptions { faults, ..SimOptions::default() };
             let log = simulate(&instance, &mut *spec.build(&instance, &BuildContext::seeded(SEED)), &options, &mut |_| {});

@@ -151,8 +151,6 @@ impl From<&Timeouts> for HttpLimits {
 fn token(variable: &str) -> Result<String, String> {
     match std::env::var(variable) {
         Ok(token) if !token.trim().is_empty() => Ok(token.trim().to_owned()),
-        _ => Err(format!(
-            "the environment variable {variable}, which is to hold the token, is empty or not set"
-        )),
+        _ => Err(format!("the environment variable {variable} for the token is empty or not set")),
     }
 }

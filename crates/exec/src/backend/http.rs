@@ -178,11 +178,11 @@ impl Http {
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
             if bytes.len() + chunk.len() > MOST_BYTES {
-                return Err(BackendError::Failed(format!("the answer is longer than {MOST_BYTES} bytes")));
+                return Err(BackendError::Failed(format!("the answer exceeds {MOST_BYTES} bytes")));
             }
             bytes.extend_from_slice(&chunk);
         }
-        String::from_utf8(bytes).map_err(|_| BackendError::Failed("the answer is no text".to_owned()))
+        String::from_utf8(bytes).map_err(|_| BackendError::Failed("the answer is not UTF-8 text".to_owned()))
     }
 
     /// A connection that could not be made or was cut.

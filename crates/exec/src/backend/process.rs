@@ -108,9 +108,9 @@ impl Guarded {
         }
         match ended {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(format!("cannot tell whether the process has ended: {error}")),
+            Ok(Err(error)) => Err(format!("cannot tell whether the process has exited: {error}")),
             Err(_) => Err(format!(
-                "the process is still there {:.1} s after it was told to end",
+                "the process is still running {:.1} s after it was told to stop",
                 limit.as_secs_f64()
             )),
         }

@@ -16,7 +16,7 @@ pub fn cannot_start(program: &str) -> Option<String> {
     }
     match found.iter().find(|path| path.is_file()) {
         Some(path) => why_not(path),
-        None => Some("there is no such program in the folders of PATH".to_owned()),
+        None => Some("no such program on PATH".to_owned()),
     }
 }
 

@@ -198,7 +198,7 @@ fn gpus_of(slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<String> {
     let text = slot.text(faults)?;
     if gpu_range(text).is_none() {
         let at = slot.item.map_or(slot.path.at, Item::at);
-        let hint = Some("give one, as 3, or a range, as 0-7".to_owned());
+        let hint = Some("give one, such as 3, or a range, such as 0-7".to_owned());
         let message = format_args!("`{}` names no GPUs", Shown(text));
         faults.add_hinted(Code::BadServer, at, &slot.path, message, hint);
     }
@@ -219,15 +219,15 @@ fn models_of(
             let found = fields_or(Code::NotOfKind, item, &path, ["as", "url"], faults);
             let Some([name, url]) = found else { continue };
             if url.item.is_some() && kind.is_some_and(|kind| !own(kind)) {
-                let message = format_args!("a model has no address of its own there");
+                let message = format_args!("models of this kind of server have no `url` of their own");
                 let kinds: Vec<String> = BackendKind::ALL
                     .iter()
                     .filter(|kind| own(**kind))
                     .map(|kind| format!("`{}`", kind.name()))
                     .collect();
-                let hint = kinds.split_last().map(|(last, others)| {
-                    format!("only models of {} and {last} have one", others.join(", "))
-                });
+                let hint = kinds
+                    .split_last()
+                    .map(|(last, others)| format!("only those of {} and {last} do", others.join(", ")));
                 faults.add_hinted(Code::NotOfKind, url.path.at, &url.path, message, hint);
             }
             ModelAt { name: name.string(faults), url: address(&url, faults) }
@@ -262,12 +262,12 @@ fn address(slot: &Slot<'_, '_>, faults: &mut Faults) -> Option<String> {
     // The port of a process is known once it is started.
     let sample = text.replace("{port}", "1");
     let reason = match Url::parse(&sample) {
-        Err(error) => format!("is no address: {error}"),
+        Err(error) => format!("is not an address: {error}"),
         Ok(url) if !matches!(url.scheme(), "http" | "https") => "is neither http:// nor https://".to_owned(),
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
             // The text itself is not repeated: what stands before the host is a secret.
-            let message = format_args!("an address has no user and no password in it");
-            let hint = "name the environment variable that holds the token in `token_env`".to_owned();
+            let message = format_args!("an address cannot contain a user or a password");
+            let hint = "put the token in an environment variable and name it in `token_env`".to_owned();
             let at = slot.item.map_or(slot.path.at, Item::at);
             faults.add_hinted(Code::BadServer, at, &slot.path, message, Some(hint));
             return None;
@@ -290,7 +290,7 @@ fn reachable(
     faults: &mut Faults,
 ) {
     if kind.holds_one_model() && spec.models.is_empty() {
-        let hint = format!("a {} server holds one model: name each with its address", kind.name());
+        let hint = format!("a {} server holds one model: give each model its own address", kind.name());
         match models.item {
             Some(item) if item.kind() == Kind::Map => {
                 let message = format_args!("there is no model in `models`");
@@ -313,7 +313,7 @@ fn reachable(
         if let Some(other) = servers.insert(address, name) {
             let at = models.item.map_or(models.path.at, Item::at);
             let (kind, name, other) = (kind.name(), Shown(name), Shown(other));
-            let message = format_args!("`{other}` and `{name}` share a server, and {kind} holds one model");
+            let message = format_args!("`{other}` and `{name}` share a server, but {kind} holds one model");
             let hint = Some("give each model a `url` of its own".to_owned());
             faults.add_hinted(Code::BadServer, at, &models.path, message, hint);
         }

@@ -2,15 +2,18 @@
 //! all of them. It is fed by whoever drives an engine, before and after each of its steps, and costs less than a microsecond
 //! for each thing that happens.
 
+mod ended;
 mod minutes;
 mod record;
 
+use ended::Ended;
 pub use minutes::{Minutes, USUAL};
 use record::{Bar, Happening, HistoryNode, What};
 pub use record::{RequestNode, in_words, numbers};
 
 use crate::wire::{Counts, HistoryPage, OngoingBar, RequestState};
 use gswarm_core::engine::{Decision, Event, TaskState, View};
+use gswarm_core::instance::NewRequest;
 use gswarm_core::log::{Execution, Status};
 use gswarm_core::{Gpus, Instance, ModelId, RequestId, Span, TaskId, Time, WorkflowId};
 use rustc_hash::FxHashMap;
@@ -59,6 +62,10 @@ pub struct Chronicle {
     records: VecDeque<Record>,
     counts: Counts,
     minutes: Minutes,
+    /// Requests that completed, the latest last.
+    ended: VecDeque<Ended>,
+    /// Requests that arrived, the latest last.
+    arrivals: VecDeque<NewRequest>,
     /// Why attempts that have just failed did; until their executions are [written down](Chronicle::executed).
     why: FxHashMap<TaskId, Box<str>>,
 }
@@ -73,6 +80,8 @@ impl Chronicle {
             records: VecDeque::new(),
             counts: Counts::default(),
             minutes: Minutes::new(each),
+            ended: VecDeque::new(),
+            arrivals: VecDeque::new(),
             why: FxHashMap::default(),
         }
     }
@@ -184,9 +193,19 @@ impl Chronicle {
         self.happens(at, What::Accepted(request, workflow));
     }
 
-    /// A request ended after so long. Where `named`, that is told; it is counted anyway.
-    pub fn ended(&mut self, at: Time, took: Span, end: End, named: Option<(Arc<str>, Option<&str>)>) {
+    /// A request of this workflow ended after so long. Where `named`, that is told; it is counted anyway.
+    pub fn ended(
+        &mut self,
+        at: Time,
+        took: Span,
+        end: End,
+        workflow: WorkflowId,
+        named: Option<(Arc<str>, Option<&str>)>,
+    ) {
         self.minutes.ended(at, end == End::Completed, took);
+        if let (End::Completed, Some((request, _))) = (end, &named) {
+            self.remember(Ended { request: Arc::clone(request), workflow, took, at });
+        }
         match end {
             End::Completed => self.counts.completed += 1,
             End::GivenUp => self.counts.failed += 1,

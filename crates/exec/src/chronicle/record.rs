@@ -106,7 +106,8 @@ impl Happening {
         let named = |whose: &RequestNode| format!("{} of {}", whose.node.name(instance), whose.request);
         let (kind, text, request, of, gpus) = match &self.what {
             What::Evicted(left, gpus, came) => {
-                let text = format!("{} made way for {} on {}", model(*left), model(*came), in_words(*gpus));
+                let text =
+                    format!("{} was evicted for {} on {}", model(*left), model(*came), in_words(*gpus));
                 (Evicted, text, None, Some(*left), Some(*gpus))
             }
             What::Failed(whose, of, gpus, why) => {
@@ -118,7 +119,7 @@ impl Happening {
                 (Failed, text, None, Some(*of), Some(*gpus))
             }
             What::Retried(whose, of, attempt) => {
-                let text = format!("{} is to be tried again after attempt {attempt}", named(whose));
+                let text = format!("{} will be retried after attempt {attempt}", named(whose));
                 (Retried, text, Some(&whose.request), Some(*of), None)
             }
             What::Lost(gpus) => {

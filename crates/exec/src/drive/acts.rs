@@ -155,7 +155,7 @@ impl Acts {
 
     fn load(&self, replica: Replica, expected: Span) {
         let Some(member) = self.fleet.serves(replica) else {
-            let why = "no backend serves this model on these GPUs".to_owned();
+            let why = "no server has this model on these GPUs".to_owned();
             let why = Some(BackendError::Failed(why));
             return self.send(Message::Done { done: GpuDone::LoadFailed(replica), why });
         };

@@ -337,14 +337,11 @@ impl<'i, B: Book> Machine<'i, B> {
         if let Some(error) = error
             && self.pauses.has_gone_well(member)
         {
-            tracing::warn!(
-                "{}: {error}; what failed is tried again",
-                self.acts.fleet().members()[member].name
-            );
+            tracing::warn!("{}: {error}; failed calls are retried", self.acts.fleet().members()[member].name);
         }
         let elsewhere = self.may_go_elsewhere(member, replica);
         if let Some(pause) = self.pauses.judge(member, task, error, is_called, elsewhere) {
-            self.goes_down(member, "it failed one call after the other", pause);
+            self.goes_down(member, "consecutive calls failed", pause);
         }
     }
 

@@ -65,7 +65,7 @@ pub enum LiveError {
         why: Rejected,
     },
     /// Work is left and nothing will happen any more.
-    #[error("nothing happens after {at}, and {left} nodes are not done")]
+    #[error("the run stalls at {at} with {left} unfinished nodes")]
     Stalled {
         /// When.
         at: Time,
@@ -73,7 +73,7 @@ pub enum LiveError {
         left: usize,
     },
     /// Every backend is gone and none came back.
-    #[error("no backend has answered for {0:.0} s; {1} nodes are not done")]
+    #[error("no server has answered for {0:.0} s; {1} nodes are unfinished")]
     NoBackends(f64, usize),
     /// Somebody asked for it.
     #[error("interrupted; {left} nodes are not done")]

@@ -1,6 +1,6 @@
 //! A database that is written in batches: what is written since the last commit counts as a whole, or not at all.
 
-use super::{Durability, JournalError};
+use super::JournalError;
 use rusqlite::Connection;
 use std::ops::Deref;
 
@@ -12,7 +12,6 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub fn new(db: Connection) -> Writer {
-        db.set_prepared_statement_cache_capacity(32);
         Writer { db, open: false }
     }
 
@@ -38,13 +37,5 @@ impl Deref for Writer {
 
     fn deref(&self) -> &Connection {
         &self.db
-    }
-}
-
-/// What SQLite calls a durability.
-pub(crate) fn level(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Process => "NORMAL",
-        Durability::Machine => "FULL",
     }
 }

@@ -89,15 +89,14 @@ impl Bridge {
         &self,
         asked: impl Future<Output = Result<Value, BackendError>>,
     ) -> Result<Value, BackendError> {
-        let late =
-            |_| BackendError::Gone("the bridge to Ray does not come to an end with its start".to_owned());
+        let late = |_| BackendError::Gone("the bridge to Ray does not finish starting".to_owned());
         tokio::time::timeout(STARTS, asked).await.map_err(late)?
     }
 
     /// Asks for something and waits for the answer. Whoever stops waiting cancels it.
     pub async fn ask(&self, order: Value) -> Result<Value, BackendError> {
         let way = self.line.lock().await.as_ref().map(|line| line.way.clone());
-        let way = way.ok_or_else(|| BackendError::Gone("the bridge to Ray is not there".to_owned()))?;
+        let way = way.ok_or_else(|| BackendError::Gone("the bridge to Ray is not running".to_owned()))?;
         self.ask_over(&way, order).await
     }
 
@@ -211,7 +210,7 @@ async fn read(output: impl AsyncRead + Unpin, waiting: &Waiting) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let Ok(answer) = serde_json::from_str::<Value>(&line) else {
-            tracing::warn!("the bridge to Ray says what cannot be understood: {}", brief(&line));
+            tracing::warn!("the bridge to Ray sent an invalid message: {}", brief(&line));
             continue;
         };
         if let Some(told) = answer.get("warn").and_then(Value::as_str) {

@@ -1,13 +1,12 @@
 //! For whoever brings requests to a service: from any task, as many as there are.
 
 use super::events::EventSender;
-use super::ledger::Records;
+use super::ledger::{Records, StorageTrouble};
 use super::status::ServiceView;
 use crate::forward::{Answering, Forward};
 use gswarm_core::input::{ModelSpec, RequestSpec, Scenario};
 use gswarm_core::{Instance, ModelId, Span};
 use serde_json::{Map, Value};
-use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -32,7 +31,7 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Too many are open.
-    #[error("{open} requests are open, and no more are taken on; try again later")]
+    #[error("{open} requests are open, the maximum; try again later")]
     Full {
         /// How many are.
         open: usize,
@@ -41,11 +40,19 @@ pub enum Refusal {
     #[error("the service is stopping")]
     Stopping,
     /// There is another request of this name.
-    #[error("there is another request of this name")]
+    #[error("another request has this name")]
     Taken,
+    /// This caller has as many open as there is room for, beside what others may need.
+    #[error(
+        "{mine} requests of this caller are open, and the rest of the room is for others; try again later"
+    )]
+    Share {
+        /// How many.
+        mine: usize,
+    },
     /// The ledger cannot be written: nothing can be promised.
-    #[error("the request cannot be written down: {0}")]
-    Ledger(String),
+    #[error("{0}")]
+    Storage(StorageTrouble),
 }
 
 /// A question that the service answers between two steps.
@@ -56,11 +63,13 @@ pub(super) enum Command {
         model: ModelId,
         forward: Forward,
         priority: i32,
+        caller: Arc<str>,
         reply: oneshot::Sender<Result<Ticket, Refusal>>,
     },
     Submit {
         spec: Arc<RequestSpec>,
         body: String,
+        caller: Arc<str>,
         reply: oneshot::Sender<Result<Accepted, Refusal>>,
     },
     Hangup {
@@ -89,6 +98,8 @@ pub struct Client {
     pub told: EventSender,
     /// The problem without its requests.
     pub instance: Arc<Instance>,
+    /// On whose behalf requests are brought: each has a fair share.
+    caller: Arc<str>,
     sender: mpsc::UnboundedSender<Command>,
 }
 
@@ -98,9 +109,15 @@ impl Client {
         instance: Instance,
         sender: mpsc::UnboundedSender<Command>,
         told: EventSender,
-        folder: &Path,
+        records: Records,
     ) -> Client {
-        Client { scenario, records: Records::of(folder), told, instance: Arc::new(instance), sender }
+        Client { scenario, records, told, instance: Arc::new(instance), caller: "".into(), sender }
+    }
+
+    /// The same line, on behalf of somebody.
+    #[must_use]
+    pub fn on_behalf_of(&self, caller: &str) -> Client {
+        Client { caller: caller.into(), ..self.clone() }
     }
 
     /// The configuration's own workflows.
@@ -123,20 +140,21 @@ impl Client {
         let needs = spec.memory_per_gpu + spec.slot_per_gpu;
         if spec.windows().next().is_none() {
             return Some(format!(
-                "model `{}` needs {} consecutive GPUs, and the cluster has {}",
+                "model `{}` needs {} consecutive GPUs, but the cluster has {}",
                 spec.name, spec.gpus, cluster.gpus
             ));
         }
         (needs > has).then(|| {
             let (needs, has) = (needs as f64 / 1000.0, has as f64 / 1000.0);
-            format!("model `{}` needs {needs} GB on each of its GPUs, and a GPU has {has} GB", spec.name)
+            format!("model `{}` needs {needs} GB on each of its GPUs, but a GPU has {has} GB", spec.name)
         })
     }
 
     /// Asks a model directly.
     pub async fn call(&self, model: ModelId, forward: Forward, priority: i32) -> Result<Ticket, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Direct { model, forward, priority, reply });
+        let caller = Arc::clone(&self.caller);
+        self.send(Command::Direct { model, forward, priority, caller, reply });
         answer.await.unwrap_or(Err(Refusal::Stopping))
     }
 
@@ -148,7 +166,8 @@ impl Client {
     /// Brings a request of a workflow. `body` is what it was read from.
     pub async fn submit(&self, spec: Arc<RequestSpec>, body: String) -> Result<Accepted, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Submit { spec, body, reply });
+        let caller = Arc::clone(&self.caller);
+        self.send(Command::Submit { spec, body, caller, reply });
         answer.await.unwrap_or(Err(Refusal::Stopping))
     }
 

@@ -1,17 +1,21 @@
 //! Requests that keep coming: the machine under the real clock with no end, a ledger of what it has accepted, and a client
 //! for whoever brings requests.
 
+mod accepting;
 mod calls;
 mod client;
 mod ending;
 mod events;
 mod ledger;
 mod open_requests;
+mod shares;
 mod status;
+mod turns;
 
 pub use client::{Accepted, Client, Refusal, Ticket};
 pub use events::EventSender;
-pub use ledger::Records;
+pub use ledger::{Records, StorageFault, StorageTrouble};
+pub use shares::Shares;
 pub use status::ServiceView;
 
 use crate::chronicle::is_tried_again;
@@ -20,8 +24,8 @@ use crate::drive::{LiveError, Machine, Patience};
 use crate::fleet::Fleet;
 use crate::forward::Forward;
 use crate::journal::{Durability, JournalError};
-use crate::wire::ServiceEvent;
 use crate::work::Direct;
+use accepting::Admission;
 use client::Command;
 use gswarm_core::belief::Learner;
 use gswarm_core::cost::default_execution;
@@ -34,6 +38,7 @@ use ledger::{Ledger, Left};
 use open_requests::{Open, OpenRequests, Requester, is_complete, unix_micros};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// How much a service takes on.
@@ -65,6 +70,11 @@ pub struct Service {
     tickets: u64,
     expect: Option<Expect>,
     events: Vec<Event>,
+    /// Requests that the ledger has, and that are to be done.
+    written: mpsc::UnboundedReceiver<Admission>,
+    to_be_written: mpsc::UnboundedSender<Admission>,
+    /// Those that it has not yet.
+    accepting: usize,
     replies: Vec<Box<dyn FnOnce() + Send>>,
     stops_at: Option<Time>,
     pruned_at: Time,
@@ -120,13 +130,14 @@ impl Service {
         beliefs: ServiceBeliefs,
     ) -> Result<(Service, Client), JournalError> {
         let (durability, patience, limits) = settings;
-        let ledger = Ledger::open(folder, durability)?;
-        let left = ledger.left()?;
+        let (ledger, left) = Ledger::open(folder, durability)?;
         let models = scenario.models.len();
         let workflows = scenario.workflows.len();
         let told = EventSender::default();
         let (sender, commands) = mpsc::unbounded_channel();
-        let client = Client::new(Arc::clone(&scenario), instance.clone(), sender, told.clone(), folder);
+        let records = ledger.records();
+        let client = Client::new(Arc::clone(&scenario), instance.clone(), sender, told.clone(), records);
+        let (to_be_written, written) = mpsc::unbounded_channel();
         let desk = OpenRequests::new(scenario, ledger, told);
         let mut engine = Engine::for_stream(instance, patience.max_attempts);
         if let Some(learner) = beliefs.learner {
@@ -141,18 +152,26 @@ impl Service {
             tickets: 0,
             expect: beliefs.expect,
             events: Vec::new(),
+            written,
+            to_be_written,
+            accepting: 0,
             replies: Vec::new(),
             stops_at: None,
             pruned_at: Time::ZERO,
         };
         service.take_up_all(left)?;
-        service.prune()?;
-        service.machine.book.ledger.commit()?;
+        service.prune();
+        service.machine.book.ledger.commit();
         Ok((service, client))
     }
 
     /// Serves until it is told to stop, and then until what is under way has ended.
     pub async fn run(mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
+        self.serve(policy).await?;
+        Ok(self.machine.book.ledger.close()?)
+    }
+
+    async fn serve(&mut self, policy: &mut dyn Policy) -> Result<(), LiveError> {
         loop {
             if !self.events.is_empty() || !self.replies.is_empty() {
                 self.step(policy)?;
@@ -167,6 +186,8 @@ impl Service {
                     // Nobody is left who could ask for anything.
                     None => self.stop(),
                 },
+                // The service holds a sender itself.
+                Some(admission) = self.written.recv() => self.admits(admission),
                 waited = self.machine.wait(until) => waited?,
             }
             let now = self.machine.clock.now();
@@ -175,7 +196,7 @@ impl Service {
                 return Ok(());
             }
             if self.pruned_at + PRUNED_EVERY <= now {
-                self.prune()?;
+                self.prune();
             }
             self.step(policy)?;
         }
@@ -190,13 +211,15 @@ impl Service {
         }
         self.machine.step(happened, policy)?;
         self.note_executions();
-        self.close_what_ended()?;
-        self.machine.book.ledger.commit()?;
-        self.replies.drain(..).for_each(|reply| reply());
-        for waiter in self.machine.book.to_tell.drain(..) {
+        self.close_what_ended();
+        let book = &mut self.machine.book;
+        // Who waits is told once it is written.
+        self.replies.drain(..).for_each(|reply| book.ledger.then(reply));
+        for waiter in book.to_tell.drain(..) {
             // Whoever waited may have gone.
-            let _ = waiter.send(());
+            book.ledger.then(move || waiter.send(()).unwrap_or_default());
         }
+        book.ledger.commit();
         metrics::gauge!("gswarm_open_requests").set(self.machine.book.open.len() as f64);
         metrics::gauge!("gswarm_waiting_nodes").set(self.machine.book.ready.len() as f64);
         if self.stops_at.is_some() {
@@ -217,11 +240,15 @@ impl Service {
     }
 
     fn obey(&mut self, command: Command) {
+        // Whoever was told that a request is accepted finds it here.
+        while let Ok(admission) = self.written.try_recv() {
+            self.admits(admission);
+        }
         match command {
-            Command::Direct { model, forward, priority, reply } => {
-                self.direct(model, forward, priority, reply)
+            Command::Direct { model, forward, priority, caller, reply } => {
+                self.direct(model, forward, (priority, caller), reply)
             }
-            Command::Submit { spec, body, reply } => self.submit(spec, &body, reply),
+            Command::Submit { spec, body, caller, reply } => self.submit(spec, body, caller, reply),
             Command::Hangup { ticket } => {
                 if let Some(&request) = self.machine.book.by_ticket.get(&ticket) {
                     self.withdraw(request);
@@ -240,7 +267,8 @@ impl Service {
                 let open = book.by_name.get(id.as_str()).and_then(|request| book.open.get_mut(request));
                 match open {
                     Some(open) => open.waiters.push(reply),
-                    None => drop(reply.send(())),
+                    // It may have ended, and its end not be written yet.
+                    None => self.replies.push(Box::new(move || reply.send(()).unwrap_or_default())),
                 }
             }
             Command::Ask(question) => question(&self.standing()),
@@ -252,22 +280,26 @@ impl Service {
         ServiceView { machine: &self.machine, stopping: self.stops_at.is_some() }
     }
 
-    fn refuses(&self) -> Option<Refusal> {
+    fn refuses(&self, caller: &str) -> Option<Refusal> {
         if self.stops_at.is_some() {
             return Some(Refusal::Stopping);
         }
-        let open = self.machine.book.open.len();
-        (open >= self.limits.open).then_some(Refusal::Full { open })
+        let (open, shares) = (self.machine.book.open.len() + self.accepting, &self.machine.book.shares);
+        if open >= self.limits.open {
+            return Some(Refusal::Full { open });
+        }
+        let places = self.limits.open - self.accepting;
+        (!shares.may_take(caller, places)).then(|| Refusal::Share { mine: shares.of(caller) })
     }
 
     fn direct(
         &mut self,
         model: ModelId,
         forward: Forward,
-        priority: i32,
+        (priority, caller): (i32, Arc<str>),
         reply: oneshot::Sender<Result<Ticket, Refusal>>,
     ) {
-        if let Some(refusal) = self.refuses() {
+        if let Some(refusal) = self.refuses(&caller) {
             return drop(reply.send(Err(refusal)));
         }
         self.tickets += 1;
@@ -280,50 +312,19 @@ impl Service {
         let new = NewRequest {
             name: name.to_string(),
             workflow,
-            arrival: self.machine.clock.now(),
+            arrival: self.machine.book.turns.arrival(&caller, self.machine.clock.now()),
             priority,
             deadline: None,
             executions: vec![predicted.unwrap_or(forward.estimate)],
         };
+        self.machine.book.chronicle.arrived(&new);
         let (direct, answering) = Direct::new(forward);
         // Whoever asked has gone before being answered: then it is as if nothing had been asked.
         if reply.send(Ok(Ticket { number: ticket, answering })).is_err() {
             return;
         }
         let requester = Requester::Direct { direct, ticket };
-        self.admit(new, name, requester, unix_micros());
-    }
-
-    fn submit(
-        &mut self,
-        spec: Arc<RequestSpec>,
-        body: &str,
-        reply: oneshot::Sender<Result<Accepted, Refusal>>,
-    ) {
-        let workflow = self.machine.book.scenario.workflows[usize::from(spec.workflow)].id.clone();
-        let refusal = self.refuses();
-        let accepted = unix_micros();
-        let written = match refusal {
-            Some(refusal) => Err(refusal),
-            None => match self.machine.book.ledger.accept(&spec.id, &workflow, body, accepted) {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(Refusal::Taken),
-                Err(error) => Err(Refusal::Ledger(error.to_string())),
-            },
-        };
-        if let Err(refusal) = written {
-            return self.replies.push(Box::new(move || drop(reply.send(Err(refusal)))));
-        }
-        let name: Arc<str> = spec.id.as_str().into();
-        let new = self.new_request(&spec, self.machine.clock.now(), spec.deadline);
-        let request = name.to_string();
-        self.machine.book.told.tell(|| ServiceEvent::RequestAccepted { request, workflow });
-        let now = self.machine.clock.now();
-        self.machine.book.chronicle.accepted(now, Arc::clone(&name), spec.workflow);
-        self.admit(new, Arc::clone(&name), Requester::Submitted(spec), accepted);
-        // It is acknowledged once it is written.
-        let answer = Accepted { id: name.to_string(), accepted };
-        self.replies.push(Box::new(move || drop(reply.send(Ok(answer)))));
+        self.admit(new, name, caller, requester, unix_micros());
     }
 
     fn new_request(&self, spec: &RequestSpec, arrival: Time, deadline: Option<Span>) -> NewRequest {
@@ -344,8 +345,15 @@ impl Service {
         }
     }
 
-    fn admit(&mut self, new: NewRequest, name: Arc<str>, requester: Requester, accepted: i64) -> RequestId {
-        let workflow = new.workflow;
+    fn admit(
+        &mut self,
+        new: NewRequest,
+        name: Arc<str>,
+        caller: Arc<str>,
+        requester: Requester,
+        accepted: i64,
+    ) -> RequestId {
+        let (workflow, arrival) = (new.workflow, new.arrival);
         let nodes = new.executions.len();
         let reuse = self.free[workflow.index()].pop();
         let id = self.machine.engine.admit(new, reuse);
@@ -353,7 +361,20 @@ impl Service {
         let (trouble, waiters) = (None, Vec::new());
         let opened = self.machine.clock.now();
         let (cancelled, put_off) = (false, false);
-        let open = Open { name, requester, accepted, opened, outputs, trouble, cancelled, put_off, waiters };
+        let open = Open {
+            name,
+            workflow,
+            caller,
+            requester,
+            accepted,
+            arrival,
+            opened,
+            outputs,
+            trouble,
+            cancelled,
+            put_off,
+            waiters,
+        };
         self.machine.book.opens(id, open);
         self.events.push(Event::Arrived(id));
         id
@@ -397,7 +418,8 @@ impl Service {
         let deadline = spec.deadline.map(|deadline| Span(deadline.0.saturating_sub(waited.0).max(1)));
         let new = self.new_request(&spec, Time::ZERO, deadline);
         let workflow = spec.workflow;
-        let id = self.admit(new, name.into(), Requester::Submitted(Arc::new(spec)), left.accepted);
+        let requester = Requester::Submitted(Arc::new(spec));
+        let id = self.admit(new, name.into(), left.caller.into(), requester, left.accepted);
         let engine = &mut self.machine.engine;
         let nodes = engine.view().instance().workflows[workflow].nodes.clone();
         let tasks: Vec<_> = engine.view().instance().tasks_of(id).collect();
@@ -411,7 +433,7 @@ impl Service {
         self.machine.book.touched.push(id);
     }
 
-    fn close_what_ended(&mut self) -> Result<(), JournalError> {
+    fn close_what_ended(&mut self) {
         let mut touched = std::mem::take(&mut self.machine.book.touched);
         touched.sort_unstable();
         touched.dedup();
@@ -423,18 +445,14 @@ impl Service {
             let completed = is_complete(&view, view.instance(), request);
             let workflow = view.instance().requests[request].workflow;
             let now = view.now();
-            self.machine.book.closes(now, request, completed)?;
+            self.machine.book.closes(now, request, completed);
             self.free[workflow.index()].push(request);
         }
-        Ok(())
     }
 
-    fn prune(&mut self) -> Result<(), JournalError> {
+    fn prune(&mut self) {
         self.pruned_at = self.machine.clock.now();
-        if let Some(keep) = self.limits.keep {
-            self.machine.book.ledger.prune(unix_micros() - keep.0 as i64)?;
-        }
-        Ok(())
+        self.machine.book.ledger.prune(self.limits.keep.map(|keep| Duration::from_micros(keep.0)));
     }
 
     /// What was executed is measured and forgotten, but for what is kept of it to be shown.

@@ -2,6 +2,8 @@
 
 use super::events::EventSender;
 use super::ledger::Ledger;
+use super::shares::Shares;
+use super::turns::Turns;
 use crate::call::{Outputs, call_of, named};
 use crate::chronicle::{Chronicle, End, KEPT, USUAL, numbers};
 use crate::drive::{Book, Trouble};
@@ -10,7 +12,7 @@ use crate::wire::ServiceEvent;
 use crate::work::{Direct, ReplicaCall};
 use gswarm_core::engine::{Decision, Event, News, View};
 use gswarm_core::input::{RequestSpec, Scenario};
-use gswarm_core::{Instance, RequestId, TaskId, Time};
+use gswarm_core::{Instance, RequestId, TaskId, Time, WorkflowId};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -28,10 +30,15 @@ pub(super) enum Requester {
 /// A request that has not ended.
 pub(super) struct Open {
     pub name: Arc<str>,
+    pub workflow: WorkflowId,
+    /// On whose behalf.
+    pub caller: Arc<str>,
     pub requester: Requester,
     /// In microseconds since 1970.
     pub accepted: i64,
-    /// When this service took it on, by its own clock.
+    /// When it counts as having come, by the service's own clock.
+    pub arrival: Time,
+    /// When this service took it on.
     pub opened: Time,
     /// What each node has written.
     pub outputs: Vec<Option<Map<String, Value>>>,
@@ -52,6 +59,9 @@ pub(super) struct OpenRequests {
     pub open: FxHashMap<RequestId, Open>,
     pub by_name: FxHashMap<Arc<str>, RequestId>,
     pub by_ticket: FxHashMap<u64, RequestId>,
+    /// How many each caller has open.
+    pub shares: Shares,
+    pub turns: Turns,
     /// Requests of which a task has come to its end since they were looked at last.
     pub touched: Vec<RequestId>,
     /// Those who wait for a request that has ended: they are told once that is written.
@@ -71,6 +81,8 @@ impl OpenRequests {
             open: FxHashMap::default(),
             by_name: FxHashMap::default(),
             by_ticket: FxHashMap::default(),
+            shares: Shares::default(),
+            turns: Turns::default(),
             touched: Vec::new(),
             to_tell: Vec::new(),
             ready: FxHashMap::default(),
@@ -84,12 +96,16 @@ impl OpenRequests {
             Requester::Direct { ticket, .. } => self.by_ticket.insert(*ticket, id),
             Requester::Submitted(_) => self.by_name.insert(Arc::clone(&open.name), id),
         };
+        self.shares.add(&open.caller);
+        self.turns.opens(&open.caller, open.arrival, id);
         self.open.insert(id, open);
     }
 
     /// A request has come to its end: it is written down. Where the service only puts it off, the ledger keeps it as open.
-    pub fn closes(&mut self, now: Time, id: RequestId, completed: bool) -> Result<(), JournalError> {
-        let Some(open) = self.open.remove(&id) else { return Ok(()) };
+    pub fn closes(&mut self, now: Time, id: RequestId, completed: bool) {
+        let Some(open) = self.open.remove(&id) else { return };
+        self.shares.remove(&open.caller);
+        self.turns.closes(&open.caller, open.arrival, id);
         let end = match (completed, open.cancelled) {
             (true, _) => End::Completed,
             (false, true) => End::Cancelled,
@@ -104,7 +120,7 @@ impl OpenRequests {
             Requester::Submitted(_) => {
                 self.by_name.remove(&open.name);
                 if !open.put_off || completed {
-                    self.ledger.end(&open.name, end, unix_micros(), open.trouble.as_deref())?;
+                    self.ledger.end(&open.name, end, unix_micros(), open.trouble.as_deref());
                 }
             }
         }
@@ -112,7 +128,7 @@ impl OpenRequests {
             // Of calls only those that come to nothing are told one by one: there may be thousands in a second.
             let is_told = matches!(open.requester, Requester::Submitted(_)) || end == End::GivenUp;
             let named = is_told.then(|| (Arc::clone(&open.name), open.trouble.as_deref()));
-            self.chronicle.ended(now, now.since(open.opened), end, named);
+            self.chronicle.ended(now, now.since(open.opened), end, open.workflow, named);
             let took = (unix_micros() - open.accepted) as f64 / 1e6;
             let status = end.state();
             metrics::counter!("gswarm_requests_ended_total", "status" => status.name()).increment(1);
@@ -125,7 +141,6 @@ impl OpenRequests {
             });
         }
         self.to_tell.extend(open.waiters);
-        Ok(())
     }
 
     /// The names of a task's request and node.
@@ -224,7 +239,7 @@ impl Book for OpenRequests {
             if let Some(open) = self.open.get_mut(&instance.request_of(task)) {
                 open.trouble = Some(why.to_owned());
                 if let Requester::Submitted(_) = open.requester {
-                    self.ledger.failure(&open.name, node, unix_micros(), why)?;
+                    self.ledger.failure(&open.name, node, unix_micros(), why);
                 }
             }
             let model = instance.models[instance.model_of(task)].name.clone();
@@ -274,7 +289,8 @@ impl Book for OpenRequests {
     }
 
     fn commit(&mut self) -> Result<(), JournalError> {
-        self.ledger.commit()
+        self.ledger.commit();
+        Ok(())
     }
 }
 

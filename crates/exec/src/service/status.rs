@@ -18,11 +18,11 @@ pub struct ServiceView<'s> {
 impl ServiceView<'_> {
     /// Why nothing can be done for requests at the moment, where that is so.
     #[must_use]
-    pub fn not_ready(&self) -> Option<&'static str> {
+    pub fn not_ready(&self) -> Option<String> {
         match self.machine.abandoned_since() {
-            _ if self.stopping => Some("the service is stopping"),
-            Some(_) => Some("no backend answers; GET /v1/cluster says since when"),
-            None => None,
+            _ if self.stopping => Some("the service is stopping".to_owned()),
+            Some(_) => Some("no server answers; GET /v1/cluster says since when".to_owned()),
+            None => self.desk().ledger.trouble().map(|trouble| trouble.to_string()),
         }
     }
 
@@ -98,6 +98,12 @@ impl ServiceView<'_> {
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.machine.abandoned_since().is_some()
+    }
+
+    /// Seconds of the service's clock in a second of the wall's: emulated models may be faster than time.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        self.machine.clock.speed()
     }
 
     fn desk(&self) -> &OpenRequests {

@@ -17,7 +17,8 @@ pub use health::Health;
 pub use history::{Bar, BarKind, Happening, HappeningKind, HistoryPage, OngoingBar};
 pub use overview::{
     Abilities, ActivitySeries, BackendStatus, ClusterStatus, Counts, GpuState, GpuStatus, LatencySummary,
-    ModelStatus, Overview, OverviewSource, RunState, WorkflowNode, WorkflowOutline,
+    ModelStatus, Overview, OverviewSource, RunState, SlowRequestRow, WorkflowLatency, WorkflowNode,
+    WorkflowOutline,
 };
 pub use policies::{ParameterValues, PolicyList, PolicyOutline, PolicyParameter};
 pub use queue::{ModelQueue, NodeState, Queue, QueuedNode, QueuedRequest, RequestKind};

@@ -17,6 +17,9 @@ pub struct Overview {
     pub started_at: Option<f64>,
     /// The present time.
     pub now: f64,
+    /// Seconds of `now` and of all other times in a second of the wall's clock: more than 1 where models are emulated faster
+    /// than time.
+    pub speed: f64,
     /// What it is doing.
     pub state: RunState,
     /// Why, where there is more to say.
@@ -34,6 +37,10 @@ pub struct Overview {
     pub counts: Counts,
     /// Request latency of the last minute; of a run that has ended, of all of it.
     pub latency: LatencySummary,
+    /// Latency by workflow, over the last requests that completed; the highest P99 first.
+    pub workflow_latency: Vec<WorkflowLatency>,
+    /// The slowest of the last requests that completed, slowest first.
+    pub slowest: Vec<SlowRequestRow>,
     /// The last minutes.
     pub minutes: ActivitySeries,
     /// Every model.
@@ -124,6 +131,8 @@ pub struct GpuStatus {
     pub batch: u32,
     /// Expected seconds until it is free.
     pub free_in: f64,
+    /// Seconds by which what it does has outlasted its estimate; 0 where it has not.
+    pub overdue: f64,
 }
 
 /// What a GPU does.
@@ -239,6 +248,42 @@ pub struct LatencySummary {
     /// The 99th percentile.
     #[schema(required)]
     pub p99: Option<f64>,
+}
+
+/// How long the requests of a workflow took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowLatency {
+    /// Its key in the configuration.
+    pub workflow: String,
+    /// Requests that these figures are of.
+    pub completed: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+}
+
+/// A slow request. Waiting, loading and executing add up to its latency, unless an attempt failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SlowRequestRow {
+    /// Its name.
+    pub request: String,
+    /// Its workflow.
+    pub workflow: String,
+    /// When it arrived.
+    pub arrived: f64,
+    /// From then to its end.
+    pub latency: f64,
+    /// Waiting for GPUs, on its critical path.
+    pub waiting: f64,
+    /// Loading its own models.
+    pub loading: f64,
+    /// Executing.
+    pub executing: f64,
+    /// What cost it most.
+    pub why: String,
 }
 
 /// A model: where it is, and what waits for it.

@@ -108,6 +108,9 @@ pub struct RequestFailure {
 pub struct RequestList {
     /// Latest first.
     pub requests: Vec<RequestRecord>,
+    /// How many there are in all; only of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
 }
 
 /// Where a request stands: in the queue, or in the records.

@@ -39,8 +39,10 @@ pub struct WhatIfOutcome {
     pub policy: String,
     /// Its GPUs.
     pub gpus: u32,
-    /// Requests that are open.
+    /// Requests that are simulated: those that are open, and those to come.
     pub requests: u64,
+    /// Of these, the ones to come.
+    pub coming: u64,
     /// Seconds from now until all of them have ended.
     pub ends_in: f64,
     /// Mean request latency.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use gswarm_core::instance::Instance;
-use gswarm_exec::journal::{JournalError, JournalReader};
+use gswarm_exec::journal::{JournalError, JournalReader, reseal};
 use gswarm_exec::watched::Watched;
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -49,6 +49,8 @@ impl Runs {
         let path = self.path("changed");
         std::fs::copy(self.path(whole), &path).unwrap();
         Connection::open(&path).unwrap().execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        // With checksums that fit: what is looked at here is whether it could have happened.
+        reseal(&path).unwrap();
         if let Err(error) = self.watch(&path) {
             assert!(matches!(error, JournalError::Damaged(_)), "{sql}: {error}");
         }
@@ -107,12 +109,12 @@ async fn what_never_happened_is_damage() {
             "UPDATE entries SET c = 4294967295 WHERE kind = 8",
             "UPDATE entries SET at = at - 1000000000 WHERE id > 15",
             "UPDATE entries SET at = 9223372036854775807 WHERE id = (SELECT max(id) FROM entries)",
-            "INSERT INTO entries (at, kind, a, b, c, d) SELECT at, kind, a, b, c, d FROM entries WHERE kind = 0",
-            "INSERT INTO entries VALUES (-5, 0, 3, 0, 0, 0, 0, NULL)",
-            "INSERT INTO entries (at, kind, a, b, c, d) SELECT max(at), 6, 0, 0, 0, 0 FROM entries",
+            "INSERT INTO entries (at, kind, a, b, c, d, sum) SELECT at, kind, a, b, c, d, 0 FROM entries WHERE kind = 0",
+            "INSERT INTO entries VALUES (-5, 0, 3, 0, 0, 0, 0, NULL, 0)",
+            "INSERT INTO entries (at, kind, a, b, c, d, sum) SELECT max(at), 6, 0, 0, 0, 0, 0 FROM entries",
             "DELETE FROM outputs WHERE task = (SELECT min(task) FROM outputs)",
             "UPDATE outputs SET value = '[' WHERE task = (SELECT min(task) FROM outputs)",
-            "INSERT INTO outputs VALUES (9999, '{}')",
+            "INSERT INTO outputs VALUES (9999, '{}', 0)",
         ] {
             assert!(runs.is_damaged(whole, sql).await, "{whole}: {sql}");
         }
@@ -145,4 +147,39 @@ async fn any_row_may_say_anything() {
         damaged += usize::from(runs.is_damaged(whole, &sql).await);
     }
     assert!(damaged > 150, "{damaged} of 300 were found");
+}
+
+/// Whatever bits flip in a journal: it is refused with a code, or all of it is as it was written.
+#[tokio::test(start_paused = true)]
+async fn flipped_bits_are_found_or_change_nothing() {
+    let runs = Runs::new();
+    runs.make().await;
+    let all = |path: &Path| {
+        let journal = Journal::open(path, Durability::Process)?;
+        let read = JournalReader::open(path).err();
+        assert!(matches!(read, Some(JournalError::InUse) | None), "{read:?}");
+        Ok::<_, JournalError>((journal.entries()?, journal.outputs()?))
+    };
+    let mut state = 20_261_118_u64;
+    let mut roll = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let (mut refused, rounds) = (0, 200);
+    for round in 0..rounds {
+        let whole = ["finished", "cut"][round % 2];
+        let path = runs.path(&format!("flipped{round}"));
+        let mut bytes = std::fs::read(runs.path(whole)).unwrap();
+        for _ in 0..[1, 1, 3, 50][round / 2 % 4] {
+            let place = roll(bytes.len() as u64) as usize;
+            bytes[place] ^= 1 << roll(8);
+        }
+        std::fs::write(&path, bytes).unwrap();
+        match all(&path) {
+            Ok(read) => assert!(read == all(&runs.path(whole)).unwrap(), "round {round}"),
+            Err(JournalError::Damaged(_) | JournalError::Version(_) | JournalError::Empty) => refused += 1,
+            Err(other) => panic!("round {round}: {other}"),
+        }
+    }
+    assert!(refused > rounds / 4, "{refused} of {rounds} were refused");
 }

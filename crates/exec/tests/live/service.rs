@@ -458,11 +458,38 @@ fn a_model_that_can_never_fit_is_said_so_with_the_sizes() {
         Service::begin(scenario, instance, fleet, clock, folder.path(), settings, ServiceBeliefs::default())
             .unwrap();
     let why = |model: u32| client.cannot_run(ModelId(model));
-    assert_eq!(why(0).unwrap(), "model `writer` needs 14 GB on each of its GPUs, and a GPU has 10 GB");
+    assert_eq!(why(0).unwrap(), "model `writer` needs 14 GB on each of its GPUs, but a GPU has 10 GB");
     assert_eq!(why(1), None);
-    assert_eq!(why(2).unwrap(), "model `judge` needs 2 consecutive GPUs, and the cluster has 1");
+    assert_eq!(why(2).unwrap(), "model `judge` needs 2 consecutive GPUs, but the cluster has 1");
     let estimate = |tokens: u64| {
         client.estimate(ModelId(0), &Map::from_iter([("max_tokens".to_owned(), tokens.into())]))
     };
     assert_eq!(estimate(100), Span(2_000_000));
+}
+
+/// The disk is slow: whoever brings a request waits for it, and calls go on meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_disk_holds_up_promises_and_no_decisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = begin(folder.path(), emulated, ServiceLimits::default());
+    running.submit("before", "text").await.unwrap();
+    // Nothing can be written until this lets go.
+    let disk = rusqlite::Connection::open(folder.path().join("requests.db")).unwrap();
+    disk.busy_timeout(gswarm_testing::LIMIT).unwrap();
+    disk.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut submitted = Box::pin(running.submit("held up", "text"));
+    let calls = async {
+        for _ in 0..5 {
+            assert_eq!(ask(&running.client, chat("writer", false)).await.unwrap().0, 200);
+        }
+    };
+    tokio::select! {
+        biased;
+        () = calls => {}
+        _ = &mut submitted => panic!("it was promised before it was written"),
+    }
+    disk.execute_batch("ROLLBACK").unwrap();
+    submitted.await.unwrap();
+    assert_eq!(running.result("held up").await["status"], "completed");
+    running.stop().await;
 }

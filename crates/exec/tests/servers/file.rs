@@ -70,7 +70,11 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("backends: [{kind: emulated, gpus: 7-0}]", "E116", "`7-0` names no GPUs"),
     ("backends: [{kind: ollama}]", "E102", "`url` is missing"),
     ("backends: [{kind: ollama, url: 'ftp://host'}]", "E116", "neither http:// nor https://"),
-    ("backends: [{kind: ollama, url: 'http://me:secret@host'}]", "E116", "no user and no password"),
+    (
+        "backends: [{kind: ollama, url: 'http://me:secret@host'}]",
+        "E116",
+        "cannot contain a user or a password",
+    ),
     ("backends: [{kind: vllm, url: 'http://h'}]", "E102", "`models` is missing"),
     ("backends: [{kind: vllm, url: 'http://h', models: {a: x}, level: 3}]", "E204", "above the limit of 2"),
     ("backends: [{kind: command}]", "E102", "`command` is missing"),
@@ -131,11 +135,11 @@ fn whole_files() -> Vec<Value> {
 
 /// Faults that no schema can see: what an address says, which GPUs there are, what other fields say.
 const NOT_OF_SHAPE: [&str; 6] = [
-    "is no address",
+    "is not an address",
     "names no GPUs",
     "share a server",
     "has a query",
-    "no address of its own",
+    "no `url` of their own",
     "`url` is missing",
 ];
 

@@ -54,7 +54,8 @@ pub fn read(file: &mut File<'_>, prompt: Item<'_>) -> Vec<Node> {
                         from: Some((from, slot)),
                     }),
                     None => {
-                        let message = format_args!("a link names node {}, which is not there", Shown(from));
+                        let message =
+                            format_args!("a link refers to node {}, which does not exist", Shown(from));
                         file.faults.add(Code::UnknownNode, value.at(), &path, message);
                     }
                 },

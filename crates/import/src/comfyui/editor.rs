@@ -101,7 +101,7 @@ impl<'t> Reader<'_, '_, 't> {
         for (place, link) in links.items().enumerate() {
             self.links += 1;
             if self.links > MAX_LINKS {
-                let message = format_args!("more than {MAX_LINKS} links, once subgraphs are written out");
+                let message = format_args!("more than {MAX_LINKS} links after expanding subgraphs");
                 self.faults().add(Code::Expands, link.at(), &root, message);
                 return;
             }
@@ -144,7 +144,7 @@ impl<'t> Reader<'_, '_, 't> {
             return None;
         }
         if self.open.len() == MAX_DEPTH {
-            let message = format_args!("subgraphs stand inside one another more than {MAX_DEPTH} deep");
+            let message = format_args!("subgraphs are nested more than {MAX_DEPTH} levels deep");
             self.faults().add(Code::Expands, instance.at(), &Path::root(), message);
             return None;
         }
@@ -243,7 +243,8 @@ impl<'t> Reader<'_, '_, 't> {
         };
         let (Some(from), Some((to, to_slot))) = (from, to) else {
             let missing = if from.is_none() { origin } else { target };
-            let message = format_args!("a link names node {}, which is not there", Shown(missing.text()));
+            let message =
+                format_args!("a link refers to node {}, which does not exist", Shown(missing.text()));
             return self.faults().add(Code::UnknownNode, link.at(), path, message);
         };
         let inputs = &mut self.nodes[to].inputs;

@@ -118,7 +118,7 @@ impl<'n> Flow<'n> {
                 RUNNERS.iter().any(|class| node.class.starts_with(class)) && node.class != "KSamplerSelect";
             if runs && self.model_inputs(at).is_empty() {
                 let message = format_args!("no model leads to `{}`", node.shown());
-                let hint = Some("join it with a loader, or mute it".to_owned());
+                let hint = Some("connect it to a loader, or mute it".to_owned());
                 file.faults.add_hinted(Code::Missing, node.at, &Path::root(), message, hint);
             }
         }

@@ -27,7 +27,7 @@ pub fn read(file: &mut File<'_>, options: &ImportOptions, draft: &mut Draft) {
         api::read(file, prompt.unwrap_or(root))
     } else {
         let message = format_args!(
-            "this is no ComfyUI workflow: neither a list of `nodes`, as the editor saves it, nor nodes with a `class_type`, as the API takes them"
+            "this is not a ComfyUI workflow: it has neither a list of `nodes` (editor) nor nodes with a `class_type` (API)"
         );
         file.faults.add(Code::OtherKind, 0, &Path::root(), message);
         return;
@@ -39,8 +39,7 @@ pub fn read(file: &mut File<'_>, options: &ImportOptions, draft: &mut Draft) {
 
 /// Reports that a workflow has too many nodes.
 fn too_many(file: &mut File<'_>) {
-    let message =
-        format_args!("the workflow has more than {MAX_NODES} nodes, once its subgraphs are written out");
+    let message = format_args!("the workflow has more than {MAX_NODES} nodes after expanding its subgraphs");
     file.faults.add(Code::Expands, 0, &Path::root(), message);
 }
 
@@ -57,7 +56,7 @@ fn make(file: &mut File<'_>, nodes: &[Node], options: &ImportOptions, draft: &mu
         "--time",
         &options.times,
         &|name| nodes.iter().any(|node| node.id == name || node.class == name),
-        "name a node by its id, as in 3 or 57:3, or by its class",
+        "give the id of a node, such as 3 or 57:3, or its class",
     );
     let runs: Vec<Option<models::Run>> = (0..nodes.len()).map(|node| flow.run(node)).collect();
     if file.faults.has_errors() {

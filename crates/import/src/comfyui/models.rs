@@ -129,9 +129,7 @@ fn files(loader: &Node) -> Vec<(String, Option<String>)> {
 /// The model in the draft: the files of its loader together, with what is put over them.
 pub fn model(run: &Run, options: &ImportOptions, draft: &mut Draft) -> ModelId {
     if run.others {
-        draft
-            .notes
-            .say_of("Nodes that use several models are counted with the first of them", run.shown.as_str());
+        draft.notes.say_of("Nodes that use several models count for the first of them", run.shown.as_str());
     }
     let base = run.files.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>().join(" + ");
     let base = if base.is_empty() { "unknown model".to_owned() } else { base };
@@ -160,9 +158,9 @@ fn size(file: &str, usual: f64, options: &ImportOptions, notes: &mut crate::draf
         guess::size(file, usual, &options.sizes)
     };
     let sentence = match size.from {
-        From::Table => "Sizes of files are those of --sizes",
-        From::Name => "Sizes of files that follow from their names: parameters times bytes of the precision",
-        From::Sort => "Sizes of files that are unknown, and what is usual was taken (give them with --sizes)",
+        From::Table => "File sizes come from --sizes",
+        From::Name => "File sizes derived from names: parameters times bytes of the precision",
+        From::Sort => "Unknown file sizes; typical values are used (set them with --sizes)",
     };
     notes.say_of(sentence, format!("{file} ({} GB)", size.gb));
     size.gb

@@ -118,7 +118,8 @@ pub fn read<'t>(file: &mut File<'_>, root: Item<'t>) -> Option<App<'t>> {
         if let Some(config) = root.get("model_config").filter(|config| config.get("model").is_some()) {
             return Some(single(name, config));
         }
-        let message = format_args!("this is no Dify app: it has no `workflow.graph`, and no `model_config`");
+        let message =
+            format_args!("this is not a Dify app: it has neither `workflow.graph` nor `model_config`");
         file.faults.add(Code::OtherKind, 0, &top, message);
         return None;
     };
@@ -172,7 +173,7 @@ fn nodes<'t>(file: &mut File<'_>, listed: Item<'t>) -> (Vec<AppNode<'t>>, FxHash
         }
         if ![&CALLS[..], &REPEATS, &STARTS, &OTHERS].iter().any(|known| known.contains(&kind)) {
             let message = format_args!(
-                "node `{}` is of kind `{}`, which gswarm has no counterpart for",
+                "node `{}` is of kind `{}`, which gswarm cannot express",
                 Shown(if title.is_empty() { id } else { title }),
                 Shown(kind)
             );
@@ -194,15 +195,15 @@ fn nodes<'t>(file: &mut File<'_>, listed: Item<'t>) -> (Vec<AppNode<'t>>, FxHash
             }
             Some(_) => {
                 let message = format_args!(
-                    "node `{}` stands inside another in a way that cannot be written out",
+                    "node `{}` is nested in a way that cannot be expanded",
                     Shown(nodes[at].shown())
                 );
-                let hint = "iterations and loops cannot stand inside one another".to_owned();
+                let hint = "iterations and loops cannot be nested".to_owned();
                 file.faults.add_hinted(Code::Inexpressible, place, &path, message, Some(hint));
             }
             None => {
                 let message = format_args!(
-                    "node `{}` stands inside `{}`, which is not there",
+                    "node `{}` is inside `{}`, which does not exist",
                     Shown(nodes[at].shown()),
                     Shown(parent)
                 );
@@ -227,7 +228,7 @@ fn edges<'t>(file: &mut File<'_>, graph: Item<'t>, numbers: &FxHashMap<&'t str, 
             let id = item.get(name).map_or("", Item::text);
             let found = numbers.get(id).copied();
             if found.is_none() {
-                let message = format_args!("the edge's {name} `{}` is no node", Shown(id));
+                let message = format_args!("the edge's {name} `{}` is not a node", Shown(id));
                 file.faults.add(Code::UnknownNode, item.at(), &path, message);
             }
             found

@@ -71,9 +71,11 @@ pub fn node(app: &App<'_>, node: usize, id: String, options: &ImportOptions, dra
         let usual = if looks_up { EMBEDDING_GB } else { USUAL_GB };
         let size = guess::size(name, usual, &options.sizes);
         let sentence = match size.from {
-            From::Table => "Sizes of models are those of --sizes",
-            From::Name => "Sizes of models follow from their names: parameters, and two bytes each unless they say otherwise",
-            From::Sort => "Sizes of models that are unknown, and what is usual was taken (give them with --sizes)",
+            From::Table => "Model sizes come from --sizes",
+            From::Name => {
+                "Model sizes are derived from names: two bytes per parameter unless the name says otherwise"
+            }
+            From::Sort => "Unknown model sizes; typical values are used (set them with --sizes)",
         };
         notes.say_of(sentence, format!("{name} ({} GB)", size.gb));
         notes.say("Models load at 2 GB a second, after 1 s; those above 72 GB take several GPUs");
@@ -93,7 +95,9 @@ pub fn node(app: &App<'_>, node: usize, id: String, options: &ImportOptions, dra
     let most = most_tokens(app, node).filter(|&most| most > 0.0);
     let tokens = most.map_or(tokens, |most| tokens.min(most));
     let usual = if looks_up {
-        draft.notes.say(format!("Looking something up in a knowledge base is one call of its embedding model, of {LOOKUP} s; what it is ranked with plays no part"));
+        draft.notes.say(format!(
+            "A knowledge-base lookup is one call of its embedding model, of {LOOKUP} s; reranking is ignored"
+        ));
         LOOKUP
     } else {
         config.insert("max_tokens".to_owned(), shown_number(tokens));
@@ -103,7 +107,7 @@ pub fn node(app: &App<'_>, node: usize, id: String, options: &ImportOptions, dra
         ));
         tokens / pace
     };
-    draft.notes.say("All other nodes (tools, code, templates, requests) take no GPU time; --call NODE=MODEL says otherwise of one");
+    draft.notes.say("All other nodes (tools, code, templates, requests) take no GPU time, unless --call NODE=MODEL names them");
     let seconds = given(app, node, &options.times).copied().unwrap_or(usual);
     DraftNode { id, model, seconds: guess::rounded(seconds), config }
 }

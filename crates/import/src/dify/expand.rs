@@ -64,7 +64,7 @@ pub fn expand(file: &mut File<'_>, app: &App<'_>, way: &Way, options: &ImportOpt
         }
         if flat.is_full() {
             let message =
-                format_args!("the app has more than {MAX_NODES} nodes, once its iterations are written out");
+                format_args!("the app has more than {MAX_NODES} nodes after expanding its iterations");
             file.faults.add(Code::Expands, own.at, &Path::root(), message);
             return None;
         }

@@ -32,7 +32,7 @@ pub fn read_all(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Dra
         .chain(options.calls.iter().map(|(name, _)| ("--call", name)))
         .chain(options.times.iter().map(|(name, _)| ("--time", name)));
     for (flag, name) in flags.filter(|(_, name)| !used.contains(name)) {
-        let message = format_args!("{flag} names `{}`, which is no node's id or title", Shown(name));
+        let message = format_args!("{flag}: no node has the id or title `{}`", Shown(name));
         file.faults.add(Code::NoSuchPlace, 0, &Path::root(), message);
     }
 }
@@ -61,13 +61,13 @@ fn one(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions, draft: &mut 
         made.push((way, nodes_and_edges));
     }
     if made.is_empty() {
-        let message = format_args!("the app calls no model on the ways that are taken");
-        let hint = Some("where a tool calls a model, say so with --call NODE=MODEL".to_owned());
+        let message = format_args!("the app calls no model on the chosen paths");
+        let hint = Some("if a tool calls a model, name it with --call NODE=MODEL".to_owned());
         return file.faults.add_hinted(Code::Nothing, 0, &Path::root(), message, hint);
     }
     if without > 0.0 {
         draft.notes.say(format!(
-            "Left out: the ways through `{}` that call no model, {:.3} of its requests",
+            "Omitted: paths through `{}` that call no model, {:.3} of its requests",
             app.name, without
         ));
     }
@@ -76,7 +76,7 @@ fn one(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions, draft: &mut 
         let name = if ways.len() == 1 { app.name.clone() } else { format!("{}: {}", app.name, way.label) };
         if ways.len() > 1 {
             draft.notes.say_of(
-                "Each way through the branches is a workflow of its own, with its share of the requests",
+                "Each path through the branches is a workflow of its own, with its share of the requests",
                 format!("{} ({:.3})", way.label, way.probability),
             );
         }

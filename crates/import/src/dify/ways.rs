@@ -30,18 +30,20 @@ pub fn ways(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions, draft: 
     for (node, own) in app.nodes.iter().enumerate() {
         let cases = &own.cases;
         if !everything[node] {
-            draft.notes.say_of("Nodes that nothing leads to, which are left out", own.shown());
+            draft.notes.say_of("Unreachable nodes, omitted", own.shown());
             continue;
         }
         if cases.len() > 1 {
             shares.extend(shares_of(file, app, node, cases, options).map(|found| (node, found)));
             if own.parent.is_some() {
-                draft.notes.say_of("Branches inside iterations go the same way in every round", own.shown());
+                draft
+                    .notes
+                    .say_of("Branches inside iterations take the same path in every round", own.shown());
             }
         }
     }
     if app.edges.iter().any(|edge| edge.handle == "fail-branch") {
-        draft.notes.say("No node fails: branches for failures are not taken");
+        draft.notes.say("No node fails: error branches are ignored");
     }
     if file.faults.has_errors() {
         return Vec::new();
@@ -49,8 +51,8 @@ pub fn ways(file: &mut File<'_>, app: &App<'_>, options: &ImportOptions, draft: 
     let (mut found, mut open) = (Vec::new(), vec![(BTreeMap::new(), 1.0)]);
     while let Some((cases, probability)) = open.pop() {
         if found.len() + open.len() >= MAX_WAYS {
-            let message = format_args!("more than {MAX_WAYS} ways lead through the branches");
-            let hint = Some("choose the case of some of them with --choose".to_owned());
+            let message = format_args!("more than {MAX_WAYS} paths through the branches");
+            let hint = Some("fix some of them with --choose".to_owned());
             file.faults.add_hinted(Code::Expands, 0, &Path::root(), message, hint);
             return Vec::new();
         }
@@ -164,7 +166,7 @@ fn shares_of(
         || given.len() == cases.len() - 1 && sum <= 1.0 + 1e-9;
     if !fits || given.iter().any(|share| !(0.0..=1.0).contains(share)) {
         let message = format_args!(
-            "--branch: branch `{}` has {} cases; give the probability of each, adding up to 1, or of all but the last",
+            "--branch: branch `{}` has {} cases; give the probability of each (sum 1), or of all but the last",
             Shown(own.shown()),
             cases.len()
         );

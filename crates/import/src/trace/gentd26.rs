@@ -21,7 +21,7 @@ const USUAL_LOAD_SECONDS: f64 = 25.0;
 
 /// One request that succeeded.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Generation {
+pub struct TracedGeneration {
     /// Microseconds since 1970.
     pub at: i64,
     /// How long it took.
@@ -33,7 +33,7 @@ pub struct Generation {
 }
 
 /// The requests of a file that succeeded, and how many did not.
-pub fn generations(source: Source<'_>) -> Result<(Vec<Generation>, usize), Vec<Diagnostic>> {
+pub fn generations(source: Source<'_>) -> Result<(Vec<TracedGeneration>, usize), Vec<Diagnostic>> {
     alone(source, |file| {
         let mut found = (Vec::new(), 0);
         read_generations(file, &mut found);
@@ -61,7 +61,7 @@ fn alone<T>(source: Source<'_>, read: impl FnOnce(&mut File<'_>) -> T) -> Result
     Err(diagnostics)
 }
 
-fn read_generations(file: &mut File<'_>, found: &mut (Vec<Generation>, usize)) {
+fn read_generations(file: &mut File<'_>, found: &mut (Vec<TracedGeneration>, usize)) {
     let Some(mut rows) = table::open(file) else { return };
     let names = ["gmt_create", "predict_status", "exec_time_seconds", "checkpoint_model_version_id"];
     let [Some(created), Some(status), Some(seconds), Some(checkpoint)] =
@@ -90,7 +90,12 @@ fn read_generations(file: &mut File<'_>, found: &mut (Vec<Generation>, usize)) {
                     .map(|value| (name, value))
             });
             let config = config.collect();
-            found.0.push(Generation { at, seconds, checkpoint: row.cell(checkpoint).to_owned(), config });
+            found.0.push(TracedGeneration {
+                at,
+                seconds,
+                checkpoint: row.cell(checkpoint).to_owned(),
+                config,
+            });
         }
     }
 }
@@ -107,7 +112,7 @@ fn read_loads(file: &mut File<'_>, found: &mut Vec<f64>) {
 /// The requests as a problem. The load time of each checkpoint, in order of appearance, is the one of `loads` that `draw`
 /// picks among so many.
 pub fn scenario(
-    generations: &[Generation],
+    generations: &[TracedGeneration],
     loads: &[f64],
     compress: f64,
     draw: &mut dyn FnMut(usize) -> usize,
@@ -178,7 +183,7 @@ pub(crate) fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut 
     }
     let Some(file) = files.first_mut() else { return };
     if options.workflow.is_some() {
-        let message = format_args!("--workflow is of no use here: these requests say which model they ran");
+        let message = format_args!("--workflow does not apply here: these requests name their models");
         file.faults.add(Code::NoSuchPlace, 0, &Path::root(), message);
     }
     if files.iter().any(|file| file.faults.has_errors()) {
@@ -188,18 +193,18 @@ pub(crate) fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut 
     let Some(rows) = cut(&mut files[0], rows, |row| row.at, true, options, draft) else { return };
     let notes = &mut draft.notes;
     if failed > 0 {
-        notes.say(format!("Left out, because they did not succeed: {failed}"));
+        notes.say(format!("Omitted because they failed: {failed}"));
     }
     notes
         .say("A checkpoint is a model of one GPU, a request is one node; execution times are those recorded");
-    notes.say("Sizes of checkpoints are unknown, and taken to be nothing: a change of model costs the load time of the new one (switch_cost: load_time)");
+    notes.say("Sizes of checkpoints are unknown and count as zero: a switch costs the load time of the new model (switch_cost: load_time)");
     if loads.is_empty() {
         notes.say(format!(
             "No file of load times was given: every checkpoint loads in {USUAL_LOAD_SECONDS} s"
         ));
     } else {
         notes.say(format!(
-            "The load time of each checkpoint is drawn from {} that were measured (seed {})",
+            "The load time of each checkpoint is drawn from {} measured ones (seed {})",
             loads.len(),
             options.seed
         ));

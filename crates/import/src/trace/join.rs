@@ -3,7 +3,7 @@
 use super::{Row, Trace, arrival};
 use crate::draft::{Draft, plain_request, span};
 use crate::guess;
-use crate::options::Target;
+use crate::options::TraceTarget;
 use crate::{File, ImportOptions};
 use gswarm_core::input::document::{Path, Shown};
 use gswarm_core::input::{Code, ModelSpec, NodeSpec, RequestSpec, Scenario, WorkflowSpec};
@@ -65,7 +65,7 @@ fn tokens(workflow: &WorkflowSpec, paces: &[Option<f64>], row: &Row) -> Map<Stri
 }
 
 /// The workflow that the flag names, as an index.
-fn chosen(file: &mut File<'_>, target: &Target) -> Option<usize> {
+fn chosen(file: &mut File<'_>, target: &TraceTarget) -> Option<usize> {
     let known = &target.scenario.workflows;
     let found = match &target.workflow {
         Some(id) => known.iter().position(|workflow| workflow.id == *id),
@@ -84,7 +84,7 @@ fn chosen(file: &mut File<'_>, target: &Target) -> Option<usize> {
 
 /// Everything of the configuration that the workflow stands in; and the pace of each of its nodes, where it has one.
 fn target_nodes<'o>(
-    target: &'o Target,
+    target: &'o TraceTarget,
     workflow: usize,
     draft: &mut Draft,
 ) -> Vec<(Option<&'o str>, Vec<Option<f64>>)> {
@@ -95,13 +95,13 @@ fn target_nodes<'o>(
     let counted: Vec<&NodeSpec> = spec.nodes.iter().filter(|node| pace(node).is_some()).collect();
     if counted.is_empty() {
         draft.notes.say(format!(
-            "No model of workflow `{}` has `tokens_per_second`: its nodes take their usual times, and the tokens of the trace play no part",
+            "No model of workflow `{}` has `tokens_per_second`: its nodes take their mean times, and the tokens of the trace are ignored",
             spec.id
         ));
     }
     for node in counted {
         draft.notes.say_of(
-            "Nodes that read and write the tokens of each row, at their models' `tokens_per_second`; all others take their usual times",
+            "Nodes that read and write the tokens of each row, at their models' `tokens_per_second`; all others take their mean times",
             &node.id,
         );
     }
@@ -121,11 +121,11 @@ fn one_node_each<'o>(
         let (sum, count) = answers.fold((0.0, 0_u32), |(sum, count), tokens| (sum + tokens, count + 1));
         let size = guess::size(name, USUAL_GB, &options.sizes);
         let size_note = match size.from {
-            guess::From::Table => "Sizes of models are those of --sizes",
+            guess::From::Table => "Model sizes come from --sizes",
             guess::From::Name => {
-                "Sizes of models follow from their names: parameters, and two bytes each unless they say otherwise"
+                "Model sizes are derived from names: two bytes per parameter unless the name says otherwise"
             }
-            guess::From::Sort => "Sizes of models are unknown, and taken to be 14 GB",
+            guess::From::Sort => "Model sizes are unknown, assumed to be 14 GB",
         };
         draft.notes.say_of(size_note, name);
         let made = ModelSpec {

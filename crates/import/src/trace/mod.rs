@@ -81,7 +81,7 @@ pub(crate) fn read(kind: ImportKind, files: &mut [File<'_>], options: &ImportOpt
     if trace.unanswered > 0 {
         let plural = if trace.unanswered == 1 { "" } else { "s" };
         draft.notes.say(format!(
-            "Left out: {} request{plural} answered with no tokens or with an error",
+            "Omitted: {} request{plural} answered with no tokens or with an error",
             trace.unanswered
         ));
     }
@@ -101,7 +101,7 @@ fn cut<R>(
 ) -> Option<Vec<R>> {
     let read = rows.len();
     if !rows.is_sorted_by_key(&at) {
-        draft.notes.say("Rows were not in the order of their moments: they were sorted");
+        draft.notes.say("Rows were not in order of time: they were sorted");
         rows.sort_by_key(&at);
     }
     let first = rows.first().map_or(0, &at);
@@ -109,7 +109,7 @@ fn cut<R>(
         Moment::Offset(seconds) => Some(first.saturating_add((seconds * 1e6) as i64)),
         Moment::Date(date) if dated => Some(date),
         Moment::Date(_) => {
-            let message = format_args!("{flag} gives a date, and this trace counts from a zero of its own");
+            let message = format_args!("{flag} gives a date, but this trace has relative times");
             let hint = Some("give seconds from its first row".to_owned());
             file.faults.add_hinted(Code::NoSuchPlace, 0, &Path::root(), message, hint);
             None
@@ -161,7 +161,7 @@ fn arrival(at: i64, first: i64, options: &ImportOptions) -> i64 {
 fn moment(row: &table::Row<'_>, file: &mut File<'_>, column: usize) -> Option<i64> {
     let found = calendar(row.cell(column));
     if let Err(reason) = &found {
-        row.report(file, column, Code::BadTimestamp, &format!("is no date and time ({reason})"));
+        row.report(file, column, Code::BadTimestamp, &format!("is not a date and time ({reason})"));
     }
     found.ok()
 }

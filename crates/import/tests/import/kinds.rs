@@ -2,7 +2,7 @@
 
 use crate::support::{BOTH, codes, good, pairs, run};
 use gswarm_core::input::{Code, Source, read_config};
-use gswarm_import::{ImportKind, ImportOptions, Target};
+use gswarm_import::{ImportKind, ImportOptions, TraceTarget};
 
 pub const API: &str = r#"{
   "3": {"class_type": "KSampler", "inputs": {"seed": 1, "steps": 30, "cfg": 5, "denoise": 1,
@@ -223,7 +223,7 @@ fn traces_with_a_workflow_of_one_node() {
         requests.map(|one| (one.timestamp.unwrap(), one.times[0].unwrap().0)).collect::<Vec<_>>()
     };
     assert_eq!(found(&made), [(0, 1_200_000), (13_741_000, 3_000_000)]);
-    assert!(made.assumptions[0].contains("Left out: 1 request"), "{:?}", made.assumptions);
+    assert!(made.assumptions[0].contains("Omitted: 1 request"), "{:?}", made.assumptions);
     run(&made, 1, &BOTH);
 
     let made = good(ImportKind::Burstgpt, BURSTGPT, &ImportOptions::default());
@@ -249,7 +249,7 @@ workflows:
 cluster: {gpus: 2}
 ";
     let scenario = read_config(Source { name: "config", bytes: config }).scenario.unwrap();
-    let target = |id: Option<&str>| Target {
+    let target = |id: Option<&str>| TraceTarget {
         scenario: scenario.clone(),
         workflow: id.map(str::to_owned),
         named: "config.yaml".to_owned(),
@@ -296,7 +296,7 @@ workflows:
   w: {nodes: [{id: a, model: m}, {id: b, model: n}], edges: [{from: a, to: b}]}
 ";
     let scenario = read_config(Source { name: "config", bytes: config }).scenario.unwrap();
-    let target = Target { scenario, workflow: None, named: "config.yaml".to_owned() };
+    let target = TraceTarget { scenario, workflow: None, named: "config.yaml".to_owned() };
     let made = good(
         ImportKind::GswarmLog,
         LOG,

@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         };
         let token = |value: &Value| match value.as_u64() {
             Some(id) if id < vocab_size as u64 => Ok(id as u32),
-            _ => Err(self.wrong(format!("{key} {value} is no token of a vocabulary of {vocab_size}"))),
+            _ => Err(self.wrong(format!("{key} {value} is outside the vocabulary of {vocab_size} tokens"))),
         };
         values.into_iter().map(token).collect()
     }

@@ -54,7 +54,7 @@ pub struct DecoderConfig {
     pub head_dim: usize,
     /// Tokens that the model knows.
     pub vocab_size: usize,
-    /// Most tokens of prompt and answer together.
+    /// Maximum context: tokens of prompt and answer together.
     pub max_positions: usize,
     /// Added to the variance in norms.
     pub norm_eps: f64,

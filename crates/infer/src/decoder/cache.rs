@@ -54,9 +54,7 @@ impl Sequence {
         let needed = self.len + more;
         if needed > self.most {
             let most = self.most;
-            return Err(Error::Request(format!(
-                "{needed} tokens are more than the {most} that the model can hold"
-            )));
+            return Err(Error::Request(format!("{needed} tokens exceed the model's context of {most}")));
         }
         if needed <= self.room {
             return Ok(());

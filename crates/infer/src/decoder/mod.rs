@@ -136,7 +136,7 @@ impl LanguageModel {
             positions.extend((sequence.len()..).take(piece.len()));
         }
         if tokens.is_empty() || tokens.iter().any(|&token| token as usize >= parts.config.vocab_size) {
-            return Err(Error::Request("there is no token, or one that the model does not know".to_string()));
+            return Err(Error::Request("there is no token, or an unknown one".to_string()));
         }
         let count = padded(tokens.len());
         tokens.resize(count, 0);

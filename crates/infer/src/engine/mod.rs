@@ -30,7 +30,7 @@ pub struct EngineOptions {
     pub max_waiting: usize,
     /// Tokens of a prompt that are read in one step.
     pub prefill_chunk: usize,
-    /// Most tokens of prompt and answer together; never more than the model can hold.
+    /// Maximum context: tokens of prompt and answer together; never more than the model can hold.
     pub max_context: usize,
 }
 

@@ -36,7 +36,7 @@ impl Store {
         let root = root.as_ref();
         let resolved = fs::canonicalize(root).map_err(|error| Error::file(root, error))?;
         if !resolved.is_dir() {
-            return Err(Error::invalid(root, "this is no folder"));
+            return Err(Error::invalid(root, "this is not a folder"));
         }
         Ok(Store { root: resolved })
     }
@@ -109,7 +109,7 @@ impl Store {
             true => Ok(()),
             false => Err(Error::Name {
                 name: name.to_string(),
-                reason: "a link leads out of the folder of models",
+                reason: "a link points outside the folder of models",
             }),
         }
     }

@@ -1,12 +1,13 @@
 //! Chat messages to a prompt, by the model's own template where it has one.
 
+use super::apart::{self, Renderer};
 use crate::error::{Error, Result};
 use crate::files;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, ErrorKind, context};
+use minijinja::{Environment, ErrorKind};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Steps that a template may take; real ones take some thousands.
@@ -26,9 +27,25 @@ pub struct Message {
 /// How chats become prompts.
 pub struct ChatTemplate {
     /// The model's template; without one, each message is a line that its role begins.
-    environment: Option<Environment<'static>>,
+    template: Option<Template>,
     bos: String,
     eos: String,
+}
+
+struct Template {
+    environment: Environment<'static>,
+    source: String,
+    renderer: Renderer,
+}
+
+impl Template {
+    fn new(source: String, path: &Path) -> Result<Template> {
+        Ok(Template {
+            environment: environment(source.clone(), path)?,
+            source,
+            renderer: Renderer::default(),
+        })
+    }
 }
 
 impl ChatTemplate {
@@ -40,36 +57,61 @@ impl ChatTemplate {
         let (source, path) = match file.exists() {
             true => {
                 let bytes = files::read(&file, MAX_TEMPLATE_BYTES)?;
-                let text = String::from_utf8(bytes).map_err(|_| Error::invalid(&file, "this is no text"))?;
+                let text =
+                    String::from_utf8(bytes).map_err(|_| Error::invalid(&file, "this is not UTF-8 text"))?;
                 (Some(text), file)
             }
             false => (template(&config), path),
         };
-        let environment = source.map(|source| environment(source, &path)).transpose()?;
-        Ok(ChatTemplate { environment, bos: token(&config, "bos_token"), eos: token(&config, "eos_token") })
+        let template = source.map(|source| Template::new(source, &path)).transpose()?;
+        Ok(ChatTemplate { template, bos: token(&config, "bos_token"), eos: token(&config, "eos_token") })
     }
 
     /// The prompt of a chat, ending where the assistant's answer begins.
     pub fn prompt(&self, messages: &[Message]) -> Result<String> {
-        let Some(environment) = &self.environment else { return Ok(plain(messages)) };
-        let refuse = |error: minijinja::Error| {
-            let reason = error.detail().map_or_else(|| error.to_string(), str::to_string);
-            Error::Request(format!("the model's chat template does not take these messages: {reason}"))
-        };
-        let template = environment.get_template("chat").map_err(refuse)?;
-        let said = |message: &Message| context! { role => message.role.as_str(), content => message.content.as_str() };
-        let values = context! {
-            messages => messages.iter().map(said).collect::<Vec<_>>(),
-            add_generation_prompt => true,
-            bos_token => self.bos.as_str(),
-            eos_token => self.eos.as_str(),
-        };
-        template.render(values).map_err(refuse)
+        let Some(template) = &self.template else { return Ok(plain(messages)) };
+        let said = |message: &Message| json!({"role": message.role, "content": message.content});
+        let values = json!({
+            "messages": messages.iter().map(said).collect::<Vec<_>>(),
+            "add_generation_prompt": true,
+            "bos_token": self.bos,
+            "eos_token": self.eos,
+        });
+        if apart::is_apart() {
+            return template.renderer.render(&template.source, &values);
+        }
+        render(&template.environment, &values)
     }
 
     /// Whether prompts still need the tokens that begin a text; the model's own template writes them itself.
     pub(crate) fn needs_special_tokens(&self) -> bool {
-        self.environment.is_none()
+        self.template.is_none()
+    }
+}
+
+/// The text that a template makes of values.
+pub(super) fn render(environment: &Environment<'_>, values: &Value) -> Result<String> {
+    let refuse = |error: minijinja::Error| {
+        let reason = error.detail().map_or_else(|| error.to_string(), str::to_string);
+        Error::Request(format!("the model's chat template rejects these messages: {reason}"))
+    };
+    let template = environment.get_template("chat").map_err(refuse)?;
+    template.render(for_template(values)).map_err(refuse)
+}
+
+/// A value as templates have it.
+fn for_template(value: &Value) -> minijinja::Value {
+    match value {
+        Value::Null => ().into(),
+        Value::Bool(truth) => (*truth).into(),
+        Value::Number(number) => {
+            number.as_i64().map_or_else(|| number.as_f64().unwrap_or(f64::NAN).into(), minijinja::Value::from)
+        }
+        Value::String(text) => text.as_str().into(),
+        Value::Array(values) => values.iter().map(for_template).collect::<Vec<_>>().into(),
+        Value::Object(fields) => minijinja::Value::from_pairs(
+            fields.iter().map(|(key, value)| (key.as_str(), for_template(value))),
+        ),
     }
 }
 
@@ -96,7 +138,7 @@ fn token(config: &Value, key: &str) -> String {
     value.as_str().or_else(|| value["content"].as_str()).unwrap_or_default().to_string()
 }
 
-fn environment(source: String, path: &Path) -> Result<Environment<'static>> {
+pub(super) fn environment(source: String, path: &Path) -> Result<Environment<'static>> {
     let mut environment = Environment::new();
     // As the library that models are published with has it.
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
@@ -119,8 +161,8 @@ mod tests {
     use super::*;
 
     fn chat(source: Option<&str>) -> ChatTemplate {
-        let environment = source.map(|source| environment(source.to_string(), "t".as_ref()).unwrap());
-        ChatTemplate { environment, bos: "<s>".to_string(), eos: "</s>".to_string() }
+        let template = source.map(|source| Template::new(source.to_string(), "t".as_ref()).unwrap());
+        ChatTemplate { template, bos: "<s>".to_string(), eos: "</s>".to_string() }
     }
 
     fn said(role: &str, content: &str) -> Message {

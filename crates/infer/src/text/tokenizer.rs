@@ -2,8 +2,29 @@
 
 use crate::error::{Error, Result};
 use crate::files;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use tokenizers::Tokenizer;
+
+thread_local! {
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread would be one of the tokenizers' library over a file: then the file is at fault, and is said
+/// to be.
+#[must_use]
+pub fn is_panic_expected() -> bool {
+    EXPECTED.get()
+}
+
+/// Calls the library, which panics over some files that it should refuse. `None` where it did.
+fn calmly<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let before = EXPECTED.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(call));
+    EXPECTED.set(before);
+    done.ok()
+}
 
 /// Most bytes of a `tokenizer.json`.
 const MAX_BYTES: u64 = 256 << 20;
@@ -16,8 +37,13 @@ pub struct TextTokenizer {
 impl TextTokenizer {
     pub(crate) fn read(path: &Path, vocab_size: usize) -> Result<TextTokenizer> {
         let bytes = files::read(path, MAX_BYTES)?;
-        let mut inner = Tokenizer::from_bytes(&bytes)
-            .map_err(|error| Error::invalid(path, format!("this is no tokenizer: {error}")))?;
+        let unusable = || Error::invalid(path, "this tokenizer cannot be used: its library gives up on it");
+        calmly(|| TextTokenizer::parse(&bytes, path, vocab_size)).ok_or_else(unusable)?
+    }
+
+    fn parse(bytes: &[u8], path: &Path, vocab_size: usize) -> Result<TextTokenizer> {
+        let mut inner = Tokenizer::from_bytes(bytes)
+            .map_err(|error| Error::invalid(path, format!("this is not a tokenizer: {error}")))?;
         let largest = inner.get_vocab(true).into_values().max();
         let Some(largest) = largest else {
             return Err(Error::invalid(path, "it has no tokens"));
@@ -36,14 +62,16 @@ impl TextTokenizer {
 
     /// The tokens of a text; `special` adds those that the model wants around a text.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
-        let encoded = self.inner.encode_fast(text, special);
+        let gives_up = || Error::Request("the model's tokenizer gives up on this text".to_owned());
+        let encoded = calmly(|| self.inner.encode_fast(text, special)).ok_or_else(gives_up)?;
         let encoded = encoded.map_err(|error| Error::Request(format!("the text has no tokens: {error}")))?;
         Ok(encoded.get_ids().to_vec())
     }
 
     /// The text of tokens; special ones have none.
     pub fn decode(&self, tokens: &[u32]) -> Result<String> {
-        let text = self.inner.decode(tokens, true);
+        let gives_up = || Error::Compute("the model's tokenizer gives up on these tokens".to_owned());
+        let text = calmly(|| self.inner.decode(tokens, true)).ok_or_else(gives_up)?;
         text.map_err(|error| Error::Compute(format!("tokens without a text: {error}")))
     }
 }

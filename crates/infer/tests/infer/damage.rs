@@ -33,11 +33,11 @@ fn cut_off_tensors() {
         says(&place, "model.safetensors", "");
     }
     std::fs::write(&path, [&whole[..], b"x"].concat()).unwrap();
-    says(&place, "model.safetensors", "promises");
+    says(&place, "model.safetensors", "its header gives");
     std::fs::remove_file(&path).unwrap();
     says(&place, "model.safetensors", "cannot read");
     std::fs::create_dir(&path).unwrap();
-    says(&place, "model.safetensors", "no regular file");
+    says(&place, "model.safetensors", "not a regular file");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn tensor_headers_that_lie() {
         says(&place, "model.safetensors", "");
     }
     std::fs::write(&path, huge.to_le_bytes()).unwrap();
-    says(&place, "model.safetensors", "longer than the file");
+    says(&place, "model.safetensors", "beyond the end of the file");
     with(r#"{"a":{"dtype":"F8_E4M3","shape":[16],"data_offsets":[0,16]}}"#, 16);
     says(&place, "model.safetensors", "not supported");
 }
@@ -168,7 +168,7 @@ fn an_index_may_only_name_files_beside_it() {
     };
     for name in ["../x.safetensors", "/x.safetensors", "a/b.safetensors", "config.json", "", ".."] {
         index(name);
-        says(&place, "model.safetensors.index.json", "no name of a safetensors file");
+        says(&place, "model.safetensors.index.json", "not the name of a safetensors file");
     }
     index("part-1.safetensors");
     assert!(LanguageModel::from_weights(&place.weights()).is_ok());
@@ -181,6 +181,17 @@ fn a_device_in_place_of_a_file_is_not_read() {
         let place = Place::language();
         std::fs::remove_file(place.path(name)).unwrap();
         std::os::unix::fs::symlink("/dev/zero", place.path(name)).unwrap();
-        says(&place, name, "no regular file");
+        says(&place, name, "not a regular file");
     }
+}
+
+/// The library panics over a merge that is shorter than the prefix which it is to lose: the file is refused like any other.
+#[test]
+fn tokenizers_that_make_their_library_panic() {
+    let place = Place::language();
+    place.edit("tokenizer.json", |json| {
+        json["model"]["continuing_subword_prefix"] = json!("longer than any token that there is");
+    });
+    says(&place, "tokenizer.json", "gives up");
+    assert!(!gswarm_infer::is_panic_expected(), "others' panics are told as ever");
 }

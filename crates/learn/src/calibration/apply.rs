@@ -1,7 +1,7 @@
 //! Measured costs in the place of those that the files give: times of nodes, loads, unloads and batching curves.
 
 use super::lengths::{Length, Sizes, lengths};
-use super::types::{Calibration, Cost, ModelCalibration, Spread, Work};
+use super::types::{Calibration, Cost, ModelCalibration, Quartiles, Work};
 use gswarm_core::ModelId;
 use gswarm_core::cost::{SwitchRule, execution_span};
 use gswarm_core::input::{BatchingSpec, ModelSpec, Scenario};
@@ -50,7 +50,7 @@ const STRETCH: f64 = 2.0;
 /// A model that is asked for more than it was measured with.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "model `{model}` was measured with {what} of up to {measured:.0} {unit}, and is asked for up to {asked:.0}: times beyond are guesses"
+    "model `{model}` was measured with {what} of up to {measured:.0} {unit}, but requests have up to {asked:.0}: longer times are extrapolated"
 )]
 pub struct Beyond {
     /// Which.
@@ -195,7 +195,7 @@ impl Sizes for Known<'_> {
 }
 
 fn take_over(spec: &mut ModelSpec, measured: &ModelCalibration, asked: &[(f64, f64)], options: ApplyOptions) {
-    let load: Spread = match options.loads {
+    let load: Quartiles = match options.loads {
         StartsFrom::Again if measured.load.again.n > 0 => measured.load.again,
         _ => measured.load.first,
     };

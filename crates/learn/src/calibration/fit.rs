@@ -1,16 +1,16 @@
 //! From points that were measured to what calls take at any length: least squares of the relative error, with no cost below
 //! zero.
 
-use super::types::{Cost, Observation, Spread, Work};
+use super::types::{Cost, MeasuredPoint, Quartiles, Work};
 
 /// What one more term has to take off the sum of squared relative errors to be believed: 0.3% squared.
 const WORTH: f64 = 1e-5;
 const TERMS: usize = 4;
 
 /// Median and quartiles, by linear interpolation. Nothing of no values.
-pub fn summarise(seconds: &[f64]) -> Spread {
+pub fn summarise(seconds: &[f64]) -> Quartiles {
     if seconds.is_empty() {
-        return Spread::default();
+        return Quartiles::default();
     }
     let mut sorted = seconds.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -19,12 +19,12 @@ pub fn summarise(seconds: &[f64]) -> Spread {
         let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
         low + (high - low) * place.fract()
     };
-    Spread { median: at(0.5), q1: at(0.25), q3: at(0.75), n: sorted.len() as u32 }
+    Quartiles { median: at(0.5), q1: at(0.25), q3: at(0.75), n: sorted.len() as u32 }
 }
 
 /// What calls take among `batch`, by the observations of that batch; `None` where there are none.
-pub fn fit(work: Work, batch: u32, observations: &[Observation]) -> Option<Cost> {
-    let seen: Vec<&Observation> =
+pub fn fit(work: Work, batch: u32, observations: &[MeasuredPoint]) -> Option<Cost> {
+    let seen: Vec<&MeasuredPoint> =
         observations.iter().filter(|one| one.batch == batch && one.seconds.median > 0.0).collect();
     if seen.is_empty() {
         return None;
@@ -34,8 +34,8 @@ pub fn fit(work: Work, batch: u32, observations: &[Observation]) -> Option<Cost>
         Work::Embedding => [true, true, false, false],
         Work::Image => [true, false, true, false],
     };
-    let terms = |one: &Observation| {
-        let Observation { prompt, output, .. } = *one;
+    let terms = |one: &MeasuredPoint| {
+        let MeasuredPoint { prompt, output, .. } = *one;
         [1.0, prompt, output, output * (prompt + output / 2.0)]
     };
     // Relative errors count: each row is a share of what was measured.
@@ -59,8 +59,9 @@ pub fn fit(work: Work, batch: u32, observations: &[Observation]) -> Option<Cost>
     }
     let (_, [fixed, prompt, output, context]) = best?;
     let mut cost = Cost { batch, fixed, prompt, output, context, ..Cost::default() };
-    let off =
-        |one: &&Observation| 100.0 * (cost.seconds(one.prompt, one.output) / one.seconds.median - 1.0).abs();
+    let off = |one: &&MeasuredPoint| {
+        100.0 * (cost.seconds(one.prompt, one.output) / one.seconds.median - 1.0).abs()
+    };
     let mut off: Vec<f64> = seen.iter().map(off).collect();
     off.sort_by(f64::total_cmp);
     cost.residual_percent = (summarise(&off).median, off[off.len() - 1]);
@@ -111,15 +112,15 @@ fn solve(rows: &[[f64; TERMS]], columns: &[usize]) -> Option<[f64; TERMS]> {
 mod tests {
     use super::*;
 
-    fn observed(truth: &Cost, prompts: &[f64], outputs: &[f64], noise: f64) -> Vec<Observation> {
+    fn observed(truth: &Cost, prompts: &[f64], outputs: &[f64], noise: f64) -> Vec<MeasuredPoint> {
         let mut sign = 1.0;
         let points = prompts.iter().flat_map(|&prompt| outputs.iter().map(move |&output| (prompt, output)));
         points
             .map(|(prompt, output)| {
                 sign = -sign;
                 let median = truth.seconds(prompt, output) * (1.0 + sign * noise);
-                let seconds = Spread { median, q1: median, q3: median, n: 3 };
-                Observation { batch: truth.batch, prompt, output, seconds }
+                let seconds = Quartiles { median, q1: median, q3: median, n: 3 };
+                MeasuredPoint { batch: truth.batch, prompt, output, seconds }
             })
             .collect()
     }

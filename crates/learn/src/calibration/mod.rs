@@ -17,6 +17,6 @@ pub use lengths::{Length, Sizes, lengths};
 pub use mixed::{Passed, mixed};
 pub use read::{BadCalibration, read};
 pub use types::{
-    Answers, CALIBRATION, Calibration, Cost, Loads, ModelCalibration, Observation, SCHEMA, Spread, Tier,
+    Answers, CALIBRATION, Calibration, Cost, Loads, MeasuredPoint, ModelCalibration, Quartiles, SCHEMA, Tier,
     Unit, Work,
 };

@@ -7,10 +7,10 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCalibration {
     /// It is something else.
-    #[error("this is no calibration: {0}")]
+    #[error("this is not a calibration: {0}")]
     Other(String),
     /// It is of another version.
-    #[error("it has schema {found}, and this gswarm reads schema {SCHEMA}")]
+    #[error("it has schema {found}; this gswarm reads schema {SCHEMA}")]
     Version {
         /// What it says.
         found: String,
@@ -53,20 +53,20 @@ fn faults(calibration: &Calibration) -> Vec<String> {
         let mut refuse = |what: &str| faults.push(format!("model `{name}`: {what}"));
         let times = [model.load.first, model.load.again, model.unload].map(|spread| spread.median);
         if times.iter().chain([&model.first_call_extra]).any(|&time| !is_cost(time)) {
-            refuse("a load or an unload of less than nothing, or without end");
+            refuse("a load or unload time is negative or infinite");
         }
         if model.execution.first().is_none_or(|cost| cost.batch != 1) {
             refuse("`execution` does not begin with batch 1");
         }
         if !model.execution.is_sorted_by(|one, other| one.batch < other.batch) {
-            refuse("the batches of `execution` do not rise");
+            refuse("the batches of `execution` do not increase");
         }
         let costs = model.execution.iter().flat_map(|one| [one.fixed, one.prompt, one.output, one.context]);
         if costs.into_iter().any(|cost| !is_cost(cost)) {
-            refuse("a cost of less than nothing, or without end");
+            refuse("a cost is negative or infinite");
         }
         if model.execution.iter().filter_map(|one| one.mixed).any(|share| !(is_cost(share) && share > 0.0)) {
-            refuse("a share `mixed` that is not above nothing");
+            refuse("a share `mixed` is not above zero");
         }
         if ![model.prompt.fixed, model.prompt.per_character].into_iter().all(f64::is_finite) {
             refuse("prompts cannot be counted");

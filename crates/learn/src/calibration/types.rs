@@ -38,7 +38,7 @@ pub struct ModelCalibration {
     /// From nothing on the GPUs to a model that answers.
     pub load: Loads,
     /// Until it is seen to be gone.
-    pub unload: Spread,
+    pub unload: Quartiles,
     /// What the first call after a load took beyond later ones, in seconds.
     pub first_call_extra: f64,
     /// How prompts are counted.
@@ -48,7 +48,7 @@ pub struct ModelCalibration {
     /// What calls take, by batch: rising from 1.
     pub execution: Vec<Cost>,
     /// What it all rests on.
-    pub observations: Vec<Observation>,
+    pub observations: Vec<MeasuredPoint>,
     /// What measuring it took, in seconds.
     pub seconds: f64,
     /// What is worth knowing about the measurement.
@@ -100,7 +100,7 @@ pub enum Tier {
 
 /// Seconds, measured several times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct Quartiles {
     /// Half of them were shorter.
     pub median: f64,
     /// A quarter of them were shorter.
@@ -111,7 +111,7 @@ pub struct Spread {
     pub n: u32,
 }
 
-impl Spread {
+impl Quartiles {
     /// Half the distance of the quartiles as a share of the median.
     pub fn share(&self) -> f64 {
         if self.median > 0.0 { (self.q3 - self.q1) / 2.0 / self.median } else { 0.0 }
@@ -124,9 +124,9 @@ pub struct Loads {
     /// Where the server says that weights come from when it is told to load again.
     pub tier: Tier,
     /// The first load, of a server that may have to read the weights from disk.
-    pub first: Spread,
+    pub first: Quartiles,
     /// Every load after it.
-    pub again: Spread,
+    pub again: Quartiles,
 }
 
 /// How prompts are counted.
@@ -217,7 +217,7 @@ impl Cost {
 
 /// One point that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Observation {
+pub struct MeasuredPoint {
     /// Calls at once.
     pub batch: u32,
     /// Units of the prompt.
@@ -225,5 +225,5 @@ pub struct Observation {
     /// Tokens written, or steps.
     pub output: f64,
     /// Seconds from the first call to the last answer.
-    pub seconds: Spread,
+    pub seconds: Quartiles,
 }

@@ -39,7 +39,7 @@ pub struct Prediction {
 
 /// How far predictions are off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct ErrorSpread {
     /// Where errors grow with the mean: the smallest mean that they are taken to grow from.
     relative_from: Option<f64>,
     bins: Bins,
@@ -47,7 +47,7 @@ pub struct Spread {
     scores: Vec<f64>,
 }
 
-impl Spread {
+impl ErrorSpread {
     /// Learns it from predictions of rows that were not in the training of what predicted them.
     ///
     /// The errors of run times grow with them; those of targets that are often zero, or that take a few values only, do
@@ -59,14 +59,14 @@ impl Spread {
         means: &[f64],
         truths: &[f64],
         non_negative: bool,
-    ) -> Spread {
-        let absolute = || Spread::fit_from(features, rows, means, truths, None);
+    ) -> ErrorSpread {
+        let absolute = || ErrorSpread::fit_from(features, rows, means, truths, None);
         if !non_negative {
             return absolute().0;
         }
         let average = truths.iter().map(|truth| truth.abs()).sum::<f64>() / truths.len().max(1) as f64;
         let from = Some((average * 0.01).max(f64::MIN_POSITIVE));
-        let relative = Spread::fit_from(features, rows, means, truths, from);
+        let relative = ErrorSpread::fit_from(features, rows, means, truths, from);
         // Where every mean is well above what errors grow from, nothing can be blown up.
         if means.iter().all(|&mean| mean > average * NEAR_ZERO) {
             return relative.0;
@@ -83,7 +83,7 @@ impl Spread {
         means: &[f64],
         truths: &[f64],
         relative_from: Option<f64>,
-    ) -> (Spread, f64) {
+    ) -> (ErrorSpread, f64) {
         let errors: Vec<f64> = means.iter().zip(truths).map(|(mean, truth)| truth - mean).collect();
         let mean_error = errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len().max(1) as f64;
         let bases: Vec<f64> = means.iter().map(|&mean| base(relative_from, mean)).collect();
@@ -111,7 +111,7 @@ impl Spread {
         }
         let (bins, trees) = boost::fit(features, rows, &targets, &settings);
         scores.sort_by(f64::total_cmp);
-        let spread = Spread { relative_from, bins, trees, scores: thinned(scores) };
+        let spread = ErrorSpread { relative_from, bins, trees, scores: thinned(scores) };
         let losses = [0.05, 0.25, 0.75, 0.95].map(|p| {
             let score = spread.score(p);
             let loss = |row: usize| pinball(truths[row], (means[row] + widths[row] * score).max(0.0), p);
@@ -121,9 +121,14 @@ impl Spread {
     }
 
     /// Nothing known: every scale is zero.
-    pub fn none(width: usize) -> Spread {
+    pub fn none(width: usize) -> ErrorSpread {
         let (bins, _) = Bins::fit(&[], &Rows::new(width), &[]);
-        Spread { relative_from: None, bins, trees: Trees::new(f64::NEG_INFINITY, width), scores: Vec::new() }
+        ErrorSpread {
+            relative_from: None,
+            bins,
+            trees: Trees::new(f64::NEG_INFINITY, width),
+            scores: Vec::new(),
+        }
     }
 
     /// The predictions with these means.

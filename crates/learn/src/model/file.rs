@@ -35,7 +35,7 @@ impl Predictor {
             Err(faults.into_diagnostics())
         };
         if !bytes.starts_with(MAGIC) {
-            let message = if bytes.is_empty() { "the file is empty" } else { "this is no model file" };
+            let message = if bytes.is_empty() { "the file is empty" } else { "this is not a model file" };
             return refuse(
                 Code::NotAModel,
                 message.to_owned(),
@@ -50,18 +50,18 @@ impl Predictor {
             return refuse(Code::ModelDamaged, "the file ends in its head".to_owned(), "copy it again");
         };
         if version != FORMAT_VERSION {
-            let message = format!("the file is of version {version}, and this gswarm reads {FORMAT_VERSION}");
+            let message = format!("the file has version {version}; this gswarm reads {FORMAT_VERSION}");
             return refuse(Code::ModelVersion, message, "train again with this gswarm");
         }
         let body = bytes.get(HEAD..).unwrap_or_default();
         let length = bytes.get(16..HEAD).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes);
         if length != Some(body.len() as u64) || crc32fast::hash(body) != checksum {
-            let message = "the checksum does not fit the content".to_owned();
+            let message = "the checksum does not match the content".to_owned();
             return refuse(Code::ModelDamaged, message, "copy it again, or train again");
         }
         match postcard::from_bytes::<Predictor>(body) {
             Ok(predictor) if predictor.is_sound() => Ok(predictor),
-            _ => refuse(Code::ModelDamaged, "the content is no model".to_owned(), "train again"),
+            _ => refuse(Code::ModelDamaged, "the content is not a model".to_owned(), "train again"),
         }
     }
 

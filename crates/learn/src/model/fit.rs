@@ -2,7 +2,7 @@
 
 use super::bins::MAX_FEATURES;
 use super::boost::{self, Boost};
-use super::conformal::Spread;
+use super::conformal::ErrorSpread;
 use super::forest::{self, Forest};
 use super::last_two::LastTwo;
 use super::linear::Linear;
@@ -64,7 +64,7 @@ pub fn fit_with_folds(
         faults.add(Code::NoFeatures, None, "", "there is no column to learn from", None);
     }
     if features.len() > MAX_FEATURES {
-        let message = format!("{} features, and a model has {MAX_FEATURES} at most", features.len());
+        let message = format!("{} features; a model can have at most {MAX_FEATURES}", features.len());
         faults.add(Code::TooLarge, None, "", message, Some("name fewer with --features".to_owned()));
     }
     too_large(table, &features, &mut faults);
@@ -88,11 +88,8 @@ fn too_large(table: &Table, features: &[Feature], faults: &mut TableFaults) {
             continue;
         };
         if let Some(row) = numbers.iter().position(|number| number.abs() > MAX_NUMBER) {
-            let message = format!(
-                "`{}` is {:e}, and nothing above {MAX_NUMBER:e} is learned from",
-                feature.name, numbers[row]
-            );
-            let hint = "leave cells of unknown value empty, and check the unit".to_owned();
+            let message = format!("`{}` is {:e}; the limit is {MAX_NUMBER:e}", feature.name, numbers[row]);
+            let hint = "check the unit, and leave unknown values empty".to_owned();
             faults.add(Code::TooLarge, table.line(row), &feature.name, message, Some(hint));
         }
     }
@@ -113,14 +110,12 @@ pub(crate) fn targets(table: &Table, target: &str) -> Result<Vec<f64>, Vec<Diagn
                 } else if value > MAX_NUMBER {
                     (
                         Code::TooLarge,
-                        format!(
-                            "the target `{target}` is {value:e}, and nothing above {MAX_NUMBER:e} is learned"
-                        ),
+                        format!("the target `{target}` is {value:e}; the limit is {MAX_NUMBER:e}"),
                     )
                 } else {
                     (Code::Negative, format!("the target `{target}` is {}", short(value)))
                 };
-                let hint = "leave rows out that have no run time, and check the unit".to_owned();
+                let hint = "check the unit, and omit rows without a run time".to_owned();
                 faults.add(code, table.line(row), &place, message, Some(hint));
             }
             if faults.is_empty() { Ok(numbers.clone()) } else { Err(faults.into_diagnostics()) }
@@ -180,12 +175,12 @@ fn fit_rows(
         // What it says hangs on two rows of each kind: models of the folds, which go by others, are off by something else.
         let last_two = (settings.kind == PredictorKind::LastTwo)
             .then(|| LastTwo::of_the_others(&features, rows, targets));
-        spread = Spread::fit(&features, rows, last_two.as_ref().unwrap_or(&means), targets, true);
+        spread = ErrorSpread::fit(&features, rows, last_two.as_ref().unwrap_or(&means), targets, true);
         (smear, out_of_fold) = (factor, means);
     } else {
         // Without rows that were kept back there is nothing to choose by: run times are skewed, so the logarithm it is.
         smear = scales.last().is_some_and(|&log| log).then_some(1.0);
-        (out_of_fold, spread) = (Vec::new(), Spread::none(rows.width()));
+        (out_of_fold, spread) = (Vec::new(), ErrorSpread::none(rows.width()));
     }
     let core = core(&features, rows, &logged(targets, smear.is_some()), settings);
     // Rows of its own are all that a model without intervals can be levelled by.

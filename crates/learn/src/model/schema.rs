@@ -144,7 +144,7 @@ pub fn encode(features: &[Feature], table: &Table) -> Result<Rows, Vec<Diagnosti
                     Values::Numbers(_) => ("numbers", "text"),
                     Values::Texts { .. } => ("text", "numbers"),
                 };
-                let message = format!("`{}` holds {is}, and held {was} in training", feature.name);
+                let message = format!("`{}` holds {is}, but held {was} in training", feature.name);
                 faults.add(Code::OtherFeatures, Some(1), &feature.name, message, None);
             }
         }

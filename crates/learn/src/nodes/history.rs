@@ -81,12 +81,12 @@ impl Executions {
             return Ok(trained);
         }
         if options.target != TARGET {
-            trained.report.notes.push(format!("`{HISTORY}` is left out: it is one of `{TARGET}` alone"));
+            trained.report.notes.push(format!("`{HISTORY}` is omitted: it exists for `{TARGET}` only"));
         } else if options.settings.kind == PredictorKind::LastTwo {
             trained
                 .report
                 .notes
-                .push(format!("`{HISTORY}` is left out: the last two runs are all that counts"));
+                .push(format!("`{HISTORY}` is omitted: the last two runs are all that counts"));
         } else {
             progress("what executions took of late");
             self.try_history(&mut trained);
@@ -113,8 +113,8 @@ impl Executions {
             trained.predictor.remember(best.memory);
             trained.report.history = Some(told);
         } else {
-            let why = "what executions of a model took of late does not make errors clearly smaller";
-            trained.report.notes.push(format!("`{HISTORY}` is left out: {why}"));
+            let why = "recent execution times of a model do not clearly reduce errors";
+            trained.report.notes.push(format!("`{HISTORY}` is omitted: {why}"));
         }
     }
 }

@@ -42,7 +42,7 @@ pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut TableFau
         }
     };
     if let Some(other) = other_delimiter(&header) {
-        let message = format!("the columns are parted by {other}, and not by commas");
+        let message = format!("the columns are separated by {other}, not by commas");
         let hint = "write the table with commas, or as Parquet".to_owned();
         faults.add(Code::NotATable, Some(1), "", message, Some(hint));
         return None;
@@ -53,11 +53,11 @@ pub fn read_with(file: &str, bytes: &[u8], texts: &[&str], faults: &mut TableFau
         if record.len() != cells.len() {
             if faults.has_room() {
                 let message = match (record.len(), cells.len()) {
-                    (1, columns) => format!("1 cell, and there are {columns} columns"),
-                    (found, 1) => format!("{found} cells, and there is 1 column"),
-                    (found, columns) => format!("{found} cells, and there are {columns} columns"),
+                    (1, columns) => format!("1 cell, but {columns} columns"),
+                    (found, 1) => format!("{found} cells, but 1 column"),
+                    (found, columns) => format!("{found} cells, but {columns} columns"),
                 };
-                let hint = "a cell that holds a comma stands in quotes".to_owned();
+                let hint = "quote cells that contain a comma".to_owned();
                 faults.add(Code::Ragged, Some(line), "", message, Some(hint));
             } else {
                 faults.count();
@@ -159,13 +159,11 @@ fn finish(cells: Cells, is_text: bool, lines: &[u32], faults: &mut TableFaults) 
             if faults.has_room() {
                 let cell = shown(&text.names[code as usize]);
                 let (message, hint) = match fault {
-                    Code::WrongType => {
-                        (format!("`{cell}` is no number"), "leave cells of unknown value empty")
-                    }
+                    Code::WrongType => (format!("`{cell}` is not a number"), "leave unknown values empty"),
                     Code::Negative => {
-                        (format!("a time of {cell}"), "no run takes less than no time: check its unit")
+                        (format!("a time of {cell}"), "run times cannot be negative: check the unit")
                     }
-                    _ => (format!("`{cell}` is no finite number"), "leave cells of unknown value empty"),
+                    _ => (format!("`{cell}` is not a finite number"), "leave unknown values empty"),
                 };
                 faults.add(fault, lines.get(row).copied(), &name, message, Some(hint.to_owned()));
             } else {

@@ -3,7 +3,7 @@
 use gswarm_core::input::{Code, Diagnostic};
 
 /// What to do about two columns of one name.
-pub(super) const RENAME: &str = "give one of the two another name, or take it out";
+pub(super) const RENAME: &str = "rename or remove one of the two";
 
 /// How many faults of one file are kept; the others are counted.
 const MAX_KEPT: usize = 10_000;
@@ -74,7 +74,7 @@ impl TableFaults {
         let more = self.found.saturating_sub(MAX_KEPT);
         if more > 0 {
             let plural = if more == 1 { "" } else { "s" };
-            let message = format!("{more} more error{plural} in this file left out");
+            let message = format!("{more} more error{plural} in this file not shown");
             self.kept.push(Diagnostic::of_file(self.file, Code::LeftOut, message));
         }
         self.kept

@@ -102,7 +102,7 @@ fn push(cells: &mut Cells, field: &Field, name: &str, row: usize, faults: &mut T
             let fault = if !number.is_finite() {
                 Some((Code::NotFinite, "write null where a value is unknown"))
             } else if number < 0.0 && is_duration(name) {
-                Some((Code::Negative, "no run takes less than no time: check its unit"))
+                Some((Code::Negative, "run times cannot be negative: check the unit"))
             } else {
                 None
             };

@@ -22,13 +22,13 @@ pub fn usable(
     let mut faults = TableFaults::new(table.file());
     let target = options.target.as_str();
     if targets.len() < MIN_ROWS {
-        let message = format!("{} rows, and at least {MIN_ROWS} are needed", targets.len());
-        let hint = "what is learned from fewer could not be tested; collect more runs".to_owned();
+        let message = format!("{} rows; at least {MIN_ROWS} are needed", targets.len());
+        let hint = "a model of fewer rows could not be tested; collect more runs".to_owned();
         faults.add(Code::TooFewRows, None, "", message, Some(hint));
     }
     if let Some(first) = targets.first().filter(|&first| targets.iter().all(|other| other == first)) {
         let message = format!("`{target}` is {} in every row", short(*first));
-        let hint = "there is nothing to learn; look at what made the table".to_owned();
+        let hint = "there is nothing to learn; check how the table was made".to_owned();
         faults.add(Code::ConstantTarget, table.line(0), target, message, Some(hint));
     }
     for name in options.features.iter().flatten().chain(&options.leave_out) {
@@ -50,17 +50,18 @@ pub fn usable(
         if name == target {
             if named == Some(true) {
                 let message = format!("the target `{name}` is named as a feature");
-                faults.add(Code::Leak, Some(1), name, message, Some("leave it out".to_owned()));
+                faults.add(Code::Leak, Some(1), name, message, Some("omit it".to_owned()));
             }
             continue;
         }
         if name.starts_with(TRUE) {
             if named == Some(true) && !options.allow_leaks {
-                let message =
-                    format!("`{name}` is known after the run alone, as all columns that begin with `{TRUE}`");
-                faults.add(Code::Leak, Some(1), name, message, Some("leave it out".to_owned()));
+                let message = format!(
+                    "`{name}` is known only after the run, like all columns that start with `{TRUE}`"
+                );
+                faults.add(Code::Leak, Some(1), name, message, Some("omit it".to_owned()));
             } else if named.is_none() {
-                notes.push(format!("`{name}` is left out: it is known after the run alone"));
+                notes.push(format!("`{name}` is omitted: it is known only after the run"));
             }
             if named != Some(true) || !options.allow_leaks {
                 continue;
@@ -68,16 +69,16 @@ pub fn usable(
         }
         let set_aside = options.set_aside.iter().find(|(column, _)| column == name);
         if let Some((_, why)) = set_aside.filter(|_| named.is_none()) {
-            notes.push(format!("`{name}` is left out: {why}"));
+            notes.push(format!("`{name}` is omitted: {why}"));
             continue;
         }
         if let Some(why) = useless(column) {
-            notes.push(format!("`{name}` is left out: {why}"));
+            notes.push(format!("`{name}` is omitted: {why}"));
             continue;
         }
         if let Some(how) = leak(column, targets).filter(|_| !options.allow_leaks && sound) {
             let hint = format!(
-                "leave it out with --leave-out {name}, or say --allow-leaks if it is known before the run"
+                "omit it with --leave-out {name}, or pass --allow-leaks if it is known before the run"
             );
             faults.add(
                 Code::Leak,
@@ -117,9 +118,9 @@ fn useless(column: &Column) -> Option<&'static str> {
         Values::Texts { codes, names } => {
             let given = codes.iter().filter(|&&code| code != NO_TEXT).count();
             if names.len() == codes.len() {
-                Some("its text is another in every row")
+                Some("its text differs in every row")
             } else if names.len() as f64 > given as f64 * NEARLY_UNIQUE {
-                Some("its text is another in nearly every row")
+                Some("its text differs in nearly every row")
             } else {
                 None
             }

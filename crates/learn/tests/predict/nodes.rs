@@ -173,7 +173,7 @@ fn noise_is_not_taken_for_a_history() {
     let found = trained(&noise, &|_| ());
     assert_eq!((found.predictor.history(), found.report.history), (None, None));
     assert!(
-        found.report.notes.iter().any(|note| note.starts_with("`history` is left out")),
+        found.report.notes.iter().any(|note| note.starts_with("`history` is omitted")),
         "{:?}",
         found.report.notes
     );

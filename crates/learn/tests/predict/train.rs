@@ -160,7 +160,7 @@ fn a_model_that_knows_its_rows_by_heart_is_said_to() {
     let table = Table::new("t", vec![numbers("x", column(&mut random)), numbers("y", column(&mut random))]);
     let settings = small(PredictorKind::RandomForest);
     let notes = report(&table, &TrainOptions::new("y", settings)).notes;
-    assert!(notes.iter().any(|note| note.contains("by heart") && note.contains("`x` (100%)")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("overfits") && note.contains("`x` (100%)")), "{notes:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::ray::{Callables, Joined};
 use super::{
     EmbeddedModels, Ended, JOURNAL, Place, carry_out, journal_failure, read_backends, read_backends_elsewhere,
 };
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::materials::{Materials, Problem};
 use crate::observe::{Observer, Silent};
 use crate::prepare::{Prepared, prepare};
@@ -52,8 +52,8 @@ pub fn begun(path: &Path, meta: impl Fn(&str) -> Result<Option<Vec<u8>>, Failure
         plan: beside("plan", spec.plan.as_ref())?,
     };
     let prepared = prepare(spec, materials, &mut Silent).map_err(|failure| match failure.code {
-        Code::Internal => failure,
-        _ => damaged(format!("what the run was begun with cannot be used: {}", failure.message())),
+        FailureKind::Internal => failure,
+        _ => damaged(format!("the settings of the run cannot be used: {}", failure.message())),
     })?;
     let backends = meta("backends")?.map(|bytes| serde_json::from_slice(&bytes));
     let backends = backends.transpose().map_err(|error| damaged(format!("`backends`: {error}")))?;
@@ -83,7 +83,7 @@ pub fn resume(
 ) -> Result<Ended, Failure> {
     let path = folder.join(JOURNAL);
     if !path.is_file() {
-        return Err(Failure::input(format!("there is no journal of a run in {}", folder.display()))
+        return Err(Failure::input(format!("{} has no journal of a live run", folder.display()))
             .hint("name the folder that --out named"));
     }
     let failed = |error| journal_failure(folder, &error);
@@ -91,7 +91,7 @@ pub fn resume(
     let Begun { mut prepared, backends } = begun(&path, |name| journal.meta(name).map_err(failed))?;
     let mut live = prepared.spec.live.clone().unwrap_or_default();
     if changes.address.is_some() && live.ray.is_none() {
-        return Err(Failure::input("--address is for runs on a Ray cluster, and this one is not"));
+        return Err(Failure::input("--address is for runs on a Ray cluster, but this is another run"));
     }
     let place = match &mut live.ray {
         Some(ray) => {

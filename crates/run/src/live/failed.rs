@@ -1,6 +1,6 @@
 //! What failed in a live run, and why: for people and for programs.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::count;
 use gswarm_core::{Instance, TaskId};
 use gswarm_exec::drive::FinishedRun;
@@ -39,7 +39,7 @@ pub(super) fn failed(instance: &Instance, finished: &FinishedRun, on_ray: bool) 
         attempts,
         // A server's limits are said in its file; a callable has none.
         why: if on_ray && why.starts_with("no answer after ") {
-            format!("{why}; --call-timeout says how long a call may take")
+            format!("{why}; --call-timeout sets the time limit of a call")
         } else {
             why.to_owned()
         },
@@ -67,7 +67,6 @@ pub(super) fn all_completed(
         let more = failed.len() - MOST_LISTED;
         let _ = write!(text, "\n  and {more} more: see {}", results.display());
     }
-    let hint =
-        format!("{} has what was done, and why the rest failed, request by request", results.display());
-    Err(Failure::new(Code::FailedRequests, text).hint(hint))
+    let hint = format!("{} has the results, and why the rest failed, request by request", results.display());
+    Err(Failure::new(FailureKind::FailedRequests, text).hint(hint))
 }

@@ -1,9 +1,9 @@
 //! What loads and unloads took on real servers, a line each as they happen: the measurements that predictions are made of.
 
+use crate::files;
 use gswarm_core::Instance;
 use gswarm_exec::backend::{LoadRecorder, LoadTime};
 use serde_json::json;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub fn record(folder: &Path, instance: &Instance) -> LoadRecorder {
             "seconds": timed.seconds,
         });
         // A measurement that cannot be kept is no reason to end a run.
-        if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(&path) {
+        if let Ok(mut file) = files::to_be_added_to(&path) {
             let _ = file.write_all(format!("{line}\n").as_bytes());
         }
     })

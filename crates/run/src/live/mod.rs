@@ -11,7 +11,7 @@ pub use begun::{Begun, Resume, begun, resume};
 pub use failed::FailedNode;
 pub use ray::Callables;
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::files;
 use crate::materials::{Materials, Problem as Inputs};
 use crate::observe::{Observer, Stage};
@@ -159,9 +159,10 @@ fn on_ray(joined: Joined, live: &LiveSpec, observer: &mut dyn Observer) -> Resul
         (None, Some(_)) => BackendsFile::default(),
         (None, None) => {
             let speed = live.ray.as_ref().and_then(|ray| ray.speed).unwrap_or(1.0);
-            let times = if speed == 1.0 { String::new() } else { format!(", {speed} times as fast as told") };
-            observer
-                .note(&format!("note: models are emulated{times}: neither models nor backends are given"));
+            let times = if speed == 1.0 { String::new() } else { format!(", at {speed} times real speed") };
+            observer.note(&format!(
+                "note: models are emulated{times}, because neither models nor backends are given"
+            ));
             config::emulated(speed)
         }
     };
@@ -196,9 +197,9 @@ pub fn faulty(faults: &[String]) -> Failure {
 fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
     let folder = &prepared.spec.output.folder;
     std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::new(Code::Input, format!("cannot make the folder {}: {error}", folder.display()))
+        Failure::new(FailureKind::Input, format!("cannot make the folder {}: {error}", folder.display()))
     })?;
-    let internal = |error: String| Failure::new(Code::Internal, error);
+    let internal = |error: String| Failure::new(FailureKind::Internal, error);
     let spec = serde_json::to_vec(&prepared.spec).map_err(|error| internal(error.to_string()))?;
     let Materials { problem, calibration, predictor, plan } = &prepared.materials;
     let (config, requests) = match problem {
@@ -226,8 +227,8 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
     Journal::create(&folder.join(JOURNAL), Durability::Process, &meta).map_err(|error| match error {
         JournalError::Taken => {
             let shown = folder.display();
-            Failure::input(format!("there is a journal of an earlier run in {shown}")).hint(format!(
-                "`gswarm resume {shown}` continues it; give --out another folder to start again"
+            Failure::input(format!("{shown} has the journal of an earlier run")).hint(format!(
+                "`gswarm resume {shown}` continues it; choose another folder with --out to start again"
             ))
         }
         other => journal_failure(folder, &other),
@@ -240,8 +241,8 @@ fn begin(prepared: &Prepared, place: &Place) -> Result<Journal, Failure> {
 /// That a run is under way.
 pub fn is_not_in_use(folder: &Path) -> Result<(), Failure> {
     if Journal::is_in_use(&folder.join(JOURNAL)) {
-        return Err(Failure::input(format!("a live run is under way in {}", folder.display()))
-            .hint("give --out another folder, or wait until that run has ended"));
+        return Err(Failure::input(format!("a live run is in progress in {}", folder.display()))
+            .hint("choose another folder with --out, or wait until that run has ended"));
     }
     Ok(())
 }
@@ -253,10 +254,10 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
     match error {
         JournalError::InUse => failure.hint("wait until the other run has ended, or use another folder"),
         JournalError::Empty => {
-            failure.hint("make the run again as before: nothing was done, and nothing is lost")
+            failure.hint("start the run again: nothing was done, and nothing is lost")
         }
         JournalError::Damaged(_) | JournalError::Sqlite(_) => failure.hint(
-            "is the disk full, or was the file changed by something else? An earlier copy can be resumed; without one, start again in another folder",
+            "is the disk full, or did another program change the file? Resume an earlier copy, or start again in another folder",
         ),
         JournalError::Version(_) => {
             failure.hint("resume the run with the version that started it, or start again in another folder")
@@ -281,7 +282,7 @@ fn carry_out(
     let mut batch = files::Batch::new(&folder)?;
     output::save(&mut batch, &prepared.instance, &outcome, prepared.spec.output.format)?;
     let results = format!("{}_results.jsonl", outcome.summary.policy);
-    batch.add(&results, |mut out| results::write(&prepared.instance, &finished, &mut out))?;
+    batch.add_private(&results, |mut out| results::write(&prepared.instance, &finished, &mut out))?;
     let written = batch.commit()?;
     let failed = failed(&prepared.instance, &finished, matches!(place, Place::Ray { .. }));
     Ok(Ended { prepared, outcome, written, failed, results: folder.join(results) })
@@ -307,7 +308,7 @@ fn execute(
     let here = match (place, &own) {
         (Place::Ray { joined, .. }, _) => joined.runtime(),
         (_, Some(own)) => own,
-        _ => return Err(Failure::new(Code::Internal, "nothing to run on")),
+        _ => return Err(Failure::new(FailureKind::Internal, "nothing to run on")),
     };
     let folder = &spec.output.folder;
     let record = loads::record(folder, instance);
@@ -377,22 +378,21 @@ fn execute(
 /// What live runs happen on.
 fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| Failure::new(Code::Internal, format!("cannot start: {error}")))
+    runtime.map_err(|error| Failure::new(FailureKind::Internal, format!("cannot start: {error}")))
 }
 
 fn ended_early(error: LiveError) -> Failure {
     match error {
         LiveError::Interrupted { left } => Failure::new(
-            Code::Interrupted,
+            FailureKind::Interrupted,
             format!("interrupted; {} are not done", count(left as u64, "node")),
         )
-        .hint("`gswarm resume FOLDER` goes on where it stopped"),
-        LiveError::Rejected { .. } => Failure::new(Code::Internal, error.to_string()),
-        LiveError::Journal(error) => Failure::input(error.to_string()).hint(
-            "is the disk full? What has been done is kept: make room, and `gswarm resume FOLDER` goes on",
-        ),
-        other => Failure::new(Code::FailedRequests, other.to_string())
-            .hint("what has been done is kept: `gswarm resume FOLDER` goes on when the servers are there"),
+        .hint("`gswarm resume FOLDER` continues where it stopped"),
+        LiveError::Rejected { .. } => Failure::new(FailureKind::Internal, error.to_string()),
+        LiveError::Journal(error) => Failure::input(error.to_string())
+            .hint("is the disk full? Free some space and run `gswarm resume FOLDER`: finished work is kept"),
+        other => Failure::new(FailureKind::FailedRequests, other.to_string())
+            .hint("finished work is kept: run `gswarm resume FOLDER` when the servers are back"),
     }
 }
 
@@ -410,12 +410,13 @@ fn read_backends_elsewhere(file: &Path) -> Result<BackendsFile, Failure> {
 }
 
 fn backends_of(file: &Path, read: fn(Source<'_>) -> BackendsReading) -> Result<BackendsFile, Failure> {
-    let bytes = files::read(file)?;
+    let bytes =
+        files::read_or(file, "check the path; docs/backends.md has an example of each kind of server")?;
     let name = file.display().to_string();
     let reading = read(Source { name: &name, bytes: &bytes });
     reading.file.ok_or_else(|| {
         Failure::input(render(&reading.diagnostics))
-            .hint("docs/backends.md shows what it may say")
+            .hint("docs/backends.md describes every field")
             .about(reading.diagnostics)
     })
 }

@@ -1,7 +1,7 @@
 //! Live runs on a Ray cluster: how it is found, how many servers it makes, what it is told of the run, and how the run's end
 //! is told to it.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::files;
 use crate::observe::Observer;
 use crate::output::count;
@@ -32,7 +32,10 @@ pub struct Callables {
 
 impl Callables {
     pub(super) fn read(file: &Path) -> Result<Callables, Failure> {
-        Callables::from(file, files::read(file)?)
+        Callables::from(
+            file,
+            files::read_or(file, "check the path; docs/ray.md has an example of such a file")?,
+        )
     }
 
     /// The file as it was read before.
@@ -61,9 +64,8 @@ impl Joined {
     pub fn to(settings: &RaySpec, observer: &mut dyn Observer) -> Result<Joined, Failure> {
         observer.waiting(&format!("joining the Ray cluster at {}", settings.address));
         is_listening(&settings.address).map_err(|why| {
-            Failure::input(format!("the Ray cluster at {} cannot be joined: {why}", settings.address)).hint(
-                "is it the address of the cluster's head, as `ray start --head` tells it, and can it be reached from here?",
-            )
+            Failure::input(format!("cannot join the Ray cluster at {}: {why}", settings.address))
+                .hint("is it the address that `ray start --head` printed, and can this machine reach it?")
         })?;
         let runtime = super::runtime()?;
         let bridge = Arc::new(Bridge::new(&settings.python));
@@ -78,7 +80,7 @@ impl Joined {
             joining.await
         };
         let said = runtime.block_on(joining).map_err(|error| {
-            Failure::input(format!("the Ray cluster at {} cannot be joined: {error}", settings.address)).hint(
+            Failure::input(format!("cannot join the Ray cluster at {}: {error}", settings.address)).hint(
                 format!(
                     "does it run (`ray status`), is its token known here (RAY_AUTH_TOKEN), and does `{} -c \"import gswarm.ray\"` work? --python names another Python",
                     settings.python
@@ -96,8 +98,9 @@ impl Joined {
         let per_server = spec.gpus_per_server.or_else(|| per_server(&self.nodes, widest));
         let there: u32 = per_server.map_or(0, |per| self.nodes.iter().map(|gpus| gpus / per * per).sum());
         let gpus = spec.gpus.or((there > 0).then_some(there)).ok_or_else(|| {
-            Failure::input("the Ray cluster has no GPUs at the moment")
-                .hint("--gpus N says how many to use once they are there, and --gpus-per-server how many a node has")
+            Failure::input("the Ray cluster has no GPUs at the moment").hint(
+                "--gpus N sets how many to use once they join, and --gpus-per-server how many a node has",
+            )
         })?;
         Ok(ClusterSpec { gpus: Some(gpus), gpus_per_server: per_server, ..spec })
     }
@@ -128,13 +131,13 @@ impl Joined {
         let each = servers.first().map_or(0, |server| server[1]);
         let largest = self.nodes.iter().copied().max().unwrap_or(0);
         if largest < each {
-            observer.note(&format!("note: {}; waiting for one that joins", too_few(each, largest)));
+            observer.note(&format!("note: {}; waiting for one to join", too_few(each, largest)));
         }
         observer.waiting(&format!("waiting for {}", count(servers.len() as u64, "server")));
         let said = self.runtime.block_on(self.bridge.introduce(prepare));
         let said = said.map_err(|error| match error {
             BackendError::Refused(why) => Failure::input(why),
-            other => Failure::new(Code::FailedRequests, format!("the Ray cluster is lost: {other}")),
+            other => Failure::new(FailureKind::FailedRequests, format!("the Ray cluster is lost: {other}")),
         })?;
         let there = said["there"].as_u64().unwrap_or(0);
         if there < servers.len() as u64 {
@@ -142,7 +145,7 @@ impl Joined {
             let hint =
                 if largest < each { too_few(each, largest) } else { "others may be using them".to_owned() };
             observer.note(&format!(
-                "note: Ray has GPUs for {there} of {all} at the moment ({hint}); the rest is used once its GPUs are there"
+                "note: Ray has GPUs for {there} of {all} at the moment ({hint}); the rest start once their GPUs join"
             ));
         }
         Ok(())

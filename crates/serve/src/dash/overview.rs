@@ -2,12 +2,13 @@
 
 use gswarm_core::input::{ModelSpec, WorkflowSpec};
 use gswarm_core::policy::PolicyKind;
+use gswarm_core::report::Stats;
 use gswarm_core::{Span, Time};
 use gswarm_exec::chronicle::{Chronicle, Minutes};
 use gswarm_exec::scene::Scene;
 use gswarm_exec::wire::{
-    Abilities, BackendStatus, Counts, GpuStatus, ModelStatus, Overview, OverviewSource, RunState,
-    WorkflowNode, WorkflowOutline,
+    Abilities, BackendStatus, Counts, GpuStatus, LatencySummary, ModelStatus, Overview, OverviewSource,
+    RunState, SlowRequestRow, WorkflowLatency, WorkflowNode, WorkflowOutline,
 };
 
 /// What does not change while something is watched.
@@ -47,6 +48,14 @@ pub struct Present {
     pub counts: Counts,
     /// What happened of late.
     pub minutes: Minutes,
+    /// How fast its clock goes.
+    pub speed: f64,
+    /// Latency of the whole run, where it is over.
+    pub whole: Option<Stats>,
+    /// Latency by workflow.
+    pub workflow_latency: Vec<WorkflowLatency>,
+    /// The slowest requests.
+    pub slowest: Vec<SlowRequestRow>,
 }
 
 impl Present {
@@ -67,21 +76,32 @@ impl Present {
                 ..chronicle.counts()
             },
             minutes: chronicle.minutes(),
+            speed: 1.0,
+            whole: None,
+            workflow_latency: chronicle.by_workflow(scene.view.instance()),
+            slowest: chronicle.slowest(scene.view.instance()),
         }
     }
 
     /// As the page reads it.
     #[must_use]
     pub fn told(self, about: &DashboardAbout) -> Overview {
+        const LAST_MINUTE: Span = Span(60_000_000);
         // Of what is over, the last minute is of no more interest than any other.
-        let is_over = matches!(self.state, RunState::Finished | RunState::Interrupted);
-        let whole = is_over && self.minutes.is_whole();
+        let latency = match self.whole {
+            Some(Stats { count, median, p99, .. }) => {
+                let known = |value| (count > 0).then_some(value);
+                LatencySummary { window_seconds: None, p50: known(median), p99: known(p99) }
+            }
+            None => self.minutes.latency(self.now, Some(LAST_MINUTE)),
+        };
         Overview {
             source: about.source,
             title: about.title.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: about.started_at,
             now: self.now.seconds(),
+            speed: self.speed,
             state: self.state,
             why: self.why,
             policy: about.policy.clone(),
@@ -89,7 +109,9 @@ impl Present {
             gpus: self.gpus,
             backends: self.backends,
             counts: self.counts,
-            latency: self.minutes.latency(self.now, (!whole).then_some(Span(60_000_000))),
+            latency,
+            workflow_latency: self.workflow_latency,
+            slowest: self.slowest,
             minutes: self.minutes.series(self.now),
             models: self.models,
             workflows: about.workflows.clone(),

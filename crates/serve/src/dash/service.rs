@@ -2,6 +2,7 @@
 
 use super::{Ahead, DashboardAbout, DashboardAnswer, DashboardSource, Present, WhatIfState, workflows};
 use crate::fault::Fault;
+use gswarm_core::Span;
 use gswarm_core::policy::PolicySpec;
 use gswarm_exec::service::Client;
 use gswarm_exec::wire::{HistoryPage, Overview, OverviewSource, RunState};
@@ -30,6 +31,9 @@ impl ServiceSource {
     }
 }
 
+/// How much of the past is supposed to come again in a what-if.
+const TRAFFIC: Span = Span(300_000_000);
+
 fn stopped() -> Fault {
     Fault::unavailable("stopping", "the service is stopping")
 }
@@ -40,12 +44,13 @@ impl DashboardSource for ServiceSource {
             let present = self.client.ask(|standing| {
                 let mut present = Present::of(&standing.scene(), standing.chronicle(), standing.open());
                 present.backends = standing.backends();
+                present.speed = standing.speed();
                 present.state = match (standing.is_stopping(), standing.is_abandoned()) {
                     (true, _) => RunState::Stopping,
                     (_, true) => RunState::WaitingForServers,
                     _ => RunState::Running,
                 };
-                present.why = standing.not_ready().map(str::to_owned);
+                present.why = standing.not_ready();
                 present
             });
             Ok(present.await.ok_or_else(stopped)?.told(&self.about))
@@ -64,7 +69,11 @@ impl DashboardSource for ServiceSource {
 
     fn onward(&self, gpus: Option<u32>) -> Ahead<'_> {
         Box::pin(async move {
-            let asked = self.client.ask(move |standing| WhatIfState::of(&standing.scene(), gpus));
+            let asked = self.client.ask(move |standing| {
+                let scene = standing.scene();
+                let traffic = standing.chronicle().traffic(scene.now, TRAFFIC);
+                WhatIfState::of(&scene, gpus, Some(traffic))
+            });
             let state = asked.await.ok_or_else(stopped)??;
             Ok((state, self.policy.clone(), 0))
         })

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 pub const OPEN_PATHS: &[&str] = &["/health", PAGE_PATHS[0], PAGE_PATHS[1], PAGE_PATHS[2]];
 
 #[derive(OpenApi)]
-#[openapi(info(title = "gswarm view", description = "A run in progress or a finished one, to be looked at"))]
+#[openapi(info(title = "gswarm view", description = "A live view of a running or finished run"))]
 struct Document;
 
 /// All that a viewer answers.
@@ -61,8 +61,8 @@ async fn cluster(State(viewed): State<RunSource>) -> Response {
 #[utoipa::path(get, path = "/v1/requests", params(Page),
     responses((status = 200, body = RequestList), (status = 503)))]
 async fn latest(State(viewed): State<RunSource>, Params(page): Params<Page>) -> Response {
-    let (_, limit) = page.bounds();
-    told(viewed.look(move |look| look.latest(limit)).await)
+    let (from, limit) = page.bounds();
+    told(viewed.look(move |look| look.latest(from, limit)).await)
 }
 
 fn unknown(name: &str) -> Fault {
@@ -93,7 +93,7 @@ async fn result(State(viewed): State<RunSource>, Named(name): Named) -> Response
 }
 
 fn read_only() -> Response {
-    let message = "this is a view of a run, which takes no requests and changes none; `gswarm serve` does";
+    let message = "this is a read-only view of a run; `gswarm serve` takes requests";
     Fault::new(StatusCode::METHOD_NOT_ALLOWED, "read_only", message).openai()
 }
 

@@ -12,7 +12,7 @@ use gswarm_exec::wire::{
     ClusterStatus, HistoryPage, Overview, Queue, QueuedRequest, RequestKind, RequestList, RequestRecord,
     RequestState, RequestStatus, RunState,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -210,8 +210,11 @@ impl Look<'_> {
         let open = self.watched.open();
         let mut present = Present::of(&self.scene(), self.watched.chronicle(), open.len());
         present.state = self.state;
+        present.speed = self.journal.map_or(1.0, |journal| journal.clock.speed());
+        let is_over = matches!(self.state, RunState::Finished | RunState::Interrupted);
+        present.whole = is_over.then(|| self.watched.latency());
         present.why =
-            (self.state == RunState::Interrupted).then(|| "`gswarm resume` goes on with it".to_owned());
+            (self.state == RunState::Interrupted).then(|| "`gswarm resume` continues it".to_owned());
         (present, self.unix(Time::ZERO))
     }
 
@@ -244,12 +247,14 @@ impl Look<'_> {
     }
 
     /// As `/v1/requests` of a service answers: those that came last.
-    pub fn latest(&self, limit: usize) -> RequestList {
+    pub fn latest(&self, from: usize, limit: usize) -> RequestList {
         let requests = self.watched.requests().iter_enumerated();
         let mut came: Vec<(Time, RequestId)> =
             requests.filter_map(|(id, stand)| Some((stand.arrived?, id))).collect();
         came.sort_unstable_by(|one, other| other.cmp(one));
-        RequestList { requests: came.iter().take(limit).map(|&(_, id)| self.summary(id)).collect() }
+        let shown = came.iter().skip(from).take(limit);
+        let requests = shown.map(|&(_, id)| self.summary(id)).collect();
+        RequestList { requests, total: Some(came.len() as u64) }
     }
 
     fn summary(&self, id: RequestId) -> RequestRecord {
@@ -265,8 +270,18 @@ impl Look<'_> {
             ended_at: stand.ended.and_then(|(at, _)| self.unix(at)),
             arrived: Some(stand.arrived.map(Time::seconds)),
             ended: Some(stand.ended.map(|(at, _)| at.seconds())),
+            deadline_seconds: request.deadline.and_then(|deadline| Number::from_f64(deadline.seconds())),
+            deadline_missed: self.missed(id),
             ..RequestRecord::default()
         }
+    }
+
+    /// Whether a request that has ended did so after its deadline, where it has one.
+    fn missed(&self, id: RequestId) -> Option<bool> {
+        let (scene, stand) = (self.scene(), &self.watched.requests()[id]);
+        let deadline = scene.view.instance().requests[id].deadline?;
+        let (arrived, (at, end)) = stand.arrived.zip(stand.ended)?;
+        Some(end.state() != RequestState::Completed || at.since(arrived) > deadline)
     }
 
     fn find(&self, name: &str) -> Option<RequestId> {
@@ -329,7 +344,8 @@ impl DashboardSource for RunSource {
 
     fn onward(&self, gpus: Option<u32>) -> super::Ahead<'_> {
         Box::pin(async move {
-            let state = self.look(move |look| super::what_if::WhatIfState::of(&look.scene(), gpus)).await??;
+            let state =
+                self.look(move |look| super::what_if::WhatIfState::of(&look.scene(), gpus, None)).await??;
             Ok((state, (*self.policy).clone(), self.seed))
         })
     }

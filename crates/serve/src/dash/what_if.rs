@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use axum::http::StatusCode;
 use gswarm_core::engine::Continuation;
 use gswarm_core::input::ClusterSpec;
-use gswarm_core::instance::{Infeasible, Instance};
+use gswarm_core::instance::{Infeasible, Instance, NewRequest};
 use gswarm_core::log::{ExecutionLog, Status};
 use gswarm_core::policy::PolicySpec;
 use gswarm_core::what_if::{WhatIfError, WhatIfRun, what_if};
@@ -34,24 +34,35 @@ static TURN: Semaphore = Semaphore::const_new(1);
 pub struct WhatIfState {
     as_it_is: Continuation,
     supposed: Continuation,
+    /// Requests that are supposed to come, and over how long; `None` of a run, which knows its requests.
+    traffic: Option<(usize, Span)>,
 }
 
 impl WhatIfState {
-    /// Looks at a run, of which nothing changes meanwhile.
-    pub fn of(scene: &Scene<'_>, gpus: Option<u32>) -> Result<WhatIfState, Fault> {
-        let open = scene.view.open_tasks();
+    /// Looks at a run, of which nothing changes meanwhile. `traffic` are the arrivals of a service's last while, which are
+    /// supposed to come again, and how long that while is.
+    pub fn of(
+        scene: &Scene<'_>,
+        gpus: Option<u32>,
+        traffic: Option<(Vec<NewRequest>, Span)>,
+    ) -> Result<WhatIfState, Fault> {
+        let coming: &[NewRequest] = traffic.as_ref().map_or(&[], |(coming, _)| coming);
+        let open = scene.view.open_tasks() + coming.iter().map(|new| new.executions.len()).sum::<usize>();
         if open > MOST_NODES {
-            let message = format!("{open} nodes are open, and {MOST_NODES} at most are simulated");
+            let message = format!("{open} nodes are open or expected; at most {MOST_NODES} can be simulated");
             return Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "too_much_open", message));
         }
         let now = scene.view.instance().cluster.gpus;
-        let on = |gpus: u32| Instance::onward(&scene.view, scene.now, gpus).map_err(|faults| cannot(&faults));
+        let on = |gpus: u32| {
+            Instance::onward(&scene.view, scene.now, gpus, coming).map_err(|faults| cannot(&faults))
+        };
         let as_it_is = on(now)?;
         let supposed = match gpus {
             Some(gpus) if gpus != now => on(gpus)?,
             _ => as_it_is.clone(),
         };
-        Ok(WhatIfState { as_it_is, supposed })
+        let traffic = traffic.as_ref().map(|(coming, length)| (coming.len(), *length));
+        Ok(WhatIfState { as_it_is, supposed, traffic })
     }
 }
 
@@ -74,14 +85,10 @@ fn gpus_of(supposed: &WhatIfRequest) -> Result<Option<u32>, Fault> {
     let cluster = supposed.cluster.clone().unwrap_or_default();
     let gpus = cluster.gpus.or(supposed.gpus);
     if (ClusterSpec { gpus: None, ..cluster }) != ClusterSpec::default() {
-        return Err(at_field(
-            "cluster",
-            "invalid_cluster",
-            "of the cluster only `gpus` can be another number",
-        ));
+        return Err(at_field("cluster", "invalid_cluster", "only `gpus` of the cluster can be changed"));
     }
     if gpus.is_some_and(|gpus| gpus == 0 || gpus > MOST_GPUS) {
-        return Err(at_field("gpus", "invalid_gpus", format!("gpus has to be from 1 to {MOST_GPUS}")));
+        return Err(at_field("gpus", "invalid_gpus", format!("gpus must be from 1 to {MOST_GPUS}")));
     }
     Ok(gpus)
 }
@@ -99,7 +106,7 @@ fn policy_of(given: &Value, over: Option<&PolicySpec>) -> Result<PolicySpec, Fau
 pub(super) async fn answer(source: &SharedSource, supposed: WhatIfRequest) -> Result<WhatIf, Fault> {
     let gpus = gpus_of(&supposed)?;
     let other = supposed.policy.as_ref().map(|other| policy_of(other, None)).transpose()?;
-    let busy = || Fault::full("another what-if is being worked out; try again in a moment");
+    let busy = || Fault::full("another what-if is being computed; try again in a moment");
     let turn = TURN.try_acquire().map_err(|_| busy())?;
     let (state, policy, seed) = source.onward(gpus).await?;
     let worked_out = tokio::task::spawn_blocking(move || {
@@ -115,9 +122,10 @@ pub(super) async fn answer(source: &SharedSource, supposed: WhatIfRequest) -> Re
     match tokio::time::timeout(PATIENCE, worked_out).await {
         Ok(Ok(told)) => told,
         Ok(Err(error)) => Err(Fault::internal(error.to_string())),
-        Err(_) => {
-            Err(Fault::unavailable("timed_out", "it took too long to work out; ask again when less is open"))
-        }
+        Err(_) => Err(Fault::unavailable(
+            "timed_out",
+            "it took too long to compute; try again when fewer requests are open",
+        )),
     }
 }
 
@@ -125,7 +133,9 @@ fn both(state: &WhatIfState, policy: &PolicySpec, other: &PolicySpec, seed: u64)
     let of = |onward: &Continuation, policy| what_if(onward, policy, seed).map_err(|why| refused(&why));
     let as_it_is = of(&state.as_it_is, policy)?;
     let supposed = of(&state.supposed, other)?;
-    let assumed = assumed(&state.supposed);
+    let coming = state.traffic.map_or(0, |(coming, _)| coming as u64);
+    let told = |outcome| WhatIfOutcome { coming, ..told(outcome) };
+    let assumed = assumed(&state.supposed, state.traffic);
     Ok(WhatIf { as_it_is: told(&as_it_is), what_if: told(&supposed), assumed })
 }
 
@@ -138,22 +148,33 @@ fn refused(why: &WhatIfError) -> Fault {
     }
 }
 
-fn assumed(onward: &Continuation) -> Vec<String> {
+fn assumed(onward: &Continuation, traffic: Option<(usize, Span)>) -> Vec<String> {
+    let comes = match traffic {
+        Some((0, _)) => "no request came in the last minutes, and none comes".to_owned(),
+        Some((coming, length)) => {
+            let minutes = length.seconds() / 60.0;
+            format!(
+                "the traffic of the last {minutes:.1} minutes goes on: {coming} requests come again, at the same intervals"
+            )
+        }
+        None => "the requests of the run come at their times, and no others".to_owned(),
+    };
     let mut assumed = vec![
-        "no further request comes, and every node takes what is expected of it".to_owned(),
+        comes,
+        "every node takes what is expected of it".to_owned(),
         "latencies count from when each request came".to_owned(),
     ];
     if onward.loads_under_way > 0 {
         let text =
-            "a load under way counts as done, and what is left of it is added to the nodes that wait for it";
+            "a load in progress counts as done; its remaining time is added to the nodes that wait for it";
         assumed.push(text.to_owned());
     }
     if onward.begun_anew > 0 {
-        let text = format!("{} under way on GPUs that would not be there begin anew", onward.begun_anew);
+        let text = format!("{} in progress on GPUs that would be gone start again", onward.begun_anew);
         assumed.push(text);
     }
     if onward.out > 0 {
-        assumed.push(format!("{} GPUs do not answer, and stay out", onward.out));
+        assumed.push(format!("{} GPUs do not answer and stay out of rotation", onward.out));
     }
     assumed
 }
@@ -164,6 +185,7 @@ fn told(outcome: &WhatIfRun) -> WhatIfOutcome {
         policy: policy.name().to_owned(),
         gpus: instance.cluster.gpus,
         requests: instance.requests.len() as u64,
+        coming: 0,
         ends_in: ends_in.seconds(),
         mean: latency.mean,
         p50: latency.median,

@@ -3,6 +3,7 @@
 use super::{Front, Shared};
 use crate::extract::Named;
 use crate::fault::Fault;
+use crate::guard::CALLER;
 use crate::openai::{
     ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
     StreamEvent, TextAnswer,
@@ -14,7 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gswarm_core::ModelId;
 use gswarm_exec::forward::{Forward, Piece};
-use gswarm_exec::service::{Client, Refusal, Ticket};
+use gswarm_exec::service::{Client, Refusal, StorageFault, Ticket};
 use serde_json::{Map, Value};
 
 /// The header that says how urgent a call is: a whole number, higher first.
@@ -100,20 +101,21 @@ async fn admitted(
     let body: Map<String, Value> = crate::openai::parse(body)?;
     let model = asked_for(&front.client, &body)?;
     if let Some(stream) = body.get("stream").filter(|stream| !stream.is_boolean() && !stream.is_null()) {
-        return Err(Fault::param("stream", format!("stream has to be true or false, not {stream}")));
+        return Err(Fault::param("stream", format!("stream must be true or false, not {stream}")));
     }
     let priority = priority_of(headers)?;
     let spec = &front.client.scenario.models[usize::from(model)];
     let estimate = front.client.estimate(model, &body);
     let forward = Forward { path, kind: spec.kind.clone(), body, estimate };
-    front.client.call(model, forward, priority).await.map_err(|refusal| refused(&refusal))
+    let client = front.client.on_behalf_of(caller(headers));
+    client.call(model, forward, priority).await.map_err(|refusal| refused(&refusal))
 }
 
 fn asked_for(client: &Client, body: &Map<String, Value>) -> Result<ModelId, Fault> {
     let name = match body.get("model") {
         Some(Value::String(name)) => name,
-        Some(_) => return Err(Fault::param("model", "model has to be the name of a model")),
-        None => return Err(Fault::param("model", "model is missing: name one of those of /v1/models")),
+        Some(_) => return Err(Fault::param("model", "model must be the name of a model")),
+        None => return Err(Fault::param("model", "model is missing: use one of /v1/models")),
     };
     let model = client.model(name).ok_or_else(|| unknown(client, name))?;
     match client.cannot_run(model) {
@@ -126,14 +128,19 @@ fn asked_for(client: &Client, body: &Map<String, Value>) -> Result<ModelId, Faul
 fn unknown(client: &Client, name: &str) -> Fault {
     let known: Vec<&str> = client.scenario.models.iter().map(|model| model.id.as_str()).take(20).collect();
     let shown: String = name.chars().take(100).collect();
-    let message = format!("there is no model `{shown}`; there are {}", known.join(", "));
+    let message = format!("there is no model `{shown}`; the models are {}", known.join(", "));
     Fault { param: Some("model".to_owned()), ..Fault::not_found("model_not_found", message) }
+}
+
+/// On whose behalf a request is made, as the guard has it.
+pub(super) fn caller(headers: &HeaderMap) -> &str {
+    headers.get(CALLER).and_then(|name| name.to_str().ok()).unwrap_or_default()
 }
 
 fn priority_of(headers: &HeaderMap) -> Result<i32, Fault> {
     let Some(value) = headers.get(PRIORITY) else { return Ok(0) };
     let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    number.ok_or_else(|| Fault::param(PRIORITY, format!("{PRIORITY} has to be a whole number")))
+    number.ok_or_else(|| Fault::param(PRIORITY, format!("{PRIORITY} must be a whole number")))
 }
 
 /// How a refusal is answered.
@@ -141,9 +148,17 @@ pub(super) fn refused(refusal: &Refusal) -> Fault {
     let why = refusal.to_string();
     match refusal {
         Refusal::Full { .. } => Fault::full(why),
+        Refusal::Share { .. } => Fault { code: "over_fair_share", ..Fault::full(why) },
         Refusal::Stopping => Fault::unavailable("stopping", why),
         Refusal::Taken => Fault::conflict("request_exists", why),
-        Refusal::Ledger(_) => Fault::unavailable("ledger_failed", why),
+        Refusal::Storage(trouble) => match trouble.fault {
+            StorageFault::Full => {
+                let fault = Fault::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", why);
+                Fault { retry_after: Some(1), ..fault }
+            }
+            StorageFault::Gone => Fault::unavailable("storage_gone", why),
+            StorageFault::Damaged => Fault::unavailable("storage_damaged", why),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 //! workflows, each request scheduled among all others.
 
 mod calls;
+mod events;
 mod views;
 mod workflows;
 
@@ -23,12 +24,16 @@ use utoipa_axum::routes;
 pub const OPEN_PATHS: &[&str] =
     &["/health", "/ready", dash::PAGE_PATHS[0], dash::PAGE_PATHS[1], dash::PAGE_PATHS[2]];
 
+/// Paths whose answers do not end.
+pub const LISTENING_PATHS: &[&str] = &["/v1/events"];
+
 /// What every handler knows.
 pub(crate) struct Front {
     client: Client,
     /// Seconds since 1970.
     started: u64,
     metrics: Option<PrometheusHandle>,
+    events: Arc<events::Events>,
 }
 
 type Shared = Arc<Front>;
@@ -45,7 +50,8 @@ pub fn router(client: Client, metrics: Option<PrometheusHandle>, policy: &Policy
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started = since.as_secs();
     let watched = Arc::new(ServiceSource::new(client.clone(), since.as_secs_f64(), policy.clone()));
-    let front: Shared = Arc::new(Front { client, started, metrics });
+    let events = events::Events::new(client.told.clone());
+    let front: Shared = Arc::new(Front { client, started, metrics, events });
     let (router, document) = routes().with_state(front).merge(dash::routes(watched)).split_for_parts();
     let text = document.to_json().unwrap_or_default();
     let answer = ([(axum::http::header::CONTENT_TYPE, "application/json")], text);

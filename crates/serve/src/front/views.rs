@@ -4,16 +4,14 @@ use super::Shared;
 use crate::extract::{Page, Params};
 use crate::fault::Fault;
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::{Stream, unfold};
-use gswarm_exec::wire::{ClusterStatus, Health, Queue, ServiceEvent, TimedEvent};
-use std::convert::Infallible;
+use gswarm_exec::wire::{ClusterStatus, Health, Queue, TimedEvent};
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
 fn stopping() -> Response {
@@ -44,28 +42,13 @@ pub(super) async fn cluster(State(front): State<Shared>) -> Response {
 
 /// All that happens from now on, as server-sent events.
 #[utoipa::path(get, path = "/v1/events",
-    responses((status = 200, description = "server-sent events", content_type = "text/event-stream", body = TimedEvent)))]
-pub(super) async fn events(
-    State(front): State<Shared>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    responses((status = 200, description = "server-sent events", content_type = "text/event-stream", body = TimedEvent),
+              (status = 503)))]
+pub(super) async fn events(State(front): State<Shared>) -> Response {
     let told = front.client.told.clone();
-    let happenings = unfold((told.listen(), told), |(mut listener, told)| async move {
-        let next = tokio::select! {
-            next = listener.recv() => next,
-            // A server that is to end does not wait for those who only listen.
-            () = told.over() => Err(RecvError::Closed),
-        };
-        let event = match next {
-            Ok(text) => Event::default().data(&*text),
-            Err(RecvError::Lagged(missed)) => {
-                let event = ServiceEvent::Missed { events: missed };
-                Event::default().data(TimedEvent { at: None, event }.to_json())
-            }
-            Err(RecvError::Closed) => return None,
-        };
-        Some((Ok(event), (listener, told)))
-    });
-    Sse::new(happenings).keep_alive(KeepAlive::default())
+    let blocks = front.events.listen().take_until(async move { told.over().await });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    (headers, Body::from_stream(blocks)).into_response()
 }
 
 /// Whether the process lives.
@@ -77,10 +60,10 @@ pub(super) async fn health() -> Json<Health> {
 /// How long a backend has to answer whoever asks whether the service is ready.
 const ASKED: Duration = Duration::from_secs(2);
 
-/// Whether requests are taken on and some backend answers.
+/// Whether requests are taken on, can be written down, and some backend answers.
 #[utoipa::path(get, path = "/ready", responses((status = 200, body = Health), (status = 503)))]
 pub(super) async fn ready(State(front): State<Shared>) -> Response {
-    let not_ready = |why| Fault::unavailable("not_ready", why).openai();
+    let not_ready = |why: String| Fault::unavailable("not_ready", why).openai();
     match front.client.ask(|standing| standing.not_ready().ok_or_else(|| standing.up())).await {
         Some(Ok(why)) => not_ready(why),
         // A server that has died while nobody wanted anything of it is not known to be out yet.
@@ -90,7 +73,7 @@ pub(super) async fn ready(State(front): State<Shared>) -> Response {
             if answers {
                 Json(Health { status: "ready".to_owned(), version: None }).into_response()
             } else {
-                not_ready("no backend answers")
+                not_ready("no backend answers".to_owned())
             }
         }
         None => stopping(),

@@ -1,6 +1,6 @@
 //! Workflows: requests that are accepted, written down, and done, whatever happens meanwhile.
 
-use super::calls::refused;
+use super::calls::{caller, refused};
 use super::{Front, Shared};
 use crate::extract::{Named, Params};
 use crate::fault::Fault;
@@ -75,7 +75,7 @@ pub(super) async fn list(State(front): State<Shared>) -> Json<WorkflowList> {
     request_body = Submission,
     responses((status = 202, body = AcceptedRequest),
               (status = 200, description = "it was accepted before", body = AcceptedRequest),
-              (status = 400), (status = 404), (status = 409), (status = 415), (status = 429), (status = 503)))]
+              (status = 400), (status = 404), (status = 409), (status = 415), (status = 429), (status = 503), (status = 507)))]
 pub(super) async fn submit(
     State(front): State<Shared>,
     Named(workflow): Named,
@@ -98,7 +98,7 @@ async fn accepted(
     if !known.iter().any(|other| other.id == workflow) {
         let names: Vec<&str> = known.iter().map(|other| other.id.as_str()).take(20).collect();
         let shown: String = workflow.chars().take(100).collect();
-        let message = format!("there is no workflow `{shown}`; there are: {}", names.join(", "));
+        let message = format!("there is no workflow `{shown}`; the workflows are: {}", names.join(", "));
         return Err(Fault::not_found("workflow_not_found", message));
     }
     crate::openai::says_json(headers)?;
@@ -106,7 +106,7 @@ async fn accepted(
     if let Some(other) = fields.get("workflow_id").filter(|&other| other != workflow) {
         return Err(Fault::param(
             "workflow_id",
-            format!("the address says `{workflow}`, and the body {other}"),
+            format!("the address says `{workflow}`, but the body {other}"),
         ));
     }
     let key = headers.get("idempotency-key").and_then(|value| value.to_str().ok());
@@ -125,12 +125,13 @@ async fn accepted(
     let is_dots = matches!(spec.id.as_str(), "." | "..");
     if is_dots || spec.id.chars().count() > LONGEST_NAME || spec.id.chars().any(char::is_control) {
         let message = format!(
-            "request_id may have {LONGEST_NAME} characters, no control characters, and is not . or .."
+            "request_id may have up to {LONGEST_NAME} characters, no control characters, and cannot be . or .."
         );
         return Err(Fault::param("request_id", message));
     }
     let id = spec.id.clone();
-    let (status, state) = match front.client.submit(Arc::new(spec), text.clone()).await {
+    let client = front.client.on_behalf_of(caller(headers));
+    let (status, state) = match client.submit(Arc::new(spec), text.clone()).await {
         Ok(_) => (StatusCode::ACCEPTED, RequestState::Accepted),
         // The same request again, after an answer that was lost, is no fault.
         Err(Refusal::Taken) if was_sent(front, &id).await?.is_some_and(|sent| sent == text) => {
@@ -223,7 +224,7 @@ pub(super) async fn latest(State(front): State<Shared>, Params(many): Params<How
     let records = front.client.records.clone();
     let limit = many.limit.unwrap_or(100).min(1000);
     match reading(move || records.latest(limit)).await {
-        Ok(requests) => Json(RequestList { requests }).into_response(),
+        Ok(requests) => Json(RequestList { requests, total: None }).into_response(),
         Err(fault) => fault.openai(),
     }
 }
@@ -270,7 +271,7 @@ pub(super) async fn result(
 ) -> Response {
     let wait = patience.wait.unwrap_or(0.0);
     if !(0.0..=LONGEST_WAIT).contains(&wait) {
-        return Fault::param("wait", format!("wait has to be from 0 to {LONGEST_WAIT} seconds")).openai();
+        return Fault::param("wait", format!("wait must be from 0 to {LONGEST_WAIT} seconds")).openai();
     }
     // Whether it ended or the time is over, the ledger says which.
     let _ = tokio::time::timeout(Duration::from_secs_f64(wait), front.client.wait(request.clone())).await;

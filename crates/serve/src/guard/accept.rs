@@ -1,9 +1,12 @@
 //! Connections: taken, perhaps encrypted, served, and let go when the server ends.
 
+use super::connections::{Connection, Connections};
 use super::stall::Unstalled;
 use super::{RequestLimits, ServerEnd};
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
@@ -11,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 /// Header lines that a request may have.
@@ -39,28 +42,32 @@ pub(super) async fn accept(
     door: Door,
     shutdown: impl Future<Output = ()>,
 ) -> ServerEnd {
-    let connections = Arc::new(Semaphore::new(door.limits.connections));
+    let connections = Connections::new(door.limits.connections, door.limits.connections_of_one);
     let graceful = GracefulShutdown::new();
     let take = || async {
-        let Ok((stream, _)) = listener.accept().await else {
-            // Most likely there are no file descriptors left: others have to end first.
+        let Ok((stream, peer)) = listener.accept().await else {
+            // Most likely there are no file descriptors left: another connection has to end first.
+            connections.make_room();
             tokio::time::sleep(Duration::from_millis(20)).await;
             return None;
         };
-        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
-            tracing::warn!("{} connections are open: another was closed", door.limits.connections);
-            return None;
-        };
-        Some((stream, permit))
+        let connection = connections.open(peer.ip());
+        if connection.is_none() {
+            tracing::warn!(
+                "{} connections are being answered on: another was closed",
+                door.limits.connections
+            );
+        }
+        Some((stream, connection?))
     };
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            taken = take() => if let Some((stream, permit)) = taken {
+            taken = take() => if let Some((stream, connection)) = taken {
                 let watcher = graceful.watcher();
-                tokio::spawn(door.serve(stream, permit, Some(watcher)));
+                tokio::spawn(door.serve(stream, connection, Some(watcher)));
             },
         }
     }
@@ -83,8 +90,8 @@ pub(super) async fn accept(
         tokio::select! {
             biased;
             drained = &mut drained => return if drained.is_ok() { ServerEnd::Drained } else { ServerEnd::CutOff },
-            taken = take() => if let Some((stream, permit)) = taken {
-                tokio::spawn(door.serve(stream, permit, None));
+            taken = take() => if let Some((stream, connection)) = taken {
+                tokio::spawn(door.serve(stream, connection, None));
             },
         }
     }
@@ -95,7 +102,7 @@ impl Door {
     fn serve(
         &self,
         stream: TcpStream,
-        permit: OwnedSemaphorePermit,
+        connection: Arc<Connection>,
         watcher: Option<Watcher>,
     ) -> impl Future<Output = ()> + use<> {
         let mut http = http1::Builder::new();
@@ -111,27 +118,38 @@ impl Door {
         let (router, acceptor, head_time) =
             (self.router.clone(), self.acceptor.clone(), self.limits.head_time);
         async move {
-            let _permit = permit;
-            match acceptor {
-                None => connection(stream, router, &http, watcher).await,
-                Some(acceptor) => {
-                    let handshake = tokio::time::timeout(head_time, acceptor.accept(stream));
-                    if let Ok(Ok(stream)) = handshake.await {
-                        connection(stream, router, &http, watcher).await;
+            let served = async {
+                match acceptor {
+                    None => serve_http(stream, router, Arc::clone(&connection), &http, watcher).await,
+                    Some(acceptor) => {
+                        let handshake = tokio::time::timeout(head_time, acceptor.accept(stream));
+                        if let Ok(Ok(stream)) = handshake.await {
+                            serve_http(stream, router, Arc::clone(&connection), &http, watcher).await;
+                        }
                     }
                 }
+            };
+            tokio::select! {
+                () = served => {}
+                () = connection.gives_way() => {}
             }
         }
     }
 }
 
-async fn connection(
+async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
+    connection: Arc<Connection>,
     http: &http1::Builder,
     watcher: Option<Watcher>,
 ) {
     let service = TowerToHyperService::new(router);
+    // The guard has to know over which connection a request came.
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&connection));
+        service.call(request)
+    });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     let served = match watcher {
         Some(watcher) => watcher.watch(connection).await,

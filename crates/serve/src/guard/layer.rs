@@ -1,32 +1,61 @@
 //! What every request passes before it reaches its route.
 
-use super::GuardSettings;
+use super::bodies::BodyPool;
+use super::connections::{Busy, Connection};
+use super::{CALLER, GuardSettings};
 use crate::fault::Fault;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
+use gswarm_exec::service::Shares;
 use hyper::body::{Frame, SizeHint};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 /// What is said of a body that is something else.
-pub const JSON_ONLY: &str = "the body has to be JSON, with `Content-Type: application/json`";
+pub const JSON_ONLY: &str = "the body must be JSON, with `Content-Type: application/json`";
 
 pub(super) struct Guard {
     settings: GuardSettings,
     /// On this machine alone and with no token: then a page in a browser must not pass for somebody on this machine.
     local_names_only: bool,
     requests: Arc<Semaphore>,
+    /// How many of them each caller has.
+    shares: Arc<Mutex<Shares>>,
+    /// Those who only listen have places of their own.
+    listeners: Arc<Semaphore>,
+    bodies: BodyPool,
     is_ending: watch::Receiver<bool>,
+}
+
+/// The places that a request holds until its answer has been sent. All are given back when it is dropped.
+#[derive(Default)]
+struct Places {
+    _busy: Option<Busy>,
+    _share: Option<Share>,
+    _request: Option<OwnedSemaphorePermit>,
+    _body: Option<OwnedSemaphorePermit>,
+}
+
+/// One of a caller's places.
+struct Share {
+    shares: Arc<Mutex<Shares>>,
+    caller: Arc<str>,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.caller);
+    }
 }
 
 impl Guard {
@@ -38,9 +67,45 @@ impl Guard {
         is_ending: watch::Receiver<bool>,
     ) -> Guard {
         let local_names_only = settings.token.is_none() && address.ip().is_loopback();
-        Guard { settings, local_names_only, requests, is_ending }
+        let listeners = Arc::new(Semaphore::new(settings.limits.listeners));
+        let bodies = BodyPool::new(settings.limits.all_bodies_bytes);
+        let shares = Arc::default();
+        Guard { settings, local_names_only, requests, shares, listeners, bodies, is_ending }
+    }
+
+    /// Who asks: by the token, where there are several, and else by what the request says of itself.
+    fn caller(&self, headers: &HeaderMap, token: usize) -> Arc<str> {
+        match &self.settings.token {
+            Some(tokens) if tokens.count() > 1 => format!("token {}", token + 1).into(),
+            _ => {
+                let named = headers.get(CALLER).and_then(|name| name.to_str().ok()).unwrap_or_default();
+                named.chars().take(LONGEST_CALLER).collect::<String>().into()
+            }
+        }
+    }
+
+    /// A place among the requests that are being answered.
+    fn place(&self, caller: &Arc<str>) -> Result<(Share, OwnedSemaphorePermit), Fault> {
+        let most = self.settings.limits.requests;
+        let full = |_| {
+            let message = format!("{most} requests are being answered already");
+            Fault::unavailable("too_many_requests", message)
+        };
+        let permit = Arc::clone(&self.requests).try_acquire_owned().map_err(full)?;
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if !shares.may_take(caller, most) {
+            let mine = shares.of(caller);
+            let message =
+                format!("{mine} requests of this caller are being answered; the other places are for others");
+            return Err(Fault { code: "over_fair_share", ..Fault::full(message) });
+        }
+        shares.add(caller);
+        Ok((Share { shares: Arc::clone(&self.shares), caller: Arc::clone(caller) }, permit))
     }
 }
+
+/// Characters of a caller's name that count.
+const LONGEST_CALLER: usize = 64;
 
 /// The router behind all checks, with an answer for everything that it has no route for.
 pub(super) fn guarded(router: Router, guard: Arc<Guard>) -> Router {
@@ -67,7 +132,7 @@ async fn calmly(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_string();
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(answer) => answer,
-        Err(_) => Fault::internal("this is a fault of the server; its log has the details").for_path(&path),
+        Err(_) => Fault::internal("internal server error; see the server's log").for_path(&path),
     }
 }
 
@@ -75,86 +140,75 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
     let path = request.uri().path().to_string();
     match checked(&guard, request, &path).await {
         Err(fault) => fault.for_path(&path),
-        Ok((request, permit)) => {
+        Ok((request, places)) => {
             let answer = match timeout(guard.settings.limits.request_time, next.run(request)).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    let message = "there was no answer in the time that a request has";
+                    let message = "the request timed out";
                     Fault::new(StatusCode::GATEWAY_TIMEOUT, "timed_out", message).for_path(&path)
                 }
             };
-            answer.map(|body| Body::new(Held { body, _permit: permit }))
+            answer.map(|body| Body::new(Held { body, _places: places }))
         }
     }
 }
 
-async fn checked(
-    guard: &Guard,
-    request: Request,
-    path: &str,
-) -> Result<(Request, Option<OwnedSemaphorePermit>), Fault> {
+async fn checked(guard: &Guard, mut request: Request, path: &str) -> Result<(Request, Places), Fault> {
     let headers = request.headers();
     if guard.local_names_only && headers.get(header::HOST).is_some_and(|host| !is_local(host.as_bytes())) {
         let message = "a server with no token answers only to this machine's own names";
         return Err(Fault::new(StatusCode::FORBIDDEN, "not_local", message));
     }
+    let connection = request.extensions_mut().remove::<Arc<Connection>>();
+    let busy = connection.as_ref().map(Connection::busy);
     // Whoever asks whether the server lives is told so, however many others keep it busy; what they send is not read.
     if guard.settings.open_paths.contains(&path) {
-        return Ok((request.map(|_| Body::empty()), None));
+        return Ok((request.map(|_| Body::empty()), Places { _busy: busy, ..Places::default() }));
     }
-    if let Some(token) = &guard.settings.token {
-        let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
-        let given = given.and_then(|value| {
-            let (scheme, rest) = value.split_at_checked(7)?;
-            scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
-        });
-        if !token.is(given.unwrap_or_default()) {
+    let token = match &guard.settings.token {
+        None => 0,
+        Some(tokens) => tokens.which(bearer(request.headers())).ok_or_else(|| {
             let message = "send the server's token as `Authorization: Bearer TOKEN`";
-            return Err(Fault::new(StatusCode::UNAUTHORIZED, "invalid_token", message));
-        }
-    }
-    let stopping = || Fault::unavailable("stopping", "the server is ending: it takes nothing more on");
+            Fault::new(StatusCode::UNAUTHORIZED, "invalid_token", message)
+        })?,
+    };
+    let stopping =
+        || Fault::unavailable("stopping", "the server is shutting down and takes no more requests");
     let mut is_ending = guard.is_ending.clone();
     if *is_ending.borrow_and_update() {
         return Err(stopping());
     }
-    let permit = Arc::clone(&guard.requests).try_acquire_owned().map_err(|_| {
-        let most = guard.settings.limits.requests;
-        Fault::unavailable("too_many_requests", format!("{most} requests are being answered already"))
-    })?;
-    let (parts, body) = request.into_parts();
-    let limits = &guard.settings.limits;
-    let whole = tokio::select! {
+    if guard.settings.listening_paths.contains(&path) {
+        let most = guard.settings.limits.listeners;
+        let full = |_| Fault::unavailable("too_many_listeners", format!("{most} listen already"));
+        let permit = Arc::clone(&guard.listeners).try_acquire_owned().map_err(full)?;
+        let places = Places { _busy: busy, _request: Some(permit), ..Places::default() };
+        return Ok((request.map(|_| Body::empty()), places));
+    }
+    let caller = guard.caller(request.headers(), token);
+    let (share, permit) = guard.place(&caller)?;
+    let (mut parts, body) = request.into_parts();
+    // What comes behind this reads it here.
+    if let Ok(caller) = HeaderValue::from_str(&caller) {
+        parts.headers.insert(CALLER, caller);
+    }
+    let (whole, room) = tokio::select! {
         biased;
-        whole = timeout(limits.body_time, whole(body, limits.body_bytes)) => whole,
+        whole = guard.bodies.whole(body, &guard.settings.limits) => whole?,
         // Half a request is no request yet.
         Ok(_) = is_ending.wait_for(|is_ending| *is_ending) => return Err(stopping()),
     };
-    let whole = whole.map_err(|_| {
-        Fault::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body did not come in time")
-    })??;
-    Ok((Request::from_parts(parts, Body::from(whole)), Some(permit)))
+    let places = Places { _busy: busy, _share: Some(share), _request: Some(permit), _body: room };
+    Ok((Request::from_parts(parts, Body::from(whole)), places))
 }
 
-/// The whole of a body, which the limits on its size and on the number of requests keep small enough to hold.
-async fn whole(body: Body, most: usize) -> Result<Bytes, Fault> {
-    let too_large = || {
-        let message = format!("the body is larger than the {most} bytes that are taken");
-        Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
-    };
-    if body.size_hint().lower() > most as u64 {
-        return Err(too_large());
-    }
-    let mut parts = body.into_data_stream();
-    let mut held: Vec<u8> = Vec::new();
-    while let Some(part) = parts.next().await {
-        let part = part.map_err(|_| Fault::invalid("the body ended before it was complete"))?;
-        if held.len() + part.len() > most {
-            return Err(too_large());
-        }
-        held.extend_from_slice(&part);
-    }
-    Ok(Bytes::from(held))
+/// What a request gives as its token.
+fn bearer(headers: &HeaderMap) -> &[u8] {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, rest) = value.as_bytes().split_at_checked(7)?;
+        scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
+    });
+    given.unwrap_or_default()
 }
 
 /// Whether a `Host` means this machine by its own names.
@@ -171,7 +225,7 @@ fn is_local(host: &[u8]) -> bool {
 /// A body that counts as a request until it has been sent.
 struct Held {
     body: Body,
-    _permit: Option<OwnedSemaphorePermit>,
+    _places: Places,
 }
 
 impl HttpBody for Held {

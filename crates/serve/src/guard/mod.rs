@@ -4,6 +4,8 @@
 //! headers, time and the number of requests have limits; a fault is always an answer in JSON, whoever found it.
 
 mod accept;
+mod bodies;
+mod connections;
 mod layer;
 mod secret;
 mod stall;
@@ -21,6 +23,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
+/// The header that says on whose behalf a request is made: each caller has a fair share of what there is. Where there are
+/// several tokens, the token says so instead.
+pub const CALLER: &str = "x-gswarm-caller";
+
 /// How much a server takes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
@@ -32,14 +38,22 @@ pub struct RequestLimits {
     pub head_time: Duration,
     /// A request's body has to be there after this time; 408.
     pub body_time: Duration,
+    /// Some more of a body has to come within this time; 408.
+    pub body_pause: Duration,
+    /// Most bytes of all bodies together, from when they come until they are answered; more are answered with 503.
+    pub all_bodies_bytes: usize,
     /// A connection that takes nothing of its answer for this time is closed.
     pub stall_time: Duration,
     /// An answer has to begin after this time; 504.
     pub request_time: Duration,
-    /// Most requests at the same time; more are answered with 503 and when to come back.
+    /// Maximum concurrent requests; further ones get 503 and when to come back.
     pub requests: usize,
-    /// Most connections at the same time; more are closed.
+    /// Most callers that listen to what happens; more are answered with 503. They are not counted as requests.
+    pub listeners: usize,
+    /// Most connections at the same time. For another, one gives way that asks for nothing.
     pub connections: usize,
+    /// Most connections from one address.
+    pub connections_of_one: usize,
     /// How long requests that are being answered have to end when the server is told to.
     pub drain_time: Duration,
 }
@@ -51,10 +65,14 @@ impl Default for RequestLimits {
             head_bytes: 64 << 10,
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
+            body_pause: Duration::from_secs(10),
+            all_bodies_bytes: 256 << 20,
             stall_time: Duration::from_secs(60),
             request_time: Duration::from_secs(600),
             requests: 1024,
+            listeners: 128,
             connections: 4096,
+            connections_of_one: 2048,
             drain_time: Duration::from_secs(30),
         }
     }
@@ -69,6 +87,8 @@ pub struct GuardSettings {
     pub token: Option<Secret>,
     /// Paths that need no token and are always answered: for those who only ask whether the server lives.
     pub open_paths: &'static [&'static str],
+    /// Paths whose answers do not end: whoever asks for one listens to what happens.
+    pub listening_paths: &'static [&'static str],
     /// The certificate and its key, where connections are to be encrypted.
     pub tls: Option<TlsFiles>,
     /// How much it takes on.
@@ -83,6 +103,7 @@ impl GuardSettings {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             token: None,
             open_paths: &["/health"],
+            listening_paths: &[],
             tls: None,
             limits: RequestLimits::default(),
         }
@@ -93,10 +114,10 @@ impl GuardSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Others could call, and nothing would stop them.
-    #[error("{0} can be reached from other machines, and there is no token")]
+    #[error("{0} can be reached from other machines, but there is no token")]
     NoToken(IpAddr),
     /// A token that is too short to be one.
-    #[error("the token has {0} characters; it needs {least} at least", least = Secret::LEAST)]
+    #[error("the token has {0} characters; it needs at least {least}", least = Secret::LEAST)]
     WeakToken(usize),
     /// The address cannot be had.
     #[error("cannot listen on {0}: {1}")]

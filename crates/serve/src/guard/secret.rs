@@ -2,12 +2,13 @@
 
 use sha2::{Digest, Sha256};
 use std::fmt;
-use subtle::ConstantTimeEq;
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-/// A token. Only its hash is kept.
+/// A token, or several, one for each caller. Only their hashes are kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
-    hash: [u8; 32],
+    hashes: Vec<[u8; 32]>,
+    /// Of the shortest.
     length: usize,
 }
 
@@ -15,18 +16,35 @@ impl Secret {
     /// The fewest characters of a token.
     pub const LEAST: usize = 16;
 
-    /// From its text, without the white space around it that files end with.
+    /// From a text with a token in each line, without the white space around it.
     #[must_use]
     pub fn new(text: &str) -> Secret {
-        let text = text.trim();
-        Secret { hash: Sha256::digest(text).into(), length: text.len() }
+        let tokens = || text.lines().map(str::trim).filter(|token| !token.is_empty());
+        let length = tokens().map(str::len).min().unwrap_or(0);
+        Secret { hashes: tokens().map(|token| Sha256::digest(token).into()).collect(), length }
     }
 
-    /// Whether `given` is the token. Takes the same time whatever is given: lengths and beginnings cannot be guessed from it.
+    /// Whether `given` is a token.
     #[must_use]
     pub fn is(&self, given: &[u8]) -> bool {
+        self.which(given).is_some()
+    }
+
+    /// The place of the token that was given. Takes the same time whatever is given: lengths and beginnings cannot be guessed
+    /// from it.
+    pub(super) fn which(&self, given: &[u8]) -> Option<usize> {
         let hash: [u8; 32] = Sha256::digest(given).into();
-        self.hash.ct_eq(&hash).into()
+        let (mut found, mut place) = (Choice::from(0), 0_u64);
+        for (at, known) in (0..).zip(&self.hashes) {
+            let is_it = known.ct_eq(&hash);
+            place.conditional_assign(&at, is_it);
+            found |= is_it;
+        }
+        bool::from(found).then_some(place as usize)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.hashes.len()
     }
 
     pub(super) fn length(&self) -> usize {
@@ -51,6 +69,15 @@ mod tests {
         for wrong in ["", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef\n", "0123456789abcdef0"] {
             assert!(!token.is(wrong.as_bytes()), "{wrong}");
         }
+    }
+
+    #[test]
+    fn each_line_is_a_token() {
+        let tokens = Secret::new("0123456789abcdef\n\n  fedcba9876543210f \r\n");
+        assert_eq!((tokens.count(), tokens.length()), (2, 16));
+        assert_eq!(tokens.which(b"0123456789abcdef"), Some(0));
+        assert_eq!(tokens.which(b"fedcba9876543210f"), Some(1));
+        assert_eq!(tokens.which(b""), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::devices::Devices;
 use super::engines::embedded::EmbeddedEngine;
 use super::engines::emulated::EmulatedEngine;
-use super::engines::{Busy, EngineOutcome, EngineWork, Forecast, Generation, WorkKind};
+use super::engines::{Busy, EngineOutcome, EngineWork, Forecast, TextStream, WorkKind};
 use super::gate::{Gate, Pass};
 use super::registry::CameFrom;
 use crate::fault::Fault;
@@ -84,7 +84,7 @@ impl ModelInstance {
     }
 
     /// Begins a text.
-    pub async fn generate(&self, request: GenerateRequest) -> Result<Generation, Fault> {
+    pub async fn generate(&self, request: GenerateRequest) -> Result<TextStream, Fault> {
         self.expect(&WorkKind::Language)?;
         match &self.engine {
             InstanceEngine::Embedded(embedded) => embedded.generate(request).await,
@@ -132,7 +132,7 @@ impl ModelInstance {
         let (model, own, wanted) = (&self.model, self.kind.name(), kind.name());
         Err(Fault::param(
             "model",
-            format!("`{model}` is a model of type {own}; this takes one of type {wanted}"),
+            format!("`{model}` is a model of type {own}; this call needs type {wanted}"),
         ))
     }
 }

@@ -48,7 +48,7 @@ pub fn emulated(
         WantedDevices::These(Devices::Cpu) => Ok(Devices::Cpu),
         WantedDevices::These(Devices::Cuda(gpus)) => {
             if gpus.len() < count as usize {
-                let message = format!("`{}` needs {count} GPUs, and {} were given", spec.id, gpus.len());
+                let message = format!("`{}` needs {count} GPUs, but {} were given", spec.id, gpus.len());
                 return Err(Fault::param("device", message));
             }
             if let Some(number) = gpus.iter().find(|&&gpu| cluster.gpus.is_some_and(|most| gpu >= most)) {
@@ -78,7 +78,7 @@ pub fn emulated(
             let least = free.min_by_key(|window| window.clone().map(load).max());
             least.map(|window| Devices::Cuda(window.collect())).ok_or_else(|| {
                 let message = format!(
-                    "no {count} of the {gpus} GPUs side by side have room for the {:.1} GB of `{}`: offload first",
+                    "no {count} consecutive GPUs of {gpus} have room for the {:.1} GB of `{}`: offload first",
                     spec.memory_gb, spec.id
                 );
                 Fault::conflict("out_of_gpu_memory", message)

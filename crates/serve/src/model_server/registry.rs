@@ -274,7 +274,7 @@ impl Registry {
     pub async fn stop(&self, id: &str) -> Result<Arc<ModelInstance>, Fault> {
         let instance = self.instance(id)?;
         if !instance.gate().close() {
-            let message = format!("the instance `{id}` is being stopped already");
+            let message = format!("the instance `{id}` is already stopping");
             return Err(Fault::conflict("instance_stopping", message));
         }
         self.finish(&instance).await;

@@ -51,7 +51,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
         let path = error.path().to_string();
         let inner = error.into_inner();
         match inner.is_data() {
-            false => Fault::invalid(format!("the body is no JSON: {inner}")),
+            false => Fault::invalid(format!("the body is not JSON: {inner}")),
             true if path == "." => Fault::invalid(inner.to_string()),
             true => {
                 let message = format!("{path}: {inner}");
@@ -59,7 +59,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
             }
         }
     })?;
-    reader.end().map_err(|error| Fault::invalid(format!("the body is no JSON: {error}")))?;
+    reader.end().map_err(|error| Fault::invalid(format!("the body is not JSON: {error}")))?;
     Ok(value)
 }
 
@@ -67,7 +67,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
 pub(crate) fn within(name: &str, value: Option<f64>, least: f64, most: f64) -> Result<(), Fault> {
     match value {
         Some(value) if !(least..=most).contains(&value) => {
-            Err(Fault::param(name, format!("{name} has to be a number from {least} to {most}")))
+            Err(Fault::param(name, format!("{name} must be a number from {least} to {most}")))
         }
         _ => Ok(()),
     }

@@ -89,7 +89,7 @@ impl ChatMessage {
     /// Its text; what is none is refused. `at` is the message's place.
     pub fn text(&self, at: usize) -> Result<String, Fault> {
         let refuse = |part: usize, kind: &str| {
-            let message = format!("a part of type `{kind}`: the model reads text alone");
+            let message = format!("a part of type `{kind}`: the model reads only text");
             Err(Fault::param(format!("messages[{at}].content[{part}]"), message))
         };
         match &self.content {

@@ -78,7 +78,7 @@ text_request! {
 impl Check for CompletionRequest {
     fn check(&self) -> Result<(), Fault> {
         if self.prompt.count() > MAX_PROMPTS {
-            return Err(Fault::param("prompt", format!("{MAX_PROMPTS} prompts at most fit into a request")));
+            return Err(Fault::param("prompt", format!("a request can have at most {MAX_PROMPTS} prompts")));
         }
         self.sampling().check(&[("max_tokens", self.max_tokens)])
     }

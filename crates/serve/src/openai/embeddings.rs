@@ -40,10 +40,10 @@ pub struct EmbeddingRequest {
 impl Check for EmbeddingRequest {
     fn check(&self) -> Result<(), Fault> {
         if self.input.count() > MAX_TEXTS {
-            return Err(Fault::param("input", format!("{MAX_TEXTS} texts at most fit into a request")));
+            return Err(Fault::param("input", format!("a request can have at most {MAX_TEXTS} texts")));
         }
         if self.dimensions == Some(0) {
-            return Err(Fault::param("dimensions", "a vector has one dimension or more"));
+            return Err(Fault::param("dimensions", "dimensions must be at least 1"));
         }
         Ok(())
     }

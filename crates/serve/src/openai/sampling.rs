@@ -114,10 +114,10 @@ impl Sampling {
             within(name, count.map(f64::from), 1.0, f64::from(MAX_TOKENS))?;
         }
         if self.stop.len() > MAX_STOPS {
-            return Err(Fault::param("stop", format!("{MAX_STOPS} strings at most can end an answer")));
+            return Err(Fault::param("stop", format!("stop takes at most {MAX_STOPS} strings")));
         }
         if self.stop.iter().any(String::is_empty) {
-            return Err(Fault::param("stop", "an empty string cannot end an answer"));
+            return Err(Fault::param("stop", "stop strings cannot be empty"));
         }
         if self.stream_options.is_some() && !self.stream {
             return Err(Fault::param("stream_options", "stream_options go with `stream: true`"));

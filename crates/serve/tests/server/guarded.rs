@@ -277,3 +277,124 @@ async fn half_a_request_does_not_hold_up_the_end() {
     half_bodies[0].read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("stopping"), "{answer}");
 }
+
+/// Sockets that are only held open give way to whoever asks for something.
+#[tokio::test]
+async fn idle_connections_give_way() {
+    let (server, _) = server(|settings| {
+        settings.limits.connections = 20;
+        settings.limits.connections_of_one = 20;
+        settings.limits.head_time = Duration::from_secs(3600);
+    })
+    .await;
+    let mut idle = Vec::new();
+    for number in 0..60 {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+        if number % 2 == 0 {
+            // One that has been let go already does not take it.
+            let _ = stream.write_all(b"GET /health HTT").await;
+        }
+        idle.push(stream);
+    }
+    let anew = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    for path in ["/health", "/size"] {
+        let answer = anew.get(format!("{}{path}", server.url)).send().await.unwrap();
+        assert_ne!(answer.status(), 503, "{path}");
+    }
+    let mut first = [0; 1];
+    let closed = tokio::time::timeout(LIMIT, idle[0].read(&mut first)).await.expect("it was let go");
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+}
+
+/// What has come of all bodies together is bounded, and given back.
+#[tokio::test]
+async fn half_sent_bodies_share_a_pool() {
+    let (server, _) = server(|settings| {
+        settings.limits.all_bodies_bytes = 64 << 10;
+        settings.limits.body_time = Duration::from_secs(3600);
+        settings.limits.body_pause = Duration::from_secs(3600);
+    })
+    .await;
+    let head = "POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-length: 40000\r\n\r\n";
+    let half = format!("{head}{}", "x".repeat(30_000));
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+        stream.write_all(half.as_bytes()).await.unwrap();
+        held.push(stream);
+    }
+    let send = || server.client.post(format!("{}/size", server.url)).body(vec![b'y'; 20_000]).send();
+    until("the pool is empty", || async { send().await.unwrap().status() == 503 }).await;
+    let refused = answer(send().await.unwrap()).await.is(503);
+    assert_eq!(refused["error"]["code"], "too_many_bytes");
+    drop(held);
+    until("the memory is given back", || async { send().await.unwrap().status() == 200 }).await;
+}
+
+#[tokio::test]
+async fn a_body_of_which_nothing_more_comes_is_cut_off() {
+    let (server, _) = server(|settings| settings.limits.body_pause = Duration::from_millis(100)).await;
+    let mut slow = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    slow.write_all(b"POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc").await.unwrap();
+    assert!(first_line(&mut slow).await.contains("408"));
+}
+
+/// Those who listen take no place of those who ask.
+#[tokio::test]
+async fn listeners_have_places_of_their_own() {
+    let (server, go) = server(|settings| {
+        settings.limits.requests = 1;
+        settings.limits.listeners = 2;
+        settings.listening_paths = &["/wait"];
+    })
+    .await;
+    let url = format!("{}/wait", server.url);
+    let listening: Vec<_> = (0..2).map(|_| tokio::spawn(server.client.get(&url).send())).collect();
+    until("all places are taken", || async {
+        let asked = tokio::time::timeout(Duration::from_millis(50), server.client.get(&url).send()).await;
+        asked.is_ok_and(|answer| answer.unwrap().status() == 503)
+    })
+    .await;
+    let send = server.client.post(format!("{}/size", server.url)).body("abc").send();
+    assert_eq!(answer(send.await.unwrap()).await.is(200), 3);
+    go.notify_waiters();
+    for one in listening {
+        one.abort();
+    }
+}
+
+/// One caller who takes every place leaves some for others, by a header or by the token.
+#[tokio::test]
+async fn one_caller_does_not_shut_others_out() {
+    let tokens = format!("{TOKEN}\n{TOKEN}-of-another\n");
+    for by_token in [false, true] {
+        let (server, go) = server(|settings| {
+            settings.limits.requests = 16;
+            settings.token = by_token.then(|| Secret::new(&tokens));
+        })
+        .await;
+        let ask = |path: &str, who: usize| {
+            let request = server.client.get(format!("{}{path}", server.url));
+            let token = if who == 0 { TOKEN.to_owned() } else { format!("{TOKEN}-of-another") };
+            // Where there are several tokens, what a request says of itself does not count.
+            let name = if by_token { rand_name().to_string() } else { format!("caller {who}") };
+            request.header("authorization", format!("Bearer {token}")).header("x-gswarm-caller", name).send()
+        };
+        let waiting: Vec<_> = (0..14).map(|_| tokio::spawn(ask("/wait", 0))).collect();
+        until("one caller has all but some places", || async {
+            ask("/size", 0).await.unwrap().status() == 429
+        })
+        .await;
+        let refused = answer(ask("/size", 0).await.unwrap()).await.is(429);
+        assert_eq!(refused["error"]["code"], "over_fair_share");
+        assert_eq!(ask("/size", 1).await.unwrap().status(), 405, "another gets through");
+        go.notify_waiters();
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+fn rand_name() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

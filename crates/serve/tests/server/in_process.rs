@@ -5,7 +5,7 @@ use gswarm_core::input::{ClusterSpec, Scenario, Source, read_config};
 use gswarm_core::instance::{Cluster, Instance, Mode};
 use gswarm_core::{Gpus, ModelId, Span};
 use gswarm_exec::backend::{
-    Backend, BackendError, BackendSpec, DeviceKind, GswarmSpec, LoadRecorder, LoadTime, ModelAt, Replica,
+    Backend, BackendError, BackendSpec, GswarmSpec, InstanceDevice, LoadRecorder, LoadTime, ModelAt, Replica,
     WeightTier, connect,
 };
 use gswarm_exec::call::Call;
@@ -58,7 +58,7 @@ fn both(server: &Server, record: &LoadRecorder) -> [Arc<dyn Backend>; 2] {
     let scenario = scenario();
     let instance = instance(&scenario);
     let fleet = InProcessModels::find(server.path(), &scenario).unwrap().fleet(&instance, record).unwrap();
-    let mut spec = BackendSpec::with(GswarmSpec { device: DeviceKind::Cpu, ..GswarmSpec::default() });
+    let mut spec = BackendSpec::with(GswarmSpec { device: InstanceDevice::Cpu, ..GswarmSpec::default() });
     spec.endpoint.url = Some(server.url.clone());
     let at = ModelAt { name: Some("tiny-llm".to_owned()), url: None };
     spec.models.insert("writer".to_owned(), at);

@@ -2,7 +2,7 @@
 //!
 //! SVGs take their ink from the page that they are on (`currentColor`), so that one drawing serves light and dark.
 
-use super::{Axis, Chart, Mark, QUIET, Series, Stroke};
+use super::{Axis, Chart, Mark, QUIET, Series, Stroke, whole_step};
 use crate::number::grouped;
 use kuva::prelude::{
     BarPlot, Histogram, Layout, LegendPosition, LinePlot, LineStyle, Plot, PngBackend, ReferenceLine,
@@ -20,6 +20,9 @@ pub struct DrawError {
     pub reason: String,
 }
 
+/// How much smaller charts on a page are than in files.
+const PAGE_SCALE: f64 = 0.72;
+
 /// Stands for the page's ink until the drawing is done; no series has this colour.
 const INK: &str = "#010101";
 /// The same for the grid.
@@ -30,14 +33,20 @@ const FONT: &str = "system-ui, 'DejaVu Sans', Arial, sans-serif";
 /// For a page: ink as the text around it, with the width that there is.
 #[must_use]
 pub fn inline_svg(chart: &Chart) -> String {
-    let drawn = recoloured(chart);
+    // Narrower than in files: letters stay readable where a telephone makes the whole chart fit.
+    let narrow = Chart {
+        width: chart.width * PAGE_SCALE,
+        height: if chart.has_bars() { chart.height } else { chart.height * PAGE_SCALE },
+        ..chart.clone()
+    };
+    let drawn = recoloured(&narrow);
     let (head, rest) = drawn.split_once('>').unwrap_or(("<svg", ""));
     // The drawing may be higher than asked for: its legend takes what it needs.
     let size = |name: &str, usual: f64| {
         let said = head.split_once(&format!(" {name}=\"")).and_then(|(_, after)| after.split_once('"'));
         said.map_or_else(|| usual.to_string(), |(value, _)| value.to_owned())
     };
-    let (width, height) = (size("width", chart.width), size("height", chart.height));
+    let (width, height) = (size("width", narrow.width), size("height", narrow.height));
     let others = head.replacen(&format!(" width=\"{width}\""), "", 1).replacen(
         &format!(" height=\"{height}\""),
         "",
@@ -150,6 +159,13 @@ fn scaled(mut layout: Layout, chart: &Chart) -> Layout {
     } else if chart.y.from_zero {
         layout = layout.with_y_axis_min(0.0);
     }
+    let (x, y) = chart.ranges();
+    if chart.x.whole {
+        layout = layout.with_x_tick_step(whole_step(x));
+    }
+    if chart.y.whole {
+        layout = layout.with_y_tick_step(whole_step(y));
+    }
     if let Some(most) = chart.x.most {
         layout = layout.with_x_axis_max(most);
     }
@@ -257,7 +273,7 @@ mod tests {
         }
         let inline = inline_svg(&chart());
         let head = inline.split('>').next().unwrap();
-        assert!(head.contains("viewBox=\"0 0 640 ") && !head.contains(" width="), "{head}");
+        assert!(head.contains("viewBox=\"0 0 460.8 ") && !head.contains(" width="), "{head}");
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct Axis {
     pub from_zero: bool,
     /// Shares, shown in percent.
     pub percent: bool,
+    /// Whole numbers, such as GPUs: no tick stands between two of them.
+    pub whole: bool,
     /// Where it ends, if not where the data do.
     pub most: Option<f64>,
 }
@@ -80,6 +82,13 @@ impl Axis {
     #[must_use]
     pub fn percent(mut self) -> Axis {
         self.percent = true;
+        self
+    }
+
+    /// Whole numbers only.
+    #[must_use]
+    pub fn whole(mut self) -> Axis {
+        self.whole = true;
         self
     }
 
@@ -237,6 +246,35 @@ impl Chart {
         self.series.push(Series::Line { name, points, colour, stroke, stairs: false, dots: false });
     }
 
+    /// Whether it shows lying bars, each of which needs its own line.
+    #[must_use]
+    pub fn has_bars(&self) -> bool {
+        self.series.iter().any(|one| matches!(one, Series::Bars(_)))
+    }
+
+    /// What its data span to the right and upward, from zero where the axis begins there.
+    fn ranges(&self) -> (f64, f64) {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for one in &self.series {
+            match one {
+                Series::Line { points: all, .. } | Series::Points { points: all, .. } => points.extend(all),
+                Series::Bars(bars) => points.extend(bars.iter().map(|bar| (bar.value, 0.0))),
+                Series::Histogram { edges, counts, .. } => {
+                    points.extend(edges.iter().zip(counts).map(|(&edge, &count)| (edge, count)));
+                }
+            }
+        }
+        let range = |axis: &Axis, of: fn(&(f64, f64)) -> f64| {
+            let least = if axis.from_zero { 0.0 } else { f64::INFINITY };
+            let (low, high) = points
+                .iter()
+                .map(of)
+                .fold((least, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+            if high > low { high - low } else { 0.0 }
+        };
+        (range(&self.x, |point| point.0), range(&self.y, |point| point.1))
+    }
+
     /// Whether there is anything to see.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -266,6 +304,16 @@ pub fn histogram(values: impl Iterator<Item = f64> + Clone, bins: usize) -> Opti
     Some(((0..=count).map(|edge| (first + edge as f64) * width).collect(), counts))
 }
 
+/// The distance of ticks over so many whole numbers: one at least, and few ticks.
+fn whole_step(range: f64) -> f64 {
+    const TICKS: f64 = 6.0;
+    match round_up((range / TICKS).max(1.0)) {
+        // 2.5 and its like are no whole numbers of GPUs.
+        step if step.fract() == 0.0 => step,
+        step => 2.0 * step,
+    }
+}
+
 /// The next of 1, 2, 2.5 and 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
@@ -276,6 +324,12 @@ fn round_up(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_of_whole_numbers_are_whole() {
+        let steps = [0.0, 1.0, 7.0, 15.0, 63.0, 255.0, 1023.0].map(whole_step);
+        assert_eq!(steps, [1.0, 1.0, 2.0, 5.0, 20.0, 50.0, 200.0]);
+    }
 
     #[test]
     fn every_value_falls_into_one_bin() {

@@ -62,6 +62,12 @@ impl Cell {
         self.number.is_some() || self.text == "-"
     }
 
+    /// Whether it holds a sentence, which needs room to wrap in.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.text.contains(' ') && self.text.len() > 30
+    }
+
     /// What a table of the page is sorted by.
     #[must_use]
     pub fn key(&self) -> String {

@@ -1,10 +1,12 @@
 //! The report of one or more runs: cards, the comparison, a panel for each configuration, and a Gantt chart for each run.
 
 mod panels;
+mod requests;
 mod shape;
 mod table;
 
-pub use table::comparison;
+pub(crate) use requests::slow_table;
+pub use table::{comparison, details};
 
 use crate::number::grouped;
 use crate::page::{Block, Card, Page, Section};
@@ -15,14 +17,13 @@ pub(crate) const MOST_CURVES: usize = 6;
 /// Runs with a Gantt chart each.
 pub const MOST_GANTTS: usize = 8;
 
-/// The page about these runs, in the order of the comparison: by configuration, GPUs and makespan.
+/// The page about these runs, in the order of the comparison: by configuration and GPUs, then the best first.
 #[must_use]
 pub fn page(runs: &mut [ReportRun]) -> Page {
     runs.sort_by(|a, b| {
-        let key = |run: &ReportRun| {
-            (run.configuration.clone(), run.mode, run.gpus, run.metrics.makespan, run.policy.clone())
-        };
-        key(a).cmp(&key(b))
+        let key = |run: &ReportRun| (run.configuration.clone(), run.mode, run.gpus);
+        let judged = a.judged().total_cmp(&b.judged());
+        key(a).cmp(&key(b)).then(judged).then_with(|| a.policy.cmp(&b.policy))
     });
     let runs: &[ReportRun] = runs;
     let mut sections =
@@ -31,13 +32,18 @@ pub fn page(runs: &mut [ReportRun]) -> Page {
     for panel in panels::panels(runs) {
         sections.push(panel);
     }
+    let best = shape::groups(runs).into_iter().flat_map(|group| group.few(1));
+    let blocks: Vec<Block> = best.filter_map(requests::slowest).map(Block::Table).collect();
+    if !blocks.is_empty() {
+        sections.push(Section { title: "Slowest requests".to_owned(), blocks });
+    }
     let gantts: Vec<Block> =
         runs.iter().filter_map(|run| run.gantt.clone()).map(|gantt| Block::Gantt(Box::new(gantt))).collect();
     if !gantts.is_empty() {
         let mut blocks = Vec::new();
         if gantts.len() < runs.len() {
             blocks.push(Block::Text(format!(
-                "{} of the {} runs are drawn: the shortest of each configuration first. A report of one log draws that log.",
+                "{} of the {} runs are drawn: the best of each configuration first. A report of one log draws that log.",
                 gantts.len(),
                 runs.len()
             )));
@@ -45,17 +51,18 @@ pub fn page(runs: &mut [ReportRun]) -> Page {
         blocks.extend(gantts);
         sections.push(Section { title: "What ran where and when".to_owned(), blocks });
     }
+    sections.push(Section { title: "More figures".to_owned(), blocks: vec![Block::Table(details(runs))] });
     Page { title: title(runs), lead: lead(runs), cards: cards(runs), sections }
 }
 
-/// Which runs get a Gantt chart where not all can: the shortest of each configuration and number of GPUs in turn.
+/// Which runs get a Gantt chart where not all can: the best of each configuration and number of GPUs in turn.
 #[must_use]
 pub fn drawn(runs: &[ReportRun], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     let group = |run: &ReportRun| (run.configuration.clone(), run.mode, run.gpus);
     let rank = |at: usize| {
         let same = |other: &&ReportRun| group(other) == group(&runs[at]);
-        runs.iter().filter(same).filter(|other| other.metrics.makespan < runs[at].metrics.makespan).count()
+        runs.iter().filter(same).filter(|other| other.judged() < runs[at].judged()).count()
     };
     order.sort_by_key(|&at| (rank(at), at));
     order.truncate(most);
@@ -75,17 +82,19 @@ fn lead(runs: &[ReportRun]) -> String {
     names.dedup();
     let executions: u64 = runs.iter().map(|run| run.metrics.completed_nodes).sum();
     format!(
-        "{} of {}; {} executions. Every figure is reckoned from the execution logs and their inputs; docs/metrics.md defines each.",
+        "{} of {}; {} executions. All figures are computed from the logs and their inputs; docs/metrics.md defines them.",
         if runs.len() == 1 { "A run".to_owned() } else { format!("{} runs", runs.len()) },
         names.join(", "),
         grouped(executions as f64, 0)
     )
 }
 
-/// The shortest run of all, or the one there is. Of several configurations no one run is the best.
+/// The best run of all, or the one there is: the lowest P99 of a stream, the shortest makespan of a batch. Of several configurations no one run is the best.
 fn cards(runs: &[ReportRun]) -> Vec<Card> {
     let groups = shape::groups(runs).len();
-    let Some(best) = runs.iter().min_by_key(|run| run.metrics.makespan).filter(|_| groups == 1) else {
+    let Some(best) =
+        runs.iter().min_by(|one, other| one.judged().total_cmp(&other.judged())).filter(|_| groups == 1)
+    else {
         let complete = runs.iter().filter(|run| run.metrics.failed_requests == 0).count();
         let valid = runs.iter().filter(|run| run.violations.is_empty()).count();
         return vec![
@@ -97,22 +106,44 @@ fn cards(runs: &[ReportRun]) -> Vec<Card> {
     };
     let metrics = &best.metrics;
     let whose = if runs.len() == 1 { String::new() } else { best.label() };
-    let mut cards = vec![Card::new(
-        if runs.len() == 1 { "Makespan" } else { "Shortest makespan" },
-        format!("{} s", grouped(best.makespan(), 1)),
-        whose.clone(),
-    )];
-    if let (Some(bound), Some(gap)) = (best.bound, best.gap()) {
-        let note = format!("the makespan is {gap:.1}% above it");
-        cards.push(Card::new("No schedule is shorter than", format!("{} s", grouped(bound, 1)), note));
+    let latency = &metrics.request_latency;
+    let of_several = |one: &str, many: &str| if runs.len() == 1 { one.to_owned() } else { many.to_owned() };
+    let seconds = |value: f64| format!("{} s", grouped(value, 1));
+    let mut cards = Vec::new();
+    if best.is_stream() {
+        let name = of_several("P99 latency", "Lowest P99 latency");
+        cards.push(Card::new(name, seconds(latency.p99), whose.clone()));
+        let middle = format!("half within {}", seconds(latency.median));
+        cards.push(Card::new("Mean latency", seconds(latency.mean), middle));
+    }
+    if metrics.requests_with_deadline > 0 {
+        let (missed, with) = (metrics.deadline_misses, metrics.requests_with_deadline);
+        let note = format!("of {} with a deadline", grouped(with as f64, 0));
+        cards.push(Card::new("Deadlines missed", grouped(missed as f64, 0), note));
     }
     let failed = metrics.failed_requests;
     let note = if failed == 0 { "all of them done".to_owned() } else { format!("{failed} not done") };
-    cards.push(Card::new("Requests", grouped(metrics.total_requests as f64, 0), note));
+    let requests = Card::new("Requests", grouped(metrics.total_requests as f64, 0), note);
+    let name = if best.is_stream() {
+        of_several("Makespan", "Its makespan")
+    } else {
+        of_several("Makespan", "Shortest makespan")
+    };
+    let makespan =
+        Card::new(name, seconds(best.makespan()), if best.is_stream() { String::new() } else { whose });
+    if best.is_stream() {
+        cards.extend([requests, makespan]);
+    } else {
+        cards.push(makespan);
+        if let (Some(bound), Some(gap)) = (best.bound, best.gap()) {
+            let note = format!("the makespan is {gap:.1}% above it");
+            cards.push(Card::new("No schedule is shorter than", seconds(bound), note));
+        }
+        cards.push(requests);
+        let middle = format!("half within {}", seconds(latency.median));
+        cards.push(Card::new("P99 latency", seconds(latency.p99), middle));
+    }
     cards.push(Card::new("Executions", grouped(metrics.completed_nodes as f64, 0), ""));
-    let latency = &metrics.request_latency;
-    let middle = format!("half within {} s", grouped(latency.median, 1));
-    cards.push(Card::new("P99 latency", format!("{} s", grouped(latency.p99, 1)), middle));
     let spread =
         format!("from {:.1}% to {:.1}%", metrics.utilisation.min * 100.0, metrics.utilisation.max * 100.0);
     cards.push(Card::new("GPUs busy", format!("{:.1}%", metrics.utilisation.mean * 100.0), spread));
@@ -151,6 +182,29 @@ mod tests {
         policies.iter().map(of).collect()
     }
 
+    /// The rows of the latency by workflow, which is there where there are several workflows.
+    fn workflow_rows(all: &[ReportRun]) -> usize {
+        let count = all[0].metrics.workflows.len();
+        if count < 2 { 0 } else { 1 + count }
+    }
+
+    #[test]
+    fn a_stream_is_judged_by_its_latency() {
+        let mut all = runs(&["baseline", "lru"]);
+        // The one that ends first has the higher latency.
+        let (first, second) = all.split_at_mut(1);
+        (first[0].mode, second[0].mode) = ("online", "online");
+        first[0].metrics.makespan = gswarm_core::Span(1_000_000);
+        first[0].metrics.request_latency.p99 = 99.0;
+        second[0].metrics.request_latency.p99 = 9.0;
+        let page = page(&mut all);
+        let card = &page.cards[0];
+        assert_eq!((card.label.as_str(), card.value.as_str()), ("Lowest P99 latency", "9.0 s"));
+        assert!(card.note.starts_with("lru"), "{}", card.note);
+        assert!(page.charts().next().unwrap().title.contains("P99"), "the first chart is about latency");
+        assert_eq!((all[0].policy.as_str(), drawn(&all, 1)), ("lru", vec![0]));
+    }
+
     #[test]
     fn the_page_shows_the_metrics_of_its_logs() {
         let mut all = runs(&["baseline", "planned", "sticky"]);
@@ -161,7 +215,8 @@ mod tests {
             assert!(html.contains(&shown) && text.contains(&shown), "{shown}");
             assert!(text.contains(&grouped(run.metrics.request_latency.p99, 1)));
         }
-        assert_eq!(html.matches("<tr>").count(), 1 + 3);
+        // Heads and rows: the comparison, more figures, and the slowest requests of the best run.
+        assert_eq!(html.matches("<tr>").count(), 2 * (1 + 3) + 1 + 10 + workflow_rows(&all));
         assert!(page.charts().count() >= 6, "{}", page.charts().count());
         assert!(text.contains("| planned |") && text.contains("No schedule is shorter than"), "{text}");
     }

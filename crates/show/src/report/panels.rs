@@ -1,7 +1,7 @@
 //! The charts of each configuration.
 
-use super::MOST_CURVES;
 use super::shape::{Group, groups};
+use super::{MOST_CURVES, requests};
 use crate::chart::{Axis, Chart, ChartBar, Mark, Series, colour};
 use crate::page::{Block, Section};
 use crate::run::ReportRun;
@@ -15,7 +15,16 @@ pub fn panels(runs: &[ReportRun]) -> Vec<Section> {
         } else {
             vec![makespans(&group), speedups(&group)]
         };
+        if group.is_stream() {
+            // What a stream is judged by comes first; the speedup of a makespan says nothing of one.
+            charts.truncate(1);
+            let p99 = if several { p99_by_gpus(&group) } else { p99s(&group) };
+            charts.splice(0..0, [p99, latency(&group)]);
+        } else {
+            charts.push(latency(&group));
+        }
         charts.push(utilisation(&group));
+        charts.push(each_gpu(&group));
         charts.push(curves(&group, "loads", "Model loads over time", "loads that have ended", |run| {
             &run.loads
         }));
@@ -26,16 +35,16 @@ pub fn panels(runs: &[ReportRun]) -> Vec<Section> {
             "ready and without GPUs",
             |run| &run.queue,
         ));
-        charts.push(latency(&group));
         charts.push(predictions(&group));
         let blocks = charts.into_iter().filter(|chart| !chart.is_empty()).map(|mut chart| {
             chart.name = format!("{}-{}", chart.name, number + 1);
             Block::Chart(Box::new(chart))
         });
         let mut all: Vec<Block> = blocks.collect();
+        all.extend(requests::workflows(&group).map(Block::Table));
         if group.runs.len() > MOST_CURVES {
             all.push(Block::Text(format!(
-                "Curves are those of the {MOST_CURVES} shortest runs on the most GPUs; the table has all {}.",
+                "Curves are those of the {MOST_CURVES} best runs on the most GPUs; the table has all {}.",
                 group.runs.len()
             )));
         }
@@ -48,7 +57,7 @@ fn makespan_by_gpus(group: &Group<'_>) -> Chart {
     let mut chart = Chart::new(
         "makespan",
         "Makespan by number of GPUs",
-        Axis::new("GPUs"),
+        Axis::new("GPUs").whole(),
         Axis::new("seconds").from_zero(),
     )
     .about("The shortest run of each policy. No schedule goes below the bound, which is drawn in grey.");
@@ -67,7 +76,7 @@ fn makespan_by_gpus(group: &Group<'_>) -> Chart {
 
 fn speedup_by_gpus(group: &Group<'_>) -> Chart {
     let mut chart =
-        Chart::new("speedup", "Speedup over baseline", Axis::new("GPUs"), Axis::new("times as fast"))
+        Chart::new("speedup", "Speedup over baseline", Axis::new("GPUs").whole(), Axis::new("times as fast"))
             .about("The makespan of `baseline` over that of each policy, on the same GPUs.");
     for policy in group.policies().into_iter().filter(|policy| *policy != "baseline").take(MOST_CURVES) {
         let point = |gpus: &u32| {
@@ -123,17 +132,58 @@ fn speedups(group: &Group<'_>) -> Chart {
     chart
 }
 
+fn p99s(group: &Group<'_>) -> Chart {
+    let bars = bars(group, |run| Some(run.metrics.request_latency.p99));
+    let chart = Chart::new("p99", "P99 latency", Axis::new("seconds").from_zero(), Axis::new(""))
+        .about("The best run of each policy: 99% of its requests took no longer.");
+    fitted(chart, bars)
+}
+
+fn p99_by_gpus(group: &Group<'_>) -> Chart {
+    let (x, y) = (Axis::new("GPUs").whole(), Axis::new("seconds").from_zero());
+    let mut chart = Chart::new("p99", "P99 latency by number of GPUs", x, y)
+        .about("The best run of each policy: 99% of its requests took no longer.");
+    for policy in group.policies().into_iter().take(MOST_CURVES) {
+        let point =
+            |gpus: &u32| Some((f64::from(*gpus), group.best(policy, *gpus)?.metrics.request_latency.p99));
+        chart.line(policy, group.gpu_counts().iter().filter_map(point).collect());
+    }
+    chart
+}
+
 fn utilisation(group: &Group<'_>) -> Chart {
-    let mut chart = Chart::new(
-        "utilisation",
-        "How busy each GPU was",
-        Axis::new("GPU"),
-        Axis::new("executing or loading").percent().from_zero().up_to(1.0),
-    )
-    .about("The share of the makespan in which a GPU executed or loaded.");
-    for run in group.few(MOST_CURVES) {
-        let points = run.metrics.gpus.iter().map(|gpu| (f64::from(gpu.gpu), gpu.utilisation));
-        chart.line(name(group, run), points.collect());
+    let runs = group.few(MOST_CURVES);
+    let bar = |(number, run): (usize, &&ReportRun)| ChartBar {
+        name: name(group, run),
+        value: run.metrics.utilisation.mean,
+        spread: 0.0,
+        colour: if number == 0 { colour(0) } else { colour(5) },
+    };
+    // One alone has a bar for each GPU, and the mean on a card.
+    let bars = if runs.len() > 1 { runs.iter().enumerate().map(bar).collect() } else { Vec::new() };
+    let x = Axis::new("executing or loading").percent().from_zero().up_to(1.0);
+    let chart = Chart::new("utilisation", "GPU utilisation", x, Axis::new(""))
+        .about("The share of the makespan in which GPUs executed or loaded, the mean over all GPUs.");
+    fitted(chart, bars)
+}
+
+/// A bar for each GPU of the best run.
+fn each_gpu(group: &Group<'_>) -> Chart {
+    let best = group.few(1);
+    let title = match best.first().map(|run| name(group, run)) {
+        Some(name) if !name.is_empty() => format!("Utilisation of each GPU, {name}"),
+        _ => "Utilisation of each GPU".to_owned(),
+    };
+    let y = Axis::new("executing or loading").percent().from_zero().up_to(1.0);
+    let mut chart = Chart::new("gpus", title, Axis::new("GPU").whole(), y)
+        .about("The share of the makespan in which a GPU executed or loaded.");
+    if let Some(run) = best.first() {
+        let gpus = &run.metrics.gpus;
+        // Bars with gaps between them: those that are equally busy stay apart.
+        let edges = (0..gpus.len()).flat_map(|gpu| [gpu as f64 - 0.4, gpu as f64 + 0.4]).collect();
+        let mut counts: Vec<f64> = gpus.iter().flat_map(|gpu| [gpu.utilisation, 0.0]).collect();
+        counts.pop();
+        chart.series.push(Series::Histogram { edges, counts, colour: colour(0) });
     }
     chart
 }
@@ -145,7 +195,8 @@ fn curves(
     label: &str,
     curve: fn(&ReportRun) -> &Vec<(f64, f64)>,
 ) -> Chart {
-    let mut chart = Chart::new(name_, title, Axis::new("seconds").from_zero(), Axis::new(label).from_zero());
+    let mut chart =
+        Chart::new(name_, title, Axis::new("seconds").from_zero(), Axis::new(label).from_zero().whole());
     for run in group.few(MOST_CURVES) {
         chart.stairs(name(group, run), curve(run).clone());
     }

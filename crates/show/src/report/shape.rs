@@ -24,6 +24,11 @@ pub fn groups(runs: &[ReportRun]) -> Vec<Group<'_>> {
 }
 
 impl<'r> Group<'r> {
+    /// Whether its runs are streams.
+    pub fn is_stream(&self) -> bool {
+        self.runs.iter().any(|run| run.is_stream())
+    }
+
     /// The numbers of GPUs, rising.
     pub fn gpu_counts(&self) -> Vec<u32> {
         let mut counts: Vec<u32> = self.runs.iter().map(|run| run.gpus).collect();
@@ -32,10 +37,10 @@ impl<'r> Group<'r> {
         counts
     }
 
-    /// The policies, the one with the shortest run first.
+    /// The policies, the one with the best run first.
     pub fn policies(&self) -> Vec<&'r str> {
         let mut ranked: Vec<&&ReportRun> = self.runs.iter().collect();
-        ranked.sort_by_key(|run| run.metrics.makespan);
+        ranked.sort_by(|one, other| one.judged().total_cmp(&other.judged()));
         let mut names: Vec<&str> = Vec::new();
         for run in ranked {
             if !names.contains(&run.policy.as_str()) {
@@ -45,10 +50,10 @@ impl<'r> Group<'r> {
         names
     }
 
-    /// The shortest run of a policy on so many GPUs: there may be several, of other seeds.
+    /// The best run of a policy on so many GPUs: there may be several, of other seeds.
     pub fn best(&self, policy: &str, gpus: u32) -> Option<&'r ReportRun> {
         let fits = |run: &&&ReportRun| run.policy == policy && run.gpus == gpus;
-        self.runs.iter().filter(fits).min_by_key(|run| run.metrics.makespan).copied()
+        self.runs.iter().filter(fits).min_by(|one, other| one.judged().total_cmp(&other.judged())).copied()
     }
 
     /// The highest bound on so many GPUs: each of them holds.
@@ -57,10 +62,10 @@ impl<'r> Group<'r> {
         bounds.fold(None, |most: Option<f64>, bound| Some(most.map_or(bound, |most| most.max(bound))))
     }
 
-    /// Those that get a curve of their own: the shortest on the most GPUs first.
+    /// Those that get a curve of their own: the best on the most GPUs first.
     pub fn few(&self, most: usize) -> Vec<&'r ReportRun> {
         let mut ranked: Vec<&ReportRun> = self.runs.clone();
-        ranked.sort_by_key(|run| (std::cmp::Reverse(run.gpus), run.metrics.makespan));
+        ranked.sort_by(|one, other| other.gpus.cmp(&one.gpus).then(one.judged().total_cmp(&other.judged())));
         ranked.truncate(most);
         ranked
     }

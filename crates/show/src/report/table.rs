@@ -13,23 +13,18 @@ pub fn comparison(runs: &[ReportRun]) -> PageTable {
     if several {
         head.push("configuration");
     }
-    let first = head.len();
-    head.extend([
-        "GPUs",
-        "makespan s",
-        "speedup",
-        "bound s",
-        "gap %",
-        "switches",
-        "switch overhead %",
-        "P50 s",
-        "P99 s",
-        "busy %",
-        "spread points",
-        "server efficiency %",
-        "done",
-        "log",
-    ]);
+    let has_deadlines = runs.iter().any(|run| run.metrics.requests_with_deadline > 0);
+    // What the runs are judged by comes first.
+    let latency_first = runs.iter().any(ReportRun::is_stream);
+    let mut latencies = vec!["P99 s", "mean s", "P50 s"];
+    if has_deadlines {
+        latencies.push("late");
+    }
+    let makespans = vec!["makespan s", "speedup", "gap %"];
+    head.push("GPUs");
+    head.extend(if latency_first { [latencies, makespans] } else { [makespans, latencies] }.concat());
+    head.extend(["switches", "load %", "busy %", "done"]);
+    let names = head.clone();
     let mut table = PageTable {
         caption: "A row a run; a click on a heading sorts. Speedup: over baseline on the same GPUs."
             .to_owned(),
@@ -46,35 +41,66 @@ pub fn comparison(runs: &[ReportRun]) -> PageTable {
             if several {
                 row.push(Cell::text(&group.name));
             }
-            row.extend([
-                Cell::number(Some(f64::from(run.gpus)), 0),
+            let latency = &metrics.request_latency;
+            row.push(Cell::number(Some(f64::from(run.gpus)), 0));
+            let mut latencies: Vec<Cell> = [latency.p99, latency.mean, latency.median]
+                .map(|value| Cell::number(Some(value), 1))
+                .to_vec();
+            if has_deadlines {
+                latencies.push(Cell::number(Some(metrics.deadline_misses as f64), 0));
+            }
+            let makespans = vec![
                 Cell::number(Some(run.makespan()), 1),
                 Cell::number(base, 2),
-                Cell::number(run.bound, 1),
                 Cell::number(run.gap(), 1),
+            ];
+            row.extend(if latency_first { [latencies, makespans] } else { [makespans, latencies] }.concat());
+            row.extend([
                 Cell::number(Some(metrics.model_switches as f64), 0),
                 percent(metrics.switch_overhead),
-                Cell::number(Some(metrics.request_latency.median), 1),
-                Cell::number(Some(metrics.request_latency.p99), 1),
                 percent(metrics.utilisation.mean),
-                Cell::number(Some(metrics.utilisation.spread_points), 1),
-                percent(metrics.servers.server_efficiency),
                 Cell {
                     text: format!("{}/{}", metrics.completed_requests, metrics.total_requests),
                     number: Some(metrics.completed_requests as f64),
                     best: false,
                 },
-                Cell::text(&run.log),
             ]);
             table.rows.push(row);
         }
     }
     if !several && groups.first().is_some_and(|group| group.gpu_counts().len() == 1) {
-        for (offset, least) in
-            [(1, true), (2, false), (5, true), (6, true), (7, true), (8, true), (9, false), (10, true)]
-        {
-            table.mark_best(first + offset, least);
+        let most = ["speedup", "busy %"];
+        let judged = |name: &&str| !["policy", "configuration", "GPUs", "done"].contains(name);
+        for (column, name) in names.iter().enumerate().filter(|(_, name)| judged(name)) {
+            table.mark_best(column, !most.contains(name));
         }
     }
     table
+}
+
+/// What few people look for: a row a run.
+#[must_use]
+pub fn details(runs: &[ReportRun]) -> PageTable {
+    let head = ["policy", "GPUs", "bound s", "P90 s", "spread points", "one server %", "cold loads", "log"];
+    let row = |run: &ReportRun| {
+        let metrics = &run.metrics;
+        vec![
+            Cell::text(&run.policy),
+            Cell::number(Some(f64::from(run.gpus)), 0),
+            Cell::number(run.bound, 1),
+            Cell::number(Some(metrics.request_latency.p90), 1),
+            Cell::number(Some(metrics.utilisation.spread_points), 1),
+            Cell::number(Some(metrics.servers.server_efficiency * 100.0), 1),
+            Cell::number(Some(metrics.cold_loads as f64), 0),
+            Cell::text(&run.log),
+        ]
+    };
+    PageTable {
+        caption:
+            "P90: of the latency. Spread: busiest minus idlest GPU. One server: requests that stayed on one."
+                .to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: runs.iter().map(row).collect(),
+        id: "details".to_owned(),
+    }
 }

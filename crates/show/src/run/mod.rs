@@ -6,6 +6,8 @@ pub use curves::{Curve, cumulative, latencies, loads_over_time, queue_length};
 
 use crate::gantt::Gantt;
 use gswarm_core::Instance;
+use gswarm_core::explain::{SLOWEST, SlowRequest, Timeline, slowest};
+use gswarm_core::instance::Mode;
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::log_file::LogFile;
 use gswarm_core::report::{Metrics, metrics};
@@ -42,6 +44,8 @@ pub struct ReportRun {
     pub predictions: Vec<(f64, f64)>,
     /// How many executions those were chosen from.
     pub predicted: usize,
+    /// The slowest requests, slowest first, with why.
+    pub slowest: Vec<SlowRequest>,
     /// What was found wrong with the log; such a run is shown, and said to be invalid.
     pub violations: Vec<String>,
     /// The bars.
@@ -72,6 +76,7 @@ impl ReportRun {
             latency: latencies(instance, log),
             predictions,
             predicted,
+            slowest: slowest(&Timeline::new(instance, log), SLOWEST),
             violations: Vec::new(),
             gantt: None,
             metrics,
@@ -82,6 +87,18 @@ impl ReportRun {
     #[must_use]
     pub fn label(&self) -> String {
         format!("{} on {}", self.policy, self.gpus)
+    }
+
+    /// Whether requests arrived over time: then latency says how good it was, else the makespan does.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.mode == Mode::Online.name()
+    }
+
+    /// What runs of the same problem are ranked by, in seconds; less is better.
+    #[must_use]
+    pub fn judged(&self) -> f64 {
+        if self.is_stream() { self.metrics.request_latency.p99 } else { self.makespan() }
     }
 
     /// The makespan in seconds.

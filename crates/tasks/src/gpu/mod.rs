@@ -5,7 +5,7 @@ mod power;
 mod work;
 
 pub use power::Power;
-pub use work::Work;
+pub use work::GpuWork;
 
 use cudarc::cublas::CudaBlas;
 use cudarc::driver::{CudaContext, CudaModule, CudaStream, DriverError};

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// An operation on squares of an edge, or a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum GpuWork {
     /// Matrix product of 32-bit floats, by cuBLAS.
     GemmF32,
     /// Matrix product of 16-bit brain floats, by cuBLAS.
@@ -111,40 +111,40 @@ fn square(edge: i32) -> GemmConfig<f32> {
 impl Gpu {
     /// Puts the data of an operation in place.
     #[allow(unsafe_code)] // Pinned memory, below.
-    pub fn prepare(&self, work: Work, edge: u32) -> Result<Bench<'_>, GpuError> {
+    pub fn prepare(&self, work: GpuWork, edge: u32) -> Result<Bench<'_>, GpuError> {
         let count = edge as usize * edge as usize;
         let signed = edge as i32;
         let held = match work {
-            Work::GemmF32 => Held::Gemm {
+            GpuWork::GemmF32 => Held::Gemm {
                 a: self.numbers(count)?,
                 b: self.numbers(count)?,
                 c: self.numbers(count)?,
                 edge: signed,
                 batch: 1,
             },
-            Work::BatchedGemm => {
+            GpuWork::BatchedGemm => {
                 let quarter = (edge / 4).max(1);
                 let count = 16 * quarter as usize * quarter as usize;
                 let (a, b, c) = (self.numbers(count)?, self.numbers(count)?, self.numbers(count)?);
                 Held::Gemm { a, b, c, edge: quarter as i32, batch: 16 }
             }
-            Work::GemmBf16 => {
+            GpuWork::GemmBf16 => {
                 let half: Vec<bf16> = (0..count).map(|at| bf16::from_f32((at % 17) as f32 / 17.0)).collect();
                 let put =
                     || self.stream.clone_htod(&half).map_err(|error| self.failed("sending data", &error));
                 Held::GemmBf16 { a: put()?, b: put()?, c: put()?, edge: signed }
             }
-            Work::Convolution => Held::Convolution {
+            GpuWork::Convolution => Held::Convolution {
                 image: self.numbers(8 * count)?,
                 kernel: self.numbers(8 * 8 * 9)?,
                 out: self.numbers(8 * count)?,
                 edge: signed,
             },
-            Work::Sort => {
+            GpuWork::Sort => {
                 let padded = count.next_power_of_two();
                 Held::Sort { values: self.numbers(padded)?, count: padded as u32 }
             }
-            Work::Sparse => {
+            GpuWork::Sparse => {
                 let each = (edge / 100).max(1);
                 let places: Vec<u32> =
                     (0..edge * each).map(|at| at.wrapping_mul(2_654_435_761) % edge).collect();
@@ -159,11 +159,11 @@ impl Gpu {
                     each: each as i32,
                 }
             }
-            Work::Copy => Held::Copy { from: self.numbers(count)?, to: self.numbers(count)? },
-            Work::Transfer { to_gpu, pinned: false } => {
+            GpuWork::Copy => Held::Copy { from: self.numbers(count)?, to: self.numbers(count)? },
+            GpuWork::Transfer { to_gpu, pinned: false } => {
                 Held::Pageable { host: vec![1.0; count], device: self.numbers(count)?, to_gpu }
             }
-            Work::Transfer { to_gpu, pinned: true } => {
+            GpuWork::Transfer { to_gpu, pinned: true } => {
                 let device = self.numbers(count)?;
                 // SAFETY: the memory is written in full before anything reads it.
                 let mut host = unsafe { self.context.alloc_pinned::<f32>(count) }

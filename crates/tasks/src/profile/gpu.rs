@@ -2,7 +2,7 @@
 
 use super::measure::{Effort, repeat};
 use super::types::{Device, DeviceKind, Link, Measurement, Operation};
-use crate::gpu::{Gpu, GpuError, Power, Work};
+use crate::gpu::{Gpu, GpuError, GpuWork, Power};
 use std::time::{Duration, Instant};
 
 /// The edge of a square of floats whose copy no GPU's cache holds: twice 268 MB.
@@ -51,17 +51,17 @@ pub fn measure(
     let edge = sizes.iter().copied().max().unwrap_or(0).max(BEYOND_CACHE);
     let mut notes = Vec::new();
     let beyond_cache = gpu
-        .prepare(Work::Copy, edge)
+        .prepare(GpuWork::Copy, edge)
         .and_then(|mut bench| repeat(effort, Operation::Copy, edge, || bench.once()));
     let beyond_cache = beyond_cache
         .map_err(|error| {
-            notes.push(format!("cuda:{ordinal}: the rate of the memory may be that of a cache: {error}"))
+            notes.push(format!("cuda:{ordinal}: the memory bandwidth may be that of a cache: {error}"))
         })
         .ok();
     let (idle_watts, busy_watts, power_source) = match (idle, busy) {
         (Some(idle), Some(busy)) => (idle, busy.max(idle), "nvml"),
         _ => {
-            notes.push(format!("cuda:{ordinal}: power cannot be read by NVML; it is assumed"));
+            notes.push(format!("cuda:{ordinal}: NVML cannot read the power; it is assumed"));
             (70.0, 350.0, "assumed")
         }
     };
@@ -79,15 +79,15 @@ pub fn measure(
     Ok(GpuProfile { device, link, notes })
 }
 
-fn work(operation: Operation) -> Work {
+fn work(operation: Operation) -> GpuWork {
     match operation {
-        Operation::GemmF32 => Work::GemmF32,
-        Operation::GemmBf16 => Work::GemmBf16,
-        Operation::BatchedGemm => Work::BatchedGemm,
-        Operation::Convolution => Work::Convolution,
-        Operation::Sort => Work::Sort,
-        Operation::Sparse => Work::Sparse,
-        Operation::Copy => Work::Copy,
+        Operation::GemmF32 => GpuWork::GemmF32,
+        Operation::GemmBf16 => GpuWork::GemmBf16,
+        Operation::BatchedGemm => GpuWork::BatchedGemm,
+        Operation::Convolution => GpuWork::Convolution,
+        Operation::Sort => GpuWork::Sort,
+        Operation::Sparse => GpuWork::Sparse,
+        Operation::Copy => GpuWork::Copy,
     }
 }
 
@@ -95,11 +95,11 @@ fn work(operation: Operation) -> Work {
 fn link(gpu: &Gpu, ordinal: usize, effort: &Effort) -> Result<Link, GpuError> {
     const EDGE: u32 = 4096;
     let rate = |to_gpu, pinned| -> Result<f64, GpuError> {
-        let mut bench = gpu.prepare(Work::Transfer { to_gpu, pinned }, EDGE)?;
+        let mut bench = gpu.prepare(GpuWork::Transfer { to_gpu, pinned }, EDGE)?;
         let measured = repeat(effort, Operation::Copy, EDGE, || bench.once())?;
         Ok(4.0 * f64::from(EDGE).powi(2) / measured.median_seconds / 1e9)
     };
-    let mut small = gpu.prepare(Work::Transfer { to_gpu: true, pinned: true }, 1)?;
+    let mut small = gpu.prepare(GpuWork::Transfer { to_gpu: true, pinned: true }, 1)?;
     let latency = repeat(effort, Operation::Copy, 1, || small.once())?.median_seconds;
     Ok(Link {
         device: format!("cuda:{ordinal}"),
@@ -116,7 +116,7 @@ fn busy(gpu: &Gpu, power: &Power, sizes: &[u32]) -> Result<Option<f64>, GpuError
     if power.watts().is_none() {
         return Ok(None);
     }
-    let mut bench = gpu.prepare(Work::GemmF32, sizes.iter().copied().max().unwrap_or(1024))?;
+    let mut bench = gpu.prepare(GpuWork::GemmF32, sizes.iter().copied().max().unwrap_or(1024))?;
     let since = Instant::now();
     let mut most: Option<f64> = None;
     while since.elapsed() < Duration::from_millis(500) {

@@ -42,7 +42,7 @@ impl NoLaw {
                  --hardware out for a described machine"
             }
             NoLaw::TooFew { .. } => {
-                "measure at two sizes or more, as in `gswarm tasks profile --sizes 256,1024`"
+                "measure at least two sizes, as in `gswarm tasks profile --sizes 256,1024`"
             }
             NoLaw::NotPositive { .. } => "measure again: `gswarm tasks profile --out FILE` writes a profile",
         };

@@ -18,10 +18,10 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<HardwareProfile, Diagnostic> {
             Category::Data => Code::WrongType,
             Category::Syntax | Category::Io => Code::Syntax,
         };
-        fault(code, u32::try_from(error.line()).ok(), "", format!("this is no hardware profile: {error}"))
+        fault(code, u32::try_from(error.line()).ok(), "", format!("this is not a hardware profile: {error}"))
     })?;
     if profile.version != VERSION {
-        let message = format!("the profile is of version {}, and {VERSION} is read here", profile.version);
+        let message = format!("the profile has version {}; this gswarm reads {VERSION}", profile.version);
         return Err(fault(Code::UnknownChoice, None, "version", message));
     }
     for device in &profile.devices {
@@ -36,7 +36,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<HardwareProfile, Diagnostic> {
             && link.to_pinned_gb_per_s > 0.0
             && link.latency_seconds >= 0.0)
         {
-            let message = format!("{}: the rate of the link has to be above zero", link.device);
+            let message = format!("{}: the bandwidth of the link must be above zero", link.device);
             return Err(fault(Code::NotPositive, None, "links", message));
         }
     }

@@ -3,10 +3,10 @@
 use super::bound;
 use super::check::{TaskViolation, check};
 use super::engine::EngineError;
-use super::generate::{Arrivals, GenerateError, WorkloadOptions, generate};
+use super::generate::{TaskArrivals, WorkloadError, WorkloadOptions, generate};
 use super::kind::TaskPolicy;
 use super::machine::Machine;
-use super::metrics::Metrics;
+use super::metrics::TaskMetrics;
 use super::policy::PolicySettings;
 use super::run::schedule;
 use super::view::Estimates;
@@ -40,7 +40,7 @@ pub struct ComparisonRow {
     /// The policy.
     pub policy: TaskPolicy,
     /// How it did.
-    pub metrics: Metrics,
+    pub metrics: TaskMetrics,
     /// What no schedule goes below, in seconds.
     pub bound: f64,
     /// Time to schedule a task, in microseconds, on a machine that does other things meanwhile.
@@ -59,7 +59,7 @@ pub struct TaskComparison {
 pub enum CompareError {
     /// No workload.
     #[error(transparent)]
-    Generate(#[from] GenerateError),
+    Generate(#[from] WorkloadError),
     /// No predictions.
     #[error("{0}")]
     Predict(String),
@@ -113,7 +113,7 @@ fn one(
     (load, seed): (f64, u64),
     one_more: &(dyn Fn() + Sync),
 ) -> Result<Vec<ComparisonRow>, CompareError> {
-    let made = WorkloadOptions { arrivals: Arrivals::Load(load), seed, ..options.workload.clone() };
+    let made = WorkloadOptions { arrivals: TaskArrivals::Load(load), seed, ..options.workload.clone() };
     let workload = generate(&made, profile)?.workload;
     let machine = Machine::of(profile, options.workload.gpus);
     let estimates = predict(&workload).map_err(CompareError::Predict)?;

@@ -4,7 +4,7 @@
 use super::log::{CpuPart, GpuPart, TaskRecord};
 use super::machine::{Machine, SHARE};
 use super::policy::{Placement, Policy};
-use super::view::{CPU, Device, Estimates, View};
+use super::view::{CPU, DeviceIndex, Estimates, View};
 use super::workload::{RunTimes, Workload};
 use gswarm_core::{Span, Time};
 use std::cmp::Reverse;
@@ -23,7 +23,7 @@ pub enum EngineError {
     #[error("task `{0}` does not fit where it was placed")]
     DoesNotFit(String),
     /// Nothing left to happen, and tasks left over.
-    #[error("nothing is left to happen, and {left} tasks are not done, `{first}` among them")]
+    #[error("the schedule stalls with {left} unfinished tasks, such as `{first}`")]
     Stalled {
         /// How many.
         left: usize,
@@ -35,7 +35,7 @@ pub enum EngineError {
 /// In the order in which they happen at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    PartDone(Device),
+    PartDone(DeviceIndex),
     TransferDone,
     Arrived(u32),
 }
@@ -51,7 +51,7 @@ struct Lane {
 /// What ended at this moment: parts with where they ran and for how long, and tasks.
 #[derive(Default)]
 struct Finished {
-    parts: Vec<(u32, Device, Span)>,
+    parts: Vec<(u32, DeviceIndex, Span)>,
     tasks: Vec<u32>,
 }
 
@@ -72,11 +72,11 @@ pub struct Engine<'a> {
     running: Vec<Option<(u32, Time)>>,
     running_until: Vec<Time>,
     queued: Vec<Span>,
-    changes: Vec<Device>,
-    link: Option<(Device, u32, Time)>,
+    changes: Vec<DeviceIndex>,
+    link: Option<(DeviceIndex, u32, Time)>,
     link_queued: Span,
     /// The first transfer of each GPU that waits for the link, in the order in which they were asked for.
-    asked: BTreeSet<(u64, u32, Device)>,
+    asked: BTreeSet<(u64, u32, DeviceIndex)>,
     placements: u64,
     done: usize,
 }
@@ -194,7 +194,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The expected run time of a task's part on a device.
-    fn expected(&self, task: u32, device: Device) -> Span {
+    fn expected(&self, task: u32, device: DeviceIndex) -> Span {
         let (mean, share) = (self.estimates.means[task as usize], self.records[task as usize].share);
         if device == CPU { Machine::part(mean.cpu, SHARE - share) } else { Machine::part(mean.gpu, share) }
     }
@@ -244,7 +244,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn book(&mut self, task: u32, device: Device) {
+    fn book(&mut self, task: u32, device: DeviceIndex) {
         self.placed[device] += 1;
         let expected = self.expected(task, device);
         self.queued[device] += expected;
@@ -258,7 +258,7 @@ impl<'a> Engine<'a> {
         }
         let bytes = |task: u32| Machine::bytes(self.memory[task as usize], self.records[task as usize].share);
         let has_room =
-            |&&(_, task, device): &&(u64, u32, Device)| bytes(task) <= self.lanes[device].free_bytes;
+            |&&(_, task, device): &&(u64, u32, DeviceIndex)| bytes(task) <= self.lanes[device].free_bytes;
         let Some(&first) = self.asked.iter().find(has_room) else { return };
         let (_, task, device) = first;
         let (bytes, share) = (bytes(task), self.records[task as usize].share);
@@ -285,7 +285,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The first in line starts, where the device is idle and its data is there.
-    fn start_part(&mut self, device: Device) {
+    fn start_part(&mut self, device: DeviceIndex) {
         let Some(&task) = self.lanes[device].queue.front() else { return };
         let at = task as usize;
         let (share, now) = (self.records[at].share, self.now);
@@ -311,12 +311,12 @@ impl<'a> Engine<'a> {
     }
 
     /// The true run time of a task's part on a device.
-    fn span(&self, task: u32, device: Device) -> Span {
+    fn span(&self, task: u32, device: DeviceIndex) -> Span {
         let (truth, share) = (self.truths[task as usize], self.records[task as usize].share);
         if device == CPU { Machine::part(truth.cpu, SHARE - share) } else { Machine::part(truth.gpu, share) }
     }
 
-    fn part_done(&mut self, device: Device, finished: &mut Finished, ready: &mut Vec<u32>) {
+    fn part_done(&mut self, device: DeviceIndex, finished: &mut Finished, ready: &mut Vec<u32>) {
         let Some((task, since)) = self.running[device].take() else { return };
         finished.parts.push((task, device, self.now.since(since)));
         let at = task as usize;

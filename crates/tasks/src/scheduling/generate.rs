@@ -16,7 +16,7 @@ use rand_distr::{Exp1, StandardNormal};
 
 /// How fast tasks come.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Arrivals {
+pub enum TaskArrivals {
     /// So many a second, on average.
     Rate(f64),
     /// As a share of what the machine can do at best: above 1 the queue only grows.
@@ -35,16 +35,16 @@ pub struct WorkloadOptions {
     /// Least and most memory, in MB of a million bytes.
     pub memory_mb: [f64; 2],
     /// How fast they come.
-    pub arrivals: Arrivals,
-    /// The share of tasks that wait for others.
+    pub arrivals: TaskArrivals,
+    /// Share of tasks that depend on others.
     pub dependent: f64,
     /// Tasks wait for one to three of so many before them.
     pub window: u32,
     /// Which kinds, and in what proportion.
     pub kinds: Vec<(TaskKind, f64)>,
-    /// Scales noise and interference; 0 leaves neither.
+    /// Scale of noise and interference; 0 for none.
     pub noise: f64,
-    /// GPUs of the machine that a load is a share of.
+    /// GPUs of the machine that --load refers to.
     pub gpus: u32,
     /// For every random choice.
     pub seed: u64,
@@ -57,7 +57,7 @@ impl Default for WorkloadOptions {
             size: [100.0, 5000.0],
             intensity: [0.1, 1.0],
             memory_mb: [10.0, 500.0],
-            arrivals: Arrivals::Rate(100.0),
+            arrivals: TaskArrivals::Rate(100.0),
             dependent: 0.3,
             window: 50,
             kinds: TaskKind::ALL.map(|kind| (kind, 1.0)).to_vec(),
@@ -70,7 +70,7 @@ impl Default for WorkloadOptions {
 
 /// Why there is no workload.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum GenerateError {
+pub enum WorkloadError {
     /// The profile does not say how long tasks take.
     #[error(transparent)]
     NoLaw(#[from] NoLaw),
@@ -86,12 +86,12 @@ pub enum GenerateError {
     },
 }
 
-impl GenerateError {
+impl WorkloadError {
     /// The same as a finding: in the profile's file, or in an option.
     pub fn finding(&self, profile: &str) -> Diagnostic {
         match self {
-            GenerateError::NoLaw(fault) => fault.finding(profile),
-            GenerateError::Option { code, option, message } => {
+            WorkloadError::NoLaw(fault) => fault.finding(profile),
+            WorkloadError::Option { code, option, message } => {
                 Diagnostic::of_file(format!("--{option}"), *code, message.as_str())
             }
         }
@@ -100,7 +100,7 @@ impl GenerateError {
 
 /// A workload, and what it asks of the machine.
 #[derive(Clone, Debug)]
-pub struct Generation {
+pub struct TaskGeneration {
     /// The tasks.
     pub workload: Workload,
     /// Mean arrivals a second.
@@ -110,7 +110,10 @@ pub struct Generation {
 }
 
 /// Draws a workload.
-pub fn generate(options: &WorkloadOptions, profile: &HardwareProfile) -> Result<Generation, GenerateError> {
+pub fn generate(
+    options: &WorkloadOptions,
+    profile: &HardwareProfile,
+) -> Result<TaskGeneration, WorkloadError> {
     validate(options)?;
     let mut workload = Workload { tasks: draw(options) };
     let estimates = Estimates::of_profile(&workload, profile)?;
@@ -122,15 +125,15 @@ pub fn generate(options: &WorkloadOptions, profile: &HardwareProfile) -> Result<
     let work: f64 = work.map(Span::seconds).sum();
     if work > MAX_SECONDS {
         let message =
-            format!("tasks of these sizes take {work:.3e} s in all, and times end at {MAX_SECONDS} s");
-        return Err(GenerateError::Option { code: Code::TooLarge, option: "sizes", message });
+            format!("tasks of these sizes take {work:.3e} s in total; the limit is {MAX_SECONDS} s");
+        return Err(WorkloadError::Option { code: Code::TooLarge, option: "sizes", message });
     }
     let truths: Vec<RunTimes> = workload.tasks.iter().filter_map(|task| task.truth).collect();
     let area = super::bound::area(&truths, machine.gpus);
     let capacity = f64::from(options.tasks) / area.seconds().max(1e-6);
     let (rate, load) = match options.arrivals {
-        Arrivals::Rate(rate) => (rate, rate / capacity),
-        Arrivals::Load(load) => (load * capacity, load),
+        TaskArrivals::Rate(rate) => (rate, rate / capacity),
+        TaskArrivals::Load(load) => (load * capacity, load),
     };
     let mut rng = stream(options.seed, 1);
     let mut at = 0.0;
@@ -138,21 +141,20 @@ pub fn generate(options: &WorkloadOptions, profile: &HardwareProfile) -> Result<
         at += rng.sample::<f64, _>(Exp1) / rate;
         if at.is_nan() || at > MAX_SECONDS {
             let (option, pace) = match options.arrivals {
-                Arrivals::Rate(rate) => ("rate", rate),
-                Arrivals::Load(load) => ("load", load),
+                TaskArrivals::Rate(rate) => ("rate", rate),
+                TaskArrivals::Load(load) => ("load", load),
             };
-            let message =
-                format!("at a {option} of {pace:e} tasks come after {MAX_SECONDS} s, where times end");
-            return Err(GenerateError::Option { code: Code::TooLarge, option, message });
+            let message = format!("at a {option} of {pace:e} tasks arrive after {MAX_SECONDS} s, the limit");
+            return Err(WorkloadError::Option { code: Code::TooLarge, option, message });
         }
         task.arrival = Time(Span::from_seconds(at).0);
     }
-    Ok(Generation { workload, rate, load })
+    Ok(TaskGeneration { workload, rate, load })
 }
 
-fn validate(options: &WorkloadOptions) -> Result<(), GenerateError> {
+fn validate(options: &WorkloadOptions) -> Result<(), WorkloadError> {
     let refuse = |code: Code, option: &'static str, text: &str| {
-        Err(GenerateError::Option { code, option, message: text.to_owned() })
+        Err(WorkloadError::Option { code, option, message: text.to_owned() })
     };
     for (option, name, [low, high]) in [
         ("sizes", "size", options.size),
@@ -160,16 +162,16 @@ fn validate(options: &WorkloadOptions) -> Result<(), GenerateError> {
         ("memory", "memory", options.memory_mb),
     ] {
         if !(low.is_finite() && high.is_finite() && low > 0.0 && low <= high) {
-            let text = format!("the {name} has to go from a number above zero to one no smaller");
+            let text = format!("the {name} must be a range with a minimum above zero");
             return refuse(Code::NotPositive, option, &text);
         }
     }
     let (option, pace) = match options.arrivals {
-        Arrivals::Rate(rate) => ("rate", rate),
-        Arrivals::Load(load) => ("load", load),
+        TaskArrivals::Rate(rate) => ("rate", rate),
+        TaskArrivals::Load(load) => ("load", load),
     };
     if !(pace.is_finite() && pace > 0.0) {
-        return refuse(Code::NotPositive, option, "rate and load have to be above zero");
+        return refuse(Code::NotPositive, option, "rate and load must be above zero");
     }
     for (option, count) in [("tasks", options.tasks), ("gpus", options.gpus)] {
         if count == 0 {
@@ -177,10 +179,10 @@ fn validate(options: &WorkloadOptions) -> Result<(), GenerateError> {
         }
     }
     if !(0.0..=1.0).contains(&options.dependent) {
-        return refuse(Code::TooLarge, "dependent", "the share of dependent tasks lies between 0 and 1");
+        return refuse(Code::TooLarge, "dependent", "the share of dependent tasks must be from 0 to 1");
     }
     if options.noise.is_nan() || !(0.0..=5.0).contains(&options.noise) {
-        return refuse(Code::TooLarge, "noise", "the noise lies between 0 and 5");
+        return refuse(Code::TooLarge, "noise", "the noise must be from 0 to 5");
     }
     let total: f64 = options.kinds.iter().map(|&(_, weight)| weight).sum();
     if !(total.is_finite() && total > 0.0) {
@@ -190,14 +192,14 @@ fn validate(options: &WorkloadOptions) -> Result<(), GenerateError> {
 }
 
 /// A task may ask for as much memory as the largest device has, and no more: it would never run.
-fn within_memory(options: &WorkloadOptions, machine: &Machine) -> Result<(), GenerateError> {
+fn within_memory(options: &WorkloadOptions, machine: &Machine) -> Result<(), WorkloadError> {
     let most = machine.cpu_memory_bytes.max(machine.gpu_memory_bytes) as f64 / 1e6;
     let asked = options.memory_mb[1];
     if asked <= most {
         return Ok(());
     }
-    let message = format!("tasks would need up to {asked:.6e} MB, and no device has more than {most} MB");
-    Err(GenerateError::Option { code: Code::TooLarge, option: "memory", message })
+    let message = format!("tasks would need up to {asked:.6e} MB, but no device has more than {most} MB");
+    Err(WorkloadError::Option { code: Code::TooLarge, option: "memory", message })
 }
 
 fn stream(seed: u64, number: u64) -> ChaCha8Rng {

@@ -162,10 +162,10 @@ impl TaskLog {
         };
         let head: Head = serde_json::from_str(head).map_err(|error| {
             let (code, reason) = reason(&error);
-            fault(code, Some(first), format!("this is no log of tasks: {reason}"))
+            fault(code, Some(first), format!("this is not a log of tasks: {reason}"))
         })?;
         if head.format != FORMAT {
-            let message = format!("the format is `{}`, and {FORMAT} is read here", shown(&head.format));
+            let message = format!("the format is `{}`; this gswarm reads {FORMAT}", shown(&head.format));
             return Err(fault(Code::UnknownChoice, Some(first), message));
         }
         let ends_early = |line: usize, tasks: usize| {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// Figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Metrics {
+pub struct TaskMetrics {
     /// From zero to the end of the last task.
     pub makespan: Span,
     /// When the last task came: no makespan is shorter.
@@ -36,7 +36,7 @@ pub struct Metrics {
 }
 
 /// Measures a run.
-pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
+pub fn measure(workload: &Workload, log: &TaskLog) -> TaskMetrics {
     let makespan = log.records.iter().map(|(_, record)| record.finish).max().unwrap_or_default();
     let last = workload.tasks.iter().map(|task| task.arrival).max().unwrap_or_default();
     let mut busy = vec![Span::ZERO; log.machine.gpus as usize + 1];
@@ -71,7 +71,7 @@ pub fn measure(workload: &Workload, log: &TaskLog) -> Metrics {
     let gpus: Span = busy[1..].iter().copied().sum();
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let most = busy[1..].iter().max().copied().unwrap_or_default();
-    Metrics {
+    TaskMetrics {
         makespan: Span(makespan.0),
         last_arrival: Span(last.0),
         mean_flow: Span(total_flow.0 / count),

@@ -26,11 +26,11 @@ mod write;
 
 pub use compare::{CompareError, CompareOptions, ComparisonRow, PolicySummary, TaskComparison, compare};
 pub use engine::EngineError;
-pub use generate::{Arrivals, GenerateError, Generation, WorkloadOptions, generate};
+pub use generate::{TaskArrivals, TaskGeneration, WorkloadError, WorkloadOptions, generate};
 pub use kind::TaskPolicy;
 pub use log::{CpuPart, GpuPart, TaskLog, TaskRecord};
 pub use machine::{Machine, SHARE};
-pub use metrics::{Metrics, measure};
+pub use metrics::{TaskMetrics, measure};
 pub use policy::PolicySettings;
 pub use predict::{FEATURES, NoPrediction, feature_table, predict, set_aside};
 pub use read::{misfits, read, read_with_lines};

@@ -25,10 +25,10 @@ const DEVICE: &str = "device";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPrediction {
     /// None speaks of the device.
-    #[error("no predictor speaks of the {0}: give one whose target or whose feature `device` names it")]
+    #[error("no predictor covers the {0}: give one whose target or feature `device` names it")]
     NoDevice(&'static str),
     /// Several do, and nothing says which is meant.
-    #[error("{count} predictors speak of the {device}: give one")]
+    #[error("{count} predictors cover the {device}: give one")]
     Several {
         /// Which device.
         device: &'static str,
@@ -36,7 +36,7 @@ pub enum NoPrediction {
         count: usize,
     },
     /// One of other features.
-    #[error("the predictor of `{target}` asks for {features}, which predictors of tasks are not told")]
+    #[error("the predictor of `{target}` needs {features}, which tasks do not have")]
     Features {
         /// What it predicts.
         target: String,

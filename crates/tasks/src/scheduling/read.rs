@@ -42,7 +42,7 @@ pub fn misfits(workload: &Workload, machine: &Machine, file: &str, lines: &[u32]
     for (row, task) in workload.tasks.iter().enumerate().filter(|(_, task)| task.memory_bytes > most) {
         let (needs, has) = (short(task.memory_bytes as f64 / 1e6), most as f64 / 1e6);
         let id = shown(&task.id);
-        let message = format!("task `{id}` needs {needs} MB, and no device has more than {has} MB");
+        let message = format!("task `{id}` needs {needs} MB, but no device has more than {has} MB");
         faults.add(
             Code::TooLarge,
             lines.get(row).copied(),
@@ -78,7 +78,7 @@ struct Range {
 /// What is wrong with a cell that has nothing in it.
 const EMPTY: &str = "the cell is empty";
 /// What to do about it, and about one with something else in it.
-const A_NUMBER: &str = "give every task a number here, without its unit";
+const A_NUMBER: &str = "give every task a number, without a unit";
 
 /// What a column's numbers are counted in.
 fn unit(name: &str) -> Option<&'static str> {
@@ -143,7 +143,7 @@ impl Reader<'_> {
         let columns = names.map(|name| self.numbers(name, RUN_TIME));
         let lacking = names.iter().filter(|name| self.table.column(name).is_none());
         if let ([missing], true) = (lacking.collect::<Vec<_>>().as_slice(), self.table.rows() > 0) {
-            let message = format!("there is no column `{missing}`, though there is the other one");
+            let message = format!("there is no column `{missing}`, only the other one");
             let hint = Some("give the times of both devices, or of neither".to_owned());
             self.faults.add(Code::Missing, Some(1), missing, message, hint);
         }
@@ -160,7 +160,7 @@ impl Reader<'_> {
                 let (code, message) = match text.parse::<f64>() {
                     Ok(_) => continue,
                     Err(_) if text.is_empty() => (Code::Missing, EMPTY.to_string()),
-                    Err(_) => (Code::WrongType, format!("`{}` is no number", shown(text))),
+                    Err(_) => (Code::WrongType, format!("`{}` is not a number", shown(text))),
                 };
                 let hint = Some(A_NUMBER.to_owned());
                 self.faults.add(code, self.table.line(row), name, message, hint);
@@ -175,11 +175,11 @@ impl Reader<'_> {
                 }
                 (Code::Missing, EMPTY.to_string())
             } else if !number.is_finite() {
-                (Code::NotFinite, format!("{number} is no quantity"))
+                (Code::NotFinite, format!("{number} is not a finite number"))
             } else if number < range.least {
                 (Code::Negative, format!("{} is below zero", short(number)))
             } else if number == range.least && !range.with_least {
-                (Code::NotPositive, "the number has to be above zero".to_string())
+                (Code::NotPositive, "the number must be above zero".to_string())
             } else if number > range.most {
                 (Code::TooLarge, format!("{} is above the limit of {}", short(number), short(range.most)))
             } else {
@@ -217,7 +217,7 @@ impl Reader<'_> {
                 let place =
                     self.table.line(before).map_or(String::new(), |line| format!(", first in line {line}"));
                 let message = format!("the id `{}` is given twice{place}", shown(&id));
-                let hint = Some("give one of the two another id, or take it out".to_owned());
+                let hint = Some("rename or remove one of the two".to_owned());
                 self.faults.add(Code::Duplicate, self.table.line(row), "task_id", message, hint);
             } else {
                 first.insert(id.clone(), row);
@@ -234,7 +234,8 @@ impl Reader<'_> {
             let name = Reader::text(&column.values, row);
             kinds.push(TaskKind::of_name(&name).unwrap_or_else(|| {
                 let known: Vec<&str> = TaskKind::ALL.iter().map(|kind| kind.name()).collect();
-                let message = format!("`{}` is no type of task; they are {}", shown(&name), known.join(", "));
+                let message =
+                    format!("`{}` is not a type of task; the types are {}", shown(&name), known.join(", "));
                 self.faults.add(Code::UnknownChoice, self.table.line(row), "task_type", message, None);
                 TaskKind::Matmul
             }));
@@ -251,7 +252,7 @@ impl Reader<'_> {
             let text = Reader::text(&column.values, row);
             let mut found = Vec::new();
             if !brackets_match(&text) {
-                let message = format!("`{}` is no list of tasks: its brackets do not match", shown(&text));
+                let message = format!("`{}` is not a list of tasks: its brackets do not match", shown(&text));
                 let hint = Some("as in `3;17` or `[3, 17]`".to_string());
                 self.faults.add(Code::WrongType, self.table.line(row), "dependencies", message, hint);
                 all.push(found);
@@ -268,13 +269,13 @@ impl Reader<'_> {
                             line,
                             "dependencies",
                             format!("task `{}` waits for itself", shown(id)),
-                            Some("take its own id out of its dependencies".to_owned()),
+                            Some("remove its own id from its dependencies".to_owned()),
                         );
                     }
                     Some(&earlier) => found.push(earlier),
                     None => {
-                        let message = format!("there is no task `{}` to wait for", shown(id));
-                        let hint = Some("name tasks by the task_id of another row".to_owned());
+                        let message = format!("there is no task `{}` to depend on", shown(id));
+                        let hint = Some("use the task_id of another row".to_owned());
                         self.faults.add(Code::UnknownNode, line, "dependencies", message, hint);
                     }
                 }
@@ -316,9 +317,8 @@ impl Reader<'_> {
         let circle = &path[path.iter().position(|&one| one == at).unwrap_or(0)..];
         let names: Vec<String> = circle.iter().take(12).map(|&one| shown(&workload.tasks[one].id)).collect();
         let more = if circle.len() > 12 { " -> ..." } else { "" };
-        let message =
-            format!("tasks wait for one another in a circle: {}{more} -> {}", names.join(" -> "), names[0]);
-        let hint = Some("take one of these out of the dependencies of the one before it".to_owned());
+        let message = format!("the tasks form a cycle: {}{more} -> {}", names.join(" -> "), names[0]);
+        let hint = Some("remove one of these from the dependencies of the one before it".to_owned());
         self.faults.add(Code::Cycle, self.table.line(circle[0]), "dependencies", message, hint);
     }
 }

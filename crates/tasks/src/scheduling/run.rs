@@ -4,7 +4,7 @@ use super::engine::{Engine, EngineError};
 use super::kind::TaskPolicy;
 use super::log::{TaskLog, TaskRecord};
 use super::machine::Machine;
-use super::metrics::{Metrics, measure};
+use super::metrics::{TaskMetrics, measure};
 use super::policy::{
     Choice, Learned, Policy, PolicySettings, Push, QLearning, QTable, Tuning, WorkStealing, upward_ranks,
 };
@@ -20,7 +20,7 @@ pub struct TaskOutcome {
     /// What happened.
     pub log: TaskLog,
     /// What that amounts to.
-    pub metrics: Metrics,
+    pub metrics: TaskMetrics,
     /// Time that this program took to schedule it, everything counted.
     pub took: Duration,
 }

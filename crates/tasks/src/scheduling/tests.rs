@@ -80,7 +80,7 @@ fn no_schedule_beats_the_bound_and_the_same_seed_gives_the_same_log() {
     for (seed, load) in [(1, 0.6), (2, 0.95), (3, 2.0)] {
         let options = WorkloadOptions {
             tasks: 400,
-            arrivals: Arrivals::Load(load),
+            arrivals: TaskArrivals::Load(load),
             seed,
             ..WorkloadOptions::default()
         };
@@ -164,7 +164,7 @@ fn what_nobody_sees_in_a_cell_is_written_out() {
     let typed = HEAD.replace("dependencies", "task_type");
     let text = format!("{typed}1,100,0.5,10,0,0.1,mat\0mul\n");
     let faults = read("w.csv", text.into_bytes()).unwrap_err();
-    assert!(faults[0].message.starts_with("`mat\\0mul` is no type of task"), "{}", faults[0].message);
+    assert!(faults[0].message.starts_with("`mat\\0mul` is not a type of task"), "{}", faults[0].message);
 }
 
 #[test]
@@ -184,7 +184,8 @@ fn what_a_file_says_of_a_profile_is_kept_and_needs_both_devices() {
 #[test]
 fn a_price_on_energy_saves_energy() {
     let profile = described();
-    let options = WorkloadOptions { tasks: 500, arrivals: Arrivals::Load(0.7), ..WorkloadOptions::default() };
+    let options =
+        WorkloadOptions { tasks: 500, arrivals: TaskArrivals::Load(0.7), ..WorkloadOptions::default() };
     let workload = generate(&options, &profile).unwrap().workload;
     let estimates = Estimates::of_profile(&workload, &profile).unwrap();
     let machine = Machine::of(&profile, 4);

@@ -90,9 +90,9 @@ impl Estimates {
 }
 
 /// A device: `0` is the CPU, the GPUs follow.
-pub type Device = usize;
+pub type DeviceIndex = usize;
 
-pub const CPU: Device = 0;
+pub const CPU: DeviceIndex = 0;
 
 /// How things stand, as far as a policy may know.
 pub struct View<'a> {
@@ -114,7 +114,7 @@ pub struct View<'a> {
     pub queued: &'a [Span],
     /// Devices of which any of this has changed, one after another since the run began: who remembers how many of them it
     /// has seen need not look at all devices again.
-    pub changes: &'a [Device],
+    pub changes: &'a [DeviceIndex],
     /// When the link is done with all transfers that were asked for.
     pub link_free_at: Time,
 }
@@ -126,18 +126,18 @@ impl View<'_> {
     }
 
     /// When a device is expected to be done with everything that was placed on it.
-    pub fn free_at(&self, device: Device) -> Time {
+    pub fn free_at(&self, device: DeviceIndex) -> Time {
         self.running_until[device].max(self.now) + self.queued[device]
     }
 
     /// The expected run time of a whole task on a device.
-    pub fn run_time(&self, task: u32, device: Device) -> Span {
+    pub fn run_time(&self, task: u32, device: DeviceIndex) -> Span {
         let mean = self.estimates.means[task as usize];
         if device == CPU { mean.cpu } else { mean.gpu }
     }
 
     /// How long its data takes to get there.
-    pub fn transfer(&self, task: u32, device: Device) -> Span {
+    pub fn transfer(&self, task: u32, device: DeviceIndex) -> Span {
         if device == CPU {
             Span::ZERO
         } else {
@@ -146,7 +146,7 @@ impl View<'_> {
     }
 
     /// Whether the whole task can be there.
-    pub fn fits(&self, task: u32, device: Device) -> bool {
+    pub fn fits(&self, task: u32, device: DeviceIndex) -> bool {
         let memory = self.memory[task as usize];
         if device == CPU {
             self.machine.fits_cpu(memory)

@@ -41,7 +41,7 @@ requests:
      node_configs: {write: {max_length: 50}, paint: {steps: 40}}}
 ";
 
-/// The model server without its sockets: data in flight between them would look like rest to the virtual clock.
+/// The model server without sockets: the virtual clock would take data in flight for idleness.
 struct Served {
     routes: Router,
     model: String,

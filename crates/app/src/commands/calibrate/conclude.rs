@@ -4,14 +4,14 @@ use super::design::{Design, Point};
 use super::measure::{Flow, Measured};
 use gswarm_exec::probe::{Passage, Probe, ProbeAnswer};
 use gswarm_learn::calibration::{
-    Answers, Cost, Loads, ModelCalibration, Observation, Passed, Spread, Tier, Unit, Work, fit, mixed,
+    Answers, Cost, Loads, MeasuredPoint, ModelCalibration, Passed, Quartiles, Tier, Unit, Work, fit, mixed,
     summarise,
 };
 
-/// Costs that are off what was measured by more percent than this, in the median, are told of.
+/// Median deviation, in percent, above which fitted costs are reported.
 const DOUBTFUL: f64 = 10.0;
 
-/// What all that was seen comes to.
+/// Fits costs to the measurements.
 pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Flow]) -> ModelCalibration {
     let mean = |of: &[ProbeAnswer], what: fn(&ProbeAnswer) -> Option<u64>| {
         let counts: Vec<f64> = of.iter().filter_map(what).map(|count| count as f64).collect();
@@ -39,7 +39,7 @@ pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Fl
         let tokens = mean(&one.answers, |answer| answer.read).filter(|_| prompt.tokens);
         written.push((asked, output));
         sizes.push((output, mean(&one.answers, |answer| Some(answer.characters)).unwrap_or(0.0)));
-        observations.push(Observation {
+        observations.push(MeasuredPoint {
             batch: one.batch,
             prompt: tokens.unwrap_or(one.point.prompt),
             output,
@@ -67,7 +67,7 @@ pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Fl
     }
     let notes = doubts(&execution);
     let gpus = probe.replica.gpus.iter().map(|gpu| gpu.0).collect();
-    let (load, nothing) = (Spread::default(), Spread::default());
+    let (load, nothing) = (Quartiles::default(), Quartiles::default());
     ModelCalibration {
         backend: String::new(),
         gpus,
@@ -84,18 +84,18 @@ pub fn conclude(probe: &Probe, design: &Design, points: &[Measured], flows: &[Fl
     }
 }
 
-/// What is taken over and is far from what was measured.
+/// Fitted costs that are far from the measurements.
 fn doubts(execution: &[Cost]) -> Vec<String> {
     let doubtful = execution.iter().filter(|cost| cost.residual_percent.0 > DOUBTFUL);
     let told = |Cost { batch, residual_percent: (median, worst), .. }: &Cost| {
         format!(
-            "at batch {batch} calls were {median:.0}% off what is taken over, {worst:.0}% at worst: do others use the server?"
+            "at batch {batch} calls deviated from the fitted cost by {median:.0}% in the median, {worst:.0}% at worst: is the server shared?"
         )
     };
     doubtful.map(told).collect()
 }
 
-/// The straight line through points that is nearest to them, never falling: its height at zero, and its slope.
+/// A least-squares line with a slope of at least zero: its intercept and slope.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len().max(1) as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
@@ -108,7 +108,7 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
     (y - slope * x, slope)
 }
 
-/// The mean of the second by the first, the first rising.
+/// The mean of the second value for each first value, in ascending order.
 fn by_first(mut pairs: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
     let groups = pairs.chunk_by(|one, other| one.0 == other.0);
@@ -128,7 +128,8 @@ mod tests {
         let told = doubts(&[cost(1, 0.4), cost(2, 22.2), cost(4, 10.0)]);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(
-            told[0].starts_with("at batch 2 calls were 22% off") && told[0].contains("44% at worst"),
+            told[0].starts_with("at batch 2 calls deviated from the fitted cost by 22%")
+                && told[0].contains("44% at worst"),
             "{told:?}"
         );
     }

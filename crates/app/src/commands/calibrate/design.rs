@@ -7,16 +7,16 @@ use gswarm_exec::probe::ProbeQuestion;
 use gswarm_learn::calibration::{Length, Sizes, Work, lengths};
 use serde_json::{Map, Value};
 
-/// Largest batch where nobody says how large batches may be.
+/// Largest batch by default.
 pub const USUAL_BATCH: u32 = 32;
-/// Characters of prompts and tokens of answers where no requests say what to expect.
+/// Default lengths: characters of prompts and tokens of answers.
 const USUAL_PROMPTS: (f64, f64) = (128.0, 2048.0);
 const USUAL_OUTPUTS: (f64, f64) = (16.0, 128.0);
 /// The same of images, in steps.
 const USUAL_STEPS: (f64, f64) = (10.0, 40.0);
-/// What a token has in characters before anything was measured.
+/// Characters per token until measured.
 const CHARACTERS_A_TOKEN: f64 = 4.0;
-/// What prompts are made of where requests give no text.
+/// Text of prompts when requests give none.
 const WORDS: &str = "a scheduler gives every model its turn on the cards and sees that what waits is never left waiting \
                      for longer than it takes to bring the next one over while others still compute their answers";
 
@@ -28,7 +28,7 @@ pub fn batches(most: u32) -> Vec<u32> {
     batches
 }
 
-/// Those that were asked for, as far as there are any, and always 1.
+/// The given batch sizes, and always 1.
 pub fn given(asked: &[u32], most: u32) -> Vec<u32> {
     let mut batches: Vec<u32> = asked.iter().copied().filter(|&batch| batch <= most).chain([1]).collect();
     batches.sort_unstable();
@@ -53,11 +53,11 @@ pub struct Design {
     pub corners: Vec<Point>,
     /// Measured alone, to see how straight the lines are.
     pub middle: Option<Point>,
-    /// What the requests ask for, one after the other: measured at every batch while others come and go.
+    /// Lengths of the requests, in order; measured at every batch size under continuous batching.
     mix: Vec<Point>,
-    /// Whether some node does not say how much it wants written.
+    /// Whether some node gives no output length.
     pub open: bool,
-    /// Settings that nodes have beside those for lengths.
+    /// Settings of nodes other than lengths.
     settings: Map<String, Value>,
     words: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl Sizes for Guessed<'_> {
 }
 
 impl Design {
-    /// For a model, at the lengths that the requests ask of it.
+    /// For a model, at the lengths of its requests.
     pub fn new(scenario: &Scenario, model: ModelId, batches: Vec<u32>) -> Design {
         let spec = scenario.models[model.index()].clone();
         let work = Work::of(spec.kind.as_deref());
@@ -124,14 +124,14 @@ impl Design {
         Design { work, spec, batches, corners, middle, mix, open, settings, words }
     }
 
-    /// So many calls as the requests make them, from the first request to the last.
+    /// This many calls, in the order of the requests.
     pub fn flow(&self, calls: usize) -> Vec<Point> {
         let all = self.mix.len();
         let place = |call: usize| if all > calls { call * all / calls } else { call % all };
         (0..calls).map(|call| self.mix[place(call)]).collect()
     }
 
-    /// A call of a point. `salt` makes its prompt another than those before, so that no server has the answer already.
+    /// A call at a point. `salt` makes the prompt unique, so that no cache can answer it.
     pub fn question(&self, point: Point, salt: u64) -> ProbeQuestion {
         let mut settings = self.settings.clone();
         if let (Some(output), Some(&name)) = (point.output, self.setting()) {
@@ -162,7 +162,7 @@ impl Design {
         text.chars().take(characters.max(1)).collect()
     }
 
-    /// What the configuration says of such a call: how long an emulated one takes.
+    /// The call's time by the configuration, for emulated servers.
     fn estimate(&self, point: Point) -> Span {
         let spec = &self.spec;
         let tokens = point.output.or(spec.token_mean).unwrap_or(1.0);
@@ -175,7 +175,7 @@ impl Design {
     }
 }
 
-/// What is asked for call by call, where it is known; else the corners in turn.
+/// The lengths of each call if known, else the corners in turn.
 fn mix(work: Work, asked: &[Length], corners: &[Point]) -> Vec<Point> {
     let known = asked.iter().filter(|length| work == Work::Embedding || length.output.is_some());
     let mix: Vec<Point> =
@@ -187,7 +187,7 @@ fn mid((low, high): (f64, f64)) -> f64 {
     (low + high) / 2.0
 }
 
-/// The least and the most, far enough apart to draw a line through.
+/// Minimum and maximum, far enough apart to fit a line.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) =
         values.fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));

@@ -10,18 +10,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const LOADS: usize = 3;
-/// Half the distance of the quartiles, as a share of the median, at which a point is known well enough.
+/// Semi-interquartile range, relative to the median, at which a point counts as measured.
 const CLOSE: f64 = 0.01;
-/// A larger batch has to get this much more done in the same time to go on to the next.
+/// Throughput gain that a larger batch needs for the next one to be tried.
 const GAINS: f64 = 1.02;
-/// Calls that come and go: so many times the batch, and so many at least.
+/// Calls under continuous batching: a multiple of the batch size, and a minimum.
 const ROUNDS: usize = 3;
 const FEWEST: usize = 8;
-/// A call that takes longer than this is given up.
+/// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often it is asked whether somebody pressed Ctrl-C.
+/// How often Ctrl-C is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// Below this share of a call, and this many seconds, what a first call takes longer is noise.
+/// First-call overhead below this share of a call, and this many seconds, is noise.
 const FIRST_CALL: (f64, f64) = (0.03, 1e-3);
 
 /// How much may be done.
@@ -31,7 +31,7 @@ pub struct Limits<'l> {
     pub interrupted: &'l (dyn Fn() -> bool + Sync),
 }
 
-/// Why a model was not measured to its end.
+/// Why the measurement of a model stopped early.
 pub enum Stop {
     Failed(String),
     Interrupted,
@@ -45,7 +45,7 @@ pub struct Measured {
     pub answers: Vec<ProbeAnswer>,
 }
 
-/// Calls that came and went at one batch.
+/// Calls under continuous batching at one batch size.
 pub struct Flow {
     pub batch: u32,
     pub calls: Vec<(Point, Passage)>,
@@ -133,7 +133,7 @@ impl Session<'_> {
         Ok(measured)
     }
 
-    /// Time on the wall since the measurement began.
+    /// Real time since the measurement began.
     fn used(&self) -> Duration {
         let clock = &self.probe.clock;
         Duration::from_secs_f64((clock.now() - self.begun).seconds() / clock.speed())
@@ -167,14 +167,14 @@ impl Session<'_> {
         self.until(self.probe.ask(&questions)).await
     }
 
-    /// A call that does not say how much it wants.
+    /// A call without an output length.
     async fn open_call(&mut self) -> Result<(f64, ProbeAnswer), Stop> {
         let point = Point { output: None, ..self.design.corners[0] };
         let (seconds, answers) = self.ask(1, point).await.map_err(while_("calling it without a limit"))?;
         Ok((seconds, answers[0]))
     }
 
-    /// How much an open call wrote: as the server counts it, or as its time tells.
+    /// Output of an open-ended call: as the server counts it, or derived from its time.
     fn written(&self, measured: &ModelCalibration, seconds: f64, answer: ProbeAnswer) -> Option<f64> {
         let cost = measured.execution.first()?;
         let prompt = measured.observations.first()?.prompt;
@@ -182,7 +182,7 @@ impl Session<'_> {
         answer.written.map(|count| count as f64).or((cost.output > 0.0).then_some(by_time.max(0.0)))
     }
 
-    /// All points alone, and the corners at one batch after the other, while larger ones get more done.
+    /// All points alone, then the corners at growing batch sizes while throughput rises.
     async fn curve(&mut self, say: &(dyn Fn(&str) + Sync)) -> Result<(), Stop> {
         let mut best_rate = 0.0;
         for &batch in &self.design.batches {
@@ -226,12 +226,12 @@ impl Session<'_> {
     }
 
     /// Calls of all lengths of the requests, each in the place of one that has ended; `usual` is what one is expected to take.
-    /// `false` where the server fails at it, which ends the curve.
+    /// `false` if the server fails, which ends the curve.
     async fn come_and_go(&mut self, batch: u32, usual: f64) -> Result<bool, Stop> {
         let calls = (ROUNDS * batch as usize).max(FEWEST);
         let rounds = calls as f64 / f64::from(batch);
         if rounds * usual > self.left().as_secs_f64() {
-            self.notes.push(format!("no time was left for calls that come and go at batch {batch}"));
+            self.notes.push(format!("no time was left to measure continuous batching at batch {batch}"));
             return Ok(true);
         }
         let points = self.design.flow(calls);
@@ -244,7 +244,7 @@ impl Session<'_> {
                 Ok(true)
             }
             Err(Broken::Error(error)) if !matches!(error, BackendError::Gone(_)) => {
-                self.notes.push(format!("calls that come and go failed at batch {batch}: {error}"));
+                self.notes.push(format!("continuous batching failed at batch {batch}: {error}"));
                 self.points.retain(|one| one.batch != batch);
                 Ok(false)
             }
@@ -278,7 +278,7 @@ pub(super) fn tier_of(tiers: &[backend::WeightTier]) -> (Tier, Vec<String>) {
     let mut notes = Vec::new();
     if *first != backend::WeightTier::Disk {
         notes.push(
-            "the first load did not come from disk: it does not say what one that does takes".to_owned(),
+            "the first load did not come from disk, so the cost of a load from disk is unknown".to_owned(),
         );
     }
     let from_disk = again.iter().filter(|&&tier| tier == backend::WeightTier::Disk).count();
@@ -288,7 +288,7 @@ pub(super) fn tier_of(tiers: &[backend::WeightTier]) -> (Tier, Vec<String>) {
     (if from_disk > 0 || again.is_empty() { Tier::Disk } else { Tier::Host }, notes)
 }
 
-/// What kept a measurement from its end.
+/// What stopped a measurement early.
 enum Broken {
     Error(BackendError),
     Interrupted,

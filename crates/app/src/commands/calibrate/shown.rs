@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::output::{self, table};
-use gswarm_learn::calibration::{Calibration, ModelCalibration, Spread};
+use gswarm_learn::calibration::{Calibration, ModelCalibration, Quartiles};
 
-/// Prints what was measured: a row a model, and a row a batch.
+/// Prints the measurements: a row per model and a row per batch size.
 pub fn calibration(calibration: &Calibration) -> Result<(), Failure> {
     if calibration.models.is_empty() {
         return Ok(());
@@ -75,7 +75,7 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-fn spread(of: &Spread) -> String {
+fn spread(of: &Quartiles) -> String {
     if of.n < 2 {
         seconds(of.median)
     } else {

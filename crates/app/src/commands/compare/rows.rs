@@ -6,7 +6,7 @@ use gswarm_core::compare::{RunKey, SweepRow, fill_in_speedups};
 use gswarm_learn::{Column, Table, Values};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Those of an earlier start in this folder, and the file that further ones go to.
+    /// Rows of an earlier start in this folder, and the file for further ones.
     pub fn open(folder: &Path, fingerprint: &str) -> Result<Rows, Failure> {
         let path = folder.join(FILE);
         let (mut known, mut whole) = (BTreeMap::new(), Vec::new());
@@ -38,7 +38,7 @@ impl Rows {
         let mut batch = files::Batch::new(folder)?;
         batch.add(FILE, |out| out.write_all(&whole))?;
         batch.commit()?;
-        let file = OpenOptions::new().append(true).open(&path);
+        let file = files::to_be_added_to(&path);
         let file = file.map_err(|error| Failure::file("write to", &path, &error))?;
         Ok(Rows { path, file, known })
     }
@@ -62,7 +62,7 @@ impl Rows {
     }
 }
 
-/// The rows of a file with their lines. A line that is not whole is what an interruption left.
+/// The rows of a file with their lines. An incomplete line was left by an interruption.
 fn whole_rows(bytes: &[u8]) -> impl Iterator<Item = (&[u8], SweepRow)> {
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     lines.filter_map(|line| Some((line, serde_json::from_slice::<SweepRow>(line).ok()?)))
@@ -101,7 +101,7 @@ fn line(row: &SweepRow) -> String {
 }
 
 /// Writes the rows as CSV and Parquet; says where.
-pub fn write(folder: &Path, rows: &[SweepRow]) -> Result<String, Failure> {
+pub fn write(folder: &Path, rows: &[SweepRow]) -> Result<Vec<PathBuf>, Failure> {
     let table = table(rows);
     let mut batch = files::Batch::new(folder)?;
     batch.add("comparison.csv", |out| table.write_csv(out))?;
@@ -110,7 +110,7 @@ pub fn write(folder: &Path, rows: &[SweepRow]) -> Result<String, Failure> {
     batch.add("comparison.parquet", |out| out.write_all(&parquet))?;
     let mut paths = vec![folder.join(FILE)];
     paths.extend(batch.commit()?);
-    Ok(paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))
+    Ok(paths)
 }
 
 /// The rows as columns, by the names that they have in JSON.
@@ -120,7 +120,9 @@ fn table(rows: &[SweepRow]) -> Table {
     let first = ["input", "mode", "batching", "gpus", "policy", "seed", "infeasible"];
     let mut names: Vec<String> = first.iter().map(|&name| name.to_owned()).collect();
     let all = objects.first().and_then(Value::as_object).into_iter().flat_map(|object| object.keys());
-    names.extend(all.filter(|name| !first.contains(&name.as_str())).cloned());
+    // A cell holds a text or a number: lists are in `rows.jsonl` only.
+    let is_list = |name: &str| objects.iter().any(|object| object[name].is_array());
+    names.extend(all.filter(|name| !first.contains(&name.as_str()) && !is_list(name)).cloned());
     let columns = names.into_iter().map(|name| {
         let cells: Vec<&Value> = objects.iter().map(|object| &object[&name]).collect();
         let is_text = cells.iter().any(|cell| cell.is_string() || cell.is_boolean()) || name == "infeasible";

@@ -1,6 +1,6 @@
 //! Models of a running server or of a folder, as a configuration to start from.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use gswarm_exec::backend::{Http, HttpLimits};
 use gswarm_infer::{ModelKind, Store};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Requests for each workflow.
 const REQUESTS: usize = 8;
-/// Memory of a model of which nothing is known.
+/// Memory of an unknown model.
 const USUAL_GB: f64 = 16.0;
 
 /// Kinds of servers that hold one model; others that they list are its adapters.
@@ -148,13 +148,13 @@ fn server(address: &str) -> Result<Found, Failure> {
     let http = Http::new(base, None, limits).map_err(Failure::input)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
-        runtime.map_err(|error| Failure::new(Code::Internal, format!("internal error: {error}")))?;
+        runtime.map_err(|error| Failure::new(FailureKind::Internal, format!("internal error: {error}")))?;
     let asked = runtime.block_on(http.get("/v1/models")).map_err(|error| error.to_string());
     let listed: Result<Listed, String> =
         asked.and_then(|answer| serde_json::from_value(answer).map_err(|error| error.to_string()));
     let listed = listed.map_err(|error| {
         Failure::input(format!("{base}/v1/models: {error}"))
-            .hint("the server has to be running and to list its models as OpenAI's interface does")
+            .hint("is the server running? It must list its models at /v1/models, as the OpenAI API does")
     })?;
     let owner = listed.data.first().map_or("", |model| model.owned_by.as_str());
     let kind = match owner {
@@ -176,7 +176,11 @@ fn server(address: &str) -> Result<Found, Failure> {
 
 /// The models of a folder.
 fn folder(place: &str) -> Result<Found, Failure> {
-    let fault = |error: gswarm_infer::Error| Failure::input(error.to_string());
+    let fault = |error: gswarm_infer::Error| {
+        Failure::input(error.to_string()).hint(
+            "--from takes the address of a server, such as http://localhost:8000, or a folder of models",
+        )
+    };
     let entries = Store::open(Path::new(place)).and_then(|store| store.list()).map_err(fault)?;
     let models = entries.into_iter().filter_map(|entry| {
         let embeds = entry.config.ok()?.kind() == ModelKind::Embedding;
@@ -186,7 +190,7 @@ fn folder(place: &str) -> Result<Found, Failure> {
     Ok(Found { place: place.to_owned(), server: None, models: models.collect() })
 }
 
-/// Two bytes for each parameter, where the name says how many billions there are, as in `llama-3-8b`.
+/// Two bytes per parameter, if the name gives the billions, such as `llama-3-8b`.
 fn guessed_gb(name: &str) -> f64 {
     let lower = name.to_lowercase();
     let words = lower.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.');
@@ -194,7 +198,7 @@ fn guessed_gb(name: &str) -> f64 {
     billions.rfind(|count| (0.05..5000.0).contains(count)).map_or(USUAL_GB, |count| 2.0 * count)
 }
 
-/// A name as YAML takes it, whatever is in it.
+/// A name quoted for YAML.
 fn quoted(name: &str) -> String {
     let simple = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
     if simple && name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {

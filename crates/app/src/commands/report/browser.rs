@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What browsers that can print are called, the usual first.
+/// Programs that can print pages, the usual ones first.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// The first browser that there is: `GSWARM_BROWSER`, or one of the usual names on the path.

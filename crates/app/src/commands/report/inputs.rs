@@ -14,7 +14,7 @@ use gswarm_core::log_file::LogFile;
 use gswarm_core::verify::build;
 use std::path::{Path, PathBuf};
 
-/// What the command line says of the inputs.
+/// The inputs on the command line.
 #[derive(Debug, Args)]
 pub struct Given {
     /// System configuration; by default the file `config.*` beside a log or above it
@@ -25,10 +25,10 @@ pub struct Given {
     requests: Option<PathBuf>,
     #[command(flatten)]
     pub measured: MeasuredArgs,
-    /// How requests arrived, where a log does not say it
+    /// How requests arrived, if a log does not say
     #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
     mode: Option<Mode>,
-    #[command(flatten, next_help_heading = "Cluster (where a log's summary does not say it)")]
+    #[command(flatten, next_help_heading = "Cluster (if a log's summary does not say)")]
     cluster: ClusterArgs,
 }
 
@@ -46,7 +46,7 @@ pub struct Loaded {
     pub misfits: Option<(usize, String)>,
 }
 
-/// Inputs that were read last: many logs have the same.
+/// Cache of the last inputs: many logs share them.
 #[derive(Default)]
 pub struct Known(Option<(PathBuf, PathBuf, Mode, Scenario)>);
 
@@ -98,20 +98,23 @@ pub fn load(path: &Path, given: &Given, known: &mut Known) -> Result<Loaded, Fai
     let scenario = known.fetch(&config, &requests, &given.measured, mode)?;
     let (cluster, _) = file.cluster(&given.cluster.over(&scenario.cluster));
     let instance = build(scenario, cluster, mode).map_err(|reason| {
-        Failure::input(format!("{}: not a run of these inputs: {reason}", path.display()))
-            .hint("`gswarm check` says what does not fit; --config and --requests name other inputs")
+        Failure::input(format!("{} does not match these inputs: {reason}", path.display()))
+            .hint("`gswarm check` lists the differences; --config and --requests name other inputs")
     })?;
     let (log, faults) = read_back(&instance, &file);
     if log.executions.is_empty() {
         let first = faults.first().map_or_else(String::new, |fault| format!(": {fault}"));
-        return Err(Failure::input(format!("{} has no execution of these inputs{first}", path.display()))
-            .hint("`gswarm check` says all that does not fit; --config and --requests name other inputs"));
+        return Err(Failure::input(format!(
+            "{} has no execution that matches these inputs{first}",
+            path.display()
+        ))
+        .hint("`gswarm check` lists the differences; --config and --requests name other inputs"));
     }
     let misfits = faults.first().map(|first| (faults.len(), first.to_string()));
     Ok(Loaded { instance, log, file, configuration: named(&config), misfits })
 }
 
-/// What the head of a log says of the mode, before all of it is read; what it says in the end counts.
+/// The mode in the head of a log, before all of it is read; the full log takes precedence.
 fn likely_mode(bytes: &[u8]) -> Option<Mode> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
     let (_, after) = head.split_once("\"mode\"")?;

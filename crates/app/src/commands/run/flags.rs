@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Faults to simulate")]
 pub struct FaultArgs {
-    /// Chance that an execution fails [default: 0]
+    /// Probability that an execution fails [default: 0]
     #[arg(long, alias = "fail_rate", value_name = "0..1", allow_negative_numbers = true, value_parser = share)]
     fail_rate: Option<f64>,
     /// Attempts at a node before its request fails [default: 3]
     #[arg(long, alias = "max_attempts", value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: Option<u32>,
-    /// Lose a GPU at a time, as in 3@600; repeatable
+    /// Lose a GPU at a time, such as 3@600 (GPU 3 after 600 s); repeatable
     #[arg(long = "lose-gpu", alias = "lose_gpu", value_name = "ID@SECONDS", allow_hyphen_values = true, value_parser = loss)]
     lose_gpu: Vec<LostGpu>,
 }
 
 impl FaultArgs {
-    /// Puts the flags that were given into a specification.
+    /// Sets the given flags in a specification.
     pub fn apply(&self, faults: &mut FaultSpec) {
         super::set(&mut faults.fail_rate, &self.fail_rate);
         super::set(&mut faults.max_attempts, &self.max_attempts);
@@ -49,7 +49,7 @@ const RAY: &str = "Ray (with --engine ray; see docs/ray.md)";
 /// Where a live run happens.
 #[derive(Debug, Args)]
 pub struct LiveArgs {
-    /// Run for real: on the servers of --backends, on the models of --models, or on a Ray cluster. Without it the run is
+    /// Run for real: on the servers of --backends, the models of --models or a Ray cluster. Without it the run is
     /// simulated
     #[arg(long, conflicts_with = "simulate")]
     live: bool,
@@ -59,23 +59,23 @@ pub struct LiveArgs {
     /// The servers of a live run, JSON or YAML; see docs/live.md
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
-    /// Folder of models that a live run without --backends serves itself; see docs/models.md [default: models]. With
+    /// Folder of models for a live run without --backends; see docs/models.md [default: models]. With
     /// --engine ray, a file with a callable for each model; see docs/ray.md
     #[arg(long, value_name = "DIR|FILE")]
     models: Option<PathBuf>,
     /// What runs the servers of a live run; `ray` implies --live [default: local]
     #[arg(long, value_name = "NAME", value_enum, help_heading = RAY)]
     engine: Option<Carrier>,
-    /// The cluster's head as HOST:PORT, or `auto` for the cluster of this machine [default: auto]
+    /// Head of the Ray cluster as HOST:PORT, or `auto` for the cluster of this machine [default: auto]
     #[arg(long, value_name = "ADDRESS", help_heading = RAY)]
     address: Option<String>,
-    /// The Python that has Ray and gswarm [default: python3]
+    /// Python interpreter with Ray and gswarm [default: python3]
     #[arg(long, value_name = "PROGRAM", env = "GSWARM_PYTHON", help_heading = RAY)]
     python: Option<String>,
-    /// Speed of emulated models, if neither --models nor --backends is given
+    /// With --engine ray and without --models: speed of emulated models
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = speed, help_heading = RAY)]
     speed: Option<f64>,
-    /// Time limit of a call [default: a minute plus ten times its estimate]
+    /// With --engine ray: time limit of a call [default: a minute plus ten times its estimate]
     #[arg(long, alias = "call_timeout", value_name = "SECONDS", allow_negative_numbers = true,
           value_parser = call_timeout, help_heading = RAY)]
     call_timeout: Option<f64>,
@@ -93,7 +93,7 @@ impl LiveArgs {
         }
         let Some(live) = &mut spec.live else {
             return match &self.backends {
-                Some(_) => Err(Failure::input("--backends is for live runs, and this run is simulated")
+                Some(_) => Err(Failure::input("--backends needs a live run, but this run is simulated")
                     .hint("add --live to run on these servers, or remove --backends")),
                 None => self.none_of_ray(),
             };
@@ -122,6 +122,9 @@ impl LiveArgs {
             ("--call-timeout", self.call_timeout.is_some()),
         ];
         match given.iter().find(|(_, given)| *given) {
+            Some(("--speed", _)) => Err(Failure::input("--speed is for runs on a Ray cluster").hint(
+                "add --engine ray, or pass --backends FILE with `backends: [{kind: emulated, speed: 20}]`",
+            )),
             Some((flag, _)) => Err(Failure::input(format!("{flag} is for runs on a Ray cluster"))
                 .hint("add --engine ray, or remove the flag")),
             None => Ok(()),
@@ -162,12 +165,12 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 fn loss(text: &str) -> Result<LostGpu, String> {
-    let usage = || "give a GPU and the seconds at which it is lost, as in 3@600".to_string();
+    let usage = || "give a GPU and a time in seconds, such as 3@600".to_string();
     let (gpu, seconds) = text.split_once('@').ok_or_else(usage)?;
     let gpu = gpu.parse::<u32>().map_err(|_| usage())?;
     let at = not_negative(seconds).map_err(|_| usage())?;
     if at > MAX_SECONDS {
-        return Err(format!("a moment after {MAX_SECONDS} seconds lies beyond any run"));
+        return Err(format!("the time must be at most {MAX_SECONDS} seconds"));
     }
     Ok(LostGpu { gpu, at })
 }
@@ -175,14 +178,14 @@ fn loss(text: &str) -> Result<LostGpu, String> {
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
-        _ => Err("give a number above zero, of a million at most".to_owned()),
+        _ => Err("give a number above zero and at most a million".to_owned()),
     }
 }
 
 fn call_timeout(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= MAX_SECONDS => Ok(value),
-        _ => Err(format!("give seconds above zero, of {MAX_SECONDS} at most")),
+        _ => Err(format!("give seconds above zero and at most {MAX_SECONDS}")),
     }
 }
 

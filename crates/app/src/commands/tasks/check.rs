@@ -1,13 +1,13 @@
 //! `gswarm tasks check`: a log of `tasks schedule` against its tasks.
 
 use super::generate::{NO_TASKS, load_profile, profiled, refused};
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::{self, count, files, progress::Phase};
 use clap::Args;
 use gswarm_tasks::check::{TaskViolation, check};
 use gswarm_tasks::{TaskLog, read};
-use serde_json::json;
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,13 +17,13 @@ Exit code 0: no violation; 1: violations, all of them listed; 2: no log, or no t
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct CheckArgs {
+pub struct CheckTasksArgs {
     /// The log
     log: PathBuf,
     /// The tasks that were scheduled, CSV or Parquet
     #[arg(long, value_name = "FILE")]
     tasks: PathBuf,
-    /// Hardware profile of the run, where it was given one and the tasks have no true times
+    /// Hardware profile of the run, if it had one and the tasks have no true times
     #[arg(long, alias = "profile", value_name = "FILE")]
     hardware: Option<PathBuf>,
     /// Print one JSON object
@@ -31,7 +31,15 @@ pub struct CheckArgs {
     json: bool,
 }
 
-pub fn run(args: &CheckArgs) -> Result<(), Failure> {
+/// What `--json` prints.
+#[derive(Serialize)]
+struct CheckTasksJson<'a> {
+    log: &'a Path,
+    tasks: usize,
+    violations: &'a [TaskViolation],
+}
+
+pub fn run(args: &CheckTasksArgs) -> Result<(), Failure> {
     let reading = Phase::new("reading the log and the tasks", !args.json);
     let bytes = files::read_log(&args.log)?;
     let workload = read(&args.tasks.display().to_string(), files::read_or(&args.tasks, NO_TASKS)?)
@@ -44,9 +52,7 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     let violations = check(&workload, &workload.truths(&estimates), &log);
     drop(checking);
     if args.json {
-        let entry = |one: &TaskViolation| json!({"rule": one.rule.name(), "place": one.place, "message": one.message});
-        let list: Vec<_> = violations.iter().map(entry).collect();
-        output::line(&json!({"log": args.log, "tasks": log.records.len(), "violations": list}).to_string())?;
+        output::json(&CheckTasksJson { log: &args.log, tasks: log.records.len(), violations: &violations })?;
     } else if violations.is_empty() {
         output::line(&format!(
             "{}: {}, no violation",
@@ -62,5 +68,5 @@ pub fn run(args: &CheckArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let found = count(violations.len() as u64, "violation");
-    Err(Failure::new(Code::Violations, format!("{}: {found}", args.log.display())))
+    Err(Failure::new(FailureKind::Violations, format!("{}: {found}", args.log.display())))
 }

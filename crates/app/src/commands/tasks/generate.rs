@@ -7,7 +7,7 @@ use clap::Args;
 use gswarm_core::input::{Diagnostic, render};
 use gswarm_tasks::profile::{self, HardwareProfile, NoLaw};
 use gswarm_tasks::{
-    Arrivals, Estimates, GenerateError, Machine, TaskKind, Workload, WorkloadOptions, describe, generate,
+    Estimates, Machine, TaskArrivals, TaskKind, Workload, WorkloadError, WorkloadOptions, describe, generate,
     write_csv, write_parquet,
 };
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ Columns that begin with true_ are known after the run alone.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct GenerateArgs {
+pub struct GenerateTasksArgs {
     /// Number of tasks
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     tasks: u32,
     /// Arrivals a second
     #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = not_negative)]
     rate: f64,
-    /// Arrivals as a share of what the machine can do at best, instead of a rate
+    /// Arrivals as a share of the machine's capacity, in place of a rate
     #[arg(long, value_name = "SHARE", value_parser = not_negative, conflicts_with = "rate")]
     load: Option<f64>,
     /// Smallest and largest size
@@ -42,25 +42,25 @@ pub struct GenerateArgs {
     /// Least and most memory, in MB
     #[arg(long, value_name = "LOW,HIGH", default_value = "10,500", value_parser = range)]
     memory: [f64; 2],
-    /// The share of tasks that wait for others
+    /// Share of tasks that depend on others
     #[arg(long, value_name = "SHARE", default_value_t = 0.3, value_parser = not_negative)]
     dependent: f64,
-    /// Types of tasks and their weights, of matmul, convolution, sort and sparse; without it all alike
+    /// Weights of the task types matmul, convolution, sort and sparse [default: equal]
     #[arg(long, value_name = "TYPE=WEIGHT,...", value_delimiter = ',', value_parser = weight)]
     types: Vec<(TaskKind, f64)>,
-    /// Scales noise and interference; 0 leaves neither
+    /// Scale of noise and interference; 0 for none
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = not_negative)]
     noise: f64,
-    /// GPUs of the machine that a load is a share of
+    /// GPUs of the machine that --load refers to
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: u32,
-    /// Hardware profile that run times come from; without it, a described machine
+    /// Hardware profile for run times [default: a built-in description]
     #[arg(long, alias = "profile", value_name = "FILE")]
     hardware: Option<PathBuf>,
     /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// File to write, CSV or Parquet by its ending
+    /// File to write, CSV or Parquet by its extension
     #[arg(long, short, value_name = "FILE")]
     out: PathBuf,
     /// Replace a file that is there
@@ -68,16 +68,16 @@ pub struct GenerateArgs {
     force: bool,
 }
 
-pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
+pub fn run(args: &GenerateTasksArgs) -> Result<(), Failure> {
     let parquet = match args.out.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => false,
         Some("parquet") => true,
         _ => {
             return Err(Failure::input(format!(
-                "{} does not say whether to write CSV or Parquet",
+                "cannot tell from the name {} whether to write CSV or Parquet",
                 args.out.display()
             ))
-            .hint("let the name end in .csv or .parquet"));
+            .hint("use the extension .csv or .parquet"));
         }
     };
     crate::commands::generate::keep(&args.out, args.force)?;
@@ -87,7 +87,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
         size: args.sizes,
         intensity: args.intensity,
         memory_mb: args.memory,
-        arrivals: args.load.map_or(Arrivals::Rate(args.rate), Arrivals::Load),
+        arrivals: args.load.map_or(TaskArrivals::Rate(args.rate), TaskArrivals::Load),
         dependent: args.dependent,
         kinds: if args.types.is_empty() { WorkloadOptions::default().kinds } else { args.types.clone() },
         noise: args.noise,
@@ -127,7 +127,7 @@ pub fn load_profile(path: Option<&Path>) -> Result<HardwareProfile, Failure> {
     let Some(path) = path else { return Ok(profile::described()) };
     let bytes = files::read_or(
         path,
-        "check the path; `gswarm tasks profile --out FILE` writes profiles, and without --hardware a described machine is taken",
+        "check the path; `gswarm tasks profile --out FILE` writes profiles, and without --hardware a built-in one is used",
     )?;
     let name = path.display().to_string();
     let profile = profile::read(&name, &bytes).map_err(|fault| refused(&[fault]))?;
@@ -136,11 +136,11 @@ pub fn load_profile(path: Option<&Path>) -> Result<HardwareProfile, Failure> {
     if faults.is_empty() { Ok(profile) } else { Err(refused(&faults)) }
 }
 
-/// What to do where there is no file of tasks.
+/// Hint for a missing file of tasks.
 pub const NO_TASKS: &str =
     "check the path; `gswarm tasks generate --out workload.csv` writes tasks to start from";
 
-/// What is said of tasks with nothing learned: by the profile of `path`, else by their own file, else by the built-in one.
+/// Estimates without predictors: from the profile of `path`, else from the tasks' file, else from the built-in profile.
 pub fn profiled(
     workload: &Workload,
     path: Option<&Path>,
@@ -158,7 +158,7 @@ pub fn unprofiled(path: Option<&Path>, error: &NoLaw) -> Failure {
 }
 
 /// Why tasks could not be made.
-pub fn ungenerated(path: Option<&Path>, error: &GenerateError) -> Failure {
+pub fn ungenerated(path: Option<&Path>, error: &WorkloadError) -> Failure {
     refused(&[error.finding(&named(path))])
 }
 
@@ -174,7 +174,7 @@ pub fn refused(faults: &[Diagnostic]) -> Failure {
 }
 
 fn range(text: &str) -> Result<[f64; 2], String> {
-    let usage = || format!("give two numbers, as in 100,5000; `{text}` is not of that form");
+    let usage = || format!("`{text}` is not a range: write two numbers, such as 100,5000");
     let (low, high) = text.split_once(',').ok_or_else(usage)?;
     let number = |text: &str| not_negative(text.trim()).map_err(|_| usage());
     Ok([number(low)?, number(high)?])
@@ -183,7 +183,7 @@ fn range(text: &str) -> Result<[f64; 2], String> {
 fn weight(text: &str) -> Result<(TaskKind, f64), String> {
     let usage = || {
         let known: Vec<&str> = TaskKind::ALL.iter().map(|kind| kind.name()).collect();
-        format!("give a type and its weight, as in sort=2; the types are {}", known.join(", "))
+        format!("write a type and its weight, such as sort=2; the types are {}", known.join(", "))
     };
     let (name, weight) = text.split_once('=').unwrap_or((text, "1"));
     Ok((TaskKind::of_name(name).ok_or_else(usage)?, not_negative(weight).map_err(|_| usage())?))

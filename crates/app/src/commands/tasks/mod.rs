@@ -6,7 +6,7 @@ mod pipeline;
 mod profile;
 mod schedule;
 
-pub use generate::GenerateArgs;
+pub use generate::GenerateTasksArgs;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -34,16 +34,16 @@ enum TasksCommand {
     /// Measure what this machine's CPU and GPUs can do
     Profile(profile::ProfileArgs),
     /// Make a workload from a seed: sizes, memory, arrivals, dependencies and run times
-    Generate(Box<GenerateArgs>),
+    Generate(Box<GenerateTasksArgs>),
     /// Schedule tasks under one policy, or compare all policies
     Schedule(Box<schedule::ScheduleArgs>),
     /// Check the log of `tasks schedule` against its tasks, independently of the scheduler
-    Check(check::CheckArgs),
+    Check(check::CheckTasksArgs),
     /// Profile, generate, train, schedule and evaluate, into one folder
     Pipeline(pipeline::PipelineArgs),
 }
 
-/// The names that these commands had before they stood under `tasks`. They keep working and are not shown.
+/// Former names of these commands, which keep working and are hidden.
 #[derive(Debug, Subcommand)]
 pub enum FormerName {
     /// `tasks profile`
@@ -54,7 +54,7 @@ pub enum FormerName {
     ScheduleTasks(Box<schedule::ScheduleArgs>),
     /// `tasks check`
     #[command(hide = true)]
-    CheckTasks(check::CheckArgs),
+    CheckTasks(check::CheckTasksArgs),
     /// `tasks pipeline`
     #[command(hide = true)]
     Pipeline(pipeline::PipelineArgs),
@@ -83,6 +83,6 @@ pub fn tasks(args: &TasksArgs) -> Result<(), Failure> {
 }
 
 /// `gswarm tasks generate`, the former name of `gswarm tasks generate`.
-pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
+pub fn generate(args: &GenerateTasksArgs) -> Result<(), Failure> {
     generate::run(args)
 }

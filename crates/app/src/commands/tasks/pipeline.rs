@@ -27,16 +27,16 @@ have changed.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PipelineArgs {
-    /// Settings, YAML; what is left out is as described
+    /// Settings, YAML; missing ones have their defaults
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Folder for everything
     #[arg(long, short, value_name = "DIR", required_unless_present = "init")]
     out: Option<PathBuf>,
-    /// Print a file of settings and do nothing else
+    /// Print a settings file and exit
     #[arg(long)]
     init: bool,
-    /// Do every phase again, and replace files that no pipeline has written
+    /// Repeat every phase, and replace files that no pipeline wrote
     #[arg(long)]
     force: bool,
     /// Write the results into this Markdown file too, with charts in a folder of its name beside it; only results of
@@ -45,7 +45,7 @@ pub struct PipelineArgs {
     results_to: Option<PathBuf>,
 }
 
-/// What to do where there is no file of settings.
+/// Hint for a missing settings file.
 const NO_SETTINGS: &str =
     "check the path; `gswarm tasks pipeline --init > pipeline.yaml` writes every setting";
 
@@ -117,14 +117,14 @@ pub fn run(args: &PipelineArgs) -> Result<(), Failure> {
     output::line(&format!("Report: {}", folder.join("report.html").display()))
 }
 
-/// Has an interruption say what it interrupted, and what becomes of it.
+/// Sets the message of an interruption.
 fn going_on(name: &str) {
     output::interrupt::say_when_interrupted(Some(format!(
-        "interrupted in the phase `{name}`: those before it are kept, and the same command goes on from here"
+        "interrupted in phase `{name}`: earlier phases are kept, and the same command continues here"
     )));
 }
 
-/// Says why something is done again that had been done.
+/// Says why a finished phase is repeated.
 fn again(name: &str, standing: &Standing) -> Result<(), Failure> {
     match standing {
         Standing::Damaged(why) => output::line(&format!("{name:<9} {why}: done again")),
@@ -139,5 +139,5 @@ fn took(name: &str, since: Instant, summary: &str) -> Result<(), Failure> {
 fn in_phase(phase: Phase, failure: Failure) -> Failure {
     let code = failure.code;
     Failure::new(code, format!("the phase `{}` failed: {failure}", phase.name()))
-        .hint("phases before it are kept; the same command goes on from here")
+        .hint("earlier phases are kept; the same command continues here")
 }

@@ -57,7 +57,7 @@ fn devices(text: &str) -> Result<Wanted, String> {
         "cpu" => Ok(Wanted::Cpu),
         _ => match text.strip_prefix("cuda:").map(str::parse) {
             Some(Ok(number)) => Ok(Wanted::Gpu(number)),
-            _ => Err(format!("give cpu, cuda:0 and so on, or all; `{text}` is none of them")),
+            _ => Err(format!("`{text}` is not a device: write cpu, cuda:0 or all")),
         },
     }
 }
@@ -175,7 +175,7 @@ fn report(profile: &HardwareProfile) -> Result<(), Failure> {
     let ratios = ratios(profile);
     if ratios.is_empty() {
         let missing = if profile.device(DeviceKind::Cpu).is_none() { "CPU" } else { "GPU" };
-        return output::line(&format!("No ratio of CPU and GPU: the {missing} was not measured."));
+        return output::line(&format!("No CPU/GPU ratio: the {missing} was not measured."));
     }
     advice(&ratios)
 }

@@ -6,18 +6,18 @@ pub use compare::write as write_comparison;
 
 use super::generate::{NO_TASKS, load_profile, profiled, refused};
 use crate::beliefs::NO_PREDICTOR;
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::{self, files, progress::Phase, table};
 use clap::Args;
 use clap::builder::TypedValueParser;
-use gswarm_core::input::{Code as Finding, Diagnostic};
+use gswarm_core::input::{Code, Diagnostic};
 use gswarm_learn::Predictor;
 use gswarm_tasks::check::check;
 use gswarm_tasks::{
     Estimates, FEATURES, Machine, NoPrediction, PolicySettings, TaskOutcome, TaskPolicy, Workload, bound,
     misfits, predict, read_with_lines, schedule, write_results,
 };
-use serde_json::json;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -38,33 +38,33 @@ pub struct ScheduleArgs {
     /// The tasks, CSV or Parquet
     #[arg(long, value_name = "FILE", required_unless_present = "compare")]
     tasks: Option<PathBuf>,
-    /// Number of GPUs; the CPU is there too
+    /// Number of GPUs, besides the CPU
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: u32,
-    /// Who decides; `all` runs every policy and compares them
+    /// The policy; `all` compares every policy
     #[arg(long, value_name = "NAME", default_value = "learned", value_parser = policy_parser())]
     policy: Chosen,
-    /// Predictor of run times; give one for each device, or one that speaks of both
+    /// Predictor of run times: one per device, or one for both
     #[arg(long, value_name = "FILE")]
     predictor: Vec<PathBuf>,
     /// Hardware profile that estimates, memory, link and power come from; without it, estimates are those of the
     /// tasks' own columns where they have such, and all else is that of a described machine
     #[arg(long, alias = "profile", value_name = "FILE")]
     hardware: Option<PathBuf>,
-    /// What a joule is worth in seconds: the objective is makespan + weight * energy
+    /// Weight of energy, in seconds per joule: the objective is makespan + weight * energy
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = crate::args::not_negative)]
     energy_weight: f64,
     /// For policies that draw lots
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Folder for the results; those of an earlier run in it are replaced
+    /// Folder for the results; replaces those of an earlier run
     #[arg(long, short, value_name = "DIR", default_value = "gswarm-out/tasks")]
     out: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    compare: compare::CompareArgs,
+    compare: compare::CompareTasksArgs,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,12 +98,12 @@ pub fn run(args: &ScheduleArgs) -> Result<(), Failure> {
         return Err(refused(&unfit));
     }
     if workload.tasks.iter().any(|task| task.truth.is_none()) {
-        output::note("note: the tasks have no true run times; they are taken to run as the estimates say");
+        output::note("note: the tasks have no true run times; the estimates are used");
     }
     let bare = profiled(&workload, args.hardware.as_deref(), &profile)?;
     if args.hardware.is_some() && Estimates::of_file(&workload).is_some_and(|told| told.means != bare.means) {
         output::note(
-            "note: --hardware says other times than the tasks' columns profile_cpu_seconds and profile_gpu_seconds; its own are used",
+            "note: times of --hardware differ from the columns profile_cpu_seconds and profile_gpu_seconds; --hardware is used",
         );
     }
     let predicting = Phase::new("predicting run times", shown);
@@ -156,13 +156,14 @@ pub fn checked(
     settings: PolicySettings,
 ) -> Result<TaskOutcome, Failure> {
     let outcome = schedule(workload, machine, estimates, policy, settings)
-        .map_err(|error| Failure::new(Code::Internal, format!("{}: {error}", policy.name())))?;
+        .map_err(|error| Failure::new(FailureKind::Internal, format!("{}: {error}", policy.name())))?;
     let violations = check(workload, &workload.truths(estimates), &outcome.log);
     match violations.first() {
         None => Ok(outcome),
-        Some(first) => {
-            Err(Failure::new(Code::Internal, format!("{}: the log breaks rules: {first}", policy.name())))
-        }
+        Some(first) => Err(Failure::new(
+            FailureKind::Internal,
+            format!("{}: the log breaks rules: {first}", policy.name()),
+        )),
     }
 }
 
@@ -176,7 +177,7 @@ fn load_predictor(path: &Path) -> Result<Predictor, Failure> {
     Predictor::from_bytes(&path.display().to_string(), &bytes).map_err(|faults| refused(&faults))
 }
 
-/// Why predictors do not do for tasks: which file it is, and what to do.
+/// Why a predictor does not suit the tasks: the file, and what to do.
 fn unpredicted(args: &ScheduleArgs, predictors: &[Predictor], error: &NoPrediction) -> Failure {
     let names: Vec<String> = args.predictor.iter().map(|path| path.display().to_string()).collect();
     let of = match error {
@@ -191,29 +192,52 @@ fn unpredicted(args: &ScheduleArgs, predictors: &[Predictor], error: &NoPredicti
         FEATURES.join(", ")
     );
     let file = of.unwrap_or_else(|| names.join(", "));
-    let finding = Diagnostic::of_file(file, Finding::OtherFeatures, error.to_string());
+    let finding = Diagnostic::of_file(file, Code::OtherFeatures, error.to_string());
     refused(&[Diagnostic { hint: Some(hint), ..finding }])
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct ScheduleJson {
+    bound_seconds: f64,
+    policies: Vec<PolicyJson>,
+}
+
+#[derive(Serialize)]
+struct PolicyJson {
+    policy: &'static str,
+    makespan_seconds: f64,
+    mean_flow_seconds: f64,
+    p99_flow_seconds: f64,
+    utilisation: f64,
+    gpu_balance: f64,
+    link_utilisation: f64,
+    on_cpu_on_gpu_cut: [u32; 3],
+    energy_joules: f64,
+    objective_seconds: f64,
 }
 
 fn report(args: &ScheduleArgs, outcomes: &[(TaskPolicy, TaskOutcome)], bound: f64) -> Result<(), Failure> {
     if args.json {
         let entry = |(policy, outcome): &(TaskPolicy, TaskOutcome)| {
             let metrics = &outcome.metrics;
-            json!({
-                "policy": policy.name(),
-                "makespan_seconds": metrics.makespan.seconds(),
-                "mean_flow_seconds": metrics.mean_flow.seconds(),
-                "p99_flow_seconds": metrics.p99_flow.seconds(),
-                "utilisation": metrics.utilisation,
-                "gpu_balance": metrics.gpu_balance,
-                "link_utilisation": metrics.link_utilisation,
-                "on_cpu_on_gpu_cut": metrics.placed,
-                "energy_joules": metrics.joules,
-                "objective_seconds": metrics.makespan.seconds() + args.energy_weight * metrics.joules,
-            })
+            PolicyJson {
+                policy: policy.name(),
+                makespan_seconds: metrics.makespan.seconds(),
+                mean_flow_seconds: metrics.mean_flow.seconds(),
+                p99_flow_seconds: metrics.p99_flow.seconds(),
+                utilisation: metrics.utilisation,
+                gpu_balance: metrics.gpu_balance,
+                link_utilisation: metrics.link_utilisation,
+                on_cpu_on_gpu_cut: metrics.placed,
+                energy_joules: metrics.joules,
+                objective_seconds: metrics.makespan.seconds() + args.energy_weight * metrics.joules,
+            }
         };
-        let policies: Vec<_> = outcomes.iter().map(entry).collect();
-        return output::line(&json!({"bound_seconds": bound, "policies": policies}).to_string());
+        return output::json(&ScheduleJson {
+            bound_seconds: bound,
+            policies: outcomes.iter().map(entry).collect(),
+        });
     }
     let mut header = vec![
         "policy",
@@ -249,5 +273,5 @@ fn report(args: &ScheduleArgs, outcomes: &[(TaskPolicy, TaskOutcome)], bound: f6
     });
     output::line(&table::table(&header, 1, rows))?;
     let last = outcomes.first().map_or(0.0, |(_, outcome)| outcome.metrics.last_arrival.seconds());
-    output::line(&format!("No schedule is shorter than {bound:.3} s; the last task comes at {last:.3} s."))
+    output::line(&format!("No schedule is shorter than {bound:.3} s; the last task arrives at {last:.3} s."))
 }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// How things stand, and what happened since it was last asked.
+/// The state, and events since the last poll.
 pub struct Told {
     /// How things stand.
     pub overview: Overview,
@@ -20,7 +20,7 @@ pub struct Told {
 }
 
 pub trait Asked: Send + 'static {
-    /// How things stand; or why nobody said.
+    /// The state, or why it is unknown.
     fn ask(&mut self) -> Result<Told, String>;
 }
 
@@ -47,7 +47,7 @@ impl Server {
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
         let answer = self.runtime.block_on(self.http.get(path)).map_err(|error| error.to_string())?;
-        serde_json::from_value(answer).map_err(|error| format!("the answer is not one of gswarm's: {error}"))
+        serde_json::from_value(answer).map_err(|error| format!("the answer is not from gswarm: {error}"))
     }
 }
 
@@ -100,10 +100,10 @@ fn runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::input(format!("cannot start: {error}")))
 }
 
-/// Things that happened which are asked for at once.
+/// Events per poll.
 const MOST: usize = 5000;
 
-/// Asks every so often, in a thread of its own, for as long as anybody listens.
+/// Polls in its own thread until the receiver is gone.
 pub fn ask_again_and_again(mut asked: impl Asked, every: Duration) -> Receiver<Result<Told, String>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

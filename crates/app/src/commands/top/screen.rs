@@ -10,7 +10,7 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 use std::collections::VecDeque;
 
-/// Happenings that are kept to scroll back to.
+/// Events kept for scrolling back.
 const KEPT: usize = 1000;
 
 /// The parts that can be moved in.
@@ -19,10 +19,11 @@ pub enum Panel {
     Gpus,
     Queue,
     Happenings,
+    Slowest,
 }
 
 impl Panel {
-    const ALL: [Panel; 3] = [Panel::Gpus, Panel::Queue, Panel::Happenings];
+    const ALL: [Panel; 4] = [Panel::Gpus, Panel::Queue, Panel::Happenings, Panel::Slowest];
 
     pub fn next(self) -> Panel {
         Panel::ALL[(self as usize + 1) % Panel::ALL.len()]
@@ -45,9 +46,11 @@ pub struct Screen {
     /// The part that the keys move in.
     pub panel: Panel,
     /// Lines that are passed over at the top of each part; of what happened, at its end.
-    scrolled: [usize; 3],
+    scrolled: [usize; 4],
     /// Lines that each part has, and can show.
-    rows: [(usize, usize); 3],
+    rows: [(usize, usize); 4],
+    /// The part beside the GPUs on a small screen, which has no room for all of them.
+    beside: Panel,
 }
 
 impl Screen {
@@ -59,8 +62,9 @@ impl Screen {
             paused: false,
             help: false,
             panel: Panel::Gpus,
-            scrolled: [0; 3],
-            rows: [(0, 0); 3],
+            scrolled: [0; 4],
+            rows: [(0, 0); 4],
+            beside: Panel::Queue,
         }
     }
 
@@ -94,18 +98,69 @@ impl Screen {
     }
 
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        if self.panel != Panel::Gpus {
+            self.beside = self.panel;
+        }
         let area = frame.area();
+        if area.height < ROOMY || area.width < WIDE {
+            self.draw_few(frame, area);
+        } else {
+            self.draw_all(frame, area);
+        }
+        if self.help {
+            help(frame, area);
+        }
+    }
+
+    /// On a terminal of 80 columns and 24 lines: three lines of numbers, the GPUs, and one other part at a time.
+    fn draw_few(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let trouble = words::trouble(&self.overview);
+        let head = 3 + u16::from(trouble.is_some());
+        let rest = area.height.saturating_sub(head + 1);
+        let gpus = self.overview.gpus.len() as u16 + 3;
+        // The part that the keys move in has the more room, and neither more than it needs.
+        let share = if self.panel == Panel::Gpus { rest.saturating_sub(rest / 3) } else { rest / 2 };
+        let [head, gpus, beside, foot] = Layout::vertical([
+            Constraint::Length(head),
+            Constraint::Length(gpus.min(share)),
+            Constraint::Min(3),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        let of = &self.overview;
+        let mut lines = vec![
+            Line::from(format!("{}: {}", of.title, words::state(of))).bold(),
+            Line::from(words::few_counts(of)),
+            Line::from(words::few_rates(of)),
+        ];
+        lines.extend(trouble.map(|trouble| Line::from(trouble).fg(Color::Yellow)));
+        frame.render_widget(Paragraph::new(lines), head);
+        self.gpus(frame, gpus);
+        match self.beside {
+            Panel::Gpus | Panel::Queue => self.queue(frame, beside),
+            Panel::Happenings => self.happened(frame, beside),
+            Panel::Slowest => self.slowest(frame, beside),
+        }
+        frame.render_widget(
+            self.foot("1 GPUs 2 queue 3 events 4 slowest  arrows  p pause  ? helps  q ends"),
+            foot,
+        );
+    }
+
+    fn draw_all(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let (gpus, models) = (self.overview.gpus.len() as u16, self.overview.models.len() as u16);
-        // What is left is shared by GPUs, queue and happenings, none of which takes more than it needs.
+        // What is left is shared by the parts, none of which takes more than it needs.
         let rest = area.height.saturating_sub(HEAD + RATES + 1);
-        let for_gpus = (gpus + 3).min((rest / 2).max(4));
-        let for_queue = (models + 3).min((rest.saturating_sub(for_gpus) / 2).max(4));
-        let [head, rates, gpus, queue, happenings, foot] = Layout::vertical([
+        let for_gpus = (gpus + 3).min((rest / 3).max(4));
+        let for_queue = (models + 3).min((rest.saturating_sub(for_gpus) / 3).max(4));
+        let for_slowest = (self.overview.slowest.len() as u16 + 3).min((rest / 5).max(4));
+        let [head, rates, gpus, queue, happenings, slowest, foot] = Layout::vertical([
             Constraint::Length(HEAD),
             Constraint::Length(RATES),
             Constraint::Length(for_gpus),
             Constraint::Length(for_queue),
             Constraint::Min(3),
+            Constraint::Length(for_slowest),
             Constraint::Length(1),
         ])
         .areas(area);
@@ -114,10 +169,8 @@ impl Screen {
         self.gpus(frame, gpus);
         self.queue(frame, queue);
         self.happened(frame, happenings);
-        frame.render_widget(self.foot(), foot);
-        if self.help {
-            help(frame, area);
-        }
+        self.slowest(frame, slowest);
+        frame.render_widget(self.foot("q ends  Tab next part  arrows move  p pauses  ? helps"), foot);
     }
 
     fn head(&self) -> Paragraph<'_> {
@@ -161,17 +214,29 @@ impl Screen {
             };
             (words::gpu(one), Style::default().fg(colour))
         });
-        let rows: Vec<_> = rows.collect();
-        let widths = [4, 6, 8, 0, 14, 5, 10];
-        self.table(frame, area, Panel::Gpus, "1 GPUs", &words::GPU_HEADS, &widths, rows);
+        let mut rows: Vec<_> = rows.collect();
+        let (mut heads, mut widths) = (words::GPU_HEADS.to_vec(), vec![4, 6, 8, 0, 14, 5, 14]);
+        if area.width < WIDE {
+            // Which server a GPU belongs to is what one can do without.
+            heads.remove(1);
+            widths.remove(1);
+            rows.iter_mut().for_each(|(cells, _)| drop(cells.remove(1)));
+        }
+        self.table(frame, area, Panel::Gpus, "1 GPUs", &heads, &widths, rows);
     }
 
     fn queue(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let mut models: Vec<_> = self.overview.models.iter().collect();
         models.sort_by_key(|model| std::cmp::Reverse(model.waiting));
         let rows = models.into_iter().map(|one| (words::model(one), Style::default())).collect();
-        let widths = [20, 8, 12, 10, 0];
+        let widths = if area.width < WIDE { [13, 7, 11, 7, 0] } else { [20, 8, 12, 10, 0] };
         self.table(frame, area, Panel::Queue, "2 Queue", &words::QUEUE_HEADS, &widths, rows);
+    }
+
+    fn slowest(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let rows = self.overview.slowest.iter().map(|one| (words::slow(one), Style::default())).collect();
+        let widths = if area.width < WIDE { [14, 14, 11, 0] } else { [24, 20, 12, 0] };
+        self.table(frame, area, Panel::Slowest, "4 Slowest requests", &words::SLOW_HEADS, &widths, rows);
     }
 
     /// A table, in which a column of no width takes what is left.
@@ -240,8 +305,7 @@ impl Screen {
         Block::bordered().title(title).border_style(style)
     }
 
-    fn foot(&self) -> Paragraph<'_> {
-        let keys = "q ends  Tab next part  arrows move  p pauses  ? helps";
+    fn foot(&self, keys: &'static str) -> Paragraph<'_> {
         match (&self.trouble, self.paused) {
             (Some(why), _) => Paragraph::new(format!("not reachable, trying again: {why}")).fg(Color::Red),
             (None, true) => Paragraph::new(format!("paused: p goes on  {keys}")).fg(Color::Yellow),
@@ -249,6 +313,10 @@ impl Screen {
         }
     }
 }
+
+/// A screen with fewer lines shows two parts at a time, one with fewer columns leaves some out.
+const ROOMY: u16 = 36;
+const WIDE: u16 = 100;
 
 /// Lines of the head and of the rates.
 const HEAD: u16 = 4;
@@ -258,14 +326,14 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     let lines = [
         "q, Esc, Ctrl-C   end",
         "Tab, left, right the next part, the one before",
-        "1 2 3            GPUs, queue, what happened",
+        "1 2 3 4          GPUs, queue, what happened, slowest requests",
         "up, down, j, k   move a line in the part",
         "Page Up, Down    move a page",
         "g, G             to the beginning, to the end",
         "p, space         pause, go on",
         "? h Esc          close this",
     ];
-    let (width, height) = (area.width.min(56), area.height.min(lines.len() as u16 + 2));
+    let (width, height) = (area.width.min(66), area.height.min(lines.len() as u16 + 2));
     let place =
         Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     frame.render_widget(Clear, place);

@@ -2,7 +2,7 @@
 
 use crate::output::table::table;
 use gswarm_core::log_file::shown;
-use gswarm_exec::wire::{GpuStatus, Happening, ModelStatus, Overview};
+use gswarm_exec::wire::{GpuStatus, Happening, ModelStatus, Overview, SlowRequestRow, WorkflowLatency};
 
 /// Heads of the GPUs' columns.
 pub const GPU_HEADS: [&str; 7] = ["GPU", "server", "state", "models", "memory", "batch", "free in"];
@@ -20,7 +20,11 @@ pub fn gpu(one: &GpuStatus) -> Vec<String> {
         None => format!("{:.1} GB", one.memory_gb),
     };
     let batch = if one.batch > 0 { one.batch.to_string() } else { String::new() };
-    let free = if one.free_in > 0.0 { seconds(one.free_in) } else { String::new() };
+    let free = match (one.free_in, one.overdue) {
+        (left, _) if left >= 0.05 => seconds(left),
+        (_, late) if late >= 0.05 => format!("overdue {}", seconds(late)),
+        _ => String::new(),
+    };
     vec![
         one.gpu.to_string(),
         one.server.to_string(),
@@ -57,7 +61,50 @@ pub fn seconds(value: f64) -> String {
 /// What state it is in, and for how long it has been up.
 pub fn state(of: &Overview) -> String {
     let why = of.why.as_deref().map_or_else(String::new, |why| format!(" ({})", shown(why)));
-    format!("{}{why}, {} after its start, policy {}", of.state.name(), seconds(of.now), of.policy)
+    let speed = if of.speed == 1.0 { String::new() } else { format!(" at {} times real time", of.speed) };
+    format!("{}{why}, {} after its start{speed}, policy {}", of.state.name(), seconds(of.now), of.policy)
+}
+
+/// The counts that matter most, in 80 columns.
+pub fn few_counts(of: &Overview) -> String {
+    let counts = &of.counts;
+    let failed = if counts.failed > 0 { format!(", {} failed", counts.failed) } else { String::new() };
+    format!(
+        "requests: {} open, {} completed{failed} | nodes: {} waiting, {} running",
+        counts.open, counts.completed, counts.waiting_nodes, counts.running_nodes
+    )
+}
+
+/// How fast it goes, in 80 columns.
+pub fn few_rates(of: &Overview) -> String {
+    let (minutes, latency) = (&of.minutes, &of.latency);
+    let told = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), seconds);
+    let latencies = format!("latency P50 {}, P99 {}", told(latency.p50), told(latency.p99));
+    if latency.window_seconds.is_none() {
+        return format!("whole run: {latencies}");
+    }
+    let (requests, nodes) = (minutes.rate(&minutes.completed), minutes.rate(&minutes.executions));
+    format!("last minute: {requests:.2} requests/s, {nodes:.2} nodes/s, {latencies}")
+}
+
+/// Heads of the slowest requests' columns.
+pub const SLOW_HEADS: [&str; 4] = ["request", "workflow", "latency", "what cost most"];
+
+pub fn slow(one: &SlowRequestRow) -> Vec<String> {
+    vec![
+        shown(&one.request).into_owned(),
+        shown(&one.workflow).into_owned(),
+        seconds(one.latency),
+        shown(&one.why).into_owned(),
+    ]
+}
+
+/// Heads of the workflows' columns.
+pub const WORKFLOW_HEADS: [&str; 5] = ["workflow", "completed", "mean", "P50", "P99"];
+
+pub fn workflow(one: &WorkflowLatency) -> Vec<String> {
+    let times = [one.mean, one.p50, one.p99].map(seconds);
+    [vec![shown(&one.workflow).into_owned(), one.completed.to_string()], times.to_vec()].concat()
 }
 
 /// Everything that is counted, in a line.
@@ -115,6 +162,12 @@ pub fn text(of: &Overview, happenings: &[Happening]) -> String {
     lines.push(table(&GPU_HEADS, 4, of.gpus.iter().map(gpu)));
     lines.push(String::new());
     lines.push(table(&QUEUE_HEADS, 1, of.models.iter().map(model)));
+    if !of.workflow_latency.is_empty() {
+        lines.push(String::new());
+        lines.push(table(&WORKFLOW_HEADS, 1, of.workflow_latency.iter().map(workflow)));
+        lines.push(String::new());
+        lines.push(table(&SLOW_HEADS, 2, of.slowest.iter().map(slow)));
+    }
     if !happenings.is_empty() {
         lines.push(String::new());
         lines.extend(happenings[happenings.len().saturating_sub(LATEST)..].iter().map(happening));

@@ -2,8 +2,9 @@
 
 use super::super::context::TOLERANCE;
 use crate::cost::SwitchRule;
+use crate::gpuset::GpuSet;
 use crate::id::{IdVec, ModelId, RequestId, TaskId};
-use crate::instance::{Instance, Model, Workflow};
+use crate::instance::{Instance, Model, Residency, Workflow};
 
 /// Lengths of time in whole microseconds, one a model.
 type PerModel = IdVec<ModelId, u64>;
@@ -49,19 +50,51 @@ fn micros(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64
 }
 
+/// What has to be loaded between two nodes of which one waits for the other, one row a model: where their models have no two
+/// windows side by side, they share a GPU, which holds the first and then the second. It comes there at once, by way of a
+/// third model, or after the GPU was emptied.
+pub(super) fn between(instance: &Instance) -> IdVec<ModelId, PerModel> {
+    let models = || instance.models.keys();
+    let least = |from: ModelId, to: ModelId| {
+        let single = instance.cluster.residency == Residency::Single;
+        let (one, other) = (&instance.models[from].starts, &instance.models[to].starts);
+        let (wide, width) = (instance.models[from].gpus, instance.models[to].gpus);
+        let lowest = |starts: &GpuSet| starts.iter().next().map_or(u32::MAX, |gpu| gpu.0);
+        let highest = |starts: &GpuSet| starts.iter().last().map_or(0, |gpu| gpu.0);
+        let beside = u64::from(lowest(one)) + u64::from(wide) <= u64::from(highest(other))
+            || u64::from(lowest(other)) + u64::from(width) <= u64::from(highest(one));
+        if from == to || beside || !single {
+            return 0;
+        }
+        let mut ways = vec![switch(instance, from, to), cold(instance, to)];
+        let thirds = models().filter(|&third| third != from && third != to);
+        ways.extend(thirds.map(|third| switch(instance, from, third) + switch(instance, third, to)));
+        ways.into_iter().min().unwrap_or(0)
+    };
+    models().map(|from| models().map(|to| least(from, to)).collect()).collect()
+}
+
 /// For each node of a request, in the order of its workflow: the least before it can begin, and the least behind its end.
-pub(super) fn around(instance: &Instance, entries: &PerModel, request: RequestId) -> (Vec<u64>, Vec<u64>) {
+pub(super) fn around(
+    instance: &Instance,
+    entries: &PerModel,
+    between: &IdVec<ModelId, PerModel>,
+    request: RequestId,
+) -> (Vec<u64>, Vec<u64>) {
     let request = &instance.requests[request];
     let (arrival, workflow) = (request.arrival.0, &instance.workflows[request.workflow]);
     let length = |node: u32| instance.execution(TaskId(request.first_task.0 + node)).0;
     let (mut heads, mut tails) = (vec![0; workflow.nodes.len()], vec![0; workflow.nodes.len()]);
+    let load = |from: u32, to: u32| between[workflow.models[from as usize]][workflow.models[to as usize]];
     for &node in &workflow.order {
-        let inputs = workflow.predecessors(node).iter().map(|&input| heads[input as usize] + length(input));
+        let inputs = workflow.predecessors(node).iter();
+        let inputs = inputs.map(|&input| heads[input as usize] + length(input) + load(input, node));
         let there = entries[workflow.models[node as usize]];
         heads[node as usize] = inputs.max().unwrap_or(0).max(arrival).max(there);
     }
     for &node in workflow.order.iter().rev() {
-        let rest = workflow.successors(node).iter().map(|&after| length(after) + tails[after as usize]);
+        let rest = workflow.successors(node).iter();
+        let rest = rest.map(|&after| load(node, after) + length(after) + tails[after as usize]);
         tails[node as usize] = rest.max().unwrap_or(0);
     }
     (heads, tails)

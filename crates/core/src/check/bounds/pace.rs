@@ -23,12 +23,12 @@ pub(super) fn work(instance: &Instance, said: f64, value: u128) -> Result<u128, 
 
 /// The GPU-time that all nodes take at the least in a run that ends at `end`.
 fn least(instance: &Instance, end: u128) -> u128 {
-    let entries = figures::entries(instance);
+    let (entries, between) = (figures::entries(instance), figures::between(instance));
     let edges: IdVec<_, Vec<(f64, f64)>> =
         instance.models.iter().map(|model| edge(&model.slowdown)).collect();
     let mut total = 0.0;
     for request in instance.requests.keys() {
-        let (heads, tails) = figures::around(instance, &entries, request);
+        let (heads, tails) = figures::around(instance, &entries, &between, request);
         for (task, (head, tail)) in instance.tasks_of(request).zip(heads.into_iter().zip(tails)) {
             let (model, alone) = (instance.model_of(task), instance.execution(task).0 as f64);
             let time = end.saturating_sub(u128::from(head) + u128::from(tail)) as f64;

@@ -91,9 +91,9 @@ impl Facts {
     fn of(instance: &Instance) -> Facts {
         let none: IdVec<ModelId, Option<u64>> = vec![None; instance.models.len()].into();
         let mut facts = Facts { head: none.clone(), tail: none, work: figures::work(instance) };
-        let entries = figures::entries(instance);
+        let (entries, between) = (figures::entries(instance), figures::between(instance));
         for (id, request) in instance.requests.iter_enumerated() {
-            let (heads, tails) = figures::around(instance, &entries, id);
+            let (heads, tails) = figures::around(instance, &entries, &between, id);
             for (node, (head, tail)) in (0..).zip(heads.into_iter().zip(tails)) {
                 let model = instance.model_of(TaskId(request.first_task.0 + node));
                 let least = |old: Option<u64>, new: u64| Some(old.map_or(new, |old| old.min(new)));

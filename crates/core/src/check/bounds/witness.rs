@@ -122,7 +122,8 @@ fn least_loading(instance: &Instance, end: u128) -> u128 {
     loading.sum::<u128>().max(idle)
 }
 
-/// A chain of a request's nodes: they run one after the other, behind what has to come before the first.
+/// A chain of a request's nodes: they run one after the other, behind what has to come before the first and with the loads
+/// that have to come between them.
 fn path(instance: &Instance, request: &str, names: &[String], head: f64) -> Supported {
     let found = instance.requests.iter_enumerated().find(|(_, one)| one.name == request);
     let (id, spec) = found.ok_or_else(|| format!("there is no request `{request}`"))?;
@@ -136,10 +137,13 @@ fn path(instance: &Instance, request: &str, names: &[String], head: f64) -> Supp
         let name = |node: u32| &workflow.nodes[node as usize];
         return Err(format!("`{}` does not wait for `{}`", name(pair[1]), name(pair[0])));
     }
-    let (heads, _) = figures::around(instance, &figures::entries(instance), id);
+    let between = figures::between(instance);
+    let (heads, _) = figures::around(instance, &figures::entries(instance), &between, id);
     let head = fits("what comes before the path", head, u128::from(heads[first as usize]), WAY)?;
     let lengths = nodes.iter().map(|node| instance.execution(TaskId(spec.first_task.0 + node)).0);
-    Ok(head + lengths.map(u128::from).sum::<u128>())
+    let model = |node: u32| workflow.models[node as usize];
+    let loads = nodes.windows(2).map(|pair| between[model(pair[0])][model(pair[1])]);
+    Ok(head + lengths.chain(loads).map(u128::from).sum::<u128>())
 }
 
 /// A set of one model's nodes on `k` replicas: each replica idles until the head of its first node, and the run goes on for
@@ -155,14 +159,14 @@ fn on_replicas(
     let (id, spec) = found.ok_or_else(|| format!("there is no model `{model}`"))?;
     let least = |seconds: f64| claimed(seconds).ok_or_else(|| format!("a limit of the set is {seconds} s"));
     let (least_head, least_tail) = (least(least_head)?, least(least_tail)?);
-    let entries = figures::entries(instance);
+    let (entries, between) = (figures::entries(instance), figures::between(instance));
     let (mut heads, mut tails, mut work) = (Vec::new(), Vec::new(), 0);
     for (request, one) in instance.requests.iter_enumerated() {
         let models = &instance.workflows[one.workflow].models;
         if !models.contains(&id) {
             continue;
         }
-        let (head, tail) = figures::around(instance, &entries, request);
+        let (head, tail) = figures::around(instance, &entries, &between, request);
         for task in instance.tasks_of(request).filter(|&task| instance.model_of(task) == id) {
             let node = instance.node_of(task) as usize;
             if u128::from(head[node]) >= least_head && u128::from(tail[node]) >= least_tail {

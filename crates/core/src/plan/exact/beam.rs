@@ -3,13 +3,13 @@
 
 use super::bounds::Bounds;
 use super::memo::Memo;
-use super::problem::{Problem, State, Step};
+use super::problem::{ExactProblem, State, Step};
 use super::symmetry::Canonical;
 
 /// The best schedule that `width` states at a time lead to, if it ends before `target`. Takes what it looks at off `states`,
 /// and gives up where they do not last.
 pub(super) fn beam(
-    problem: &Problem,
+    problem: &ExactProblem,
     target: u64,
     width: usize,
     states: &mut u64,

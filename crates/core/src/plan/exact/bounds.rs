@@ -1,6 +1,6 @@
 //! Whether what is left can still end in time: the arguments of [`crate::bound`], for the rest of a schedule.
 
-use super::problem::{MOST_GPUS, MOST_MODELS, MOST_TASKS, Problem, State};
+use super::problem::{ExactProblem, MOST_GPUS, MOST_MODELS, MOST_TASKS, State};
 use super::shares::{self, Need};
 
 /// What is left of one model, and where it can run.
@@ -30,7 +30,7 @@ impl Bounds {
     }
 
     /// Whether no schedule that goes on from `state` ends by `latest`.
-    pub fn exceed(&mut self, problem: &Problem, state: &State, latest: u64) -> bool {
+    pub fn exceed(&mut self, problem: &ExactProblem, state: &State, latest: u64) -> bool {
         self.enter(problem, state);
         self.paths(problem, state, latest)
             || self.replicas(problem, state, latest)
@@ -41,7 +41,7 @@ impl Bounds {
 
     /// About when a schedule that goes on from `state` ends: the longest path, and the mean over the GPUs of what they have
     /// to do.
-    pub fn estimate(&mut self, problem: &Problem, state: &State) -> (u64, u64) {
+    pub fn estimate(&mut self, problem: &ExactProblem, state: &State) -> (u64, u64) {
         self.enter(problem, state);
         self.paths(problem, state, u64::MAX / 4);
         let unplaced = problem.order.iter().filter(|&&at| !state.is_placed(at));
@@ -58,7 +58,7 @@ impl Bounds {
     }
 
     /// When each GPU can execute anything that is left.
-    fn executable(&self, problem: &Problem) -> [u64; MOST_GPUS] {
+    fn executable(&self, problem: &ExactProblem) -> [u64; MOST_GPUS] {
         let mut from = [u64::MAX; MOST_GPUS];
         for left in self.left[..problem.models.len()].iter().filter(|left| left.work > 0) {
             for (from, of_model) in from.iter_mut().zip(&left.from) {
@@ -68,7 +68,7 @@ impl Bounds {
         from
     }
 
-    fn enter(&mut self, problem: &Problem, state: &State) {
+    fn enter(&mut self, problem: &ExactProblem, state: &State) {
         for (left, model) in self.left.iter_mut().zip(&problem.models) {
             (left.work, left.earliest, left.tail) = (0, u64::MAX, u64::MAX);
             for gpu in 0..problem.gpus {
@@ -82,7 +82,7 @@ impl Bounds {
     }
 
     /// The earliest start of every task, and what comes after it.
-    fn paths(&mut self, problem: &Problem, state: &State, latest: u64) -> bool {
+    fn paths(&mut self, problem: &ExactProblem, state: &State, latest: u64) -> bool {
         for &at in problem.order.iter().filter(|&&at| !state.is_placed(at)) {
             let task = &problem.tasks[at];
             let mut start = task.arrival.max(self.left[task.model].anywhere);
@@ -111,7 +111,7 @@ impl Bounds {
     }
 
     /// For each model: the tasks with at least so much behind them, on as many replicas as there can be from each moment on.
-    fn replicas(&mut self, problem: &Problem, state: &State, latest: u64) -> bool {
+    fn replicas(&mut self, problem: &ExactProblem, state: &State, latest: u64) -> bool {
         for (number, model) in problem.models.iter().enumerate() {
             let left = &self.left[number];
             if left.work == 0 {
@@ -161,7 +161,7 @@ impl Bounds {
     }
 
     /// All tasks with at least so much behind them, on all GPUs from when each can execute anything that is left.
-    fn area(&mut self, problem: &Problem, state: &State, latest: u64) -> bool {
+    fn area(&mut self, problem: &ExactProblem, state: &State, latest: u64) -> bool {
         let from = self.executable(problem);
         let mut work = 0;
         for task in problem.by_tail.iter().filter(|&&at| !state.is_placed(at)).map(|&at| &problem.tasks[at]) {
@@ -175,7 +175,7 @@ impl Bounds {
         false
     }
 
-    fn shares(&self, problem: &Problem, state: &State, latest: u64) -> bool {
+    fn shares(&self, problem: &ExactProblem, state: &State, latest: u64) -> bool {
         let mut needs = [Need::default(); MOST_MODELS];
         let models = problem.models.len();
         for (need, left) in needs.iter_mut().zip(&self.left[..models]) {
@@ -185,7 +185,7 @@ impl Bounds {
     }
 
     /// All work and the loads that it needs at the least, from when each GPU is free.
-    fn switching(&mut self, problem: &Problem, state: &State, latest: u64) -> bool {
+    fn switching(&mut self, problem: &ExactProblem, state: &State, latest: u64) -> bool {
         let (mut needed, mut longest) = (0, 0);
         let soonest = state.free[..problem.gpus].iter().copied().min().unwrap_or(0);
         for (number, model) in problem.models.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! From an instance to a small problem, and from its steps back to a plan.
 
-use super::problem::{MOST_GPUS, MOST_MODELS, MOST_TASKS, Model, Moves, Problem, Step, Task, Way};
+use super::problem::{ExactProblem, MOST_GPUS, MOST_MODELS, MOST_TASKS, Model, Moves, Step, Task, Way};
 use super::shares::Setups;
 use super::symmetry::Symmetry;
 use super::ways::{self, Loads};
@@ -11,7 +11,7 @@ use crate::plan::decode::{EMPTY, SwitchTable, is_exact};
 
 /// A problem that is small enough.
 pub(super) struct Small {
-    pub problem: Problem,
+    pub problem: ExactProblem,
 }
 
 impl Small {
@@ -44,7 +44,7 @@ impl Small {
         let mut by_tail: Vec<usize> = (0..tasks.len()).collect();
         by_tail.sort_by_key(|&at| std::cmp::Reverse(tasks[at].tail));
         let setups = Setups::new(models.len(), |held, model| models[model].entry[held]);
-        let problem = Problem {
+        let problem = ExactProblem {
             gpus,
             order: order(instance),
             by_tail,

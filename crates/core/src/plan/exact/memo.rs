@@ -1,6 +1,6 @@
 //! States that were searched: one with the same tasks placed that is no better in any time need not be searched again.
 
-use super::problem::{MOST_MODELS, Problem};
+use super::problem::{ExactProblem, MOST_MODELS};
 use super::symmetry::Canonical;
 use rustc_hash::FxHashMap;
 
@@ -20,7 +20,7 @@ impl Memo {
     ///
     /// The old one may have its last start later: what the new one could still start before that was found from a step that
     /// comes earlier in the order of the search.
-    pub fn covers(&mut self, problem: &Problem, state: &Canonical) -> bool {
+    pub fn covers(&mut self, problem: &ExactProblem, state: &Canonical) -> bool {
         let length = state.times.len() + 1;
         let seen = self.seen.entry(state.placed).or_default();
         let mut at = 0;
@@ -50,7 +50,7 @@ impl Memo {
 
 /// Whether one state is as good as another: every input is there no later, and every GPU could by then hold what it holds
 /// in the other.
-fn no_later(problem: &Problem, these: (u64, &[u64]), those: (u64, &[u64])) -> bool {
+fn no_later(problem: &ExactProblem, these: (u64, &[u64]), those: (u64, &[u64])) -> bool {
     let gpus = problem.gpus;
     if these.1[gpus..].iter().zip(&those.1[gpus..]).any(|(one, other)| one > other) {
         return false;

@@ -2,7 +2,7 @@
 //! shorter.
 //!
 //! A schedule is a list of tasks with their GPUs, in order of their starts; all times follow from it (see
-//! [`problem::Problem::steps`]). Lists are grown task by task, depth first, and left where they cannot end sooner than the
+//! [`problem::ExactProblem::steps`]). Lists are grown task by task, depth first, and left where they cannot end sooner than the
 //! best known schedule ([`bounds`], [`shares`]), or where one that is no worse was searched before ([`memo`],
 //! [`symmetry`]).
 //!

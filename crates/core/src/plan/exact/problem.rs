@@ -51,7 +51,7 @@ pub(super) enum Moves {
     Never,
 }
 
-pub(super) struct Problem {
+pub(super) struct ExactProblem {
     pub gpus: usize,
     pub tasks: Vec<Task>,
     pub models: Vec<Model>,
@@ -109,7 +109,7 @@ impl State {
         self.placed >> task & 1 == 1
     }
 
-    pub fn makespan(&self, problem: &Problem) -> u64 {
+    pub fn makespan(&self, problem: &ExactProblem) -> u64 {
         self.end[..problem.tasks.len()].iter().copied().max().unwrap_or(0)
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-impl Problem {
+impl ExactProblem {
     /// The latest end that is sooner than `target` and that a schedule can have.
     pub fn latest_before(&self, target: u64) -> u64 {
         target.saturating_sub(1) / self.unit * self.unit

@@ -4,7 +4,7 @@
 //! choice the work fits (that is, for some models it exceeds what the GPUs that serve any of them have left), then no
 //! schedule ends in time. Work is taken to be as divisible as water, so that what fits here may still not be possible.
 
-use super::problem::{MOST_GPUS, Problem, State};
+use super::problem::{ExactProblem, MOST_GPUS, State};
 
 /// The most models for which sets are tried.
 pub(super) const MOST_SHARED: usize = 5;
@@ -68,7 +68,7 @@ pub(super) struct Need {
 }
 
 /// Whether no choice of models for the GPUs leaves room for all work by `latest`.
-pub(super) fn exceed(problem: &Problem, state: &State, needs: &[Need], latest: u64) -> bool {
+pub(super) fn exceed(problem: &ExactProblem, state: &State, needs: &[Need], latest: u64) -> bool {
     let setups = &problem.setups;
     let used = (0..needs.len()).filter(|&model| needs[model].time > 0).map(|model| 1 << model).sum::<usize>();
     if setups.sets == 0 || used == 0 {

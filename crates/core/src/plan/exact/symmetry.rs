@@ -1,6 +1,6 @@
 //! What can be told apart only by its name: GPUs, and requests of one workflow with the same times.
 
-use super::problem::{MOST_GPUS, Problem, State, bits};
+use super::problem::{ExactProblem, MOST_GPUS, State, bits};
 
 pub(super) struct Symmetry {
     /// By request: the one before it that is just like it.
@@ -80,14 +80,14 @@ pub(super) struct Canonical {
 }
 
 impl Canonical {
-    pub fn set(&mut self, problem: &Problem, state: &State) {
+    pub fn set(&mut self, problem: &ExactProblem, state: &State) {
         self.times.clear();
         self.slack.clear();
         self.set_gpus(problem, state);
         self.set_requests(problem, state);
     }
 
-    fn set_gpus(&mut self, problem: &Problem, state: &State) {
+    fn set_gpus(&mut self, problem: &ExactProblem, state: &State) {
         let pair = |gpu: usize| (state.held[gpu], state.free[gpu]);
         let arranged = |turned: bool| {
             let mut pairs = [(0, 0); MOST_GPUS];
@@ -113,7 +113,7 @@ impl Canonical {
         }
     }
 
-    fn set_requests(&mut self, problem: &Problem, state: &State) {
+    fn set_requests(&mut self, problem: &ExactProblem, state: &State) {
         let symmetry = &problem.symmetry;
         self.placed = state.placed;
         for request in symmetry.single.iter().copied() {
@@ -142,7 +142,7 @@ impl Canonical {
         }
     }
 
-    fn push_inputs(&mut self, problem: &Problem, state: &State, request: usize) {
+    fn push_inputs(&mut self, problem: &ExactProblem, state: &State, request: usize) {
         for task in bits(problem.symmetry.of_request[request] & !state.placed) {
             let there = problem.tasks[task].inputs & state.placed;
             if there != 0 {

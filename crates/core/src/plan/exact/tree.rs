@@ -2,7 +2,7 @@
 
 use super::bounds::Bounds;
 use super::memo::Memo;
-use super::problem::{Problem, State, Step};
+use super::problem::{ExactProblem, State, Step};
 use super::symmetry::Canonical;
 
 /// How a search ended.
@@ -16,7 +16,7 @@ pub(super) enum Ended {
 
 /// A search, and what it may use.
 pub(super) struct Tree<'a> {
-    pub problem: &'a Problem,
+    pub problem: &'a ExactProblem,
     /// Only schedules that end before this are of interest.
     pub target: u64,
     /// States that may still be looked at.
@@ -32,7 +32,7 @@ pub(super) struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     pub fn new(
-        problem: &'a Problem,
+        problem: &'a ExactProblem,
         target: u64,
         states: u64,
         stop: &'a (dyn Fn() -> bool + Sync),

@@ -7,6 +7,8 @@ use crate::engine::{Policy, View};
 use crate::id::GpuId;
 use crate::instance::Instance;
 use crate::rules::baseline::Baseline;
+use crate::rules::deployment::Deployment;
+use crate::rules::fixed::Static;
 use crate::rules::improved::Improved;
 use crate::rules::lru::Lru;
 use crate::rules::online::{Online, OnlineParams};
@@ -29,6 +31,8 @@ enum Kind {
     Lru,
     Srpt,
     Sticky,
+    /// A fixed placement, worked out from recent demand.
+    Placed,
 }
 
 impl Candidate {
@@ -40,9 +44,10 @@ impl Candidate {
 
     /// All rules, the objective's own first.
     pub fn all(objective: Objective) -> Vec<Candidate> {
-        let own = Objective::ALL.iter().filter(|&&other| other != objective);
-        let ranked = std::iter::once(&objective).chain(own).map(|&one| Candidate::own(one, None));
-        let others = [Kind::Baseline, Kind::Improved, Kind::Online, Kind::Lru, Kind::Srpt, Kind::Sticky];
+        let further = Objective::ALL.iter().copied().filter(|&one| one != objective);
+        let ranked = std::iter::once(objective).chain(further).map(|one| Candidate::own(one, None));
+        let others =
+            [Kind::Baseline, Kind::Improved, Kind::Online, Kind::Lru, Kind::Srpt, Kind::Sticky, Kind::Placed];
         ranked.chain(others.map(|kind| Candidate { kind })).collect()
     }
 
@@ -51,40 +56,50 @@ impl Candidate {
         matches!(self.kind, Kind::Ranked(..))
     }
 
+    /// Whether it follows a placement, and cannot be followed without one.
+    pub fn needs_placement(&self) -> bool {
+        matches!(self.kind, Kind::Placed)
+    }
+
     /// The rule before anything has happened.
     pub fn at_start(&self, instance: &Instance) -> Box<dyn Policy> {
         match self.kind {
             Kind::Ranked(weights, bound) => Box::new(Ranked::new(instance, weights, bound)),
             Kind::Baseline => Box::new(Baseline::new(instance)),
             Kind::Improved => Box::new(Improved::new(instance)),
-            Kind::Online => Box::new(Online::new(instance, &OnlineParams::default())),
             Kind::Lru => Box::new(Lru::new(instance)),
             Kind::Srpt => Box::new(Shortest::new(instance)),
             Kind::Sticky => Box::new(Sticky::new(instance)),
+            Kind::Online | Kind::Placed => Box::new(Online::new(instance, &OnlineParams::default())),
         }
     }
 
     /// The rule in the middle of a run. It has still to be told which tasks are ready.
-    pub fn taking_over(&self, view: &View<'_>, history: &History) -> Box<dyn Policy> {
-        match self.kind {
-            Kind::Ranked(weights, bound) => {
-                let mut rule = Ranked::new(view.instance(), weights, bound);
+    pub fn taking_over(
+        &self,
+        view: &View<'_>,
+        history: &History,
+        placement: Option<&Deployment>,
+    ) -> Box<dyn Policy> {
+        let instance = view.instance();
+        let mut rule: Box<dyn Policy> = match (self.kind, placement) {
+            (Kind::Ranked(weights, bound), _) => {
+                let mut rule = Ranked::new(instance, weights, bound);
                 rule.take_over(view, history.models());
                 Box::new(rule)
             }
-            Kind::Online => {
-                let mut rule = Online::new(view.instance(), &OnlineParams::default());
+            (Kind::Online, _) => {
+                let mut rule = Online::new(instance, &OnlineParams::default());
                 history.models().for_each(|(model, _)| rule.remember(view, model));
                 Box::new(rule)
             }
-            _ => {
-                let mut rule = self.at_start(view.instance());
-                if view.alive().len() < view.instance().cluster.gpus {
-                    let lost = (0..view.instance().cluster.gpus).map(GpuId);
-                    lost.filter(|&gpu| !view.alive().contains(gpu)).for_each(|gpu| rule.lost(gpu, view));
-                }
-                rule
-            }
+            (Kind::Placed, Some(placement)) => Box::new(Static::with(instance, placement)),
+            _ => self.at_start(instance),
+        };
+        if !matches!(self.kind, Kind::Ranked(..)) && view.alive().len() < instance.cluster.gpus {
+            let all = (0..instance.cluster.gpus).map(GpuId);
+            all.filter(|&gpu| !view.alive().contains(gpu)).for_each(|gpu| rule.lost(gpu, view));
         }
+        rule
     }
 }

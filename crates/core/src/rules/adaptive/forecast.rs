@@ -2,7 +2,7 @@
 
 use crate::engine::View;
 use crate::id::{ModelId, RequestId, WorkflowId};
-use crate::instance::NewRequest;
+use crate::instance::{Instance, NewRequest};
 use crate::time::{Span, Time};
 use crate::truth::{mix, unit};
 use std::collections::VecDeque;
@@ -56,6 +56,40 @@ impl History {
     /// Whether any of the recent requests has a deadline.
     pub fn has_deadlines(&self) -> bool {
         self.arrivals.iter().any(|seen| seen.deadline.is_some())
+    }
+
+    /// The problem with recent requests only, and one of each workflow: nothing is known yet of those that were not asked for.
+    pub fn seen(&self, view: &View<'_>) -> Instance {
+        let mut seen = view.instance().without_requests();
+        let mut of_model = vec![(0.0, 0.0); seen.models.len()];
+        for request in &self.arrivals {
+            for (model, takes) in seen.workflows[request.workflow].models.iter().zip(&request.executions) {
+                let (sum, count) = &mut of_model[model.index()];
+                (*sum, *count) = (*sum + takes.seconds(), *count + 1.0);
+            }
+        }
+        let all = of_model.iter().fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let usual = |&model: &ModelId| {
+            let (sum, count) = of_model[model.index()];
+            let (sum, count) = if count > 0.0 { (sum, count) } else { all };
+            Span::from_seconds(if count > 0.0 { sum / count } else { 1.0 })
+        };
+        let of_workflow = |(workflow, executions)| NewRequest {
+            name: String::new(),
+            workflow,
+            arrival: view.now(),
+            priority: 0,
+            deadline: None,
+            executions,
+        };
+        let workflows = view.instance().workflows.iter_enumerated();
+        let one_of_each = workflows
+            .map(|(workflow, spec)| (workflow, spec.models.iter().map(usual).collect::<Vec<Span>>()));
+        let recent = self.arrivals.iter().map(|one| (one.workflow, one.executions.clone()));
+        for request in recent.chain(one_of_each).map(of_workflow) {
+            seen.push_request(request);
+        }
+        seen
     }
 
     /// So many arrivals from `now` on: stretches of recent ones, with their gaps, so that bursts stay bursts.

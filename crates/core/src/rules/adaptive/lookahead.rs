@@ -10,23 +10,26 @@
 //! played in one look of six, and any candidate is stopped once its latencies are far above the best. A look that takes more
 //! than a few thousand starts is spread over several questions, so that no dispatch of a live run waits long for it.
 
-use super::Objective;
 use super::candidates::Candidate;
 use super::forecast::History;
+use super::placement;
+use super::score::{Figures, Score};
+use super::{LatencyTarget, Objective};
 use crate::engine::{Policy, Snapshot, TaskState, View};
 use crate::id::{RequestId, TaskId};
-use crate::sim::{Played, play};
+use crate::rules::deployment::Deployment;
+use crate::sim::play;
 use crate::time::Time;
 use std::collections::BTreeMap;
 
 /// Starts that may be played at first.
 const FIRST_BUDGET: f64 = 40_000.0;
 
-/// Starts that may be played for each start of the run.
-const BUDGET_PER_START: f64 = 15.0;
-
 /// Starts that may be saved up.
 const MOST_BUDGET: f64 = 80_000.0;
+
+/// Starts that may be played for each start of the run.
+const BUDGET_PER_START: f64 = 15.0;
 
 /// Starts that may be played before the run goes on.
 const AT_ONCE: f64 = 4_000.0;
@@ -44,12 +47,6 @@ const USUAL_NODES: usize = 4;
 const FAR_BEHIND: f64 = 0.2;
 const SELDOM: u64 = 6;
 
-/// A candidate that does not come to its end counts as so far behind.
-const HOPELESS: f64 = 2.0;
-
-/// The tail is the power mean of this order: a look has too few requests for a percentile.
-const TAIL: i32 = 10;
-
 /// How an objective looks ahead.
 struct Settings {
     /// Arrivals before the first look, and between looks.
@@ -63,39 +60,26 @@ struct Settings {
     margin: f64,
     /// How far above the best the latencies of a candidate may come before it is stopped.
     stop_at: f64,
-    /// The weights of mean latency and of its tail in a score.
-    mean: f64,
-    tail: f64,
+    /// Whether looks are spaced so that the budget lasts, instead of made while it does.
+    paced: bool,
 }
 
 impl Settings {
-    /// `None` where the objective's own rule is always followed: few loads are an aim of `balanced`, and what a load costs those
-    /// who come later is seen too little in a look.
-    fn of(objective: Objective) -> Option<Settings> {
-        let mean = Settings {
-            first: 5,
-            every: 3,
-            horizon: 60,
-            past: 0.1,
-            margin: 0.02,
-            stop_at: 1.2,
-            mean: 1.0,
-            tail: 0.0,
-        };
+    fn of(objective: Objective) -> Settings {
+        let mean =
+            Settings { first: 5, every: 3, horizon: 60, past: 0.1, margin: 0.02, stop_at: 1.2, paced: true };
         match objective {
-            Objective::Mean => Some(mean),
+            Objective::Mean => mean,
             // A tail says less than a mean: more has to be drawn, and earlier looks count more.
-            Objective::P99 => Some(Settings {
+            Objective::P99 | Objective::Balanced => Settings {
                 first: 8,
                 every: 6,
                 horizon: 80,
                 past: 0.2,
                 margin: 0.01,
                 stop_at: 2.0,
-                mean: 0.1,
-                tail: 1.0,
-            }),
-            Objective::Balanced => None,
+                paced: false,
+            },
         }
     }
 }
@@ -103,6 +87,7 @@ impl Settings {
 /// Watches a run and chooses its rule.
 pub(super) struct Lookahead {
     settings: Settings,
+    score: Score,
     seed: u64,
     candidates: Vec<Candidate>,
     /// Of each candidate, how far it is behind the best, as the logarithm of the ratio.
@@ -120,14 +105,11 @@ pub(super) struct Lookahead {
     budget: f64,
     needed: f64,
     under_way: Option<Look>,
-}
-
-/// What came of a candidate.
-#[derive(Clone, Copy)]
-struct Figures {
-    /// The mean latency and its tail, in seconds.
-    mean: f64,
-    tail: f64,
+    /// The placement to steer for, and how many had arrived when it was worked out.
+    placement: Option<Deployment>,
+    placed_at: u64,
+    /// Starts of the run.
+    starts: f64,
 }
 
 /// A look that is under way: one candidate after the other is played from the same present.
@@ -142,11 +124,11 @@ struct Look {
 }
 
 impl Lookahead {
-    /// `None` where the objective's own rule is always followed.
-    pub fn new(objective: Objective, seed: u64) -> Option<Lookahead> {
+    pub fn new(objective: Objective, target: Option<LatencyTarget>, seed: u64) -> Lookahead {
         let candidates = Candidate::all(objective);
-        let settings = Settings::of(objective)?;
-        Some(Lookahead {
+        let settings = Settings::of(objective);
+        Lookahead {
+            score: Score::of(objective, target),
             seed,
             scores: vec![0.0; candidates.len()],
             candidates,
@@ -161,7 +143,10 @@ impl Lookahead {
             budget: FIRST_BUDGET,
             needed: 0.0,
             under_way: None,
-        })
+            placement: None,
+            placed_at: 0,
+            starts: 0.0,
+        }
     }
 
     /// A task is ready; its request may have just arrived.
@@ -180,6 +165,7 @@ impl Lookahead {
 
     /// The run has started a task.
     pub fn started(&mut self) {
+        self.starts += 1.0;
         self.budget = (self.budget + BUDGET_PER_START).min(MOST_BUDGET);
     }
 
@@ -196,14 +182,18 @@ impl Lookahead {
                 return None;
             }
             let engine = look.present.engine();
-            let mut rule = self.candidates[candidate].taking_over(&engine.view(), &self.history);
+            let mut rule = self.candidates[candidate].taking_over(
+                &engine.view(),
+                &self.history,
+                self.placement.as_ref(),
+            );
             let played = play(&look.present, &mut *rule, self.settings.stop_at * look.least);
             let starts = played.as_ref().map_or(look.present.open_tasks(), |played| played.starts);
             let cost = starts as f64 + SET_UP;
             (at_once, self.budget) = (at_once - cost, self.budget - cost);
             let ended = played.filter(|played| played.ended);
             look.least = ended.as_ref().map_or(look.least, |played| look.least.min(played.total));
-            look.found.push(ended.as_ref().map(figures));
+            look.found.push(ended.as_ref().map(|played| self.score.figures(played)));
         }
         let look = self.under_way.take()?;
         let best = self.best(&look);
@@ -233,6 +223,10 @@ impl Lookahead {
             self.next_look = self.arrivals + self.settings.every;
             return open > 0 && self.current > 0;
         }
+        if self.placed_at == 0 || self.arrivals > self.placed_at + (self.placed_at / 2).clamp(4, 128) {
+            self.placement = placement::target(view, &self.history);
+            self.placed_at = self.arrivals;
+        }
         let order = self.worth_playing();
         self.needed = (order.len() * (open + USUAL_NODES * self.settings.horizon)) as f64;
         self.needed = self.needed.min(MOST_BUDGET);
@@ -240,8 +234,12 @@ impl Lookahead {
             return false;
         }
         self.looks += 1;
+        // What is left, and what comes in, is to last for as many arrivals again as there were.
+        let arrived = self.arrivals as f64;
+        let to_spend = self.budget + BUDGET_PER_START * self.starts;
+        let pause = if self.settings.paced { (self.needed * arrived / to_spend) as u64 } else { 0 };
         self.needed = 0.0;
-        self.next_look = self.arrivals + self.settings.every;
+        self.next_look = self.arrivals + pause.max(self.settings.every);
         let open: Vec<RequestId> = self.open.keys().copied().collect();
         let to_come =
             self.history.resample(view.now(), self.settings.horizon, self.seed ^ (self.looks << 32));
@@ -258,11 +256,15 @@ impl Lookahead {
     /// where requests have some.
     fn worth_playing(&self) -> Vec<usize> {
         let deadlines = self.history.has_deadlines();
-        let best = self.scores.iter().copied().fold(f64::INFINITY, f64::min);
+        let may = |one: usize| {
+            (!deadlines || self.candidates[one].keeps_deadlines())
+                && (self.placement.is_some() || !self.candidates[one].needs_placement())
+        };
+        let scores = (0..self.candidates.len()).filter(|&one| may(one)).map(|one| self.scores[one]);
+        let best = scores.fold(f64::INFINITY, f64::min);
         let is_worth = |&one: &usize| {
             let is_due = (one as u64 + self.looks).is_multiple_of(SELDOM);
-            let may = !deadlines || self.candidates[one].keeps_deadlines();
-            one == self.current || may && (self.scores[one] < best + FAR_BEHIND || is_due)
+            one == self.current || may(one) && (self.scores[one] < best + FAR_BEHIND || is_due)
         };
         let mut order: Vec<usize> = (0..self.candidates.len()).filter(is_worth).collect();
         order.sort_by(|&a, &b| self.scores[a].total_cmp(&self.scores[b]));
@@ -271,20 +273,7 @@ impl Lookahead {
 
     /// The candidate to follow after a look.
     fn best(&mut self, look: &Look) -> usize {
-        let least = |of: fn(&Figures) -> f64| {
-            let found = look.found.iter().flatten().map(of);
-            found.fold(f64::INFINITY, f64::min).max(1e-6)
-        };
-        let (mean, tail) = (least(|one| one.mean), least(|one| one.tail));
-        let behind = |own: f64, least: f64| (own / least).ln().min(HOPELESS);
-        for (&candidate, found) in look.order.iter().zip(&look.found) {
-            let now = match found {
-                None => HOPELESS,
-                Some(own) => {
-                    let (mean, tail) = (behind(own.mean, mean), behind(own.tail, tail));
-                    self.settings.mean * mean + self.settings.tail * tail
-                }
-            };
+        for (&candidate, now) in look.order.iter().zip(self.score.behind(&look.found)) {
             let past = if self.looks == 1 { 0.0 } else { self.settings.past };
             self.scores[candidate] = past * self.scores[candidate] + (1.0 - past) * now;
         }
@@ -295,22 +284,13 @@ impl Lookahead {
 
     /// The rule that is current now, told of all that is ready.
     fn take_over(&self, view: &View<'_>) -> Box<dyn Policy> {
-        let mut rule = self.candidates[self.current].taking_over(view, &self.history);
+        let mut rule =
+            self.candidates[self.current].taking_over(view, &self.history, self.placement.as_ref());
         let tasks = self.open.keys().flat_map(|&request| view.instance().tasks_of(request));
         let ready = tasks.filter(|&task| view.state(task) == TaskState::Ready);
         let mut ready: Vec<(Time, TaskId)> = ready.map(|task| (view.ready_at(task), task)).collect();
         ready.sort_unstable();
         ready.into_iter().for_each(|(_, task)| rule.ready(task, view));
         rule
-    }
-}
-
-fn figures(played: &Played) -> Figures {
-    let seconds = || played.latencies.iter().map(|one| one.seconds());
-    let (count, most) = (played.latencies.len().max(1) as f64, seconds().fold(1e-6, f64::max));
-    let powers: f64 = seconds().map(|one| (one / most).powi(TAIL)).sum();
-    Figures {
-        mean: (seconds().sum::<f64>() / count).max(1e-6),
-        tail: most * (powers / count).powf(1.0 / f64::from(TAIL)),
     }
 }

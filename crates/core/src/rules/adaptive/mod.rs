@@ -3,17 +3,20 @@
 //! Optimises the latency of requests: its mean, its 99th percentile, or both ([`Objective`]). Knows nothing of requests that
 //! have not arrived.
 //!
-//! It follows one rule at a time: rank with slack ([`ranked`]), under several sets of weights, or one of the simpler queue
-//! rules. Where the mean or the percentile is all that counts, it chooses between them: every few arrivals it plays the present forward under each of them ([`lookahead`]), with arrivals drawn from recent ones
-//! ([`forecast`]), and follows the rule that did best.
+//! It follows one rule at a time: rank with slack ([`ranked`]), under several sets of weights, one of the simpler queue rules,
+//! or a fixed placement worked out from recent demand ([`placement`]). Every few arrivals it plays the present forward under
+//! each of them ([`lookahead`]), with arrivals drawn from recent ones ([`forecast`]), and follows the rule that the objective
+//! likes best ([`score`]).
 
 mod candidates;
 mod forecast;
 mod lookahead;
 mod objective;
+mod placement;
 mod ranked;
+mod score;
 
-pub use objective::Objective;
+pub use objective::{LatencyTarget, Objective};
 
 use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::{Policy, param::params};
@@ -35,6 +38,8 @@ params! {
     pub struct AdaptiveParams {
         /// The latency to keep low: mean, p99 or balanced (both, and few loads)
         objective: Objective = Objective::Balanced,
+        /// A latency to stay below first, as in p99=60s
+        target: Option<LatencyTarget>,
         /// Longest wait of a node because nodes are grouped by model
         max_collate_wait: Option<Span>,
     }
@@ -53,7 +58,7 @@ pub(crate) fn build<'i>(
 /// The rule that does best from here.
 pub struct Adaptive {
     rule: Box<dyn Policy>,
-    /// Chooses between rules: for streams, where few loads are no aim and no bound on waiting has to be kept.
+    /// Chooses between rules: for streams, where no bound on waiting has to be kept.
     lookahead: Option<Lookahead>,
 }
 
@@ -66,11 +71,10 @@ impl Adaptive {
 
     fn seeded(instance: &Instance, params: &AdaptiveParams, seed: u64) -> Adaptive {
         let own = Candidate::own(params.objective, params.max_collate_wait);
-        let chooses = instance.mode == Mode::Online && params.max_collate_wait.is_none();
-        Adaptive {
-            rule: own.at_start(instance),
-            lookahead: if chooses { Lookahead::new(params.objective, seed) } else { None },
-        }
+        let saves_loads = params.objective == Objective::Balanced && params.target.is_none();
+        let chooses = instance.mode == Mode::Online && params.max_collate_wait.is_none() && !saves_loads;
+        let rule = own.at_start(instance);
+        Adaptive { rule, lookahead: chooses.then(|| Lookahead::new(params.objective, params.target, seed)) }
     }
 }
 

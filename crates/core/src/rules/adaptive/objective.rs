@@ -1,6 +1,7 @@
 //! What the policy is asked to keep low.
 
 use crate::rules::param::{ParamKind, ParamValue};
+use crate::time::{Span, duration};
 use serde_json::Value;
 
 /// What a stream is run for: the one knob of `adaptive`.
@@ -38,5 +39,39 @@ impl Objective {
             Objective::P99 => "p99",
             Objective::Balanced => "balanced",
         }
+    }
+}
+
+/// A latency to stay below, as in `p99=60s` or `mean=20s`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LatencyTarget {
+    /// The share of requests that are to stay below it; `None` where it is the mean that is to.
+    pub quantile: Option<f64>,
+    /// The latency.
+    pub latency: Span,
+}
+
+const QUANTILES: [(&str, Option<f64>); 4] =
+    [("mean", None), ("p50", Some(0.5)), ("p95", Some(0.95)), ("p99", Some(0.99))];
+
+impl LatencyTarget {
+    /// Reads `p99=60s`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<LatencyTarget> {
+        let (name, latency) = text.split_once('=')?;
+        let &(_, quantile) = QUANTILES.iter().find(|(known, _)| *known == name)?;
+        Some(LatencyTarget { quantile, latency: duration(latency).ok()? })
+    }
+}
+
+impl ParamValue for LatencyTarget {
+    const KIND: ParamKind = ParamKind::Target;
+    fn read(value: &Value) -> Option<LatencyTarget> {
+        LatencyTarget::parse(value.as_str()?)
+    }
+    fn write(&self) -> Value {
+        let name =
+            QUANTILES.iter().find(|(_, quantile)| *quantile == self.quantile).map_or("mean", |one| one.0);
+        Value::from(format!("{name}={}", self.latency.seconds()))
     }
 }

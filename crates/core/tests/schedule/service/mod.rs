@@ -53,7 +53,7 @@ fn requests_come_and_go_and_numbers_are_used_again(
     #[values(Objective::Mean, Objective::Balanced)] objective: Objective,
 ) {
     let instance = cluster(batching, residency);
-    let params = AdaptiveParams { objective, max_collate_wait };
+    let params = AdaptiveParams { objective, max_collate_wait, ..AdaptiveParams::default() };
     let policy = Box::new(Adaptive::new(&instance, &params));
     let mut machine = Machine::new(instance.clone(), policy);
     let mut draws = ChaCha8Rng::seed_from_u64(7);

@@ -62,7 +62,7 @@ KILL after the grace time."#,
         let why = program.and_then(|program| Some((program, given.cannot_start(program)?)));
         if let (Some((program, why)), Some(slot)) = (why, given.slot("command")) {
             let at = slot.item.map_or(slot.path.at, Item::at);
-            let hint = "install it, or give its full path; gswarm starts it on this machine".to_owned();
+            let hint = "install it on this machine, or give its full path".to_owned();
             let message = format_args!("`{}` cannot be started: {why}", Shown(program));
             faults.add_hinted(Code::BadServer, at, &slot.path, message, Some(hint));
         }

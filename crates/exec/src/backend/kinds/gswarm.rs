@@ -9,7 +9,7 @@ described! {
     /// Settings of `gswarm` model servers.
     pub struct GswarmSpec {
         /// `cuda`: on the GPUs that the scheduler chose. `cpu`: on the processor. `auto`: wherever the server chooses.
-        pub device: DeviceKind = DeviceKind::Cuda, Shape::Choice(&["cuda", "cpu", "auto"]);
+        pub device: InstanceDevice = InstanceDevice::Cuda, Shape::Choice(&["cuda", "cpu", "auto"]);
         /// The number that the server's machine gives to the first of `gpus`.
         pub first_device: u32 = 0, Shape::Whole(not_negative(MAX_GPUS as f64, ""));
     }
@@ -18,7 +18,7 @@ described! {
 /// Where gswarm's own model server puts instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum DeviceKind {
+pub enum InstanceDevice {
     /// On the GPUs that the scheduler chose.
     #[default]
     Cuda,
@@ -57,7 +57,7 @@ backends:
 struct Gswarm {
     http: Http,
     /// What instances are put on.
-    device: DeviceKind,
+    device: InstanceDevice,
     /// The cluster's number of its first GPU, and its own number of it.
     first: (u32, u32),
     /// What a load may take.
@@ -67,9 +67,9 @@ struct Gswarm {
 impl Gswarm {
     fn device(&self, gpus: Gpus) -> String {
         match self.device {
-            DeviceKind::Cpu => "cpu".to_owned(),
-            DeviceKind::Auto => "auto".to_owned(),
-            DeviceKind::Cuda => {
+            InstanceDevice::Cpu => "cpu".to_owned(),
+            InstanceDevice::Auto => "auto".to_owned(),
+            InstanceDevice::Cuda => {
                 let numbers = gpus.iter().map(|gpu| (gpu.0 - self.first.0 + self.first.1).to_string());
                 format!("cuda:{}", numbers.collect::<Vec<_>>().join(","))
             }

@@ -146,7 +146,7 @@ fn body(about: &Value, input: Option<&str>, call: &Call) -> Result<Value, Backen
                 continue;
             }
             return Err(BackendError::Refused(format!(
-                "the model asks for `{name}` ({datatype}), and neither the node's settings nor its inputs have it"
+                "the model needs `{name}` ({datatype}), but neither the node's settings nor its inputs have it"
             )));
         };
         // Every dimension that is open holds one.

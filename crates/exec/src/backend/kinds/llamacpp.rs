@@ -48,7 +48,8 @@ impl LlamaCpp {
         });
         let known: Vec<_> = known.collect();
         if known.is_empty() && !models.is_empty() {
-            let why = "the models have no status: this is no router; start llama-server without a model";
+            let why =
+                "the models have no status, so this is not a router: start llama-server without a model";
             return Err(BackendError::Refused(why.to_owned()));
         }
         Ok(known)
@@ -94,7 +95,7 @@ impl Api for LlamaCpp {
         let models = self.models().await?;
         let found = models.into_iter().find(|(name, _)| name == handle);
         found.map(|(_, state)| state).ok_or_else(|| {
-            BackendError::Refused(format!("there is no model `{handle}` there; `GET /models` lists them"))
+            BackendError::Refused(format!("it has no model `{handle}`; `GET /models` lists its models"))
         })
     }
 

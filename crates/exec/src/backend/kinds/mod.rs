@@ -11,7 +11,7 @@ mod sglang;
 mod vllm;
 
 pub use emulated::EmulatedBackend;
-pub use gswarm::DeviceKind;
+pub use gswarm::InstanceDevice;
 
 use super::Backend;
 use super::connect::ServerLink;

@@ -83,7 +83,7 @@ impl Api for Ollama {
             None => ModelState::Absent,
             // Nothing at all on GPUs is a machine without any.
             Some(&(_, size, on_gpu)) if on_gpu > 0 && on_gpu < size => ModelState::Broken(format!(
-                "not enough memory: {:.2} of its {:.2} GB are on GPUs, the rest is left to the processor",
+                "not enough GPU memory: {:.2} of its {:.2} GB are on GPUs, the rest is on the CPU",
                 on_gpu as f64 / 1e9,
                 size as f64 / 1e9
             )),

@@ -16,12 +16,7 @@ impl ServerKind for OpenAiSpec {
         reach: Reach::OneOrEach,
         fields: OpenAiSpec::FIELDS,
         defaults: OpenAiSpec::defaults,
-        protocol: [
-            "nothing; the model has to be listed",
-            "nothing",
-            "`GET /v1/models`",
-            "OpenAI's interface",
-        ],
+        protocol: ["nothing; the model must be listed", "nothing", "`GET /v1/models`", "OpenAI's interface"],
         example: r#"Any server with OpenAI's interface, whose models are always there:
 ```yaml
 backends:
@@ -64,7 +59,7 @@ impl Api for OpenAi {
             return Ok(name.into());
         }
         let shown = known.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
-        Err(BackendError::Refused(format!("there is no model `{name}` there; it lists {shown}")))
+        Err(BackendError::Refused(format!("it has no model `{name}`; it lists {shown}")))
     }
 
     async fn release(&self, _handle: &str) -> Result<(), BackendError> {

@@ -99,7 +99,7 @@ impl Sglang {
         let told = http.order("/update_weights_from_disk", &path, self.load).await?;
         let answer: Value = serde_json::from_str(&told).unwrap_or_default();
         if answer.get("success").and_then(Value::as_bool) != Some(true) {
-            return Err(BackendError::Failed(format!("the weights were not read again: {}", brief(&told))));
+            return Err(BackendError::Failed(format!("the weights were not reloaded: {}", brief(&told))));
         }
         http.order("/resume_memory_occupation", &json!({"tags": ["kv_cache"]}), self.load).await.map(|_| ())
     }
@@ -149,7 +149,9 @@ impl Api for Sglang {
     async fn look(&self, handle: &str) -> Result<ModelState, BackendError> {
         self.heard(handle, self.servers.of(handle)?.answers("/health").await)?;
         if locked(&self.unsure).contains(handle) {
-            return Ok(ModelState::Broken("it did not answer, and may hold its model or not".to_owned()));
+            return Ok(ModelState::Broken(
+                "it did not answer, so whether it holds its model is unknown".to_owned(),
+            ));
         }
         let released = locked(&self.released).contains(handle);
         Ok(if released { ModelState::Absent } else { ModelState::There })

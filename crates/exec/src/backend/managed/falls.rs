@@ -40,7 +40,7 @@ impl<A: Api + 'static> Managed<A> {
             (Ok(()), BackendError::Gone(why)) => Err(BackendError::Failed(why)),
             (Ok(()), error) => Err(error),
             (Err(gone), error) if self.has_fallen_alone(handle).await => {
-                tracing::warn!("`{handle}` has fallen, its neighbours go on: {gone}");
+                tracing::warn!("`{handle}` has crashed, the others continue: {gone}");
                 if self.comes_back(handle).await {
                     tracing::warn!("`{handle}` can be asked again");
                 }

@@ -1,6 +1,6 @@
 //! Models that run in this process, on the CPU.
 
-use super::{Busy, EngineOutcome, Forecast, Generation, fault, in_thread, seconds};
+use super::{Busy, EngineOutcome, Forecast, TextStream, fault, in_thread, seconds};
 use crate::fault::Fault;
 use gswarm_infer::{
     EmbeddingModel, EngineOptions, Error, GenerateRequest, InferenceEngine, LanguageModel, ModelKind, Prompt,
@@ -69,12 +69,12 @@ impl EmbeddedEngine {
     }
 
     /// Begins a text.
-    pub async fn generate(&self, request: GenerateRequest) -> Result<Generation, Fault> {
+    pub async fn generate(&self, request: GenerateRequest) -> Result<TextStream, Fault> {
         let engine = self.language()?;
         check_length(&request, engine.options().max_context)?;
         // Reading a prompt into tokens takes a processor's time.
         let completion = in_thread(move || engine.submit(&request)).await?;
-        Ok(Generation::Embedded(completion))
+        Ok(TextStream::Embedded(completion))
     }
 
     /// Vectors of texts.

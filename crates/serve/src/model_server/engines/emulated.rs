@@ -1,6 +1,6 @@
 //! Models that only take their time: loads, tokens and batches last as long as the configuration says.
 
-use super::{AbortOnDrop, Busy, EngineOutcome, EngineWork, Forecast, Generation, WorkKind, fault};
+use super::{AbortOnDrop, Busy, EngineOutcome, EngineWork, Forecast, TextStream, WorkKind, fault};
 use crate::fault::Fault;
 use gswarm_core::cost::slowdown_table;
 use gswarm_core::input::{ClusterSpec, ModelSpec};
@@ -192,7 +192,7 @@ impl EmulatedEngine {
     }
 
     /// Begins a text.
-    pub fn generate(self: &Arc<EmulatedEngine>, request: &GenerateRequest) -> Result<Generation, Fault> {
+    pub fn generate(self: &Arc<EmulatedEngine>, request: &GenerateRequest) -> Result<TextStream, Fault> {
         let alone = self.model.alone(&EngineWork::Text(request.clone()))?;
         let (tokens, prompt_tokens) = (alone.new_tokens.unwrap_or(1), alone.prompt_tokens.unwrap_or(0));
         let ticket = Ticket::take(self)?;
@@ -234,7 +234,7 @@ impl EmulatedEngine {
             };
             let _ = sender.send(GenerationEvent::Done(finished));
         });
-        Ok(Generation::Emulated(events, AbortOnDrop(task.abort_handle())))
+        Ok(TextStream::Emulated(events, AbortOnDrop(task.abort_handle())))
     }
 
     /// Does what is no text.

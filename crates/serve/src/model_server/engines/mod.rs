@@ -68,19 +68,19 @@ pub struct Forecast {
 }
 
 /// A text on its way. Dropping it cancels the call.
-pub enum Generation {
+pub enum TextStream {
     /// By a model.
     Embedded(RunningCompletion),
     /// By one that only takes its time.
     Emulated(mpsc::UnboundedReceiver<GenerationEvent>, AbortOnDrop),
 }
 
-impl Generation {
+impl TextStream {
     /// The next event; after the last, a failure.
     pub async fn next(&mut self) -> GenerationEvent {
         let event = match self {
-            Generation::Embedded(completion) => completion.next().await,
-            Generation::Emulated(events, _) => events.recv().await,
+            TextStream::Embedded(completion) => completion.next().await,
+            TextStream::Emulated(events, _) => events.recv().await,
         };
         event.unwrap_or(GenerationEvent::Failed(Error::Stopped))
     }
@@ -131,7 +131,7 @@ pub async fn in_thread<T: Send + 'static>(
 ) -> Result<T, Fault> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result.map_err(fault),
-        Err(_) => Err(Fault::internal("the computation ended in a panic; the server's log has the details")),
+        Err(_) => Err(Fault::internal("the computation panicked; see the server's log")),
     }
 }
 

@@ -59,9 +59,7 @@ impl Downloads {
                 return ending;
             }
             if ending.changed().await.is_err() {
-                return Err(Fault::internal(
-                    "the download ended in a panic; the server's log has the details",
-                ));
+                return Err(Fault::internal("the download panicked; see the server's log"));
             }
         }
     }

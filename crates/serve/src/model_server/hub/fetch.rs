@@ -53,7 +53,7 @@ impl Hub {
                     if fruitless >= FRUITLESS {
                         return Err(hub_fault(format!("{} could not be downloaded: {reason}", wanted.name)));
                     }
-                    tracing::info!("{}: {reason}; going on at {} bytes", wanted.name, partial.length);
+                    tracing::info!("{}: {reason}; resuming at {} bytes", wanted.name, partial.length);
                     tokio::time::sleep(Duration::from_millis(100 << (2 * fruitless))).await;
                 }
             }
@@ -62,7 +62,7 @@ impl Hub {
         if !partial.sum.is(&wanted.checksum) {
             let _ = fs::remove_file(&part).await;
             progress.take_back(wanted.size);
-            let message = format!("{} is not what the hub says it is: its checksum differs", wanted.name);
+            let message = format!("the checksum of {} differs from the hub's", wanted.name);
             return Err(Fault::new(StatusCode::BAD_GATEWAY, "checksum_mismatch", message));
         }
         rename(&part, &whole).await
@@ -88,13 +88,13 @@ impl Hub {
             200 => partial.restart(wanted, progress).await?,
             206 | 416 => {
                 partial.restart(wanted, progress).await?;
-                return Err(Trouble::Passing("the hub has another range than was asked for".to_string()));
+                return Err(Trouble::Passing("the hub sent another range than requested".to_string()));
             }
             status @ (408 | 429 | 500..=599) => {
                 return Err(Trouble::Passing(format!("the hub answers {status}")));
             }
             status => {
-                let message = format!("the hub answers {status} when asked for {}", wanted.name);
+                let message = format!("the hub answered {status} for {}", wanted.name);
                 return Err(Trouble::Final(hub_fault(message)));
             }
         }

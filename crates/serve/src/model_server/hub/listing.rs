@@ -66,7 +66,7 @@ impl Hub {
         let revision = listing.sha.as_deref().filter(|sha| is_revision(sha)).unwrap_or("main").to_string();
         if let Some(hostile) = listing.siblings.iter().find(|file| leads_out(&file.rfilename)) {
             let shown: String = hostile.rfilename.chars().take(80).collect();
-            return Err(hub_fault(format!("the hub lists a file that leads out of its folder: `{shown:?}`")));
+            return Err(hub_fault(format!("the hub lists a file outside its folder: `{shown:?}`")));
         }
         let kept: Vec<&Sibling> = listing.siblings.iter().filter(|file| is_wanted(&file.rfilename)).collect();
         let has = |name: &str| kept.iter().any(|file| file.rfilename == name);
@@ -114,7 +114,7 @@ impl Hub {
                     let message = format!("the hub does not let this server have `{name}`: is HF_TOKEN set?");
                     return Err(Fault::new(StatusCode::FORBIDDEN, "hub_refused", message));
                 }
-                status => return Err(hub_fault(format!("the hub answers {status} when asked for `{name}`"))),
+                status => return Err(hub_fault(format!("the hub answered {status} for `{name}`"))),
             }
         }
         Err(Fault::not_found("model_not_found", format!("the hub has no model `{name}`")))
@@ -125,7 +125,7 @@ impl Hub {
         let answer = self.head(path).send().await.map_err(unreachable)?;
         let status = answer.status();
         if !(status.is_success() || status.is_redirection()) {
-            return Err(hub_fault(format!("the hub answers {} when asked about {path}", status.as_u16())));
+            return Err(hub_fault(format!("the hub answered {} for {path}", status.as_u16())));
         }
         let text = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
         let checksum =
@@ -152,7 +152,7 @@ async fn parse(answer: reqwest::Response) -> Result<Listing, Fault> {
 }
 
 pub(super) fn too_large(what: &str, size: u64, most: u64) -> Fault {
-    let message = format!("`{what}` has {size} bytes, and {most} are taken at most");
+    let message = format!("`{what}` has {size} bytes; the limit is {most}");
     Fault::new(StatusCode::UNPROCESSABLE_ENTITY, "model_too_large", message)
 }
 

@@ -102,5 +102,5 @@ fn hub_fault(message: impl Into<String>) -> Fault {
 
 /// What went wrong with a request, without its address, which could have a token in it.
 fn unreachable(error: reqwest::Error) -> Fault {
-    hub_fault(format!("the hub does not answer as it should: {}", error.without_url()))
+    hub_fault(format!("the hub sent an unexpected answer: {}", error.without_url()))
 }

@@ -5,7 +5,7 @@ use super::lifecycle::Answer;
 use super::types::{CallAnswer, CallData, CallRequest, Envelope};
 use crate::fault::{FailedEnvelope, Fault};
 use crate::model_server::ModelServer;
-use crate::model_server::engines::{self, EngineWork, Generation, WorkKind, seconds};
+use crate::model_server::engines::{self, EngineWork, TextStream, WorkKind, seconds};
 use crate::model_server::instance::ModelInstance;
 use axum::Json;
 use axum::extract::State;
@@ -36,7 +36,7 @@ pub(super) fn work(kind: &WorkKind, data: &CallData) -> Result<EngineWork, Fault
 }
 
 /// The whole of a text.
-pub(super) async fn finished(mut generation: Generation) -> Result<FinishedGeneration, Fault> {
+pub(super) async fn finished(mut generation: TextStream) -> Result<FinishedGeneration, Fault> {
     loop {
         match generation.next().await {
             GenerationEvent::Token { .. } => {}
@@ -128,7 +128,7 @@ pub(in crate::model_server) async fn answer(
 pub(super) fn same_instance(given: Option<&str>, id: &str) -> Result<(), Fault> {
     match given {
         Some(other) if other != id => {
-            let message = format!("the body names another instance than the path, which says `{id}`");
+            let message = format!("the body names another instance than the path, `{id}`");
             Err(Fault::param("instance_id", message))
         }
         _ => Ok(()),

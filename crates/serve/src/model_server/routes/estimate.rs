@@ -46,8 +46,7 @@ pub(super) async fn by_model(
             Ok(answer(&name, None, model.kind(), forecast, &request, true))
         }
         FoundModel::Embedded(_) => {
-            let message =
-                format!("`{name}` is not serving, and its pace is measured when it does: serve it first");
+            let message = format!("`{name}` is not serving: serve it first, so that its speed is measured");
             Err(Fault::conflict("not_measured", message))
         }
     }

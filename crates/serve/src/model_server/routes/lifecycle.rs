@@ -25,7 +25,7 @@ pub(in crate::model_server) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Fault>> + Send + 'static,
 ) -> Result<T, Fault> {
     let ended = tokio::spawn(work).await;
-    ended.unwrap_or_else(|_| Err(Fault::internal("this is a fault of the server; its log has the details")))
+    ended.unwrap_or_else(|_| Err(Fault::internal("internal server error; see the server's log")))
 }
 
 /// An instance, as answers show it.
@@ -97,7 +97,7 @@ pub(super) async fn download(
             Ok(Json(Envelope::done(message, data(Some(path?), false, false, false))).into_response())
         }
         Err(_) => {
-            let message = format!("{name} is being downloaded: /standalone/status says how far it is");
+            let message = format!("{name} is downloading: /standalone/status shows the progress");
             let body = Envelope::done(message, data(None, false, true, false));
             Ok((StatusCode::ACCEPTED, Json(body)).into_response())
         }

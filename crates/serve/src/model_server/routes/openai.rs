@@ -151,14 +151,14 @@ pub(super) async fn embeddings(
         TextInput::Text(text) => vec![text],
         TextInput::Texts(texts) => texts,
         TextInput::Tokens(_) | TextInput::TokenLists(_) => {
-            return Err(Fault::param("input", "tokens are not taken here: send texts").into());
+            return Err(Fault::param("input", "token inputs are not supported: send texts").into());
         }
     };
     let (instance, _pass) = enter(&server, &request.model)?;
     let done = instance.embed(texts).await?;
     let length = done.vectors.first().map_or(0, Vec::len);
     if request.dimensions.is_some_and(|wanted| wanted as usize != length) {
-        let message = format!("the vectors of this model have {length} dimensions, and no other number");
+        let message = format!("the vectors of this model have {length} dimensions");
         return Err(Fault::param("dimensions", message).into());
     }
     let format = request.encoding_format.unwrap_or_default();
@@ -250,7 +250,7 @@ impl Call {
         let (instance, pass) = enter(server, model)?;
         let answers = sampling.n.unwrap_or(1);
         if prompts.len() * answers as usize > MAX_ANSWERS {
-            let message = format!("{MAX_ANSWERS} answers at most come from one request");
+            let message = format!("a request can ask for at most {MAX_ANSWERS} answers");
             return Err(Fault::param("n", message));
         }
         let seed = sampling.seed.map_or_else(random, |seed| seed as u64);

@@ -3,7 +3,7 @@
 use super::call::reason;
 use super::openai::{Call, Head};
 use crate::fault::{ErrorDetail, Fault, OpenAiError};
-use crate::model_server::engines::{self, Generation};
+use crate::model_server::engines::{self, TextStream};
 use crate::openai::{ChatDelta, CompletionChoice, Delta, Role, Usage};
 use axum::response::Sse;
 use axum::response::sse::{Event as Sent, KeepAlive};
@@ -14,7 +14,7 @@ use std::convert::Infallible;
 
 /// One of the answers, on its way.
 pub(super) struct Choice {
-    pub generation: Generation,
+    pub generation: TextStream,
     /// What its text begins with.
     pub prefix: String,
     /// Whether its prompt is the one that counts: several answers share a prompt.

@@ -359,9 +359,7 @@ impl Check for CallData {
             .as_ref()
             .is_some_and(|stop| stop.list().len() > 16 || stop.list().iter().any(String::is_empty))
         {
-            true => {
-                Err(Fault::param("data.stop", "16 strings at most can end an answer, and none that is empty"))
-            }
+            true => Err(Fault::param("data.stop", "stop takes at most 16 strings, none of them empty")),
             false => Ok(()),
         }
     }

@@ -21,7 +21,7 @@ pub fn exclusive(context: &Context<'_>, found: &mut Vec<TaskViolation>) {
             match devices.get_mut(part.gpu as usize + 1) {
                 Some(of_gpu) => of_gpu.push((part.start, part.end, id)),
                 None => found.push(TaskViolation::new(
-                    TaskRule::Device,
+                    TaskRule::DeviceIndex,
                     id,
                     format!("there is no GPU {}", part.gpu),
                 )),

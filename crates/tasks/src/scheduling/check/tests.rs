@@ -3,7 +3,7 @@
 use super::{TaskRule, check};
 use crate::profile::described;
 use crate::scheduling::{
-    Arrivals, Estimates, Machine, PolicySettings, RunTimes, TaskLog, TaskPolicy, TaskRecord, Workload,
+    Estimates, Machine, PolicySettings, RunTimes, TaskArrivals, TaskLog, TaskPolicy, TaskRecord, Workload,
     WorkloadOptions, generate, schedule,
 };
 use gswarm_core::input::Code;
@@ -17,8 +17,12 @@ struct Case {
 
 fn case(policy: TaskPolicy) -> Case {
     let profile = described();
-    let options =
-        WorkloadOptions { tasks: 300, arrivals: Arrivals::Load(0.9), seed: 5, ..WorkloadOptions::default() };
+    let options = WorkloadOptions {
+        tasks: 300,
+        arrivals: TaskArrivals::Load(0.9),
+        seed: 5,
+        ..WorkloadOptions::default()
+    };
     let workload = generate(&options, &profile).unwrap().workload;
     let estimates = Estimates::of_profile(&workload, &profile).unwrap();
     let machine = Machine::of(&profile, 4);
@@ -110,7 +114,7 @@ fn every_damage_to_a_record_is_found_under_its_rule() {
     let damages: [(TaskRule, Damage); 9] = [
         (TaskRule::Share, |record| record.share = 1_000_001),
         (TaskRule::Share, |record| record.share = 0),
-        (TaskRule::Device, |record| record.gpu.as_mut().unwrap().gpu = 4),
+        (TaskRule::DeviceIndex, |record| record.gpu.as_mut().unwrap().gpu = 4),
         (TaskRule::Duration, |record| record.gpu.as_mut().unwrap().end.0 += 1),
         (TaskRule::Duration, |record| {
             let part = record.gpu.as_mut().unwrap();

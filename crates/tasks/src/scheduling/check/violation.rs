@@ -1,6 +1,7 @@
 //! What can be wrong with a log.
 
 use gswarm_core::named;
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 named! {
@@ -11,7 +12,7 @@ named! {
         /// T02: a share lies between nothing and the whole, and the task has the parts that it implies.
         Share = "T02",
         /// T03: a part is on a device that is there.
-        Device = "T03",
+        DeviceIndex = "T03",
         /// T04: a part takes its share of the task's run time on its device.
         Duration = "T04",
         /// T05: a transfer takes what its bytes and the link imply, and is over when its part starts.
@@ -32,14 +33,19 @@ named! {
 }
 
 /// One way in which a log is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskViolation {
     /// Which rule it breaks.
+    #[serde(serialize_with = "by_code")]
     pub rule: TaskRule,
     /// The task, or the device.
     pub place: String,
     /// How.
     pub message: String,
+}
+
+fn by_code<S: Serializer>(rule: &TaskRule, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(rule.name())
 }
 
 impl TaskViolation {

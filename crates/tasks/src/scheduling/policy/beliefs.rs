@@ -4,7 +4,7 @@
 use super::Placement;
 use super::frees::{Free, Frees, Standing};
 use crate::scheduling::machine::{Machine, SHARE};
-use crate::scheduling::view::{CPU, Device, Doubt, View};
+use crate::scheduling::view::{CPU, DeviceIndex, Doubt, View};
 use crate::scheduling::workload::Workload;
 use gswarm_core::belief::Uncertain;
 use gswarm_core::{Span, Time};
@@ -48,7 +48,7 @@ struct Left {
 }
 
 /// The CPU's place in pairs, or the GPUs'.
-fn sort(device: Device) -> usize {
+fn sort(device: DeviceIndex) -> usize {
     usize::from(device != CPU)
 }
 
@@ -75,7 +75,7 @@ impl Beliefs {
     }
 
     /// What the whole task is expected to take on a device, in microseconds.
-    pub fn expected(&self, task: u32, device: Device, view: &View<'_>) -> u64 {
+    pub fn expected(&self, task: u32, device: DeviceIndex, view: &View<'_>) -> u64 {
         let mean = view.estimates.means[task as usize];
         let mean = if device == CPU { mean.cpu } else { mean.gpu };
         let Some(doubt) = &self.doubt else { return mean.0.max(1) };
@@ -84,7 +84,7 @@ impl Beliefs {
     }
 
     /// The standard deviation of the logarithm of its time there.
-    pub fn spread(&self, task: u32, device: Device) -> f64 {
+    pub fn spread(&self, task: u32, device: DeviceIndex) -> f64 {
         self.doubt.as_ref().map_or(0.0, |doubt| doubt.spreads[task as usize][sort(device)])
     }
 
@@ -115,7 +115,7 @@ impl Beliefs {
     }
 
     /// What a GPU has to do.
-    fn standing(&self, device: Device, view: &View<'_>) -> Standing {
+    fn standing(&self, device: DeviceIndex, view: &View<'_>) -> Standing {
         let behind = self.backlog[device];
         match view.running[device] {
             None if view.placed[device] == 0 => Standing::Empty,
@@ -129,7 +129,7 @@ impl Beliefs {
     }
 
     /// When a device is expected to be free.
-    pub(super) fn free_at(&mut self, device: Device, view: &View<'_>) -> u64 {
+    pub(super) fn free_at(&mut self, device: DeviceIndex, view: &View<'_>) -> u64 {
         let behind = self.backlog[device];
         match view.running[device] {
             None => view.running_until[device].max(view.now).0 + behind,
@@ -142,7 +142,7 @@ impl Beliefs {
     }
 
     /// What is left of the part that runs on a device. Decisions of one moment share the answer.
-    fn left_of(&mut self, task: u32, device: Device, since: Time, now: Time) -> Span {
+    fn left_of(&mut self, task: u32, device: DeviceIndex, since: Time, now: Time) -> Span {
         let known = self.left[device];
         if known.task == task && known.at == now {
             return known.left;
@@ -160,7 +160,7 @@ impl Beliefs {
     }
 
     /// The GPU that was expected to be free first then, and when.
-    pub fn first_gpu(&self) -> Option<(Device, u64)> {
+    pub fn first_gpu(&self) -> Option<(DeviceIndex, u64)> {
         self.first_gpu.map(|(at, _, gpu)| (gpu + 1, at))
     }
 
@@ -183,7 +183,7 @@ impl Beliefs {
     }
 
     /// A part is done: whether that changes what is to be expected of those that wait.
-    pub fn part_done(&mut self, task: u32, device: Device, took: Span, view: &View<'_>) -> bool {
+    pub fn part_done(&mut self, task: u32, device: DeviceIndex, took: Span, view: &View<'_>) -> bool {
         let at = task as usize;
         let part = self.parts[at][sort(device)];
         self.backlog[device] = self.backlog[device].saturating_sub(part);

@@ -10,7 +10,7 @@ use super::pool::{Entry, Pool};
 use super::price::Price;
 use super::{Placement, Policy, PolicySettings, upward_ranks};
 use crate::scheduling::machine::{Machine, SHARE};
-use crate::scheduling::view::{CPU, Device, Estimates, View};
+use crate::scheduling::view::{CPU, DeviceIndex, Estimates, View};
 use crate::scheduling::workload::Workload;
 use gswarm_core::Span;
 
@@ -69,7 +69,7 @@ impl Learned {
     }
 
     /// Whether a device takes one more part.
-    fn has_room(&self, device: Device, view: &View<'_>) -> bool {
+    fn has_room(&self, device: DeviceIndex, view: &View<'_>) -> bool {
         view.placed[device] < if device == CPU { depth(CPU) } else { self.tuning.depth }
     }
 
@@ -204,7 +204,7 @@ impl Learned {
         &self,
         entry: &Entry,
         view: &View<'_>,
-        gpu: Device,
+        gpu: DeviceIndex,
         gpu_start: u64,
         cpu_start: u64,
     ) -> Option<(u64, [u64; 2], Placement)> {
@@ -262,7 +262,7 @@ impl Policy for Learned {
         self.wait(self.entry_of(task, turn, view), view);
     }
 
-    fn part_done(&mut self, task: u32, device: Device, took: Span, view: &View<'_>) {
+    fn part_done(&mut self, task: u32, device: DeviceIndex, took: Span, view: &View<'_>) {
         self.outdated |= self.beliefs.part_done(task, device, took, view);
         self.ended += 1;
         // Those that wait were put in order by what was believed before. So many parts have ended since that doing it
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
     use crate::profile::described;
     use crate::scheduling::engine::Engine;
-    use crate::scheduling::{Arrivals, WorkloadOptions, generate};
+    use crate::scheduling::{TaskArrivals, WorkloadOptions, generate};
 
     /// The policy, which before each decision compares what it knows of the GPUs with what looking at every one of them says.
     struct Compared {
@@ -309,7 +309,7 @@ mod tests {
             self.policy.ready(task, view);
         }
 
-        fn part_done(&mut self, task: u32, device: Device, took: Span, view: &View<'_>) {
+        fn part_done(&mut self, task: u32, device: DeviceIndex, took: Span, view: &View<'_>) {
             self.policy.part_done(task, device, took, view);
         }
 
@@ -344,7 +344,7 @@ mod tests {
                 tasks: 600,
                 gpus,
                 seed,
-                arrivals: Arrivals::Load(load),
+                arrivals: TaskArrivals::Load(load),
                 ..WorkloadOptions::default()
             };
             let workload = generate(&options, &profile).unwrap().workload;

@@ -13,7 +13,7 @@ mod stealing;
 
 pub use learned::{Learned, Tuning};
 pub use push::{Choice, Push};
-pub use qlearning::{QLearning, Table as QTable};
+pub use qlearning::{QLearning, QTable};
 pub use ranks::upward_ranks;
 pub use stealing::WorkStealing;
 
@@ -33,7 +33,7 @@ pub struct Placement {
 
 impl Placement {
     /// All of a task on one device.
-    pub fn whole(task: u32, device: super::view::Device) -> Placement {
+    pub fn whole(task: u32, device: super::view::DeviceIndex) -> Placement {
         match device.checked_sub(1) {
             Some(gpu) => Placement { task, gpu: Some(gpu as u32), share: super::machine::SHARE },
             None => Placement { task, gpu: None, share: 0 },
@@ -47,7 +47,7 @@ pub trait Policy {
     /// The next decision at this moment; asked until `None`. Each answer is carried out before the next question.
     fn decide(&mut self, view: &View<'_>) -> Option<Placement>;
     /// A part of `task` is done on a device, and took so long.
-    fn part_done(&mut self, _task: u32, _device: super::view::Device, _took: Span, _view: &View<'_>) {}
+    fn part_done(&mut self, _task: u32, _device: super::view::DeviceIndex, _took: Span, _view: &View<'_>) {}
     /// `task` is done.
     fn done(&mut self, _task: u32, _view: &View<'_>) {}
 }
@@ -57,6 +57,6 @@ pub trait Policy {
 pub struct PolicySettings {
     /// For policies that draw lots.
     pub seed: u64,
-    /// What a joule is worth in seconds: the objective is makespan + weight * energy.
+    /// Weight of energy, in seconds per joule: the objective is makespan + weight * energy.
     pub seconds_per_joule: f64,
 }

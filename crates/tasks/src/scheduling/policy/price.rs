@@ -7,7 +7,7 @@
 //! decides, and a task's end matters only if it is the last one: as nobody knows how many are to come, with a chance of one in as many as have come.
 
 use crate::scheduling::machine::Machine;
-use crate::scheduling::view::{CPU, Device};
+use crate::scheduling::view::{CPU, DeviceIndex};
 
 /// The prices of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Price {
     }
 
     /// The same for all of a task on one device.
-    pub fn of_whole(&self, until_end: u64, device: Device, run: u64, come: u64) -> f64 {
+    pub fn of_whole(&self, until_end: u64, device: DeviceIndex, run: u64, come: u64) -> f64 {
         self.of(until_end, if device == CPU { [run, 0] } else { [0, run] }, come)
     }
 }

@@ -3,7 +3,7 @@
 use super::lanes::Lanes;
 use super::price::Price;
 use super::{Placement, Policy, PolicySettings};
-use crate::scheduling::view::{CPU, Device, View};
+use crate::scheduling::view::{CPU, DeviceIndex, View};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -41,10 +41,10 @@ impl Push {
         Push { choice, settings, lanes: Lanes::default(), next: 0, lots }
     }
 
-    fn device(&mut self, task: u32, view: &View<'_>) -> Device {
+    fn device(&mut self, task: u32, view: &View<'_>) -> DeviceIndex {
         let all = 0..view.devices();
         let gpus = 1..view.devices();
-        let free_at = |device: &Device| self.lanes.free_at(*device, view);
+        let free_at = |device: &DeviceIndex| self.lanes.free_at(*device, view);
         let chosen = match &self.choice {
             Choice::RoundRobin => {
                 self.next += 1;
@@ -73,25 +73,26 @@ impl Push {
 
 impl Push {
     /// Where a task costs least, with a price on energy.
-    fn cheapest(&self, task: u32, view: &View<'_>) -> Option<Device> {
+    fn cheapest(&self, task: u32, view: &View<'_>) -> Option<DeviceIndex> {
         let price = Price::new(view.machine, self.settings.seconds_per_joule);
-        let run = |device: Device| view.run_time(task, device).0;
-        let end =
-            |device: Device| (self.lanes.free_at(device, view) + view.transfer(task, device)).0 + run(device);
+        let run = |device: DeviceIndex| view.run_time(task, device).0;
+        let end = |device: DeviceIndex| {
+            (self.lanes.free_at(device, view) + view.transfer(task, device)).0 + run(device)
+        };
         let fitting = (0..view.devices()).filter(|&device| view.fits(task, device));
         let waiting: usize = (0..view.devices()).map(|device| self.lanes.len(device)).sum();
         if waiting <= view.devices() {
-            let cost = |device: Device| {
+            let cost = |device: DeviceIndex| {
                 price.of_whole(end(device) - view.now.0, device, run(device), self.lanes.come())
             };
             return fitting.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));
         }
-        let worth = |device: &Device| {
+        let worth = |device: &DeviceIndex| {
             *device != CPU
                 || view.devices() == 1
                 || run(CPU).saturating_mul(1000) / run(1).max(1) <= price.most_gain()
         };
-        let worthy: Vec<Device> = fitting.clone().filter(worth).collect();
+        let worthy: Vec<DeviceIndex> = fitting.clone().filter(worth).collect();
         if worthy.is_empty() {
             fitting.min_by_key(|&device| end(device))
         } else {
@@ -101,7 +102,7 @@ impl Push {
 }
 
 /// What running for so long on a device adds to the energy, in microseconds of the objective.
-pub fn energy_cost(device: Device, seconds: f64, view: &View<'_>, seconds_per_joule: f64) -> u64 {
+pub fn energy_cost(device: DeviceIndex, seconds: f64, view: &View<'_>, seconds_per_joule: f64) -> u64 {
     let [idle, busy] = if device == CPU { view.machine.cpu_watts } else { view.machine.gpu_watts };
     ((busy - idle).max(0.0) * seconds * seconds_per_joule * 1e6) as u64
 }

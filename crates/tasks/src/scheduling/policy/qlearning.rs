@@ -3,7 +3,7 @@
 
 use super::lanes::Lanes;
 use super::{Placement, Policy, PolicySettings};
-use crate::scheduling::view::{CPU, Device, View};
+use crate::scheduling::view::{CPU, DeviceIndex, View};
 use gswarm_core::Time;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -17,16 +17,16 @@ const DISCOUNT: f64 = 0.5;
 
 /// What was learned so far.
 #[derive(Clone, Debug)]
-pub struct Table(Vec<[f64; ACTIONS]>);
+pub struct QTable(Vec<[f64; ACTIONS]>);
 
-impl Default for Table {
-    fn default() -> Table {
-        Table(vec![[0.0; ACTIONS]; GAINS * WAITS * WAITS])
+impl Default for QTable {
+    fn default() -> QTable {
+        QTable(vec![[0.0; ACTIONS]; GAINS * WAITS * WAITS])
     }
 }
 
 pub struct QLearning {
-    table: Table,
+    table: QTable,
     explore: f64,
     lots: ChaCha8Rng,
     lanes: Lanes,
@@ -37,7 +37,7 @@ pub struct QLearning {
 
 impl QLearning {
     /// With what was learned before, and how often to try something else.
-    pub fn new(table: Table, explore: f64, tasks: usize, settings: PolicySettings) -> QLearning {
+    pub fn new(table: QTable, explore: f64, tasks: usize, settings: PolicySettings) -> QLearning {
         QLearning {
             table,
             explore,
@@ -48,11 +48,11 @@ impl QLearning {
         }
     }
 
-    pub fn into_table(self) -> Table {
+    pub fn into_table(self) -> QTable {
         self.table
     }
 
-    fn observe(&self, task: u32, gpu: Device, view: &View<'_>) -> usize {
+    fn observe(&self, task: u32, gpu: DeviceIndex, view: &View<'_>) -> usize {
         let (cpu, on_gpu) = (view.run_time(task, CPU).0.max(1), view.run_time(task, gpu).0.max(1));
         let gain = match cpu as f64 / on_gpu as f64 {
             r if r < 1.0 => 0,
@@ -64,7 +64,7 @@ impl QLearning {
         };
         // Waits are counted in the task's own best time.
         let least = cpu.min(on_gpu) as f64;
-        let wait = |device: Device| {
+        let wait = |device: DeviceIndex| {
             let ratio = self.lanes.free_at(device, view).since(view.now).0 as f64 / least;
             match ratio {
                 r if r < 0.5 => 0,

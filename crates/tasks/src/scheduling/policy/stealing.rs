@@ -2,7 +2,7 @@
 
 use super::lanes::{Lanes, depth};
 use super::{Placement, Policy};
-use crate::scheduling::view::{CPU, Device, View};
+use crate::scheduling::view::{CPU, DeviceIndex, View};
 use std::cmp::Reverse;
 
 /// The policy. It knows no run times at all.
@@ -22,14 +22,14 @@ impl Policy for WorkStealing {
         if let Some(placement) = self.lanes.feed(view) {
             return Some(placement);
         }
-        let open = |&device: &Device| view.placed[device] < depth(device);
+        let open = |&device: &DeviceIndex| view.placed[device] < depth(device);
         // GPUs are alike: what the first of them finds nothing for, no other does.
         let thieves = [Some(CPU).filter(open), (1..view.devices()).find(open)];
         if thieves == [None; 2] {
             return None;
         }
         // Nothing waits for a device that could take a task and was not fed: no thief is its own victim.
-        let mut victims: Vec<Device> =
+        let mut victims: Vec<DeviceIndex> =
             (0..view.devices()).filter(|&device| self.lanes.len(device) > 0).collect();
         victims.sort_by_key(|&victim| Reverse(self.lanes.len(victim)));
         for thief in thieves.into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! The five phases. Each reads the files of those before it, and leaves its own.
 
-use super::settings::{Settings, Source, WorkloadSettings};
+use super::settings::{ProfileChoice, Settings, WorkloadSettings};
 use crate::commands::tasks::generate::{load_profile, refused};
 use crate::commands::tasks::profile::{Wanted, take, write as write_profile};
 use crate::commands::tasks::schedule::{checked, write_comparison};
@@ -13,7 +13,7 @@ use gswarm_learn::{Column, FitSettings, Predictor, Table, Values};
 use gswarm_show::pipeline::MEASURED;
 use gswarm_tasks::profile::{DeviceKind, Effort, HardwareProfile, described};
 use gswarm_tasks::{
-    Arrivals, CompareOptions, Estimates, FEATURES, Machine, PolicySettings, Task, TaskKind, TaskPolicy,
+    CompareOptions, Estimates, FEATURES, Machine, PolicySettings, Task, TaskArrivals, TaskKind, TaskPolicy,
     Workload, WorkloadOptions, bound, compare, feature_table, generate, load, predict, read, write_csv,
     write_results,
 };
@@ -32,7 +32,7 @@ named! {
     }
 }
 
-/// What a phase did: a line for people, and its files, which have yet to take their names.
+/// The result of a phase: a line of text, and its files before they get their names.
 pub struct Done {
     pub summary: String,
     pub batch: Batch,
@@ -94,10 +94,10 @@ fn profile(settings: &Settings, batch: &mut Batch) -> Result<String, Failure> {
     let measured = wanted.measure.then(|| take(Wanted::All, &wanted.sizes, &effort, false)).transpose()?;
     let with_gpu = measured.as_ref().filter(|measured| measured.device(DeviceKind::Gpu).is_some());
     let used = match (wanted.r#use, with_gpu) {
-        (Source::Measured | Source::Auto, Some(measured)) => measured.clone(),
-        (Source::Described, _) | (Source::Auto, None) => described(),
-        (Source::Measured, None) => {
-            return Err(Failure::input("`profile.use: measured` needs a GPU, and none was measured")
+        (ProfileChoice::Measured | ProfileChoice::Auto, Some(measured)) => measured.clone(),
+        (ProfileChoice::Described, _) | (ProfileChoice::Auto, None) => described(),
+        (ProfileChoice::Measured, None) => {
+            return Err(Failure::input("`profile.use: measured` needs a GPU, but none was measured")
                 .hint("use `described`"));
         }
     };
@@ -124,7 +124,7 @@ fn workload(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<Str
     let profile = used_profile(folder)?;
     let wanted = &settings.workload;
     let options = WorkloadOptions {
-        arrivals: Arrivals::Rate(wanted.rate),
+        arrivals: TaskArrivals::Rate(wanted.rate),
         seed: wanted.seed,
         gpus: settings.schedule.gpus,
         ..options(wanted)
@@ -163,12 +163,12 @@ fn tasks(folder: &Path, profile: &HardwareProfile) -> Result<(Workload, Estimate
     Ok((workload, estimates))
 }
 
-/// Trained on the tasks after those that are scheduled, so that none is predicted that was learned from.
+/// Trained on the tasks after the scheduled ones, so that no training task is predicted.
 fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String, Failure> {
     let kind = settings
         .train
         .kind()
-        .ok_or_else(|| Failure::input(format!("`{}` is no model", settings.train.model)))?;
+        .ok_or_else(|| Failure::input(format!("`{}` is not a kind of model", settings.train.model)))?;
     let profile = used_profile(folder)?;
     let (mut history, mut bare) = tasks(folder, &profile)?;
     let kept = (settings.schedule.tasks as usize).min(history.tasks.len());
@@ -205,7 +205,7 @@ fn train(settings: &Settings, folder: &Path, batch: &mut Batch) -> Result<String
     Ok(format!("{} on {} tasks; test R2 {} (CPU, GPU)", kind.name(), history.tasks.len(), r2.join(", ")))
 }
 
-/// A task without a true time is a row without a target, which training refuses by name.
+/// A task without a true time is a row without a target, which training rejects.
 fn cpu_seconds(task: &Task) -> f64 {
     task.truth.map_or(f64::NAN, |truth| truth.cpu.seconds())
 }

@@ -8,7 +8,7 @@ use gswarm_show::pipeline;
 use std::io::Write;
 use std::path::Path;
 
-/// What it leaves in the folder beside the charts.
+/// Its files besides the charts.
 pub const FILES: [&str; 2] = ["report.html", "results.md"];
 /// Where the charts are, beside the text.
 const CHARTS: &str = "charts";
@@ -37,8 +37,8 @@ pub fn place(text: &Path, force: bool) -> Result<(Batch, String), Failure> {
     if found.is_empty() || pipeline::is_markdown(&found) {
         return Ok(place);
     }
-    Err(Failure::input(format!("{FLAG} {} is there, and no pipeline has written it", text.display()))
-        .hint("name another file, or say --force to replace what is there and do every phase again"))
+    Err(Failure::input(format!("{FLAG} {} exists, and no pipeline wrote it", text.display()))
+        .hint("choose another file, or pass --force to replace it and repeat every phase"))
 }
 
 /// Writes the text there, with the charts in a folder of its name beside it.
@@ -53,7 +53,7 @@ pub fn write_to(folder: &Path, text: &Path, (mut batch, name): (Batch, String)) 
 fn page(folder: &Path) -> Result<gswarm_show::page::Page, Failure> {
     let files = pipeline::read(folder).map_err(|reason| {
         Failure::input(format!("{}: {reason}", folder.display()))
-            .hint("`gswarm tasks pipeline --out` makes what is missing; --force does every phase again")
+            .hint("`gswarm tasks pipeline --out` makes what is missing; --force repeats every phase")
     })?;
     Ok(pipeline::page(&files))
 }

@@ -3,7 +3,7 @@
 use super::phases::Phase;
 use crate::commands::tasks::generate::refused;
 use crate::failure::Failure;
-use gswarm_core::input::{Code, Diagnostic, Source as File};
+use gswarm_core::input::{Code, Diagnostic, Source};
 use gswarm_learn::PredictorKind;
 use gswarm_learn::train::MIN_ROWS;
 use gswarm_run::shape::{self, fault_at};
@@ -58,7 +58,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfileSettings {
-    pub r#use: Source,
+    pub r#use: ProfileChoice,
     pub measure: bool,
     #[schemars(length(min = 1), inner(range(min = 16, max = 16384)))]
     pub sizes: Vec<u32>,
@@ -69,7 +69,7 @@ pub struct ProfileSettings {
 /// Which profile later phases use.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ProfileChoice {
     Auto,
     Described,
     Measured,
@@ -166,7 +166,7 @@ pub struct EvaluateSettings {
 impl Default for ProfileSettings {
     fn default() -> Self {
         let sizes = vec![256, 512, 1024, 2048];
-        ProfileSettings { r#use: Source::Auto, measure: true, sizes, budget_seconds: 0.1 }
+        ProfileSettings { r#use: ProfileChoice::Auto, measure: true, sizes, budget_seconds: 0.1 }
     }
 }
 
@@ -226,12 +226,12 @@ impl Settings {
     }
 }
 
-/// What to do about a fault of settings.
+/// Hint for faults of settings.
 const HINT: &str = "`gswarm tasks pipeline --init` prints every setting with what it does";
 
 /// Reads a file of settings: all that is wrong with it at once, before any phase is begun.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Settings, Failure> {
-    let file = File { name, bytes };
+    let file = Source { name, bytes };
     let (value, mut faults) = shape::faults_of(file, &schemars::schema_for!(Settings).to_value());
     let settings: Option<Settings> = match (value, faults.is_empty()) {
         (Some(value), false) => {
@@ -261,7 +261,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Settings, Failure> {
     settings.filter(|_| faults.is_empty()).ok_or_else(|| refused(&faults))
 }
 
-fn too_few(file: File<'_>, tasks: u32, scheduled: u32) -> Option<Diagnostic> {
+fn too_few(file: Source<'_>, tasks: u32, scheduled: u32) -> Option<Diagnostic> {
     let left = tasks.saturating_sub(scheduled) as usize;
     let message = format!(
         "of {tasks} tasks, {scheduled} are scheduled and {left} left to learn from; at least {MIN_ROWS} are needed"
@@ -269,12 +269,12 @@ fn too_few(file: File<'_>, tasks: u32, scheduled: u32) -> Option<Diagnostic> {
     (left < MIN_ROWS).then(|| fault_at(file, "workload.tasks", Code::TooFewRows, &message))
 }
 
-/// What settings that are each right by themselves say together.
-fn contradictions(file: File<'_>, settings: &Settings) -> Vec<Diagnostic> {
+/// Checks settings that are valid alone but not together.
+fn contradictions(file: Source<'_>, settings: &Settings) -> Vec<Diagnostic> {
     let Settings { profile, workload, schedule, .. } = settings;
     let mut faults: Vec<Diagnostic> = too_few(file, workload.tasks, schedule.tasks).into_iter().collect();
-    if !profile.measure && profile.r#use == Source::Measured {
-        let message = "`use: measured` with `measure: false`: nothing is measured that could be used";
+    if !profile.measure && profile.r#use == ProfileChoice::Measured {
+        let message = "`use: measured` needs `measure: true`";
         faults.push(fault_at(file, "profile.use", Code::UnknownChoice, message));
     }
     for (path, [low, high]) in [
@@ -283,12 +283,17 @@ fn contradictions(file: File<'_>, settings: &Settings) -> Vec<Diagnostic> {
         ("workload.memory_mb", workload.memory_mb),
     ] {
         if !(low > 0.0 && low <= high) {
-            let message = "give the least, above zero, and the greatest";
+            let message = "give the minimum, above zero, and the maximum";
             faults.push(fault_at(file, path, Code::NotPositive, message));
         }
     }
     if workload.types.weights().iter().all(|&weight| weight == 0.0) {
-        faults.push(fault_at(file, "workload.types", Code::Nothing, "one of the weights is above zero"));
+        faults.push(fault_at(
+            file,
+            "workload.types",
+            Code::Nothing,
+            "at least one weight must be above zero",
+        ));
     }
     faults
 }

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The file that says which phases are done.
+/// The file that records finished phases.
 const FILE: &str = "pipeline_state.json";
 
 /// The phases that are done, by name.
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// Files that a phase would write and that no pipeline has written are somebody's own.
+    /// Files in the way that no pipeline wrote belong to somebody else.
     pub fn keep_foreign_files(&self, folder: &Path, force: bool) -> Result<(), Failure> {
         if force || !self.0.is_empty() || folder.join(FILE).exists() {
             return Ok(());
@@ -65,10 +65,10 @@ impl State {
         match theirs {
             None => Ok(()),
             Some(file) => Err(Failure::input(format!(
-                "{} is there, and no pipeline has written it",
+                "{} exists, and no pipeline wrote it",
                 folder.join(file).display()
             ))
-            .hint("choose another folder, or say --force to replace what is there")),
+            .hint("choose another folder, or pass --force to replace its files")),
         }
     }
 
@@ -108,7 +108,7 @@ impl State {
             let path = folder.join(file);
             match checksum(&path) {
                 Ok(found) if record.files.get(file) == Some(&found) => {}
-                Ok(_) => return Standing::Damaged(format!("{file} is not as it was written")),
+                Ok(_) => return Standing::Damaged(format!("{file} has changed since it was written")),
                 Err(_) if !path.exists() => return Standing::Damaged(format!("{file} is gone")),
                 Err(error) => return Standing::Damaged(format!("{file} cannot be read: {error}")),
             }
@@ -180,7 +180,7 @@ pub fn lock(folder: &Path) -> Result<Lock, Failure> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Failure::input(format!("another pipeline is at work in {}", folder.display()))
+                return Err(Failure::input(format!("another pipeline is running in {}", folder.display()))
                     .hint("wait until it has ended, or choose another folder with --out"));
             }
             Err(TryLockError::Error(error)) => return Err(Failure::file("lock", &path, &error)),

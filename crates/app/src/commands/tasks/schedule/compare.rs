@@ -3,14 +3,14 @@
 use super::{ScheduleArgs, unpredicted};
 use crate::args::{Seeds, seeds};
 use crate::commands::tasks::generate::{refused, ungenerated, unprofiled};
-use crate::failure::{Code, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::output::progress::{Bar, Phase};
 use crate::output::{self, files, table};
 use clap::Args;
 use gswarm_learn::{FitSettings, Predictor, PredictorKind};
 use gswarm_tasks::profile::HardwareProfile;
 use gswarm_tasks::{
-    CompareError, CompareOptions, Estimates, GenerateError, TaskComparison, TaskPolicy, Workload,
+    CompareError, CompareOptions, Estimates, TaskComparison, TaskPolicy, Workload, WorkloadError,
     WorkloadOptions, compare, generate, predict, teach,
 };
 use std::io::{self, Write};
@@ -19,20 +19,20 @@ use std::sync::{Mutex, PoisonError};
 
 /// What to compare.
 #[derive(Debug, Args)]
-pub struct CompareArgs {
+pub struct CompareTasksArgs {
     /// Compare all policies on generated tasks
     #[arg(long, conflicts_with_all = ["tasks", "json", "policy", "seed"])]
     compare: bool,
     /// Seeds of the workloads [default: 1..10]
     #[arg(long, value_name = "FIRST..LAST", value_parser = seeds)]
     seeds: Option<Seeds>,
-    /// Loads, as shares of what the machine can do at best [default: 0.5,0.7,0.8,0.9,0.95,1.5]
+    /// Loads, as shares of the machine's capacity [default: 0.5,0.7,0.8,0.9,0.95,1.5]
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = crate::args::not_negative)]
     loads: Option<Vec<f64>>,
     /// Tasks of each workload [default: 10000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: Option<u32>,
-    /// Give policies what the hardware profile says, with nothing learned
+    /// Give policies the estimates of the hardware profile, without predictors
     #[arg(long, conflicts_with = "predictor")]
     bare: bool,
 }
@@ -40,7 +40,7 @@ pub struct CompareArgs {
 /// The loads that are compared at unless others are named.
 const LOADS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 1.5];
 
-impl CompareArgs {
+impl CompareTasksArgs {
     /// Whether that is what is asked for. Flags that say how to compare do nothing elsewhere.
     pub fn wanted(&self) -> Result<bool, Failure> {
         let flags = [
@@ -104,7 +104,7 @@ pub fn run(args: &ScheduleArgs, profile: &HardwareProfile, given: Vec<Predictor>
         CompareError::Generate(error) => unmade(from, error),
         CompareError::Predict(error) => Failure::input(error),
         error @ (CompareError::Engine { .. } | CompareError::Violations { .. }) => {
-            Failure::new(Code::Internal, error.to_string())
+            Failure::new(FailureKind::Internal, error.to_string())
         }
     })?;
     drop(comparing);
@@ -125,8 +125,8 @@ pub fn run(args: &ScheduleArgs, profile: &HardwareProfile, given: Vec<Predictor>
     output::line(&format!("Wrote {}", paths[0].display()))
 }
 
-/// Why there are no tasks to compare on: options of theirs are called otherwise here.
-fn unmade(profile: Option<&Path>, error: GenerateError) -> Failure {
+/// Why there are no tasks to compare on; their options have other names here.
+fn unmade(profile: Option<&Path>, error: WorkloadError) -> Failure {
     let called = |option| match option {
         "load" => "loads",
         "tasks" => "count",
@@ -135,8 +135,8 @@ fn unmade(profile: Option<&Path>, error: GenerateError) -> Failure {
     ungenerated(
         profile,
         &match error {
-            GenerateError::Option { code, option, message } => {
-                GenerateError::Option { code, option: called(option), message }
+            WorkloadError::Option { code, option, message } => {
+                WorkloadError::Option { code, option: called(option), message }
             }
             other => other,
         },
@@ -190,7 +190,7 @@ fn rendered(found: &TaskComparison, load: f64) -> String {
     table::table(&header, 1, rows)
 }
 
-/// Who won, and whether what was learned loses to a rule that knows nothing.
+/// The winner, and whether learned policies lose to a constant rule.
 fn verdict(found: &TaskComparison, load: f64) -> String {
     let of = |policy| found.summary(load, policy).map_or(f64::INFINITY, |one| one.makespan);
     let others = found.policies().into_iter().filter(|&policy| policy != TaskPolicy::Clairvoyant);

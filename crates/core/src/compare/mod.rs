@@ -1,7 +1,14 @@
 //! Many runs side by side: what each came to, one row a run, and who did best at what.
 
+mod lines;
+mod verdict;
+
+pub use lines::{Better, ComparisonLine, FIGURES, Figure, columns, figure_at, judged, lines};
+pub use verdict::{ComparisonVerdict, PolicyWin, verdict};
+
+use crate::explain::SlowRequest;
 use crate::log_file::Summary;
-use crate::report::Metrics;
+use crate::report::{Metrics, WorkflowMetrics};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,7 +29,7 @@ pub struct RunKey {
     pub seed: u64,
 }
 
-/// A run and what it came to. Flat, so that it is a line of JSON and a row of a table alike.
+/// A run and what it came to. All but the last two fields are texts and numbers: a row of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepRow {
@@ -68,6 +75,10 @@ pub struct SweepRow {
     pub utilisation_spread_points: Option<f64>,
     /// Requests that stayed on one server / requests.
     pub server_efficiency: Option<f64>,
+    /// Requests with a deadline.
+    pub requests_with_deadline: Option<u64>,
+    /// Of these, the ones not completed in time.
+    pub deadline_misses: Option<u64>,
     /// Requests that completed.
     pub completed_requests: Option<u64>,
     /// Requests that did not.
@@ -76,6 +87,12 @@ pub struct SweepRow {
     pub planning_seconds: Option<f64>,
     /// What the whole run took: planning, simulation and the check of its log.
     pub run_seconds: Option<f64>,
+    /// Each workflow that has requests.
+    #[serde(default)]
+    pub workflows: Vec<WorkflowMetrics>,
+    /// The slowest requests, slowest first, with why.
+    #[serde(default)]
+    pub slowest: Vec<SlowRequest>,
 }
 
 impl SweepRow {
@@ -119,10 +136,13 @@ impl SweepRow {
             utilisation: Some(metrics.utilisation.mean),
             utilisation_spread_points: Some(metrics.utilisation.spread_points),
             server_efficiency: Some(metrics.servers.server_efficiency),
+            requests_with_deadline: Some(metrics.requests_with_deadline),
+            deadline_misses: Some(metrics.deadline_misses),
             completed_requests: Some(metrics.completed_requests),
             failed_requests: Some(metrics.failed_requests),
             planning_seconds: Some(seconds[0]),
             run_seconds: Some(seconds[1]),
+            workflows: metrics.workflows.clone(),
             ..SweepRow::infeasible(key, fingerprint, String::new())
         }
     }
@@ -157,98 +177,6 @@ pub fn fill_in_speedups(rows: &mut [SweepRow]) {
     }
 }
 
-/// A figure by which runs are compared.
-#[derive(Clone, Copy)]
-pub struct Figure {
-    /// Its heading.
-    pub name: &'static str,
-    /// Where it is in a row.
-    pub get: fn(&SweepRow) -> Option<f64>,
-    /// What is better.
-    pub better: Better,
-    /// What it is multiplied by to be shown, and with how many digits after the point.
-    pub shown: (f64, usize),
-}
-
-/// What is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// Less of it.
-    Less,
-    /// More of it.
-    More,
-}
-
-/// The figures of a comparison, in the order in which people look at them.
-pub const FIGURES: [Figure; 11] = [
-    figure("makespan s", |row| row.makespan_seconds, Better::Less, (1.0, 1)),
-    figure("speedup", |row| row.speedup_over_baseline, Better::More, (1.0, 2)),
-    figure("gap %", |row| row.gap_percent, Better::Less, (1.0, 2)),
-    figure("switches", |row| row.model_switches.map(|count| count as f64), Better::Less, (1.0, 0)),
-    figure("overhead %", |row| row.switch_overhead, Better::Less, (100.0, 2)),
-    figure("P50 s", |row| row.latency_p50_seconds, Better::Less, (1.0, 1)),
-    figure("P99 s", |row| row.latency_p99_seconds, Better::Less, (1.0, 1)),
-    figure("util %", |row| row.utilisation, Better::More, (100.0, 1)),
-    figure("spread", |row| row.utilisation_spread_points, Better::Less, (1.0, 1)),
-    figure("servers %", |row| row.server_efficiency, Better::More, (100.0, 1)),
-    figure("plan ms", |row| row.planning_seconds, Better::Less, (1e3, 1)),
-];
-
-const fn figure(
-    name: &'static str,
-    get: fn(&SweepRow) -> Option<f64>,
-    better: Better,
-    shown: (f64, usize),
-) -> Figure {
-    Figure { name, get, better, shown }
-}
-
-/// The runs of one policy on one problem, over all seeds.
-pub struct ComparisonLine<'r> {
-    /// One of them, for what they have in common.
-    pub first: &'r SweepRow,
-    /// The mean of each of [`FIGURES`], where all of them have it.
-    pub means: [Option<f64>; FIGURES.len()],
-    /// Whether no other policy does better at it on the same problem.
-    pub best: [bool; FIGURES.len()],
-}
-
-/// A line for each policy on each problem, in the order of the rows; `same` says which lines are about the same problem.
-#[must_use]
-pub fn lines(rows: &[SweepRow]) -> Vec<ComparisonLine<'_>> {
-    let mut lines: Vec<ComparisonLine<'_>> = Vec::new();
-    let mut seeds: BTreeMap<RunKey, Vec<&SweepRow>> = BTreeMap::new();
-    let mut order = Vec::new();
-    for row in rows {
-        let of_all_seeds = RunKey { seed: 0, ..row.key() };
-        let group = seeds.entry(of_all_seeds.clone()).or_default();
-        if group.is_empty() {
-            order.push(of_all_seeds);
-        }
-        group.push(row);
-    }
-    for group in order.iter().filter_map(|key| seeds.get(key)) {
-        let Some(&first) = group.first() else { continue };
-        let means = FIGURES.map(|figure| {
-            let values: Option<Vec<f64>> = group.iter().map(|row| (figure.get)(row)).collect();
-            values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
-        });
-        lines.push(ComparisonLine { first, means, best: [false; FIGURES.len()] });
-    }
-    for at in 0..lines.len() {
-        for (number, figure) in FIGURES.iter().enumerate() {
-            let rivals = lines.iter().filter(|line| same_problem(line.first, lines[at].first));
-            let rivals = rivals.filter_map(|line| line.means[number]);
-            let best = match figure.better {
-                Better::Less => rivals.min_by(f64::total_cmp),
-                Better::More => rivals.max_by(f64::total_cmp),
-            };
-            lines[at].best[number] = best.is_some() && best == lines[at].means[number];
-        }
-    }
-    lines
-}
-
 /// Whether two runs are of the same problem.
 #[must_use]
 pub fn same_problem(one: &SweepRow, other: &SweepRow) -> bool {
@@ -262,10 +190,10 @@ pub fn same_table(one: &SweepRow, other: &SweepRow) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn row(policy: &str, gpus: u32, seed: u64, makespan: f64, switches: u64) -> SweepRow {
+    pub(super) fn row(policy: &str, gpus: u32, seed: u64, makespan: f64, switches: u64) -> SweepRow {
         let key = RunKey {
             input: "one".to_owned(),
             mode: "offline".to_owned(),
@@ -294,22 +222,5 @@ mod tests {
         fill_in_speedups(&mut rows);
         let speedups: Vec<_> = rows.iter().map(|row| row.speedup_over_baseline).collect();
         assert_eq!(speedups, [Some(1.0), Some(2.5), Some(1.0), Some(2.0), None]);
-    }
-
-    #[test]
-    fn seeds_are_averaged_and_the_best_is_marked_for_each_number_of_gpus() {
-        let rows = [
-            row("baseline", 4, 1, 100.0, 2),
-            row("baseline", 4, 2, 110.0, 2),
-            row("planned", 4, 1, 50.0, 4),
-            row("planned", 4, 2, 60.0, 6),
-            row("planned", 8, 1, 90.0, 7),
-        ];
-        let lines = lines(&rows);
-        assert_eq!(lines.len(), 3);
-        assert_eq!((lines[0].means[0], lines[1].means[0]), (Some(105.0), Some(55.0)));
-        assert_eq!(lines.iter().map(|line| line.best[0]).collect::<Vec<_>>(), [false, true, true]);
-        assert_eq!(lines.iter().map(|line| line.best[3]).collect::<Vec<_>>(), [true, false, true]);
-        assert!(lines.iter().all(|line| !line.best[5]), "nobody is best at what nobody has");
     }
 }
