@@ -146,7 +146,7 @@ real("a request is submitted, seen, and another cancelled, with keys alone", asy
   await accessible(page);
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
-  assert.ok(await page.evaluate(() => document.activeElement?.matches('[data-request="by-keys"] button')), "the focus is back where it was");
+  await until("the focus is back where it was", () => page.evaluate(() => document.activeElement?.matches('[data-request="by-keys"] button') ?? false));
 
   await page.keyboard.press("Shift+Tab");
   await page.evaluate(() => (document.activeElement as HTMLElement).blur());

@@ -1,7 +1,7 @@
 // A window above the page. The browser's own element keeps the focus in it, gives it back, and closes it with Escape.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 interface Given {
   title: string;
@@ -14,7 +14,8 @@ interface Given {
 
 export function Dialog({ title, close, children, narrow, must }: Given) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // With the change of the page, not after the next frame: no key may reach the page below in between, and none is lost at the end.
+  useLayoutEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     dialog?.showModal();
