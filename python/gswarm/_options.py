@@ -79,7 +79,7 @@ def parameters(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parameter_kinds() -> dict[str, str]:
     """What the parameters of policies are, by name."""
-    kinds = {"number": _NUMBER, "integer": _WHOLE, "seconds": _NUMBER, "choice": _TEXT}
+    kinds = {"number": _NUMBER, "integer": _WHOLE, "seconds": _NUMBER, "choice": _TEXT, "target": _TEXT}
     table = (info for policy in policy_table() for info in policy["parameters"])
     return {info["name"]: kinds[info["value"]["type"]] for info in table}
 
