@@ -147,7 +147,7 @@ def test_a_run_from_python_gives_a_result(cluster: Any, tmp_path: Path) -> None:
         assert written["small"] == [{"1": [2]}]
         assert written["odd"] == {1: {2, 3}}, "what JSON has no form for stays as it is"
     other = gswarm.Problem(chain(small=1), requests(2)["requests"])
-    with pytest.raises(gswarm.InputError, match="there is a journal of an earlier run"):
+    with pytest.raises(gswarm.InputError, match="has the journal of an earlier run"):
         gswarm.ray.run(other, address=cluster.address, speed=20, out=out)
     assert gswarm.ray.resume(out, address=cluster.address).makespan == result.makespan, "it is over"
     assert (out / "config.json").read_text() == "mine"
@@ -240,7 +240,7 @@ def test_a_callable_that_fails_fails_its_request_with_its_own_words(cluster: Any
     assert "StopIteration" in failed.pop("r3")
     assert failed.pop("r4") == "out0: cannot pickle 'generator' object"
     assert failed.pop("r5") == "lock: cannot pickle '_thread.lock' object"
-    assert failed.pop("r6") == "no answer after 20.0 s; --call-timeout says how long a call may take"
+    assert failed.pop("r6") == "no answer after 20.0 s; --call-timeout sets the time limit of a call"
     assert failed == {}
     assert "serializ" not in done.errors
     assert [row["request_id"] for row in run.results() if row["status"] == "completed"] == ["r0", "r7"]
