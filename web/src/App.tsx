@@ -61,11 +61,11 @@ export function App({ live }: { live: Live }) {
               </div>
             )}
             <Requests live={live} open={open} cancel={setDoomed} changed={changed} submitted={(id) => { touched(`Request ${plainly(id)} is accepted.`); }} />
-            {overview.can.what_if && <WhatIf overview={overview} />}
+            {overview.can.what_if && overview.state !== "finished" && <WhatIf overview={overview} />}
           </>
         )}
       </main>
-      <footer><p>gswarm {overview?.version ?? ""}. Everything here is also to be had as JSON, under <code>/v1</code>.</p></footer>
+      <footer><p>gswarm {overview?.version ?? ""}. All of it is available as JSON under <code>/v1</code>.</p></footer>
       <p class="unseen" role="status" id="said">{said}</p>
       {shown !== null && <RequestDialog key={shown} id={shown} live={live} close={() => setShown(null)} cancel={setDoomed} />}
       {doomed !== null && <CancelDialog id={doomed} close={() => setDoomed(null)} cancelled={(id) => touched(`Request ${plainly(id)} is cancelled.`)} />}

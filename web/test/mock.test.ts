@@ -86,7 +86,7 @@ inBrowser("a what-if waits for another, and its answer for whoever changes the f
   mock.simulating = true;
   await form.locator("input[name=gpus]").fill("20");
   await form.locator("button[type=submit]").click();
-  await said.filter({ hasText: "Another what-if is being worked out" }).waitFor();
+  await said.filter({ hasText: "Another what-if is being computed" }).waitFor();
   let answer = (): void => undefined;
   mock.simulated = new Promise((done) => (answer = done));
   mock.simulating = false;
@@ -257,7 +257,7 @@ async function nothingGoesOn(page: Page, mock: Mock): Promise<void> {
 }
 
 inBrowser("a run that has ended says so, and nothing can be submitted", async (t) => {
-  for (const [state, words] of [["finished", "The run is finished"], ["interrupted", "The run was interrupted"]] as const) {
+  for (const [state, words] of [["finished", "The run has finished"], ["interrupted", "The run was interrupted"]] as const) {
     const { mock, address } = await mocked(t, { state, source: "log" });
     const { page, faults } = await visit(t, chrome, address);
     await page.getByText(words).waitFor();

@@ -87,7 +87,7 @@ real("a finished run is shown as its log tells it", async (t) => {
   await gswarm(...run);
   const server = await served(t, "view", join(made, "live"), "--port", "0");
   const { page, faults } = await visit(t, chrome, server.address);
-  await page.getByText("The run is finished").waitFor();
+  await page.getByText("The run has finished").waitFor();
   assert.equal(await page.locator("#state").textContent(), "finished");
   assert.equal(await page.locator("#submit").count(), 0, "nothing can be submitted to a run");
   await same(page, await logOf(made), server);
@@ -115,7 +115,7 @@ real("a run in progress is followed to its end", async (t) => {
   await page.locator("#state", { hasText: "running" }).waitFor();
   await until("something runs", async () => Number(await page.locator("#timeline canvas").getAttribute("data-ongoing")) > 0);
   assert.equal(await ended, 0);
-  await page.getByText("The run is finished").waitFor();
+  await page.getByText("The run has finished").waitFor();
   await until("it is said aloud", async () => (await page.locator("#said").textContent())?.includes("finished"));
   await same(page, await logOf(made), server);
   assert.deepEqual(faults, []);

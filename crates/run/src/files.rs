@@ -314,7 +314,7 @@ const OTHER_FILE: &str = "check that it is the right file";
 
 /// The whole of a configuration or of requests.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let missing = "check the path; `gswarm generate --preset simple --out work` makes files to start from";
+    let missing = "check the path; `gswarm init --out work` writes files to start from";
     read_up_to(path, MAX_INPUT_BYTES, missing, "split the requests over several runs")
 }
 

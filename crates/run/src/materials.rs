@@ -141,7 +141,7 @@ pub fn accept(reading: Reading, observer: &mut dyn Observer) -> Result<Scenario,
                 many => format!("{many} faults"),
             };
             Err(Failure::input(format!("the input has {faults}\n\n{found}"))
-                .hint("docs/errors.md explains each code; nothing was run and no file was written")
+                .hint("`gswarm help CODE` explains a code; nothing was run and no file was written")
                 .about(reading.diagnostics))
         }
     }

@@ -125,8 +125,7 @@ fn table(number: usize, lines: &[ComparisonLine<'_>]) -> PageTable {
         row
     });
     PageTable {
-        caption: "The best of a column for each number of GPUs in bold; a click on a heading sorts."
-            .to_owned(),
+        caption: "The best of a column for each number of GPUs is bold; click a heading to sort.".to_owned(),
         head,
         rows: rows.collect(),
         id: format!("comparison-{}", number + 1),

@@ -23,7 +23,7 @@ export function troubles(overview: Overview, history: History): Trouble[] {
   if (overview.state === "interrupted") grave(`The run was interrupted${why || ": `gswarm resume` goes on with it"}.`);
   if (overview.state === "waiting for servers") grave(`No server answers${why}. Requests are kept until one does.`);
   if (overview.state === "stopping") light(`The service is stopping${why}. It takes nothing more on.`);
-  if (overview.state === "finished") light(`The run is finished${why}. Nothing changes any more.`);
+  if (overview.state === "finished") light(`The run has finished${why}. This page no longer changes.`);
   for (const backend of overview.backends.filter((backend) => !backend.up)) {
     const since = backend.down_seconds === null ? "" : ` for ${span(backend.down_seconds)}`;
     grave(`Server ${backend.name} (${gpuNames(backend.gpus)}) has not answered${since}.`);

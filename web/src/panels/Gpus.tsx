@@ -11,7 +11,7 @@ import { wasCutOff } from "../state/live";
 export const doing = (gpu: GpuStatus, cutOff: boolean, over = false): string => {
   if (over && gpu.state !== "lost") return gpu.models.length ? "held at the end" : "empty at the end";
   if (cutOff && (gpu.state === "running" || gpu.state === "loading")) return `was ${gpu.state}${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}`;
-  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)}` : gpu.overdue > 0.05 ? `, overdue ${span(gpu.overdue)}` : "";
+  const left = gpu.free_in > 0.05 ? `, ${span(gpu.free_in)} left` : gpu.overdue > 0.05 ? `, overdue ${span(gpu.overdue)}` : "";
   switch (gpu.state) {
     case "running": return `running${gpu.batch > 1 ? ` ×${gpu.batch}` : ""}${left}`;
     case "loading": return `loading${left}`;
@@ -71,7 +71,7 @@ function Tile({ gpu, cutOff, over }: { gpu: GpuStatus; cutOff: boolean; over: bo
       <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={what}>{what}</span></div>
       <div class="on">
         {gpu.models.map((model) => <ModelName key={model} model={model} />)}
-        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} /> <span class="quiet">{cutOff ? "was to come" : "comes"}</span></span>}
+        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} /> <span class="quiet">{cutOff ? "was loading" : "loading"}</span></span>}
         {gpu.models.length === 0 && !gpu.loading && <span class="quiet">no model</span>}
       </div>
       <div class="memory">

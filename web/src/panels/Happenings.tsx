@@ -43,7 +43,7 @@ export function Happenings({ live, real, open }: { live: Live; real: boolean; op
   };
   return (
     <section id="happenings" aria-labelledby="happenings-title">
-      <h2 id="happenings-title">Happenings <span class="quiet">{count(found.length)}</span></h2>
+      <h2 id="happenings-title">Events <span class="quiet">{count(found.length)}</span></h2>
       <div class="tools" role="group" aria-label="Which happenings are shown">
         {GROUPS.map((group) => (
           <label key={group.name} class="check"><input type="checkbox" checked={!off.has(group.name)} onChange={() => toggle(group.name)} />{group.name}</label>

@@ -9,11 +9,11 @@ const LOOK: Record<RunState, string> = {
 };
 
 const SECTIONS: [string, string][] = [["timeline", "Timeline"], ["gpus", "GPUs"], ["trends", "Trends"], ["slowest", "Latency"], ["queue", "Queue"],
-  ["happenings", "Happenings"], ["requests", "Requests"], ["what-if", "What if"]];
+  ["happenings", "Events"], ["requests", "Requests"], ["what-if", "What if"]];
 
 export function Header({ live }: { live: Live }) {
   const { overview, link } = live;
-  const can = (id: string): boolean => (id === "what-if" ? overview?.can.what_if !== false : id !== "queue" || overview?.state !== "finished");
+  const can = (id: string): boolean => (id === "what-if" && overview?.can.what_if === false ? false : !["queue", "what-if"].includes(id) || overview?.state !== "finished");
   const began = overview?.started_at;
   return (
     <header>

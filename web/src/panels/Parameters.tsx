@@ -27,7 +27,7 @@ export function Parameters({ parameters, present, values, change }: Given) {
       {parameters.map((parameter) => (
         <label key={parameter.name} title={parameter.help}>
           <span>{parameter.name.replaceAll("_", " ")}</span>
-          <Field parameter={parameter} unchanged={present ? "as it is" : String(parameter.default ?? "none")} value={values[parameter.name] ?? ""} change={(value) => change({ ...values, [parameter.name]: value })} />
+          <Field parameter={parameter} unchanged={present ? "unchanged" : String(parameter.default ?? "none")} value={values[parameter.name] ?? ""} change={(value) => change({ ...values, [parameter.name]: value })} />
         </label>
       ))}
     </fieldset>

@@ -38,7 +38,7 @@ export function WhatIf({ overview }: { overview: Overview }) {
     }
     setBusy("");
   };
-  const waits = busy === "queued" ? "Another what-if is being worked out. This one follows as soon as it is done …" : "";
+  const waits = busy === "queued" ? "Another what-if is being computed. This one follows …" : "";
   // While requests keep coming, a policy that plans batches is no answer.
   const suits = (name: string): boolean => overview.source !== "serve" || (known.find((one) => one.name === name)?.modes.includes("online") ?? true);
   const policies = overview.policies.includes(overview.policy) ? overview.policies : [overview.policy, ...overview.policies];

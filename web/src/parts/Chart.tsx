@@ -9,6 +9,8 @@ export interface Series {
   /** A class of the style sheet: it gives the colour and, besides it, the stroke. */
   look: "one" | "two" | "three";
   bars?: boolean;
+  /** What stands beside the name while nobody reads values off the chart; without it, the latest value. */
+  now?: string;
 }
 
 interface Given {
@@ -60,7 +62,7 @@ export function Chart({ title, series, bucket, format, empty, round = roundUp, o
   const values = series.map((one) => {
     const index = at === null ? one.values.findLastIndex((value) => value !== null) : read;
     const value = one.values[index] ?? null;
-    return { ...one, text: value === null ? "–" : format(value) };
+    return { ...one, text: at === null && one.now !== undefined ? one.now : value === null ? "–" : format(value) };
   });
   const [present, before] = over ? ["the end", "before"] : ["now", "ago"];
   const sentence = values.map((one) => `${one.name} ${one.text}`).join(", ");

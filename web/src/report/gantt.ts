@@ -56,7 +56,7 @@ export class ReportGantt {
     };
     const models = this.run.models.flatMap(([name, gpus], number) =>
       used.has(number) ? [entry(this.colours.of(name), `${name}${gpus > 1 ? ` (${gpus} GPUs)` : ""}`)] : []);
-    const hatched = entry("repeating-linear-gradient(135deg, #888 0 2px, transparent 2px 5px)", "hatched: the model is loaded");
+    const hatched = entry("repeating-linear-gradient(135deg, #888 0 2px, transparent 2px 5px)", "hatched: model load");
     part(this.element, ".legend").append(...models, hatched);
   }
 

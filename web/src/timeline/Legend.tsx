@@ -15,8 +15,8 @@ export function Legend({ overview, history }: { overview: Overview | null; histo
     <ul class="legend" aria-label="Colours of models">
       {names.slice(0, MOST).map((name) => <li key={name}><Swatch model={name} /> {name}</li>)}
       {names.length > MOST && <li class="quiet">and {names.length - MOST} more</li>}
-      <li class="quiet"><span class="patch hatched" aria-hidden="true" /> hatched: the model is loaded</li>
-      <li class="quiet"><span class="patch crossed" aria-hidden="true" /> crossed: it failed</li>
+      <li class="quiet"><span class="patch hatched" aria-hidden="true" /> hatched: model load</li>
+      <li class="quiet"><span class="patch crossed" aria-hidden="true" /> crossed out: failed</li>
       <li class="quiet"><span class="patch faint" aria-hidden="true" /> faint: {wasCutOff(overview) ? "had not ended" : "still expected"}</li>
     </ul>
   );

@@ -227,7 +227,7 @@ fn policies(text: &str) -> Result<Policies, String> {
     }
     let found = PolicyKind::ALL.iter().find(|kind| kind.name() == text);
     let names: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
-    let message = || format!("there is no such policy; there are all, {}", names.join(", "));
+    let message = || format!("unknown policy; give `all`, or some of {}", names.join(", "));
     found.map(|&kind| Policies::One(kind)).ok_or_else(message)
 }
 

@@ -1,16 +1,12 @@
 //! `gswarm explain`: why a run went as it did.
 
-use crate::args::{ClusterArgs, InputArgs};
+use crate::commands::report::inputs::{Given, Known, load};
 use crate::failure::Failure;
-use crate::job;
-use crate::output::{self, count, explain as text, files::read_log, progress::Phase};
+use crate::output::{self, explain as text, progress::Phase};
 use clap::Args;
 use gswarm_core::GpuId;
-use gswarm_core::check::read_back;
 use gswarm_core::explain::{self, RequestStory, SlowRequest, Timeline, Unknown};
-use gswarm_core::instance::Mode;
-use gswarm_core::log_file::{LogFile, shown};
-use gswarm_core::verify::build;
+use gswarm_core::log_file::shown;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -23,7 +19,8 @@ Examples:
   gswarm explain run.json --idle --config config.yaml --requests requests.yaml --json
 
 Without a question it explains the slowest request, and lists the ten slowest. It reads the log and the inputs only, so it
-explains any run, whoever made it. docs/explain.md says how to read the answers.";
+explains any run, whoever made it. Without --config and --requests, the files config.* and requests.* nearest to the log
+are used. docs/explain.md says how to read the answers.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -32,19 +29,14 @@ pub struct ExplainArgs {
     log: PathBuf,
     #[command(flatten)]
     what: WhatArgs,
-    #[command(flatten)]
-    input: InputArgs,
-    /// How requests arrived, if the log does not say
-    #[arg(long, value_name = "MODE", value_parser = crate::args::mode_parser())]
-    mode: Option<Mode>,
     /// How many gaps, or slowest requests, to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Cluster (if the log's summary does not say)")]
-    cluster: ClusterArgs,
+    #[command(flatten)]
+    given: Given,
 }
 
 #[derive(Debug, Args)]
@@ -66,40 +58,20 @@ struct WhatArgs {
 
 pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let phase = Phase::new("reading the log", !args.json);
-    let file = LogFile::read_bytes(&read_log(&args.log)?);
+    let run = load(&args.log, &args.given, &mut Known::default())?;
     drop(phase);
-    let mode = file.mode().or(args.mode).unwrap_or(Mode::Offline);
-    let scenario = job::load(&args.input, mode, args.json, !args.json)?;
-    let (cluster, _) = file.cluster(&args.cluster.over(&scenario.cluster));
-    let instance = build(&scenario, cluster, mode).map_err(|reason| {
-        Failure::input(format!("{} does not match these inputs: {reason}", args.log.display()))
-            .hint("`gswarm check` lists the differences")
-    })?;
-    drop(scenario);
-    let (log, faults) = read_back(&instance, &file);
-    drop(file);
-    if log.executions.is_empty() {
-        let first = faults.first().map_or_else(String::new, |fault| format!(": {fault}"));
-        return Err(Failure::input(format!(
-            "{} has no execution that matches these inputs{first}",
-            args.log.display()
-        ))
-        .hint("`gswarm check` lists the differences"));
-    }
-    if !faults.is_empty() {
-        let found = count(faults.len() as u64, "mismatch");
-        output::note(&format!("note: {found} between the log and these inputs, the first: {}", faults[0]));
-    }
+    run.note_misfits();
+    let (instance, log) = (&run.instance, &run.log);
     let phase = Phase::new("explaining", !args.json);
-    let timeline = Timeline::new(&instance, &log);
+    let timeline = Timeline::new(instance, log);
     let answer = match &args.what {
         WhatArgs { node: Some(name), .. } => {
-            let task = explain::find_task(&instance, name).map_err(unknown)?;
+            let task = explain::find_task(instance, name).map_err(unknown)?;
             let story = explain::node(&timeline, task).ok_or_else(|| never_ran("node", name))?;
             rendered(args, &story, text::node)
         }
         WhatArgs { request: Some(name), .. } => {
-            let id = explain::find_request(&instance, name).map_err(unknown)?;
+            let id = explain::find_request(instance, name).map_err(unknown)?;
             let story = explain::request(&timeline, id).ok_or_else(|| never_ran("request", name))?;
             rendered(args, &story, text::request)
         }
@@ -117,7 +89,7 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
                 let message = format!("{} has no request that completed", args.log.display());
                 return Err(Failure::input(message).hint("ask about a part of it: --node, --gpu or --idle"));
             };
-            let id = explain::find_request(&instance, &first.request).map_err(unknown)?;
+            let id = explain::find_request(instance, &first.request).map_err(unknown)?;
             let story =
                 explain::request(&timeline, id).ok_or_else(|| never_ran("request", &first.request))?;
             let told = SlowestStory { slowest: all, slowest_request: story };

@@ -110,7 +110,7 @@ pub fn size(args: &SizeArgs) -> Result<(), Failure> {
 }
 
 fn progress(elapsed: Duration, point: &Point) -> String {
-    let met = if point.met { "meets the target" } else { "does not" };
+    let met = if point.met { "meets the target" } else { "misses the target" };
     format!(
         "{:7.1} s  {:>5} GPUs: makespan {} s, mean {} s, P99 {} s; {met}",
         elapsed.as_secs_f64(),

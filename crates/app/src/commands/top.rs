@@ -21,9 +21,9 @@ Examples:
   gswarm top                                   the service on this machine, at port 8080
   gswarm top http://10.0.0.7:8080 --token-file token
   gswarm top results                           a live run in progress, by its folder; or a finished one
-  gswarm top --once                            one look, as text; also what a pipe gets
+  gswarm top --once                            one snapshot, as text; a pipe gets the same
 
-Keys: q or Ctrl-C ends it, Tab goes to the next part, arrows, Page Up and Page Down move in it, p pauses, ? helps.
+Keys: q or Ctrl-C quits, Tab selects the next panel, arrows, Page Up and Page Down scroll, p pauses, ? shows help.
 `gswarm serve` shows the same, and more, in a browser.";
 
 #[derive(Debug, Args)]

@@ -30,10 +30,7 @@ pub fn trace(args: &TraceArgs) -> Result<(), Failure> {
     let (mut batch, name) = Batch::beside(&args.out, "--out")?;
     let _phase = Phase::new("writing the trace", true);
     let run = load(&args.log, &args.given, &mut Known::default())?;
-    if let Some((count, first)) = &run.misfits {
-        let found = output::count(*count as u64, "mismatch");
-        output::note(&format!("note: {found} between the log and these inputs, the first: {first}"));
-    }
+    run.note_misfits();
     batch.add(&name, |out| write_trace(&run.instance, &run.log, out))?;
     batch.commit()?;
     output::line(&format!("Wrote {}", args.out.display()))

@@ -217,7 +217,7 @@ const NO_DATA: &str = "check the path; `gswarm tasks generate --out workload.csv
 pub fn refused(faults: &[Diagnostic]) -> Failure {
     let errors = faults.iter().filter(|fault| fault.severity == Severity::Error).count();
     Failure::input(format!("the data has {}\n\n{}", count(errors as u64, "fault"), render(faults)))
-        .hint("docs/errors.md explains each code; nothing was learned and no file was written")
+        .hint("`gswarm help CODE` explains a code; nothing was learned and no file was written")
 }
 
 /// What `gswarm train --json` prints: the report, what it was trained on, and where the model is.

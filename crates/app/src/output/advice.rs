@@ -82,7 +82,7 @@ fn policies(report: &AdviceReport) -> String {
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let rows = table(&head, 1, report.policies.iter().map(row));
     let answer = report.gpus.unwrap_or_default();
-    format!("{rows}\n\nGPUs: the fewest found to do; the other columns are with {answer} GPUs")
+    format!("{rows}\n\nGPUs: the fewest that meet the target; the other columns are for {answer} GPUs")
 }
 
 fn placement(report: &AdviceReport) -> String {

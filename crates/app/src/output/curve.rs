@@ -35,25 +35,33 @@ pub fn text(question: &SizeQuestion<'_>, sizing: &Sizing) -> String {
         Verdict::Met { gpus, .. } => Some(gpus),
         _ => None,
     };
+    // The traces of a stream run one after the other: their makespan says nothing.
+    let of_batch = sizing.points.iter().any(|point| point.bound.is_some());
     let row = |point: &Point| {
         let mark = match (Some(point.gpus) == chosen, point.met) {
             (true, _) => " *",
             (_, true) => " +",
             _ => "  ",
         };
-        vec![
-            format!("{}{mark}", point.gpus),
-            grouped(point.makespan, 1),
+        let mut row = vec![format!("{}{mark}", point.gpus)];
+        row.extend(of_batch.then(|| grouped(point.makespan, 1)));
+        row.extend([
             grouped(point.mean, 1),
             grouped(point.p99, 1),
             grouped(point.switches as f64, 0),
             format!("{:.1}", 100.0 * point.utilisation),
-            point.bound.map_or("-".to_owned(), |bound| grouped(bound, 1)),
-        ]
+        ]);
+        row.extend(of_batch.then(|| point.bound.map_or("-".to_owned(), |bound| grouped(bound, 1))));
+        row
     };
-    let header = ["GPUs", "makespan s", "mean s", "P99 s", "switches", "busy %", "bound s"];
+    let mut header = vec!["GPUs", "mean s", "P99 s", "switches", "busy %"];
+    let mut legend = "* the fewest found   + meets the target too".to_owned();
+    if of_batch {
+        header.insert(1, "makespan s");
+        header.push("bound s");
+        legend.push_str("   bound: no makespan is shorter");
+    }
     let mut out = format!("{}\n\n", table(&header, 0, sizing.points.iter().map(row)));
-    let legend = "* the fewest found   + meets the target too   bound: no makespan is shorter";
     let _ = writeln!(out, "{legend}");
     for (place, target) in question.targets.iter().enumerate() {
         let _ = write!(out, "\n{}", plot(&sizing.points, place, target));

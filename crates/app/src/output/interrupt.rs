@@ -40,9 +40,8 @@ pub fn clean_up_when_interrupted() {
             return;
         }
         remove_unfinished();
-        if let Some(words) = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            super::note(&format!("\n{words}"));
-        }
+        let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        super::note(&format!("\n{}", words.as_deref().unwrap_or("interrupted; no unfinished file is left")));
         std::process::exit(130);
     });
     // Without a handler an interruption leaves hidden files, which the next run removes.

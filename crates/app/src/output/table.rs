@@ -1,6 +1,6 @@
 //! Tables that read well on a terminal and paste well into a page.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A table with a header row; the columns after the first `left` are aligned to the right.
 pub fn table(header: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -42,6 +42,19 @@ pub fn fitted(header: &[&str], left: usize, mut rows: Vec<Vec<String>>, width: u
     table(header, left, rows)
 }
 
+/// A table in `width` columns whose last column is text: it wraps where there is no room for it.
+pub fn ending_in_text(header: &[&str], rows: Vec<Vec<String>>, width: usize) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header.to_vec()).add_rows(rows);
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.try_into().unwrap_or(u16::MAX));
+    for column in table.column_iter_mut().take(header.len().saturating_sub(1)).skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
 /// A number with a comma between thousands, as in 26,866.1.
 pub fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
@@ -80,6 +93,18 @@ mod tests {
         let text = fitted(&["name", "n"], 1, rows.clone(), 24);
         assert!(text.contains("| a-name-that-i.. | 12 |"), "{text}");
         assert_eq!(fitted(&["name", "n"], 1, rows.clone(), 80), table(&["name", "n"], 1, rows));
+    }
+
+    #[test]
+    fn text_at_the_end_wraps() {
+        let why = "review waited 31.0 s: its GPUs executed other nodes";
+        let rows = vec![vec!["q80".into(), "84.0".into(), why.into()]];
+        let text = ending_in_text(&["request", "latency s", "cost most"], rows, 50);
+        assert!(text.contains("| q80     |      84.0 | review waited 31.0 s"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
+        let words: Vec<&str> =
+            text.split_whitespace().filter(|word| why.split(' ').any(|one| one == *word)).collect();
+        assert_eq!(words.join(" "), why, "no word is lost or broken: {text}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn none(instance: &Instance, log: &ExecutionLog, max_attempts: u32) -> Resul
         let failed = left.len();
         let text = format!("{failed} of {all} failed after {attempts} at a node{}", listed(instance, &left));
         return Err(Failure::new(FailureKind::FailedRequests, text)
-            .hint("the log shows when; --max-attempts allows more attempts attempts attempts"));
+            .hint("the log shows when; --max-attempts allows more attempts"));
     }
     let gone = log.losses.iter().filter(|loss| loss.until.is_none()).count() as u64;
     let remaining = count(u64::from(instance.cluster.gpus) - gone, "GPU");

@@ -35,6 +35,27 @@ fn every_question_is_answered_for_people_and_for_programs() {
 }
 
 #[test]
+fn the_inputs_nearest_to_the_log_are_found() {
+    let place = Place::with_work("simple", 20);
+    place.run("run --policy baseline --quiet @work --out work/results").code(0);
+    let log = "explain work/results/baseline_execution_log.json";
+    assert_eq!(place.run(log).code(0).out, place.run(&format!("{log} {}", inputs("work"))).code(0).out);
+    place.run("run --policy baseline --quiet @work --out elsewhere").code(0);
+    place.run("explain elsewhere/baseline_execution_log.json").code(2).says("R001").says("--config");
+}
+
+#[test]
+fn slow_requests_say_the_whole_reason() {
+    let (place, inputs) = explained();
+    let text = place.run(&format!("explain baseline_execution_log.json {inputs}")).code(0).out;
+    let (_, table) = text.split_once("slowest requests").unwrap();
+    assert!(
+        !table.contains("..") && !table.contains("late s"),
+        "nothing is cut, and nothing is late: {text}"
+    );
+}
+
+#[test]
 fn without_a_question_the_slowest_request_is_explained() {
     let (place, inputs) = explained();
     let line = format!("explain baseline_execution_log.json {inputs}");

@@ -192,15 +192,17 @@ fn an_interruption_leaves_nothing() {
     let place = Place::with_work("simple", 20_000);
     let run = format!("{} --quiet --out new/deep", line("baseline"));
     for _ in 0..50 {
-        let mut child = place.command(&run).spawn().unwrap();
+        let child = place.command(&run).stderr(std::process::Stdio::piped()).spawn().unwrap();
         gswarm_testing::until("a file is begun", || {
             std::fs::read_dir(place.path("new/deep")).is_ok_and(|mut entries| entries.next().is_some())
         });
         let id = child.id().to_string();
         std::process::Command::new("kill").args(["-INT", &id]).status().unwrap();
-        let code = child.wait().unwrap().code();
-        if code == Some(130) && !place.path("new/deep/baseline_scheduler.log").exists() {
+        let done = child.wait_with_output().unwrap();
+        if done.status.code() == Some(130) && !place.path("new/deep/baseline_scheduler.log").exists() {
             assert_eq!(place.names(), ["work"]);
+            let said = String::from_utf8(done.stderr).unwrap();
+            assert!(said.contains("interrupted; no unfinished file is left"), "{said}");
             return;
         }
         // It was faster than the signal.

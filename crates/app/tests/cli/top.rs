@@ -87,7 +87,7 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
         &loads,
         "1 GPUs",
         "2 Queue",
-        "3 What happened",
+        "3 Events",
         "last minute:",
         "r2",
     ];
@@ -111,15 +111,19 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
     terminal.until("the keys", |text| text.contains("close this"));
     terminal.press("?");
     terminal.press("p");
-    terminal.until("that it is paused", |text| text.contains("paused: p goes on"));
+    terminal.until("that it is paused", |text| text.contains("paused, p resumes"));
     terminal.press("p");
     // A smaller window is drawn anew.
     terminal.master.resize(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
     terminal.screen.lock().unwrap().screen_mut().set_size(24, 80);
-    terminal.until("a small window", |text| text.contains("? helps") && text.contains("1 GPUs"));
-    for part in
-        ["requests: 0 open, 3 completed | nodes: 0 waiting, 0 running", "latency P50", "2 Queue", "free in"]
-    {
+    terminal.until("a small window", |text| text.contains("? help") && text.contains("1 GPUs"));
+    for part in [
+        "requests: 0 open, 3 completed | nodes: 0 waiting, 0 running",
+        "policy adaptive",
+        "latency P50",
+        "2 Queue",
+        "free in",
+    ] {
         terminal.until(part, |text| text.contains(part));
     }
     // There is room for one part beside the GPUs.
@@ -130,7 +134,7 @@ async fn the_screen_shows_what_the_service_says_and_goes_on_after_it_was_away() 
 
     server.signal("-TERM");
     assert_eq!(server.end().0, 0);
-    terminal.until("that nobody answers", |text| text.contains("not reachable, trying again"));
+    terminal.until("that nobody answers", |text| text.contains("not reachable, retrying"));
     terminal.press("q");
     assert_eq!(terminal.end(), 0);
 }

@@ -53,12 +53,15 @@ pub(super) fn execution(
 
     let arrived = instance.requests[instance.request_of(task)].arrival;
     if let Some(said) = arrival.filter(|said| differ(said.0, arrived.0)) {
-        report(Code::Arrival, format!("arrival_time {}, and the request arrives at {}", s(said), s(arrived)));
+        report(
+            Code::Arrival,
+            format!("arrival_time is {}, but the request arrives at {}", s(said), s(arrived)),
+        );
     }
     let expected = instance.execution(task).0;
     if let Some(said) = estimate.filter(|said| estimates_are_given && differ(said.0, expected)) {
         let says = if instance.interval(task).is_some() { "the predictor says" } else { "the node takes" };
-        let message = format!("estimated_time {}, and {says} {}", s(said), seconds(expected));
+        let message = format!("estimated_time is {}, but {says} {}", s(said), seconds(expected));
         report(Code::Estimate, message);
     }
     let low = time(record.predicted_low, "predicted_low", report);
@@ -66,8 +69,7 @@ pub(super) fn execution(
     if let (Some(low), Some(high)) = (low, high)
         && low > high
     {
-        let message =
-            format!("the interval from predicted_low {} to predicted_high {} is none", s(low), s(high));
+        let message = format!("predicted_low {} is above predicted_high {}", s(low), s(high));
         report(Code::Estimate, message);
     }
     let expected_low = time(record.expected_low, "expected_low", report);
@@ -76,15 +78,14 @@ pub(super) fn execution(
     if let (Some(low), Some(high)) = (expected_low, expected_high)
         && low > high
     {
-        let message =
-            format!("the interval from expected_low {} to expected_high {} is none", s(low), s(high));
+        let message = format!("expected_low {} is above expected_high {}", s(low), s(high));
         report(Code::Estimate, message);
     }
     if let Some((least, most)) = instance.interval(task).filter(|_| estimates_are_given) {
         for (field, said, expected) in [("predicted_low", low, least), ("predicted_high", high, most)] {
             if said.is_none_or(|said| differ(said.0, expected.0)) {
-                let said = said.map_or("is not given".to_owned(), s);
-                let message = format!("{field} {said}, and the predictor says {}", seconds(expected.0));
+                let said = said.map_or("missing".to_owned(), s);
+                let message = format!("{field} is {said}, but the predictor says {}", seconds(expected.0));
                 report(Code::Estimate, message);
             }
         }
@@ -96,7 +97,7 @@ pub(super) fn execution(
     }
     if let Some(length) = length.filter(|length| differ(length.0, end.since(start).0)) {
         let is = seconds(end.since(start).0);
-        report(Code::TimeSum, format!("execution_time {}, and end - start is {is}", s(length)));
+        report(Code::TimeSum, format!("execution_time is {}, but end - start is {is}", s(length)));
     }
     if switch.0 > start.0.saturating_add(TOLERANCE) {
         let message = format!("a switch of {} that ends at {} begins before the run", s(switch), s(start));

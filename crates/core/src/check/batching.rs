@@ -41,7 +41,7 @@ pub(super) fn check(context: &mut Context<'_>) -> Vec<Session> {
     }
     for (index, one) in log.executions.iter().enumerate() {
         if one.start == one.end && one.status == Status::Completed && context.sound(index) {
-            context.at(Code::WorkLittle, index, "it ends when it starts, and has its result");
+            context.at(Code::WorkLittle, index, "it ends when it starts, but has a result");
         }
     }
     sessions
@@ -55,7 +55,7 @@ fn alone(context: &mut Context<'_>, model: ModelId, executions: &[u32], sessions
         let one = &log.executions[index];
         if one.batch > 1 {
             let message =
-                format!("batch_size {}, and `{}` does not batch", one.batch, context.model_name(index));
+                format!("batch_size is {}, but `{}` does not batch", one.batch, context.model_name(index));
             context.at(Code::BatchSize, index, message);
         }
         work(context, index, one.end.since(one.start).0 as f64, 0);
@@ -166,7 +166,7 @@ impl<'a> Sweep<'a> {
             context.at(
                 Code::BatchSize,
                 index,
-                format!("batch_size {}, and {} run just after its start", one.batch, self.running),
+                format!("batch_size is {}, but {} run just after its start", one.batch, self.running),
             );
         }
     }
@@ -181,7 +181,7 @@ fn work(context: &mut Context<'_>, index: usize, done: f64, changes: u32) {
     let needed = context.truth.time(context.instance, one.task, one.start).0;
     let slack = (TOLERANCE * (1 + u64::from(changes))) as f64;
     let numbers =
-        || format!("{} of work done, and the node is {}", seconds(done.round() as u64), seconds(needed));
+        || format!("it did {} of work, but the node has {}", seconds(done.round() as u64), seconds(needed));
     if done > needed as f64 + slack {
         context.at(Code::WorkMuch, index, numbers());
     } else if one.status == Status::Completed && done < needed as f64 - slack {

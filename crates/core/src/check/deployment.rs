@@ -31,7 +31,7 @@ pub(super) fn check(context: &mut Context<'_>, claims: &Claims, loads: &Loads) {
     if is_static && loads.switches > 0 && context.log.losses.is_empty() && fit(context, given) {
         let switches = loads.switches;
         let message = format!(
-            "a static run whose models all fit where they are assigned, and model switches: {switches}"
+            "all models of this static run fit where they are assigned, but it has {switches} model switches"
         );
         context.report(Code::Assignment, Place::default(), message);
     }
@@ -73,7 +73,7 @@ fn servers(context: &mut Context<'_>, given: &Assignments, said: Option<&Assignm
         if said != is {
             let list = |models: &BTreeSet<&str>| models.iter().copied().collect::<Vec<_>>().join(", ");
             let message = format!(
-                "server_assignments gives server {server} [{}], and gpu_assignments gives it [{}]",
+                "server_assignments gives server {server} [{}], but gpu_assignments gives it [{}]",
                 list(&said),
                 list(&is)
             );

@@ -133,9 +133,9 @@ fn missing(context: &mut Context<'_>, tasks: &Tasks) {
             }
             let place = context.task_place(task);
             let message = if last.is_some() {
-                "its last attempt was lost, and it was not tried again"
+                "its last attempt was lost, and it was not retried"
             } else {
-                "it has no execution, and nothing that it waits for failed"
+                "it has no execution, although none of its inputs failed"
             };
             context.report(Code::NodeMissing, place, message);
         }

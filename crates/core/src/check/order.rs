@@ -26,21 +26,21 @@ fn attempt(context: &mut Context<'_>, tasks: &Tasks, index: usize, before: Optio
     let starts = one.start.0.saturating_add(TOLERANCE);
     if starts < request.arrival.0 {
         let message =
-            format!("it starts at {}, and its request arrives at {}", s(one.start), s(request.arrival));
+            format!("it starts at {}, but its request arrives at {}", s(one.start), s(request.arrival));
         context.at(Code::BeforeArrival, index, message);
     }
     let (mut ready, mut known) = (request.arrival, true);
     for input in instance.predecessors(one.task) {
         let Some(end) = tasks.completed[input.index()] else {
             known = false;
-            let message = format!("it runs, and its input {} never completed", instance.task_name(input));
+            let message = format!("it runs although its input {} never completed", instance.task_name(input));
             context.at(Code::BeforeInput, index, message);
             continue;
         };
         ready = ready.max(end);
         if starts < end.0 {
             let input = instance.task_name(input);
-            let message = format!("it starts at {}, and its input {input} ends at {}", s(one.start), s(end));
+            let message = format!("it starts at {}, but its input {input} ends at {}", s(one.start), s(end));
             context.at(Code::BeforeInput, index, message);
         }
     }
@@ -48,12 +48,12 @@ fn attempt(context: &mut Context<'_>, tasks: &Tasks, index: usize, before: Optio
     let learnt_later = context.measured && one.ready > ready;
     match before {
         None if known && !learnt_later && one.attempt == 1 && differ(one.ready.0, ready.0) => {
-            let message = format!("ready_time {}, and arrival and inputs give {}", s(one.ready), s(ready));
+            let message = format!("ready_time is {}, but arrival and inputs give {}", s(one.ready), s(ready));
             context.at(Code::Ready, index, message);
         }
         Some(last) if one.attempt > last.attempt && one.ready.0.saturating_add(TOLERANCE) < last.end.0 => {
             let message =
-                format!("ready_time {}, and the attempt before ended at {}", s(one.ready), s(last.end));
+                format!("ready_time is {}, but the attempt before ended at {}", s(one.ready), s(last.end));
             context.at(Code::Ready, index, message);
         }
         _ => {}

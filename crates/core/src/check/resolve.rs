@@ -179,7 +179,7 @@ impl<'a> Resolver<'a> {
             None => 1,
             Some(attempt) if attempt >= 1 => u32::try_from(attempt).unwrap_or(u32::MAX),
             Some(attempt) => {
-                self.report(Code::Attempt, at, format!("attempt {attempt}; attempts count from 1"));
+                self.report(Code::Attempt, at, format!("attempt is {attempt}, but attempts count from 1"));
                 1
             }
         };
@@ -187,7 +187,11 @@ impl<'a> Resolver<'a> {
             None => 0,
             Some(batch) if batch >= 1 => u32::try_from(batch).unwrap_or(u32::MAX),
             Some(batch) => {
-                self.report(Code::BatchSize, at, format!("batch_size {batch}; the execution itself counts"));
+                self.report(
+                    Code::BatchSize,
+                    at,
+                    format!("batch_size is {batch}, but the execution itself counts"),
+                );
                 0
             }
         };
@@ -266,7 +270,7 @@ impl<'a> Resolver<'a> {
             at.record.workflow.map(|name| self.file.name(name)).filter(|said| said != workflow)
         {
             if instance.workflows.iter().any(|workflow| workflow.name == said) {
-                let message = format!("workflow `{said}`, and the request's is `{workflow}`");
+                let message = format!("workflow is `{said}`, but the request's is `{workflow}`");
                 self.report(Code::Workflow, at, message);
             } else {
                 self.report(Code::Unknown, at, format!("workflow `{said}` is not in the configuration"));
@@ -278,7 +282,7 @@ impl<'a> Resolver<'a> {
             if self.models[name as usize].is_none() {
                 self.report(Code::Unknown, at, format!("model `{said}` is not in the configuration"));
             } else {
-                self.report(Code::Model, at, format!("model `{said}`, and the node's is `{is}`"));
+                self.report(Code::Model, at, format!("model is `{said}`, but the node's is `{is}`"));
             }
         }
     }
@@ -291,7 +295,7 @@ impl<'a> Resolver<'a> {
             (Some(ids), _) => Cow::Borrowed(ids),
             (None, Some(first)) if needed == 1 => Cow::Owned(vec![first]),
             (None, Some(first)) => {
-                let message = format!("names GPU {first} only, and the model needs {needed}");
+                let message = format!("names GPU {first} only, but the model needs {needed}");
                 self.report(Code::GpuCount, at, message);
                 // Held against the others as the window that it should have held.
                 let last = i64::from(self.instance.cluster.gpus);

@@ -20,7 +20,7 @@ pub(super) fn check(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims, l
 
 fn number(context: &mut Context<'_>, code: Code, field: &str, said: Option<u64>, is: u64) {
     if let Some(said) = said.filter(|&said| said != is) {
-        context.report(code, Place::default(), format!("{field} is {said}, and the records give {is}"));
+        context.report(code, Place::default(), format!("{field} is {said}, but the records give {is}"));
     }
 }
 
@@ -28,12 +28,12 @@ fn time(context: &mut Context<'_>, code: Code, field: &str, said: Option<f64>, i
     let Some(said) = said else { return };
     let micros = said.is_finite().then(|| (said * 1e6).round()).filter(|&micros| micros >= 0.0);
     let Some(micros) = micros.map(|micros| micros as u64) else {
-        let message = format!("{field} is {said} s, and the records give {}", seconds(is));
+        let message = format!("{field} is {said} s, but the records give {}", seconds(is));
         return context.report(code, Place::default(), message);
     };
     // Past 2^52 microseconds a number of seconds no longer tells neighbours apart.
     if micros.abs_diff(is) > TOLERANCE.saturating_add(is >> 51) {
-        let message = format!("{field} is {}, and the records give {}", seconds(micros), seconds(is));
+        let message = format!("{field} is {}, but the records give {}", seconds(micros), seconds(is));
         context.report(code, Place::default(), message);
     }
 }
@@ -57,7 +57,7 @@ fn bound(context: &mut Context<'_>, claims: &Claims, makespan: u64) {
     let slack = TOLERANCE.saturating_add(makespan >> 51) as f64;
     // Every node takes time, so no bound on a run that has any is zero.
     let fault = if !bound.is_finite() || bound < 0.0 || bound == 0.0 && makespan > 0 {
-        Some(format!("lower_bound is {bound} s, which is no bound"))
+        Some(format!("lower_bound is {bound} s, which is not a bound"))
     } else if micros > makespan as f64 + slack {
         let bound = seconds(micros.round() as u64);
         Some(format!("lower_bound is {bound}, above the makespan of {}", seconds(makespan)))
@@ -74,9 +74,9 @@ fn bound(context: &mut Context<'_>, claims: &Claims, makespan: u64) {
     let near = (said - gap).abs() <= 0.051f64.max(gap.abs() * 1e-9);
     if !near {
         let message = if gap.is_finite() {
-            format!("gap_percent is {said}, and makespan and bound give {gap:.4}")
+            format!("gap_percent is {said}, but makespan and bound give {gap:.4}")
         } else {
-            format!("gap_percent is {said}, and no gap follows from makespan and bound")
+            format!("gap_percent is {said}, but no gap follows from makespan and bound")
         };
         context.report(Code::SumBound, Place::default(), message);
     }
@@ -93,7 +93,7 @@ fn counts(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims) {
     number(context, Code::SumCounts, "total_nodes_executed", claims.total_nodes_executed, nodes);
     let status = if completed == requests { "completed" } else { "incomplete" };
     if let Some(said) = claims.status.as_deref().filter(|&said| said != status) {
-        let message = format!("status is `{said}`, and {completed} of {requests} requests completed");
+        let message = format!("status is `{said}`, but {completed} of {requests} requests completed");
         context.report(Code::SumCounts, Place::default(), message);
     }
 }
@@ -145,7 +145,7 @@ fn servers(context: &mut Context<'_>, tasks: &Tasks, claims: &Claims) {
     if let Some(said) =
         claims.server_efficiency.filter(|said| said.is_nan() || (said - efficiency).abs() > 1e-4)
     {
-        let message = format!("server_efficiency is {said}, and the records give {efficiency:.6}");
+        let message = format!("server_efficiency is {said}, but the records give {efficiency:.6}");
         context.report(Code::SumServers, Place::default(), message);
     }
 }
@@ -172,7 +172,7 @@ fn cluster(context: &mut Context<'_>, claims: &Claims) {
     let mut faults = impossible(claims, &rules);
     faults.extend(numbers.into_iter().filter_map(|(field, said, is)| {
         let said = said.filter(|&said| said != is)?;
-        Some(format!("{field} is {said}, and the log is checked with {is}"))
+        Some(format!("{field} is {said}, but the log is checked with {is}"))
     }));
     let timing = if context.measured { "measured" } else { "estimated" };
     let names = [
@@ -183,7 +183,7 @@ fn cluster(context: &mut Context<'_>, claims: &Claims) {
     ];
     for (field, said, is) in names {
         if let Some(said) = said.as_deref().filter(|&said| said != is) {
-            faults.push(format!("{field} is `{said}`, and the log is checked with `{is}`"));
+            faults.push(format!("{field} is `{said}`, but the log is checked with `{is}`"));
         }
     }
     faults.into_iter().for_each(|fault| context.report(Code::SumCluster, Place::default(), fault));
@@ -201,7 +201,7 @@ fn impossible(claims: &Claims, rules: &ClusterClaims) -> Vec<String> {
         }
     }
     if let Some(per) = claims.gpus_per_server.flatten().filter(|per| !(1..=MOST_GPUS).contains(per)) {
-        faults.push(format!("gpus_per_server is {per}, and a server has 1 to {MOST_GPUS} GPUs"));
+        faults.push(format!("gpus_per_server is {per}, but a server has 1 to {MOST_GPUS} GPUs"));
     }
     let numbers = [
         ("gpu_memory_gb", rules.gpu_memory_gb, f64::MIN_POSITIVE),

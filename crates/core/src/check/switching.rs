@@ -167,7 +167,7 @@ impl Replay {
         let model = &context.instance.models[bring.model].name;
         let numbers = || format!("loading `{model}` on GPUs {} took {}", bring.gpus, seconds(given));
         if !bring.cut_short && given.saturating_add(TOLERANCE) < cost.micros {
-            let message = format!("{}, and costs {}", numbers(), seconds(cost.micros));
+            let message = format!("{}, but costs {}", numbers(), seconds(cost.micros));
             context.report(Code::SwitchShort, bring.at(context), message);
         } else if given > cost.micros.saturating_add(TOLERANCE) {
             let there = if cost.there { "the model was there" } else { "it costs" };
@@ -209,7 +209,7 @@ impl Replay {
             let place =
                 without.map_or(context.place(index as usize), |gpu| context.place(index as usize).on(gpu.0));
             let name = &context.instance.models[model].name;
-            let message = format!("`{name}` is not there, and loading it costs {}", seconds(cost.micros));
+            let message = format!("`{name}` is not loaded, and loading it costs {}", seconds(cost.micros));
             context.report(Code::SwitchMissing, place, message);
         }
         let (gpus, evicted, place) = (one.gpus, &*one.evicted, Where::Execution(index));

@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Infeasible {
     /// Too few GPUs for a model that a request uses.
-    #[error("model `{model}` needs {needs} consecutive GPUs{}, but there are {gpus}", server_note(*.per_server))]
+    #[error("model `{model}` needs {needs} consecutive GPUs{}, but there {} {gpus}", server_note(*.per_server), if *.gpus == 1 { "is" } else { "are" })]
     TooFewGpus {
         /// The model.
         model: String,
@@ -54,9 +54,7 @@ pub enum Infeasible {
 pub const LONGEST_RUN: Span = Span(100_000_000_000_000_000);
 
 fn server_note(per_server: Option<u32>) -> String {
-    per_server.map_or(String::new(), |per| {
-        format!(" (inside one server of {per}, or from a server's first GPU on if it is larger)")
-    })
+    per_server.map_or(String::new(), |per| format!(" in servers of {per}"))
 }
 
 impl Instance {

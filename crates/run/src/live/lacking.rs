@@ -4,6 +4,7 @@ use crate::observe::Observer;
 use crate::output::count;
 use gswarm_core::input::Scenario;
 use gswarm_exec::call::missing_inputs;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The most inputs that are listed.
@@ -16,26 +17,55 @@ pub(super) fn warn_of_lacking_inputs(scenario: &Scenario, observer: &mut dyn Obs
     }
 }
 
+/// Grouped: a node that lacks an input lacks it in many requests.
 fn lacking(scenario: &Scenario) -> Option<String> {
-    let (mut all, mut requests, mut listed) = (0_usize, 0_u64, String::new());
+    let mut lacks: BTreeMap<(&str, &str, &str), (&str, u64)> = BTreeMap::new();
+    let mut requests = 0;
     for request in &scenario.requests {
-        let missing = missing_inputs(&scenario.workflows[usize::from(request.workflow)], request);
+        let workflow = &scenario.workflows[usize::from(request.workflow)];
+        let missing = missing_inputs(workflow, request);
         requests += u64::from(!missing.is_empty());
         for (node, input) in missing {
-            all += 1;
-            if all <= MOST_LISTED {
-                let _ = write!(listed, "\n  - {}: `{node}` reads `{input}`", request.id);
-            }
+            lacks.entry((&workflow.id, node, input)).or_insert((&request.id, 0)).1 += 1;
         }
     }
-    if all == 0 {
+    if lacks.is_empty() {
         return None;
     }
-    let requests = count(requests, "request");
-    let inputs = count(all as u64, "input");
-    let more = if all > MOST_LISTED { format!("\n  and {} more", all - MOST_LISTED) } else { String::new() };
+    let mut listed = String::new();
+    for ((workflow, node, input), (first, times)) in lacks.iter().take(MOST_LISTED) {
+        let times = if *times > 1 { format!("{times} requests, first {first}") } else { (*first).to_owned() };
+        let _ = write!(listed, "\n  - {workflow}: `{node}` reads `{input}` ({times})");
+    }
+    if lacks.len() > MOST_LISTED {
+        let _ = write!(listed, "\n  and {} more", lacks.len() - MOST_LISTED);
+    }
+    let (verb, requests) = (if requests == 1 { "lacks" } else { "lack" }, count(requests, "request"));
     Some(format!(
-        "warning: {requests} without {inputs} that nodes read: neither `input_data` nor a node right before gives them\
-         {listed}{more}\n  hint: the nodes are called without them; add them to `input_data`, or name them in `outputs`"
+        "warning: {requests} {verb} inputs that nodes read; the nodes are called without them{listed}\n  \
+         hint: add them to `input_data`, or to `outputs` of a node right before"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_that_many_requests_lack_is_told_once() {
+        let mut builder = Scenario::builder().gpus(1).model("llm", 1, 8.0, 2.0).run_time(1.0);
+        builder = builder.workflow("chat").node("answer", "llm");
+        for at in 0..50 {
+            builder = builder.request(&format!("r{at}"), "chat").arrival(f64::from(at));
+        }
+        let mut scenario = builder.build().unwrap();
+        assert_eq!(lacking(&scenario), None);
+        scenario.workflows[0].nodes[0].inputs = vec!["question".to_owned()];
+        let said = lacking(&scenario).unwrap();
+        assert!(said.starts_with("warning: 50 requests lack inputs"), "{said}");
+        assert!(said.contains("\n  - chat: `answer` reads `question` (50 requests, first r0)\n"), "{said}");
+        scenario.requests.truncate(1);
+        let said = lacking(&scenario).unwrap();
+        assert!(said.contains("1 request lacks") && said.contains("(r0)"), "{said}");
+    }
 }

@@ -138,7 +138,8 @@ fn scene(chart: &Chart, theme: Theme, ink: &str) -> kuva::render::render::Scene 
 }
 
 fn line(line: ReferenceLine, label: &str) -> ReferenceLine {
-    line.with_label(label).with_color(QUIET).with_stroke_width(1.5)
+    let line = line.with_color(QUIET).with_stroke_width(1.5);
+    if label.is_empty() { line } else { line.with_label(label) }
 }
 
 fn scaled(mut layout: Layout, chart: &Chart) -> Layout {
@@ -165,6 +166,9 @@ fn scaled(mut layout: Layout, chart: &Chart) -> Layout {
     }
     if chart.y.whole {
         layout = layout.with_y_tick_step(whole_step(y));
+    }
+    if let Some(least) = chart.x.least {
+        layout = layout.with_x_axis_min(least);
     }
     if let Some(most) = chart.x.most {
         layout = layout.with_x_axis_max(most);
@@ -274,6 +278,16 @@ mod tests {
         let inline = inline_svg(&chart());
         let head = inline.split('>').next().unwrap();
         assert!(head.contains("viewBox=\"0 0 460.8 ") && !head.contains(" width="), "{head}");
+    }
+
+    #[test]
+    fn an_axis_that_starts_between_whole_numbers_has_ticks_of_the_data_only() {
+        let x = Axis::new("GPU").whole().starting_at(-0.6).up_to(1.6);
+        let mut chart = Chart::new("c", "GPUs", x, Axis::new("y").from_zero().up_to(1.0));
+        let (edges, counts) = (vec![-0.4, 0.4, 0.6, 1.4], vec![0.5, 0.0, 0.7]);
+        chart.series.push(Series::Histogram { edges, counts, colour: "#0072B2" });
+        let drawn = inline_svg(&chart);
+        assert!(drawn.contains(">1<") && !drawn.contains(">-1<") && !drawn.contains(">2<"), "{drawn}");
     }
 
     #[test]

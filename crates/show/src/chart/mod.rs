@@ -53,6 +53,8 @@ pub struct Axis {
     pub percent: bool,
     /// Whole numbers, such as GPUs: no tick stands between two of them.
     pub whole: bool,
+    /// Where it starts, if not where the data do.
+    pub least: Option<f64>,
     /// Where it ends, if not where the data do.
     pub most: Option<f64>,
 }
@@ -89,6 +91,13 @@ impl Axis {
     #[must_use]
     pub fn whole(mut self) -> Axis {
         self.whole = true;
+        self
+    }
+
+    /// From here on.
+    #[must_use]
+    pub fn starting_at(mut self, least: f64) -> Axis {
+        self.least = Some(least);
         self
     }
 

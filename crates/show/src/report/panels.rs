@@ -110,12 +110,14 @@ fn fitted(mut chart: Chart, bars: Vec<ChartBar>) -> Chart {
 
 fn makespans(group: &Group<'_>) -> Chart {
     let bars = bars(group, |run| Some(run.makespan()));
-    let chart = Chart::new("makespan", "Makespan", Axis::new("seconds").from_zero(), Axis::new(""))
-        .about("The shortest run of each policy; no schedule ends left of the line.");
+    let chart = Chart::new("makespan", "Makespan", Axis::new("seconds").from_zero(), Axis::new("")).about(
+        "The shortest run of each policy. The dashed line is the lower bound: no schedule is shorter.",
+    );
     let mut chart = fitted(chart, bars);
     let gpus = group.gpu_counts().first().copied().unwrap_or(0);
     if let Some(at) = group.bound(gpus) {
-        chart.marks.push(Mark::Upright { at, label: "bound".to_owned() });
+        // A label on a bar cannot be read: the text below says what the line is.
+        chart.marks.push(Mark::Upright { at, label: String::new() });
     }
     chart
 }
@@ -126,9 +128,9 @@ fn speedups(group: &Group<'_>) -> Chart {
     let bars = bars(group, |run| Some(base? / run.makespan()));
     let chart =
         Chart::new("speedup", "Speedup over baseline", Axis::new("times as fast").from_zero(), Axis::new(""))
-            .about("The makespan of `baseline` over that of each policy.");
+            .about("The makespan of `baseline` over that of each policy. The dashed line is `baseline`.");
     let mut chart = fitted(chart, bars);
-    chart.marks.push(Mark::Upright { at: 1.0, label: "baseline".to_owned() });
+    chart.marks.push(Mark::Upright { at: 1.0, label: String::new() });
     chart
 }
 
@@ -175,8 +177,10 @@ fn each_gpu(group: &Group<'_>) -> Chart {
         _ => "Utilisation of each GPU".to_owned(),
     };
     let y = Axis::new("executing or loading").percent().from_zero().up_to(1.0);
-    let mut chart = Chart::new("gpus", title, Axis::new("GPU").whole(), y)
-        .about("The share of the makespan in which a GPU executed or loaded.");
+    let gpus = best.first().map_or(0, |run| run.metrics.gpus.len());
+    let x = Axis::new("GPU").whole().starting_at(-0.6).up_to(gpus as f64 - 0.4);
+    let mut chart =
+        Chart::new("gpus", title, x, y).about("The share of the makespan in which a GPU executed or loaded.");
     if let Some(run) = best.first() {
         let gpus = &run.metrics.gpus;
         // Bars with gaps between them: those that are equally busy stay apart.

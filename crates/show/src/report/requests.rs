@@ -63,7 +63,8 @@ pub(crate) fn slow_table(all: &[SlowRequest], run: &str) -> Option<PageTable> {
     if all.is_empty() {
         return None;
     }
-    let late = all.iter().any(|one| one.late_by_seconds.is_some());
+    let late_by = |one: &SlowRequest| one.late_by_seconds.filter(|&late| late > 0.0);
+    let late = all.iter().any(|one| late_by(one).is_some());
     let mut head = vec!["request", "workflow", "arrived s", "latency s", "wait s", "load s", "run s"];
     if late {
         head.push("late s");
@@ -76,14 +77,14 @@ pub(crate) fn slow_table(all: &[SlowRequest], run: &str) -> Option<PageTable> {
             [one.arrival_seconds, one.latency_seconds, waiting, one.switching_seconds, one.executing_seconds];
         row.extend(seconds.map(|value| Cell::number(Some(value), 1)));
         if late {
-            row.push(Cell::number(one.late_by_seconds.filter(|&late| late > 0.0), 1));
+            row.push(Cell::number(late_by(one), 1));
         }
         row.push(Cell::text(format!("{} {}", one.node, one.why)));
         row
     });
     Some(PageTable {
         caption: format!(
-            "The {} slowest requests, {}. gswarm explain LOG --request ID says more.",
+            "The {} slowest requests, {}. `gswarm explain LOG --request ID` says more.",
             all.len(),
             run
         ),

@@ -26,7 +26,7 @@ pub fn comparison(runs: &[ReportRun]) -> PageTable {
     head.extend(["switches", "load %", "busy %", "done"]);
     let names = head.clone();
     let mut table = PageTable {
-        caption: "A row a run; a click on a heading sorts. Speedup: over baseline on the same GPUs."
+        caption: "One row per run; click a heading to sort. Speedup: over baseline on the same GPUs."
             .to_owned(),
         head: head.into_iter().map(str::to_owned).collect(),
         rows: Vec::new(),

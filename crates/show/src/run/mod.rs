@@ -86,7 +86,7 @@ impl ReportRun {
     /// How it is called where several runs are shown.
     #[must_use]
     pub fn label(&self) -> String {
-        format!("{} on {}", self.policy, self.gpus)
+        format!("{} on {} GPU{}", self.policy, self.gpus, if self.gpus == 1 { "" } else { "s" })
     }
 
     /// Whether requests arrived over time: then latency says how good it was, else the makespan does.

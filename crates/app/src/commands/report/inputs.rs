@@ -3,7 +3,7 @@
 use crate::args::{ClusterArgs, InputArgs, MeasuredArgs};
 use crate::failure::Failure;
 use crate::job;
-use crate::output::files::read_log;
+use crate::output::{count, files::read_log, note};
 use clap::Args;
 use gswarm_core::Instance;
 use gswarm_core::check::read_back;
@@ -44,6 +44,16 @@ pub struct Loaded {
     pub configuration: String,
     /// Records and fields of the log that are not of these inputs, the first in words.
     pub misfits: Option<(usize, String)>,
+}
+
+impl Loaded {
+    /// Says that parts of the log are not of these inputs, if so.
+    pub fn note_misfits(&self) {
+        if let Some((found, first)) = &self.misfits {
+            let found = count(*found as u64, "mismatch");
+            note(&format!("note: {found} between the log and these inputs, the first: {first}"));
+        }
+    }
 }
 
 /// Cache of the last inputs: many logs share them.
@@ -148,10 +158,10 @@ fn found(log: &Path, given: Option<&Path>, stem: &str, flag: &str) -> Result<Pat
         }
     }
     Err(Failure::input(format!(
-        "{}: no file {stem}.yaml or {stem}.json beside it or above it (R001)",
+        "{}: no {stem}.yaml or {stem}.json in its folder or the two above (R001)",
         log.display()
     ))
-    .hint(format!("name it with {flag}")))
+    .hint(format!("pass the file with {flag}")))
 }
 
 /// The logs that the arguments name: files as they are, of folders every execution log in them.

@@ -170,7 +170,7 @@ fn named(profile: Option<&Path>) -> String {
 pub fn refused(faults: &[Diagnostic]) -> Failure {
     let count = output::count(faults.len() as u64, "fault");
     Failure::input(format!("the input has {count}\n\n{}", render(faults)))
-        .hint("docs/errors.md explains each code; nothing was run and no file was written")
+        .hint("`gswarm help CODE` explains a code; nothing was run and no file was written")
 }
 
 fn range(text: &str) -> Result<[f64; 2], String> {

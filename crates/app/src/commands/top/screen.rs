@@ -142,7 +142,7 @@ impl Screen {
             Panel::Slowest => self.slowest(frame, beside),
         }
         frame.render_widget(
-            self.foot("1 GPUs 2 queue 3 events 4 slowest  arrows  p pause  ? helps  q ends"),
+            self.foot("1 GPUs 2 queue 3 events 4 slowest  arrows scroll  p pause  ? help  q quit"),
             foot,
         );
     }
@@ -170,7 +170,7 @@ impl Screen {
         self.queue(frame, queue);
         self.happened(frame, happenings);
         self.slowest(frame, slowest);
-        frame.render_widget(self.foot("q ends  Tab next part  arrows move  p pauses  ? helps"), foot);
+        frame.render_widget(self.foot("q quit  Tab next panel  arrows scroll  p pause  ? help"), foot);
     }
 
     fn head(&self) -> Paragraph<'_> {
@@ -191,10 +191,9 @@ impl Screen {
         frame.render_widget(Paragraph::new(words::rates(&self.overview)), words);
         let [executed, waiting] =
             Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(lines);
-        for (title, counts, area) in [
-            ("nodes executed", &minutes.executions, executed),
-            ("nodes that wait", &minutes.waiting, waiting),
-        ] {
+        for (title, counts, area) in
+            [("nodes executed", &minutes.executions, executed), ("waiting nodes", &minutes.waiting, waiting)]
+        {
             let wide = usize::from(area.width.saturating_sub(2));
             let latest = &counts[counts.len().saturating_sub(wide)..];
             let most = latest.iter().max().copied().unwrap_or(0);
@@ -228,14 +227,20 @@ impl Screen {
     fn queue(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let mut models: Vec<_> = self.overview.models.iter().collect();
         models.sort_by_key(|model| std::cmp::Reverse(model.waiting));
-        let rows = models.into_iter().map(|one| (words::model(one), Style::default())).collect();
-        let widths = if area.width < WIDE { [13, 7, 11, 7, 0] } else { [20, 8, 12, 10, 0] };
-        self.table(frame, area, Panel::Queue, "2 Queue", &words::QUEUE_HEADS, &widths, rows);
+        let mut rows: Vec<_> = models.into_iter().map(|one| (words::model(one), Style::default())).collect();
+        let (mut heads, mut widths) = (words::QUEUE_HEADS.to_vec(), vec![20, 8, 12, 10, 0]);
+        if area.width < WIDE {
+            // The panel above says which model is on which GPU.
+            heads.remove(3);
+            widths = vec![12, 7, 9, 0];
+            rows.iter_mut().for_each(|(cells, _)| drop(cells.remove(3)));
+        }
+        self.table(frame, area, Panel::Queue, "2 Queue", &heads, &widths, rows);
     }
 
     fn slowest(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let rows = self.overview.slowest.iter().map(|one| (words::slow(one), Style::default())).collect();
-        let widths = if area.width < WIDE { [14, 14, 11, 0] } else { [24, 20, 12, 0] };
+        let widths = if area.width < WIDE { [11, 12, 9, 0] } else { [24, 20, 12, 0] };
         self.table(frame, area, Panel::Slowest, "4 Slowest requests", &words::SLOW_HEADS, &widths, rows);
     }
 
@@ -280,7 +285,7 @@ impl Screen {
                 }
             })
             .collect();
-        let title = self.titled(Panel::Happenings, "3 What happened, latest first");
+        let title = self.titled(Panel::Happenings, "3 Events, latest first");
         frame.render_widget(Paragraph::new(lines).block(self.framed(Panel::Happenings, title)), area);
     }
 
@@ -307,14 +312,14 @@ impl Screen {
 
     fn foot(&self, keys: &'static str) -> Paragraph<'_> {
         match (&self.trouble, self.paused) {
-            (Some(why), _) => Paragraph::new(format!("not reachable, trying again: {why}")).fg(Color::Red),
-            (None, true) => Paragraph::new(format!("paused: p goes on  {keys}")).fg(Color::Yellow),
+            (Some(why), _) => Paragraph::new(format!("not reachable, retrying: {why}")).fg(Color::Red),
+            (None, true) => Paragraph::new(format!("paused, p resumes  {keys}")).fg(Color::Yellow),
             (None, false) => Paragraph::new(keys).dim(),
         }
     }
 }
 
-/// A screen with fewer lines shows two parts at a time, one with fewer columns leaves some out.
+/// Below this many lines the screen shows two panels at a time; below this many columns it omits some.
 const ROOMY: u16 = 36;
 const WIDE: u16 = 100;
 
@@ -324,14 +329,14 @@ const RATES: u16 = 6;
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let lines = [
-        "q, Esc, Ctrl-C   end",
-        "Tab, left, right the next part, the one before",
-        "1 2 3 4          GPUs, queue, what happened, slowest requests",
-        "up, down, j, k   move a line in the part",
-        "Page Up, Down    move a page",
-        "g, G             to the beginning, to the end",
-        "p, space         pause, go on",
-        "? h Esc          close this",
+        "q, Esc, Ctrl-C   quit",
+        "Tab, left, right next or previous panel",
+        "1 2 3 4          GPUs, queue, events, slowest requests",
+        "up, down, j, k   scroll by a line",
+        "Page Up, Down    scroll by a page",
+        "g, G             first or last line",
+        "p, space         pause or resume",
+        "? h Esc          close this help",
     ];
     let (width, height) = (area.width.min(66), area.height.min(lines.len() as u16 + 2));
     let place =

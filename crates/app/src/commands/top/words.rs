@@ -2,7 +2,9 @@
 
 use crate::output::table::table;
 use gswarm_core::log_file::shown;
-use gswarm_exec::wire::{GpuStatus, Happening, ModelStatus, Overview, SlowRequestRow, WorkflowLatency};
+use gswarm_exec::wire::{
+    GpuStatus, Happening, ModelStatus, Overview, RunState, SlowRequestRow, WorkflowLatency,
+};
 
 /// Heads of the GPUs' columns.
 pub const GPU_HEADS: [&str; 7] = ["GPU", "server", "state", "models", "memory", "batch", "free in"];
@@ -61,8 +63,9 @@ pub fn seconds(value: f64) -> String {
 /// What state it is in, and for how long it has been up.
 pub fn state(of: &Overview) -> String {
     let why = of.why.as_deref().map_or_else(String::new, |why| format!(" ({})", shown(why)));
-    let speed = if of.speed == 1.0 { String::new() } else { format!(" at {} times real time", of.speed) };
-    format!("{}{why}, {} after its start{speed}, policy {}", of.state.name(), seconds(of.now), of.policy)
+    let speed = if of.speed == 1.0 { String::new() } else { format!(" at {}x real time", of.speed) };
+    let time = if of.state == RunState::Finished { "took" } else { "for" };
+    format!("{}{why}, policy {}, {time} {}{speed}", of.state.name(), of.policy, seconds(of.now))
 }
 
 /// The counts that matter most, in 80 columns.

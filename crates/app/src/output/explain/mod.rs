@@ -4,7 +4,7 @@ mod node;
 
 pub use node::node;
 
-use super::table::{fitted, grouped, table};
+use super::table::{ending_in_text, fitted, grouped, table};
 use super::{count, heading, width, wrapped};
 use gswarm_core::explain::{CauseShare, Gap, GpuStory, IdleStory, RequestStory, SlowRequest};
 use gswarm_core::log_file::shown;
@@ -104,24 +104,23 @@ pub fn request(story: &RequestStory) -> String {
 
 /// The slowest requests, a line each: where their time went, and what cost most.
 pub fn slowest(all: &[SlowRequest]) -> String {
-    let late = all.iter().any(|one| one.late_by_seconds.is_some());
-    let mut header = vec!["request", "cost most", "latency s", "wait s", "load s", "run s"];
-    if late {
-        header.push("late s");
-    }
+    let late_by = |one: &SlowRequest| one.late_by_seconds.filter(|&late| late > 0.0);
+    let late = all.iter().any(|one| late_by(one).is_some());
+    let mut header = vec!["request", "latency s", "wait s", "load s", "run s"];
+    header.extend(late.then_some("late s"));
+    header.push("cost most");
     let rows = all.iter().map(|one| {
         let mut row = vec![
             shown(&one.request).into_owned(),
-            shown(&format!("{} {}", one.node, one.why.split(':').next().unwrap_or_default())).into_owned(),
             grouped(one.latency_seconds, 1),
             grouped(one.waiting_seconds + one.retrying_seconds, 1),
             grouped(one.switching_seconds, 1),
             grouped(one.executing_seconds, 1),
         ];
         if late {
-            let seconds = one.late_by_seconds.filter(|&late| late > 0.0);
-            row.push(seconds.map_or_else(|| "-".to_owned(), |late| grouped(late, 1)));
+            row.push(late_by(one).map_or_else(|| "-".to_owned(), |late| grouped(late, 1)));
         }
+        row.push(shown(&format!("{} {}", one.node, one.why)).into_owned());
         row
     });
     let title = match all.len() {
@@ -129,7 +128,7 @@ pub fn slowest(all: &[SlowRequest]) -> String {
         1 => "The slowest request".to_owned(),
         many => format!("The {many} slowest requests"),
     };
-    format!("{}\n\n{}\n", heading(&title), fitted(&header, 2, rows.collect(), width()))
+    format!("{}\n\n{}\n", heading(&title), ending_in_text(&header, rows.collect(), width()))
 }
 
 pub fn gpu(story: &GpuStory) -> String {

@@ -32,7 +32,7 @@ pub fn check_bounds(instance: &Instance, file: &BoundFile) -> Vec<Violation> {
     match file.lower_bound {
         Some(value) if value.is_finite() && (file.is_proved || value <= best + 2e-6) => {}
         Some(value) => {
-            let message = format!("lower_bound is {value} s, and the largest of the bounds is {best} s");
+            let message = format!("lower_bound is {value} s, but the largest of the bounds is {best} s");
             context.report(Code::BoundValue, place(), message);
         }
         None => context.report(Code::Field, place(), "the file has no `lower_bound`"),
@@ -68,7 +68,7 @@ fn judge(context: &mut Context<'_>, instance: &Instance, value: f64, claim: &Bou
         Ok(supported) if value > supported + u128::from(TOLERANCE) + (supported >> 51) => {
             let (value, supported) = (text(value), text(supported));
             let message =
-                format!("{}: lower_bound is {value}, and its witness gives {supported}", claim.argument());
+                format!("{}: lower_bound is {value}, but its witness gives {supported}", claim.argument());
             context.report(Code::BoundValue, Place::default(), message);
         }
         Ok(_) => {}

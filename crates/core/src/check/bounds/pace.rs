@@ -16,7 +16,7 @@ pub(super) fn work(instance: &Instance, said: f64, value: u128) -> Result<u128, 
     // Sums of fractions: a millionth on either side. The figure may be that of the bound itself, which is smaller.
     let least = least(instance, value + 1);
     if number > shorter + shorter / 1_000_000 || number + least / 1_000_000 < least {
-        return Err(format!("the work is {}, and the inputs give {}", text(number), text(shorter)));
+        return Err(format!("the work is {}, but the inputs give {}", text(number), text(shorter)));
     }
     Ok(number.max(shorter - shorter / 1_000_000_000))
 }

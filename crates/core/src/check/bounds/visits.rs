@@ -37,7 +37,7 @@ pub(super) fn lost(
         }
         let most = facts.visits(instance, id, value.saturating_sub(1));
         if u128::from(one.visits) > most {
-            return Err(format!("{} GPUs visit `{name}`, and the inputs give {most}", one.visits));
+            return Err(format!("{} GPUs visit `{name}`, but the inputs give {most}", one.visits));
         }
         worth += i128::from(one.visits) * (leave + enter);
     }
@@ -56,10 +56,10 @@ pub(super) fn lost(
             }
         }
     }
-    let said = claimed(said).ok_or_else(|| format!("what is lost is {said} s"))?;
+    let said = claimed(said).ok_or_else(|| format!("the lost time is {said} s"))?;
     let proved = u128::try_from(worth).unwrap_or(0);
     if said > proved + figures::slack(proved) + WAY * gpus as u128 {
-        return Err(format!("{} GPU-time is lost, and the prices prove {}", text(said), text(proved)));
+        return Err(format!("{} GPU-time is lost, but the prices prove {}", text(said), text(proved)));
     }
     Ok(said)
 }

@@ -63,7 +63,7 @@ pub(super) fn supported(instance: &Instance, claim: &BoundClaim, value: u128) ->
 fn all_gpus(instance: &Instance, said: u32) -> Supported {
     match instance.cluster.gpus {
         gpus if gpus == said => Ok(u128::from(gpus)),
-        gpus => Err(format!("it speaks of {said} GPUs, and there are {gpus}")),
+        gpus => Err(format!("it counts {said} GPUs, but there are {gpus}")),
     }
 }
 
@@ -82,7 +82,7 @@ fn rounded_shares(instance: &Instance, is: u128) -> u128 {
 fn fits(what: &str, said: f64, is: u128, below: u128) -> Supported {
     let number = claimed(said).ok_or_else(|| format!("{what} is {said} s"))?;
     if number > is + slack(is) || number + slack(is) + below < is {
-        return Err(format!("{what} is {}, and the inputs give {}", text(number), text(is)));
+        return Err(format!("{what} is {}, but the inputs give {}", text(number), text(is)));
     }
     Ok(number)
 }
@@ -100,7 +100,7 @@ fn loading(instance: &Instance, said: f64, value: u128) -> Supported {
     let fits = |&number: &u128| number <= shorter + slack(shorter) && number + below >= least;
     match claimed(said).filter(fits) {
         Some(_) => Ok(shorter),
-        None => Err(format!("loading is {said} GPU-seconds, and the inputs give {}", text(shorter))),
+        None => Err(format!("loading is {said} GPU-seconds, but the inputs give {}", text(shorter))),
     }
 }
 
@@ -180,7 +180,7 @@ fn on_replicas(
     if count == 0 || count != replicas {
         let nodes = heads.len();
         return Err(format!(
-            "it speaks of {replicas} replicas, and {count} can be at work on its {nodes} nodes"
+            "it counts {replicas} replicas, but {count} can be at work on its {nodes} nodes"
         ));
     }
     let batched = spec.max_batch() > 1;
