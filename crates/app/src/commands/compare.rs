@@ -62,9 +62,9 @@ pub struct CompareArgs {
     /// `planned`: rounds of search
     #[arg(long, value_name = "N", default_value_t = 2)]
     rounds: u64,
-    /// Folder of the comparison
-    #[arg(long, short, value_name = "DIR", default_value = "comparison")]
-    out: PathBuf,
+    /// Folder of the comparison [default: comparison, or comparison-2 and so on if that has other inputs]
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print nothing but errors
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
@@ -159,17 +159,18 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     let is_interrupted = output::interrupt::interrupted_once();
     let sweep = args.sweep()?;
-    let mut rows = rows::Rows::open(&args.out, &sweep.fingerprint)?;
+    let folder = match &args.out {
+        Some(folder) => folder.clone(),
+        None => rows::folder_for(&sweep.fingerprint)?,
+    };
+    let mut rows = rows::Rows::open(&folder, &sweep.fingerprint)?;
     let runs = sweep.runs();
     let wanted: Vec<RunKey> = runs.iter().map(|run| run.key.clone()).collect();
     let missing: Vec<Run> = runs.into_iter().filter(|run| !rows.has(&run.key)).collect();
     let kept = wanted.len() - missing.len();
     let is_silent = args.quiet || args.json;
     if kept > 0 && !is_silent {
-        output::note(&format!(
-            "{} of an earlier start of this comparison are kept",
-            count(kept as u64, "run")
-        ));
+        output::note(&format!("{} of an earlier start are kept", count(kept as u64, "run")));
     }
     let bar = Mutex::new((Bar::of("comparing", "runs", !is_silent), 0, &mut rows));
     sweep.simulate(&missing, &is_interrupted, &|row| {
@@ -182,11 +183,11 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     drop(bar);
     if is_interrupted() {
         return Err(Failure::new(FailureKind::Interrupted, "interrupted")
-            .hint("what has been run is kept: the same command goes on from there"));
+            .hint("finished runs are kept: the same command continues"));
     }
     let mut found: Vec<SweepRow> = rows.of(&wanted);
     fill_in_speedups(&mut found);
-    let paths = rows::write(&args.out, &found)?;
+    let paths = rows::write(&folder, &found)?;
     if args.quiet {
         return Ok(());
     }

@@ -125,10 +125,15 @@ fn an_interrupted_comparison_goes_on_and_another_is_kept_apart() {
     // More of the same is added to it.
     place.run(&line("4,8,16")).code(0);
     assert_eq!(rows(&place, "comparison").len(), 6);
-    place
-        .run(&format!("{} --gpu-memory-gb 96", line("4")))
-        .code(2)
-        .says("is of other inputs or another cluster");
+    let other = format!("{} --gpu-memory-gb 96", line("4"));
+    place.run(&format!("{other} --out comparison")).code(2).says("is of other inputs or another cluster");
+    // Without a folder each set of inputs has its own, which it finds again.
+    for _ in 0..2 {
+        place.run(&other).code(0);
+        assert_eq!(rows(&place, "comparison-2").len(), 2);
+    }
+    assert_eq!(rows(&place, "comparison").len(), 6);
+    assert!(!place.path("comparison-3").exists());
 }
 
 #[test]

@@ -11,12 +11,30 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "rows.jsonl";
+/// Where a comparison is kept unless `--out` names a folder.
+const FOLDER: &str = "comparison";
 
 /// What has been run so far.
 pub struct Rows {
     path: PathBuf,
     file: File,
     known: BTreeMap<RunKey, SweepRow>,
+}
+
+/// The first of the folders `comparison`, `comparison-2` ... that has no rows of other inputs.
+pub fn folder_for(fingerprint: &str) -> Result<PathBuf, Failure> {
+    for number in 1_u32.. {
+        let folder =
+            PathBuf::from(if number == 1 { FOLDER.to_owned() } else { format!("{FOLDER}-{number}") });
+        let path = folder.join(FILE);
+        let has_others = || -> Result<bool, Failure> {
+            Ok(whole_rows(&files::read(&path)?).any(|(_, row)| row.fingerprint != fingerprint))
+        };
+        if !path.exists() || !has_others()? {
+            return Ok(folder);
+        }
+    }
+    unreachable!("there are fewer folders than numbers")
 }
 
 impl Rows {
