@@ -147,7 +147,10 @@ fn what_cannot_be_run_is_said_and_the_rest_is_compared() {
             && rows.iter().any(|row| row.makespan_seconds.is_some())
     );
     place.run("compare --gpus 4 --config a --config b --requests c").code(2).says("do not make pairs");
-    place.run("compare --gpus 4 --policies best --config a --requests c").code(2).says("there are all, ");
+    place
+        .run("compare --gpus 4 --policies best --config a --requests c")
+        .code(2)
+        .says("give `all`, or some of");
     place
         .run("compare --gpus 4 --config a --requests b --config c --requests d")
         .code(2)

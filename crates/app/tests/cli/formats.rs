@@ -67,7 +67,7 @@ fn holds(schema: &Value, part: &Value) -> String {
         _ => noun.to_owned(),
     };
     match kinds.iter().find(|kind| **kind != "null").copied().unwrap_or("null") {
-        "string" if kinds.contains(&"number") => "text or number".to_owned(),
+        "string" if part.get("minimum").is_some() => "text or number".to_owned(),
         "string" => "text".to_owned(),
         "number" => range("number"),
         "integer" => range("whole number"),
