@@ -263,7 +263,11 @@ fn a_static_run_switches_only_where_models_share_gpus() {
     value["summary"]["gpu_assignments"] = json!({"0": ["a"], "1": ["b"], "2": ["wide"], "3": ["wide"]});
     value["summary"]["server_assignments"] = json!({"0": ["a", "b"], "1": ["wide"]});
     let found = check_value(&instance, &value);
-    assert!(found.iter().any(|one| one.message.ends_with("model switches: 2")), "{}", check::report(&found));
+    assert!(
+        found.iter().any(|one| one.message.ends_with("it has 2 model switches")),
+        "{}",
+        check::report(&found)
+    );
 }
 
 #[test]
