@@ -71,7 +71,7 @@ function Tile({ gpu, cutOff, over }: { gpu: GpuStatus; cutOff: boolean; over: bo
       <div class="top"><b>GPU {gpu.gpu}</b> <span class="doing" title={what}>{what}</span></div>
       <div class="on">
         {gpu.models.map((model) => <ModelName key={model} model={model} />)}
-        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} /> <span class="quiet">{cutOff ? "was loading" : "loading"}</span></span>}
+        {gpu.loading && !gpu.models.includes(gpu.loading) && <span class="coming"><ModelName model={gpu.loading} />{cutOff && <span class="quiet"> was loading</span>}</span>}
         {gpu.models.length === 0 && !gpu.loading && <span class="quiet">no model</span>}
       </div>
       <div class="memory">
