@@ -1,6 +1,6 @@
 //! The backends of a cluster: who serves which model on which GPUs.
 
-use crate::backend::{Backend, Replica};
+use crate::backend::{Abilities, Backend, Replica};
 use gswarm_core::{Gpus, ModelId};
 use std::sync::Arc;
 
@@ -49,6 +49,14 @@ impl Fleet {
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// What can be done with a model wherever it is: the servers that have it may differ, and the least able counts.
+    #[must_use]
+    pub fn abilities(&self, model: ModelId) -> Abilities {
+        let serve = |member: &&Member| member.models.as_ref().is_none_or(|models| models.contains(&model));
+        let able = self.members.iter().filter(serve).map(|member| member.backend.abilities(model));
+        able.min_by_key(|abilities| abilities.dialect).unwrap_or_default()
     }
 
     /// Who serves a replica, by number.

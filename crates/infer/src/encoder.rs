@@ -92,10 +92,15 @@ impl EmbeddingModel {
 
     /// The vectors of texts. A text that is too long for the model is refused, not cut.
     pub fn embed<T: AsRef<str>>(&self, texts: &[T]) -> Result<Embeddings> {
-        let texts = self.tokens(texts)?;
+        self.embed_tokens(&self.tokens(texts)?)
+    }
+
+    /// The vectors of texts that are given as the model's own tokens.
+    pub fn embed_tokens(&self, texts: &[Vec<u32>]) -> Result<Embeddings> {
+        self.check(texts)?;
         let tokens = texts.iter().map(Vec::len).sum();
         let mut vectors = Vec::with_capacity(texts.len());
-        let mut rest: &[Vec<u32>] = &texts;
+        let mut rest: &[Vec<u32>] = texts;
         while !rest.is_empty() {
             let mut sum = 0;
             let fitting = rest.iter().take_while(|text| {
@@ -117,18 +122,32 @@ impl EmbeddingModel {
     }
 
     fn tokens<T: AsRef<str>>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>> {
-        let most = self.parts.config.max_positions;
-        let encode = |(at, text): (usize, &T)| {
-            let tokens = self.tokenizer.encode(text.as_ref(), true)?;
+        let texts: Vec<Vec<u32>> =
+            texts.iter().map(|text| self.tokenizer.encode(text.as_ref(), true)).collect::<Result<_>>()?;
+        self.check(&texts)?;
+        Ok(texts)
+    }
+
+    fn check(&self, texts: &[Vec<u32>]) -> Result<()> {
+        let EncoderConfig { max_positions: most, vocab_size, .. } = self.parts.config;
+        for (at, tokens) in texts.iter().enumerate() {
             match tokens.len() {
-                0 => Err(Error::Request(format!("text {at} has no tokens"))),
-                count if count > most => Err(Error::Request(format!(
-                    "text {at} has {count} tokens; the model takes at most {most}"
-                ))),
-                _ => Ok(tokens),
+                0 => return Err(Error::Request(format!("text {at} has no tokens"))),
+                count if count > most => {
+                    return Err(Error::Request(format!(
+                        "text {at} has {count} tokens; the model takes at most {most}"
+                    )));
+                }
+                _ => {}
             }
-        };
-        texts.iter().enumerate().map(encode).collect()
+            if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocab_size) {
+                return Err(Error::Request(format!(
+                    "text {at} has the token {token}, but the model's vocabulary has {vocab_size}: \
+                     send texts, or tokens of this model"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn timed(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {

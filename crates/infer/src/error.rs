@@ -52,6 +52,18 @@ pub enum Error {
     /// A request that cannot be carried out as it is.
     #[error("{0}")]
     Request(String),
+    /// A prompt and answer that are longer than the model can hold.
+    #[error(
+        "This model's maximum context length is {context} tokens, but {} were requested: {prompt} of the prompt and {answer} of the answer", prompt + answer
+    )]
+    TooLong {
+        /// Tokens that there is room for.
+        context: usize,
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Tokens of the answer; at least one.
+        answer: usize,
+    },
     /// As many requests are waiting as may.
     #[error("{waiting} requests are waiting already")]
     Full {

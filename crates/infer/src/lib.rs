@@ -48,9 +48,10 @@ pub use error::{Error, Result};
 pub use rates::TimeEstimate;
 pub use request::{
     FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent, Prompt, RunningCompletion,
+    TokenChance, Tuning,
 };
 pub use store::{ModelFolder, Store, StoreEntry};
 pub use text::apart::{render_chats, render_chats_with};
-pub use text::chat::{ChatTemplate, Message};
+pub use text::chat::{Chat, ChatTemplate, Message};
 pub use text::tokenizer::{TextTokenizer, is_panic_expected};
 pub use weights::Weights;

@@ -1,7 +1,7 @@
 //! What is asked of a language model, and what comes back.
 
 use crate::error::{Error, Result};
-use crate::text::chat::Message;
+use crate::text::chat::Chat;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -11,7 +11,7 @@ pub enum Prompt {
     /// A text.
     Text(String),
     /// A chat, which the model's template turns into a text.
-    Chat(Vec<Message>),
+    Chat(Chat),
     /// Tokens as they are.
     Tokens(Vec<u32>),
 }
@@ -33,6 +33,46 @@ pub struct GenerateRequest {
     pub stop: Vec<String>,
     /// Go on where the model would end.
     pub ignore_eos: bool,
+    /// Refuse where there is no room for `max_tokens` behind the prompt, instead of writing fewer.
+    pub exact: bool,
+    /// What else bears on how tokens are drawn.
+    pub tuning: Tuning,
+}
+
+/// Settings of drawing that few requests have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuning {
+    /// Only so many of the likeliest tokens are drawn from; 0 is all.
+    pub top_k: usize,
+    /// Only tokens at least so likely, compared with the likeliest, are drawn from.
+    pub min_p: f64,
+    /// Taken off the score of each token that the answer has.
+    pub presence_penalty: f64,
+    /// Taken off for each time that the answer has it.
+    pub frequency_penalty: f64,
+    /// Divides positive scores of tokens that prompt or answer have, multiplies negative ones.
+    pub repetition_penalty: f64,
+    /// Added to the scores of tokens.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// The model ends no answer before it has so many tokens.
+    pub min_tokens: usize,
+    /// Tell how likely each token was, with so many of the likeliest in its place.
+    pub logprobs: Option<usize>,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            top_k: 0,
+            min_p: 0.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            repetition_penalty: 1.0,
+            logit_bias: Vec::new(),
+            min_tokens: 0,
+            logprobs: None,
+        }
+    }
 }
 
 impl GenerateRequest {
@@ -46,6 +86,8 @@ impl GenerateRequest {
             seed: 0,
             stop: Vec::new(),
             ignore_eos: false,
+            exact: false,
+            tuning: Tuning::default(),
         }
     }
 
@@ -64,6 +106,16 @@ impl GenerateRequest {
         }
         if !(0.0..=1.0).contains(&self.top_p) {
             return refuse("top_p must be a number from 0 to 1");
+        }
+        let tuning = &self.tuning;
+        if !(0.0..=1.0).contains(&tuning.min_p) {
+            return refuse("min_p must be a number from 0 to 1");
+        }
+        if !(tuning.repetition_penalty.is_finite() && tuning.repetition_penalty > 0.0) {
+            return refuse("repetition_penalty must be a number above 0");
+        }
+        if !(tuning.presence_penalty.is_finite() && tuning.frequency_penalty.is_finite()) {
+            return refuse("penalties must be numbers");
         }
         Ok(())
     }
@@ -108,11 +160,24 @@ pub enum GenerationEvent {
         id: u32,
         /// What it adds to the text.
         text: String,
+        /// How likely it was, where that was asked for.
+        chance: Option<TokenChance>,
     },
     /// The answer is complete.
     Done(FinishedGeneration),
     /// It will not be.
     Failed(Error),
+}
+
+/// How likely a token was, before anything was done to the model's scores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenChance {
+    /// The token's text.
+    pub text: String,
+    /// The logarithm of its probability.
+    pub logprob: f32,
+    /// The likeliest tokens in its place, the likeliest first.
+    pub top: Vec<(String, f32)>,
 }
 
 /// The events of one request. Dropping it cancels the request.

@@ -1,20 +1,49 @@
 //! The next token from the model's scores.
 
 use crate::error::{Error, Result};
+use crate::request::Tuning;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Chooses tokens for one request, with a random stream of its own.
 pub(crate) struct Sampler {
     temperature: f64,
     top_p: f64,
     random: ChaCha8Rng,
+    tuning: Tuning,
+    /// Tokens of the prompt, where they bear on the answer.
+    prompt: BTreeSet<u32>,
+    /// Tokens that end an answer.
+    ends: Vec<u32>,
+    /// How often the answer has each token, where that bears on it.
+    written: BTreeMap<u32, u32>,
+    count: usize,
 }
 
 impl Sampler {
     /// `temperature` 0 always takes the best; `top_p` keeps the likeliest tokens that together have this share.
     pub(crate) fn new(temperature: f64, top_p: f64, seed: u64) -> Sampler {
-        Sampler { temperature, top_p, random: ChaCha8Rng::seed_from_u64(seed) }
+        Sampler {
+            temperature,
+            top_p,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            tuning: Tuning::default(),
+            prompt: BTreeSet::new(),
+            ends: Vec::new(),
+            written: BTreeMap::new(),
+            count: 0,
+        }
+    }
+
+    /// With further settings, for an answer to this prompt that these tokens end.
+    pub(crate) fn tuned(mut self, tuning: Tuning, prompt: &[u32], ends: &[u32]) -> Sampler {
+        if tuning.repetition_penalty != 1.0 {
+            self.prompt = prompt.iter().copied().collect();
+        }
+        self.ends = ends.to_vec();
+        self.tuning = tuning;
+        self
     }
 
     /// The next token.
@@ -22,18 +51,65 @@ impl Sampler {
         if scores.iter().any(|score| score.is_nan()) {
             return Err(Error::Compute("the model's scores are not numbers".to_string()));
         }
+        let token = if self.leaves_scores() { self.draw(scores) } else { self.draw(&self.changed(scores)) };
+        self.count += 1;
+        if self.remembers() {
+            *self.written.entry(token).or_default() += 1;
+        }
+        Ok(token)
+    }
+
+    /// Whether what was written bears on what follows.
+    fn remembers(&self) -> bool {
+        let Tuning { presence_penalty, frequency_penalty, repetition_penalty, .. } = self.tuning;
+        (presence_penalty, frequency_penalty, repetition_penalty) != (0.0, 0.0, 1.0)
+    }
+
+    fn leaves_scores(&self) -> bool {
+        !self.remembers() && self.tuning.logit_bias.is_empty() && self.count >= self.tuning.min_tokens
+    }
+
+    /// The scores with penalties, biases, and no end before its time.
+    fn changed(&self, scores: &[f32]) -> Vec<f32> {
+        let tuning = &self.tuning;
+        let mut scores = scores.to_vec();
+        let seen = self.prompt.iter().chain(self.written.keys().filter(|token| !self.prompt.contains(token)));
+        for &token in seen.filter(|_| tuning.repetition_penalty != 1.0) {
+            let (score, penalty) = (&mut scores[token as usize], tuning.repetition_penalty as f32);
+            *score = if *score > 0.0 { *score / penalty } else { *score * penalty };
+        }
+        for (&token, &times) in &self.written {
+            let off = tuning.presence_penalty + tuning.frequency_penalty * f64::from(times);
+            scores[token as usize] -= off as f32;
+        }
+        for &(token, bias) in &tuning.logit_bias {
+            scores[token as usize] += bias;
+        }
+        if self.count < tuning.min_tokens {
+            self.ends.iter().for_each(|&token| scores[token as usize] = f32::NEG_INFINITY);
+        }
+        scores
+    }
+
+    fn draw(&mut self, scores: &[f32]) -> u32 {
         let best = best(scores);
         let top = f64::from(scores[best]);
         if self.temperature == 0.0 || !top.is_finite() {
-            return Ok(best as u32);
+            return best as u32;
         }
         let weight = |score: f32| ((f64::from(score) - top) / self.temperature).exp();
         let mut likely: Vec<(u32, f64)> =
             scores.iter().enumerate().map(|(token, &score)| (token as u32, weight(score))).collect();
-        let mut total: f64 = likely.iter().map(|(_, weight)| weight).sum();
-        if self.top_p < 1.0 {
+        let (top_k, min_p) = (self.tuning.top_k, self.tuning.min_p);
+        if self.top_p < 1.0 || top_k > 0 {
             // Equal weights go by token, so that the choice depends on nothing else.
             likely.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        }
+        if top_k > 0 {
+            likely.truncate(top_k);
+        }
+        let mut total: f64 = likely.iter().map(|(_, weight)| weight).sum();
+        if self.top_p < 1.0 {
             let (mut kept, mut sum) = (0, 0.0);
             while kept < likely.len() && (kept == 0 || sum < self.top_p * total) {
                 sum += likely[kept].1;
@@ -42,16 +118,38 @@ impl Sampler {
             likely.truncate(kept);
             total = sum;
         }
+        if min_p > 0.0 {
+            // The likeliest has the weight 1.
+            likely.retain(|&(_, weight)| weight >= min_p);
+            total = likely.iter().map(|(_, weight)| weight).sum();
+        }
         let mut left = self.random.random::<f64>() * total;
         for &(token, weight) in &likely {
             left -= weight;
             if left < 0.0 {
-                return Ok(token);
+                return token;
             }
         }
         // Rounding can leave a trace beyond the last.
-        Ok(best as u32)
+        best as u32
     }
+}
+
+/// The logarithm of a token's probability, and the likeliest tokens with theirs.
+pub(crate) fn logprobs(scores: &[f32], token: u32, most: usize) -> (f32, Vec<(u32, f32)>) {
+    let top = f64::from(scores[best(scores)]);
+    let sum: f64 = scores.iter().map(|&score| (f64::from(score) - top).exp()).sum();
+    let logprob = |score: f32| (f64::from(score) - top - sum.ln()) as f32;
+    let mut order: Vec<u32> = (0..scores.len() as u32).collect();
+    let by_score = |a: &u32, b: &u32| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
+    let most = most.min(order.len());
+    if most > 0 && most < order.len() {
+        order.select_nth_unstable_by(most - 1, by_score);
+    }
+    order.truncate(most);
+    order.sort_by(by_score);
+    let likeliest = order.into_iter().map(|token| (token, logprob(scores[token as usize]))).collect();
+    (logprob(scores[token as usize]), likeliest)
 }
 
 /// The first of the best.
@@ -102,6 +200,55 @@ mod tests {
         assert!(draw(1.0, 0.5, 3).iter().all(|&token| token == 1 || token == 3));
         assert!(draw(1.0, 0.0, 3).iter().all(|&token| token == 1));
         assert!(draw(1.0, 1.0, 3).contains(&2));
+    }
+
+    fn tuned(tuning: Tuning) -> Vec<u32> {
+        let mut sampler = Sampler::new(1.0, 1.0, 3).tuned(tuning, &[0], &[1]);
+        (0..200).map(|_| sampler.next(&SCORES).unwrap()).collect()
+    }
+
+    #[test]
+    fn top_k_and_min_p_leave_out_the_unlikely() {
+        assert!(tuned(Tuning { top_k: 1, ..Tuning::default() }).iter().all(|&token| token == 1));
+        assert!(
+            tuned(Tuning { top_k: 2, ..Tuning::default() }).iter().all(|&token| token == 1 || token == 3)
+        );
+        // The third has e^-1 = 0.37 of the best.
+        assert!(
+            tuned(Tuning { min_p: 0.4, ..Tuning::default() }).iter().all(|&token| token == 1 || token == 3)
+        );
+        assert!(tuned(Tuning { min_p: 0.3, ..Tuning::default() }).contains(&2));
+    }
+
+    #[test]
+    fn penalties_biases_and_early_ends_change_the_scores() {
+        let greedy = |tuning: Tuning, steps: usize| {
+            let mut sampler = Sampler::new(0.0, 1.0, 0).tuned(tuning, &[1], &[1]);
+            (0..steps).map(|_| sampler.next(&SCORES).unwrap()).collect::<Vec<u32>>()
+        };
+        // 3.0 - 0.5 is above 2.0, 3.0 - 2 * 0.5 is not: ties go to the first.
+        let frequency = Tuning { frequency_penalty: 0.5, ..Tuning::default() };
+        assert_eq!(greedy(frequency, 6), [1, 3, 1, 3, 1, 2]);
+        let presence = Tuning { presence_penalty: 1.5, ..Tuning::default() };
+        assert_eq!(greedy(presence, 4), [1, 3, 2, 1]);
+        // Token 1 is in the prompt: 3.0 / 2.
+        let repetition = Tuning { repetition_penalty: 2.0, ..Tuning::default() };
+        assert_eq!(greedy(repetition, 3), [3, 2, 1]);
+        let bias = Tuning { logit_bias: vec![(0, 5.0), (1, -100.0)], ..Tuning::default() };
+        assert_eq!(greedy(bias, 2), [0, 0]);
+        let late = Tuning { min_tokens: 2, ..Tuning::default() };
+        assert_eq!(greedy(late, 3), [3, 3, 1]);
+    }
+
+    #[test]
+    fn logarithms_of_probabilities_are_those_of_the_scores() {
+        let (own, top) = logprobs(&SCORES, 2, 3);
+        let total: f64 = SCORES.iter().map(|&score| f64::from(score).exp()).sum();
+        assert!((f64::from(own) - (2.0 - total.ln())).abs() < 1e-6);
+        assert_eq!(top.iter().map(|&(token, _)| token).collect::<Vec<_>>(), [1, 3, 2]);
+        assert_eq!(logprobs(&SCORES, 0, 0).1, []);
+        let all: f64 = logprobs(&SCORES, 0, 9).1.iter().map(|&(_, log)| f64::from(log).exp()).sum();
+        assert!((all - 1.0).abs() < 1e-6);
     }
 
     #[test]

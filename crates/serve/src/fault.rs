@@ -23,6 +23,9 @@ pub struct Fault {
     pub retry_after: Option<u32>,
 }
 
+/// The code of the OpenAI API for too many requests: clients wait and try again.
+const RATE_LIMIT: &str = "rate_limit_exceeded";
+
 impl Fault {
     /// Any fault.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Fault {
@@ -51,7 +54,7 @@ impl Fault {
 
     /// A queue is full (429): worth trying again.
     pub fn full(message: impl Into<String>) -> Fault {
-        Fault { retry_after: Some(1), ..Fault::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", message) }
+        Fault { retry_after: Some(1), ..Fault::new(StatusCode::TOO_MANY_REQUESTS, RATE_LIMIT, message) }
     }
 
     /// The server cannot take it now (503): worth trying again.

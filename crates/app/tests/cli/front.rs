@@ -181,10 +181,57 @@ async fn real_models_answer_as_they_go() {
     let (status, vectors) =
         post(&url, "/v1/embeddings", json!({"model": "finder", "input": ["a", "b"]})).await;
     assert_eq!((status, vectors["data"].as_array().map(Vec::len)), (200, Some(2)), "{vectors}");
-    // What a server says is wrong with a request reaches whoever made it.
-    let wrong = json!({"model": "writer", "messages": [{"role": "nobody", "content": "x"}]});
-    let (status, said) = post(&url, "/v1/chat/completions", wrong).await;
-    assert!(status == 400 && said["error"]["message"].is_string(), "{status} {said}");
+    // A wrong call moves no model: the one GPU holds the embedding model, and keeps it.
+    let loads = || async {
+        let text = client().get(format!("{url}/metrics")).send().await.unwrap().text().await.unwrap();
+        let count = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
+        text.lines().filter(|line| line.starts_with("gswarm_loads_total{")).filter_map(count).sum::<u64>()
+    };
+    let before = loads().await;
+    let hello = json!([{"role": "user", "content": "x"}]);
+    for (path, body, param) in [
+        ("/v1/chat/completions", json!({"model": "finder", "messages": hello}), "model"),
+        ("/v1/embeddings", json!({"model": "writer", "input": "x"}), "model"),
+        ("/v1/responses", json!({"model": "writer", "input": "x"}), "model"),
+        (
+            "/v1/chat/completions",
+            json!({"model": "writer", "messages": [{"role": "nobody", "content": "x"}]}),
+            "messages[0].role",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "writer", "messages": hello, "functions": [{"name": "f"}]}),
+            "functions",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "writer", "messages": hello, "max_tokens": 1_000_000}),
+            "max_tokens",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "writer", "messages": hello, "temperature": 9}),
+            "temperature",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "writer", "messages": hello, "guided_regex": "a"}),
+            "guided_regex",
+        ),
+        ("/v1/completions", json!({"model": "writer"}), "prompt"),
+        ("/v1/completions", json!({"model": "writer", "prompt": "x", "suffix": "y"}), "suffix"),
+    ] {
+        let (status, said) = post(&url, path, body).await;
+        assert_eq!((status, &said["error"]["param"]), (400, &json!(param)), "{said}");
+    }
+    assert_eq!(loads().await, before, "nothing was loaded for them");
+    let ranked =
+        post(&url, "/rerank", json!({"model": "finder", "query": "a", "documents": ["b", "a"]})).await;
+    assert_eq!((ranked.0, &ranked.1["results"][0]["index"]), (200, &json!(1)), "{}", ranked.1);
+    let named = client().get(format!("{url}/v1/models")).header("x-request-id", "mine").send().await.unwrap();
+    assert_eq!(named.headers()["x-request-id"], "mine");
+    let fresh = client().get(format!("{url}/v1/models")).send().await.unwrap();
+    assert!(fresh.headers()["x-request-id"].to_str().unwrap().starts_with("req_"));
     // Whoever goes away leaves nothing behind.
     let long = json!({"model": "writer", "stream": true, "max_tokens": 400, "messages": [{"role": "user", "content": "x"}]});
     let mut answer = client().post(format!("{url}/v1/chat/completions")).json(&long).send().await.unwrap();

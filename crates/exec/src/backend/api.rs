@@ -1,6 +1,7 @@
 //! How a server is asked, whatever sort it is: what an adapter has to know. The rules are in [`super::managed`].
 
 use super::BackendError;
+use super::abilities::{Abilities, Dialect};
 use super::http::{ForwardResult, Http};
 use crate::call::Call;
 use crate::forward::{Forward, Relay};
@@ -174,6 +175,11 @@ pub trait Api: Send + Sync {
     /// Where requests in the form of the OpenAI API can be passed on to, and what the model is called there.
     fn passes_on(&self, _handle: &str) -> Option<(Http, String)> {
         None
+    }
+
+    /// What can be done with such requests for a model, by its name there.
+    fn abilities(&self, _name: &str) -> Abilities {
+        Abilities::of(Dialect::OpenAi)
     }
 
     /// Passes a request in the form of the OpenAI API on, and its answer back as it comes.

@@ -15,6 +15,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+use super::abilities::Abilities;
 use super::api::{Api, Brought, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
 use super::attempt::Attempt;
 use super::http::{ForwardResult, HttpLimits};
@@ -308,6 +309,12 @@ impl<A: Api + 'static> Backend for Managed<A> {
             }
             Err(error) => self.blamed(replica, &handle, asked, Err(error)).await,
         }
+    }
+
+    fn abilities(&self, model: ModelId) -> Abilities {
+        self.served
+            .get(model.index())
+            .map_or_else(Abilities::default, |served| self.api.abilities(&served.name))
     }
 
     async fn answers(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What serves models: one small trait, an adapter for each sort of server.
 
+mod abilities;
 mod api;
 mod attempt;
 mod connect;
@@ -15,6 +16,7 @@ mod schema;
 mod sharing;
 mod spec;
 
+pub use abilities::{Abilities, Dialect};
 pub use api::{Api, Brought, Held, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
 pub use connect::{GpuPlace, KnownModel, ServerLink, connect, connect_at};
 pub use field::{Described, Field, Shape};
@@ -31,7 +33,7 @@ pub use crate::replica::Replica;
 
 use crate::call::Call;
 use crate::forward::{Forward, Relay};
-use gswarm_core::Span;
+use gswarm_core::{ModelId, Span};
 use serde_json::Value;
 
 /// What went wrong, by what can be done about it.
@@ -139,6 +141,11 @@ pub trait Backend: Send + Sync {
         relay: &mut Relay,
     ) -> Result<(), BackendError> {
         forward_as_calls(self, replica, forward, relay).await
+    }
+
+    /// What it can do with requests in the form of the OpenAI API for a model.
+    fn abilities(&self, _model: ModelId) -> Abilities {
+        Abilities::default()
     }
 
     /// Whether it answers, asked by somebody who wants to know.

@@ -3,6 +3,7 @@
 use super::events::EventSender;
 use super::ledger::{Records, StorageTrouble};
 use super::status::ServiceView;
+use crate::backend::Abilities;
 use crate::forward::{Answering, Forward};
 use gswarm_core::input::{ModelSpec, RequestSpec, Scenario};
 use gswarm_core::{Instance, ModelId, Span};
@@ -98,6 +99,8 @@ pub struct Client {
     pub told: EventSender,
     /// The problem without its requests.
     pub instance: Arc<Instance>,
+    /// What the servers can do with each model.
+    abilities: Arc<[Abilities]>,
     /// On whose behalf requests are brought: each has a fair share.
     caller: Arc<str>,
     sender: mpsc::UnboundedSender<Command>,
@@ -107,11 +110,12 @@ impl Client {
     pub(super) fn new(
         scenario: Arc<Scenario>,
         instance: Instance,
+        abilities: Arc<[Abilities]>,
         sender: mpsc::UnboundedSender<Command>,
         told: EventSender,
         records: Records,
     ) -> Client {
-        Client { scenario, records, told, instance: Arc::new(instance), caller: "".into(), sender }
+        Client { scenario, records, told, instance: Arc::new(instance), abilities, caller: "".into(), sender }
     }
 
     /// The same line, on behalf of somebody.
@@ -130,6 +134,12 @@ impl Client {
     #[must_use]
     pub fn model(&self, name: &str) -> Option<ModelId> {
         self.scenario.models.iter().position(|model| model.id == name).map(ModelId::from)
+    }
+
+    /// What the servers can do with a model.
+    #[must_use]
+    pub fn abilities(&self, model: ModelId) -> &Abilities {
+        &self.abilities[model.index()]
     }
 
     /// Why a model can never run here, where it cannot.

@@ -136,7 +136,9 @@ impl Service {
         let told = EventSender::default();
         let (sender, commands) = mpsc::unbounded_channel();
         let records = ledger.records();
-        let client = Client::new(Arc::clone(&scenario), instance.clone(), sender, told.clone(), records);
+        let abilities = instance.models.keys().map(|model| fleet.abilities(model)).collect();
+        let client =
+            Client::new(Arc::clone(&scenario), instance.clone(), abilities, sender, told.clone(), records);
         let (to_be_written, written) = mpsc::unbounded_channel();
         let desk = OpenRequests::new(scenario, ledger, told);
         let mut engine = Engine::for_stream(instance, patience.max_attempts);

@@ -129,6 +129,7 @@ impl InferenceEngine {
             temperature: request.temperature,
             top_p: request.top_p,
             seed: request.seed,
+            tuning: request.tuning.clone(),
             stop: request.stop.clone(),
             events,
             submitted: Instant::now(),
@@ -156,14 +157,18 @@ impl InferenceEngine {
         let config = self.model.config();
         let mut prompt = match &request.prompt {
             Prompt::Text(text) => self.model.tokenizer().encode(text, true)?,
-            Prompt::Chat(messages) => {
+            Prompt::Chat(said) => {
                 let chat = self.model.chat();
-                self.model.tokenizer().encode(&chat.prompt(messages)?, chat.needs_special_tokens())?
+                self.model.tokenizer().encode(&chat.prompt(said)?, chat.needs_special_tokens())?
             }
             Prompt::Tokens(tokens) => tokens.clone(),
         };
         if let Some(token) = prompt.iter().find(|&&token| token as usize >= config.vocab_size) {
             return Err(Error::Request(format!("the model has no token {token}")));
+        }
+        let biased = request.tuning.logit_bias.iter().map(|&(token, _)| token);
+        if let Some(token) = biased.into_iter().find(|&token| token as usize >= config.vocab_size) {
+            return Err(Error::Request(format!("logit_bias: the model has no token {token}")));
         }
         if prompt.is_empty() {
             prompt.extend(config.bos);
@@ -173,10 +178,9 @@ impl InferenceEngine {
             0 => Err(Error::Request(
                 "the prompt is empty, and the model has no token to begin with".to_string(),
             )),
-            count if count >= most => {
-                let reason =
-                    format!("the prompt has {count} tokens; with the answer there is room for {most}");
-                Err(Error::Request(reason))
+            count if count >= most || (request.exact && request.max_tokens > most - count) => {
+                let answer = if request.exact { request.max_tokens } else { 1 };
+                Err(Error::TooLong { context: most, prompt: count, answer })
             }
             count => Ok((prompt, request.max_tokens.min(most - count))),
         }

@@ -1,7 +1,7 @@
 //! One request in the batch.
 
 use crate::error::{Error, Result};
-use crate::request::{FinishReason, FinishedGeneration, GenerationEvent};
+use crate::request::{FinishReason, FinishedGeneration, GenerationEvent, TokenChance, Tuning};
 use crate::sample::Sampler;
 use crate::text::pieces::Pieces;
 use crate::text::stop::StopStrings;
@@ -17,6 +17,7 @@ pub(super) struct Job {
     pub(super) temperature: f64,
     pub(super) top_p: f64,
     pub(super) seed: u64,
+    pub(super) tuning: Tuning,
     pub(super) stop: Vec<String>,
     pub(super) events: UnboundedSender<GenerationEvent>,
     pub(super) submitted: Instant,
@@ -57,7 +58,11 @@ impl<S> Row<S> {
             sequence,
             read: 0,
             last: 0,
-            sampler: Sampler::new(job.temperature, job.top_p, job.seed),
+            sampler: Sampler::new(job.temperature, job.top_p, job.seed).tuned(
+                job.tuning.clone(),
+                &job.prompt,
+                &job.eos,
+            ),
             pieces: Pieces::default(),
             stop: StopStrings::new(&job.stop),
             text: String::new(),
@@ -103,6 +108,8 @@ impl<S> Row<S> {
         tokenizer: &TextTokenizer,
     ) -> Result<Option<FinishReason>> {
         let token = self.sampler.next(scores)?;
+        let chance =
+            self.job.tuning.logprobs.map(|most| chance(token, scores, most, tokenizer)).transpose()?;
         self.first.get_or_insert_with(Instant::now);
         self.last = token;
         let piece = self.pieces.push(token, tokenizer)?;
@@ -125,7 +132,7 @@ impl<S> Row<S> {
         }
         self.text += &text;
         // That nobody listens is seen before the next step.
-        let _ = self.job.events.send(GenerationEvent::Token { id: token, text });
+        let _ = self.job.events.send(GenerationEvent::Token { id: token, text, chance });
         Ok(reason)
     }
 
@@ -145,4 +152,12 @@ impl<S> Row<S> {
         let _ = self.job.events.send(GenerationEvent::Done(finished));
         now - self.joined
     }
+}
+
+/// How likely a token was, and which were the likeliest.
+fn chance(token: u32, scores: &[f32], most: usize, tokenizer: &TextTokenizer) -> Result<TokenChance> {
+    let (logprob, top) = crate::sample::logprobs(scores, token, most);
+    let named = |(token, logprob): (u32, f32)| Ok((tokenizer.decode(&[token])?, logprob));
+    let top = top.into_iter().map(named).collect::<Result<_>>()?;
+    Ok(TokenChance { text: tokenizer.decode(&[token])?, logprob, top })
 }

@@ -3,6 +3,7 @@
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::text::chat::ChatTemplate;
 use crate::weights::Weights;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -34,6 +35,11 @@ impl ModelFolder {
     /// What it is, and how large; or what is wrong with its files, as far as can be told without reading the tensors.
     pub fn config(&self) -> Result<ModelConfig> {
         Weights::inspect(&self.path)
+    }
+
+    /// Its chat template.
+    pub fn chat_template(&self) -> Result<ChatTemplate> {
+        ChatTemplate::read(&self.path)
     }
 
     /// Its files, in the order of their names; hidden ones and folders are not the model's.

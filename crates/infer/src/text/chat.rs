@@ -7,7 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Steps that a template may take; real ones take some thousands.
@@ -22,6 +22,33 @@ pub struct Message {
     pub role: String,
     /// What was said.
     pub content: String,
+    /// What else the template may read: `tool_calls`, `tool_call_id`, `name`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub more: Map<String, Value>,
+}
+
+impl Message {
+    /// A message that only says something.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
+        Message { role: role.into(), content: content.into(), more: Map::new() }
+    }
+}
+
+/// A chat, and what else its template is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chat {
+    /// What was said so far.
+    pub messages: Vec<Message>,
+    /// Tools that the model may call, as the OpenAI API describes them.
+    pub tools: Vec<Value>,
+    /// Further values for the template.
+    pub settings: Map<String, Value>,
+}
+
+impl From<Vec<Message>> for Chat {
+    fn from(messages: Vec<Message>) -> Chat {
+        Chat { messages, ..Chat::default() }
+    }
 }
 
 /// How chats become prompts.
@@ -68,19 +95,40 @@ impl ChatTemplate {
     }
 
     /// The prompt of a chat, ending where the assistant's answer begins.
-    pub fn prompt(&self, messages: &[Message]) -> Result<String> {
-        let Some(template) = &self.template else { return Ok(plain(messages)) };
-        let said = |message: &Message| json!({"role": message.role, "content": message.content});
-        let values = json!({
-            "messages": messages.iter().map(said).collect::<Vec<_>>(),
+    pub fn prompt(&self, chat: &Chat) -> Result<String> {
+        let refuse = |what: &str| Err(Error::Request(format!("the model's chat template knows no {what}")));
+        if !chat.tools.is_empty() && !self.knows_tools() {
+            return refuse("tools");
+        }
+        let Some(template) = &self.template else {
+            return if chat.settings.is_empty() { Ok(plain(&chat.messages)) } else { refuse("settings") };
+        };
+        let said = |message: &Message| {
+            let mut said = message.more.clone();
+            said.insert("role".to_owned(), message.role.clone().into());
+            said.insert("content".to_owned(), message.content.clone().into());
+            said
+        };
+        let mut values = json!({
+            "messages": chat.messages.iter().map(said).collect::<Vec<_>>(),
             "add_generation_prompt": true,
             "bos_token": self.bos,
             "eos_token": self.eos,
         });
+        if !chat.tools.is_empty() {
+            values["tools"] = json!(chat.tools);
+        }
+        chat.settings.iter().for_each(|(name, value)| values[name] = value.clone());
         if apart::is_apart() {
             return template.renderer.render(&template.source, &values);
         }
         render(&template.environment, &values)
+    }
+
+    /// Whether the model's template tells it which tools it may call.
+    #[must_use]
+    pub fn knows_tools(&self) -> bool {
+        self.template.as_ref().is_some_and(|template| template.source.contains("tools"))
     }
 
     /// Whether prompts still need the tokens that begin a text; the model's own template writes them itself.
@@ -166,12 +214,16 @@ mod tests {
     }
 
     fn said(role: &str, content: &str) -> Message {
-        Message { role: role.to_string(), content: content.to_string() }
+        Message::new(role, content)
+    }
+
+    fn chat_of(messages: &[Message]) -> Chat {
+        Chat::from(messages.to_vec())
     }
 
     #[test]
     fn without_a_template_each_message_is_a_line() {
-        let prompt = chat(None).prompt(&[said("system", "Be brief."), said("user", "Hi")]).unwrap();
+        let prompt = chat(None).prompt(&chat_of(&[said("system", "Be brief."), said("user", "Hi")])).unwrap();
         assert_eq!(prompt, "system: Be brief.\nuser: Hi\nassistant:");
     }
 
@@ -182,17 +234,32 @@ mod tests {
             <|{{ message.role }}|>{{ message['content'].strip() }}{{ eos_token }}\n{% endfor %}\n\
             {% if add_generation_prompt %}<|assistant|>{% endif %}";
         let template = chat(Some(source));
-        let prompt = template.prompt(&[said("user", " Hi \n")]).unwrap();
+        let prompt = template.prompt(&chat_of(&[said("user", " Hi \n")])).unwrap();
         assert_eq!(prompt, "<s><|user|>Hi</s>\n<|assistant|>");
-        let error = template.prompt(&[said("tool", "x")]).unwrap_err();
+        let error = template.prompt(&chat_of(&[said("tool", "x")])).unwrap_err();
         assert!(error.to_string().contains("no such role"), "{error}");
+    }
+
+    #[test]
+    fn tools_and_settings_go_to_templates_that_know_them() {
+        let source = "{% if tools %}{{ tools[0].function.name }};{% endif %}{{ mood }};\
+            {% for message in messages %}{{ message.content }}{{ message.tool_call_id }}{% endfor %}";
+        let mut asked = chat_of(&[said("user", "x")]);
+        asked.messages[0].more.insert("tool_call_id".to_owned(), "7".into());
+        asked.tools = vec![json!({"type": "function", "function": {"name": "now"}})];
+        asked.settings.insert("mood".to_owned(), "calm".into());
+        assert_eq!(chat(Some(source)).prompt(&asked).unwrap(), "now;calm;x7");
+        let error = chat(Some("{{ messages }}")).prompt(&asked).unwrap_err();
+        assert!(error.to_string().contains("knows no tools"), "{error}");
+        let error = chat(None).prompt(&Chat { tools: Vec::new(), ..asked }).unwrap_err();
+        assert!(error.to_string().contains("knows no settings"), "{error}");
     }
 
     #[test]
     fn a_template_that_does_not_end_is_stopped() {
         let source =
             "{% for a in range(9999) %}{% for b in range(9999) %}{{ a * b }}{% endfor %}{% endfor %}";
-        assert!(chat(Some(source)).prompt(&[said("user", "x")]).is_err());
+        assert!(chat(Some(source)).prompt(&chat_of(&[said("user", "x")])).is_err());
         let error = environment("{% for %}".to_string(), "the file".as_ref()).unwrap_err();
         assert!(error.to_string().contains("the file"), "{error}");
     }

@@ -91,7 +91,7 @@ pub fn listen(
     let (mut ids, mut pieces) = (Vec::new(), Vec::new());
     loop {
         match completion.next_blocking() {
-            Some(GenerationEvent::Token { id, text }) => {
+            Some(GenerationEvent::Token { id, text, .. }) => {
                 ids.push(id);
                 pieces.push(text);
             }

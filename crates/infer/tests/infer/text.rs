@@ -93,11 +93,9 @@ fn the_end_of_a_text_is_heeded_or_ignored() {
 #[test]
 fn chats_go_through_the_models_template() {
     let place = Place::language();
-    let message =
-        |role: &str, content: &str| Message { role: role.to_string(), content: content.to_string() };
-    let chat = vec![message("system", "Be kind."), message("user", "Who are you?")];
+    let chat = vec![Message::new("system", "Be kind."), Message::new("user", "Who are you?")];
     let engine = place.engine(EngineOptions::default());
-    let asked = GenerateRequest { prompt: Prompt::Chat(chat.clone()), ..ask("", 8) };
+    let asked = GenerateRequest { prompt: Prompt::Chat(chat.into()), ..ask("", 8) };
     let (ids, _, finished) = listen(&engine, &asked);
     let same = listen(&engine, &ask("system: Be kind.\nuser: Who are you?\nassistant:", 8));
     assert_eq!((ids, finished.prompt_tokens), (same.0, same.2.prompt_tokens));

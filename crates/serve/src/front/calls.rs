@@ -4,9 +4,10 @@ use super::{Front, Shared};
 use crate::extract::Named;
 use crate::fault::Fault;
 use crate::guard::CALLER;
+use crate::openai::schema::{self, Endpoint, Target};
 use crate::openai::{
     ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
-    StreamEvent, TextAnswer,
+    RerankRequest, StreamEvent, TextAnswer, TokenizeRequest, checked,
 };
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -14,6 +15,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gswarm_core::ModelId;
+use gswarm_exec::backend::Dialect;
 use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::service::{Client, Refusal, StorageFault, Ticket};
 use serde_json::{Map, Value};
@@ -56,7 +58,7 @@ fn card(front: &Front, id: &str) -> ModelCard {
                content((TextAnswer<ChatChoice> = "application/json"), (StreamEvent = "text/event-stream"))),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
-    relay(&front, "/v1/chat/completions", &headers, &body).await
+    relay(&front, Endpoint::Chat, &headers, &body).await
 }
 
 /// A text to be continued.
@@ -65,7 +67,7 @@ pub(super) async fn chat(State(front): State<Shared>, headers: HeaderMap, body: 
                content((TextAnswer<CompletionChoice> = "application/json"), (StreamEvent = "text/event-stream"))),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
-    relay(&front, "/v1/completions", &headers, &body).await
+    relay(&front, Endpoint::Completions, &headers, &body).await
 }
 
 /// Texts to be embedded.
@@ -73,7 +75,31 @@ pub(super) async fn completions(State(front): State<Shared>, headers: HeaderMap,
     responses((status = 200, description = "as the OpenAI API answers"),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn embeddings(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
-    relay(&front, "/v1/embeddings", &headers, &body).await
+    relay(&front, Endpoint::Embeddings, &headers, &body).await
+}
+
+/// Texts to be put in order.
+#[utoipa::path(post, path = "/v1/rerank", request_body = RerankRequest,
+    responses((status = 200, description = "as vLLM, Jina and Cohere answer"),
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn rerank(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, Endpoint::Rerank, &headers, &body).await
+}
+
+/// The tokens of a text.
+#[utoipa::path(post, path = "/tokenize", request_body = TokenizeRequest,
+    responses((status = 200, description = "as vLLM answers"),
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn tokenize(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, Endpoint::Tokenize, &headers, &body).await
+}
+
+/// An answer in the form of the Responses API.
+#[utoipa::path(post, path = "/v1/responses", request_body = Object,
+    responses((status = 200, description = "as the OpenAI API answers"),
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn responses(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, Endpoint::Responses, &headers, &body).await
 }
 
 /// A picture to be made.
@@ -81,34 +107,60 @@ pub(super) async fn embeddings(State(front): State<Shared>, headers: HeaderMap, 
     responses((status = 200, description = "as the OpenAI API answers"),
               (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
 pub(super) async fn images(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
-    relay(&front, "/v1/images/generations", &headers, &body).await
+    relay(&front, Endpoint::Images, &headers, &body).await
 }
 
-async fn relay(front: &Front, path: &'static str, headers: &HeaderMap, body: &[u8]) -> Response {
-    match admitted(front, path, headers, body).await {
+/// A text to be spoken.
+#[utoipa::path(post, path = "/v1/audio/speech", request_body = Object,
+    responses((status = 200, description = "as the OpenAI API answers"),
+              (status = 400), (status = 404), (status = 413), (status = 415), (status = 429), (status = 502), (status = 503), (status = 504)))]
+pub(super) async fn speech(State(front): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    relay(&front, Endpoint::Speech, &headers, &body).await
+}
+
+async fn relay(front: &Front, endpoint: Endpoint, headers: &HeaderMap, body: &[u8]) -> Response {
+    match admitted(front, endpoint, headers, body).await {
         Ok(ticket) => answer(&front.client, ticket).await,
         Err(fault) => fault.openai(),
     }
 }
 
+/// Takes a call on, once it is known that its model can answer it: what is wrong moves no model.
 async fn admitted(
     front: &Front,
-    path: &'static str,
+    endpoint: Endpoint,
     headers: &HeaderMap,
-    body: &[u8],
+    bytes: &[u8],
 ) -> Result<Ticket, Fault> {
     crate::openai::says_json(headers)?;
-    let body: Map<String, Value> = crate::openai::parse(body)?;
+    let body: Map<String, Value> = crate::openai::parse(bytes)?;
     let model = asked_for(&front.client, &body)?;
-    if let Some(stream) = body.get("stream").filter(|stream| !stream.is_boolean() && !stream.is_null()) {
-        return Err(Fault::param("stream", format!("stream must be true or false, not {stream}")));
-    }
     let priority = priority_of(headers)?;
     let spec = &front.client.scenario.models[usize::from(model)];
+    let abilities = front.client.abilities(model);
+    schema::admit(endpoint, &body, Target { model: &spec.id, kind: spec.kind.as_deref(), abilities })?;
+    if abilities.dialect == Dialect::Own {
+        ranges(endpoint, bytes)?;
+    }
     let estimate = front.client.estimate(model, &body);
-    let forward = Forward { path, kind: spec.kind.clone(), body, estimate };
+    let forward = Forward { path: endpoint.path(), kind: spec.kind.clone(), body, estimate };
     let client = front.client.on_behalf_of(caller(headers));
     client.call(model, forward, priority).await.map_err(|refusal| refused(&refusal))
+}
+
+/// That what gswarm's own models are asked is of its type and within its range.
+fn ranges(endpoint: Endpoint, bytes: &[u8]) -> Result<(), Fault> {
+    match endpoint {
+        Endpoint::Chat => {
+            let chat: ChatRequest = checked(bytes)?;
+            chat.messages.iter().enumerate().try_for_each(|(at, message)| message.text(at).map(drop))
+        }
+        Endpoint::Completions => checked::<CompletionRequest>(bytes).map(drop),
+        Endpoint::Embeddings => checked::<EmbeddingRequest>(bytes).map(drop),
+        Endpoint::Rerank => checked::<RerankRequest>(bytes).map(drop),
+        Endpoint::Tokenize => checked::<TokenizeRequest>(bytes).map(drop),
+        Endpoint::Responses | Endpoint::Images | Endpoint::Speech => Ok(()),
+    }
 }
 
 fn asked_for(client: &Client, body: &Map<String, Value>) -> Result<ModelId, Fault> {

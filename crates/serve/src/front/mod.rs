@@ -10,6 +10,10 @@ use crate::dash::{self, ServiceSource};
 use crate::guard::{BoundServer, ServerEnd};
 
 use axum::Router;
+use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::middleware::Next;
+use axum::response::Response;
 use gswarm_core::policy::{Policy, PolicySpec};
 use gswarm_exec::drive::LiveError;
 use gswarm_exec::service::{Client, Service};
@@ -52,10 +56,28 @@ pub fn router(client: Client, metrics: Option<PrometheusHandle>, policy: &Policy
     let watched = Arc::new(ServiceSource::new(client.clone(), since.as_secs_f64(), policy.clone()));
     let events = events::Events::new(client.told.clone());
     let front: Shared = Arc::new(Front { client, started, metrics, events });
-    let (router, document) = routes().with_state(front).merge(dash::routes(watched)).split_for_parts();
+    let (router, document) =
+        routes().with_state(Arc::clone(&front)).merge(dash::routes(watched)).split_for_parts();
     let text = document.to_json().unwrap_or_default();
     let answer = ([(axum::http::header::CONTENT_TYPE, "application/json")], text);
+    let router = router
+        // Jina and llama.cpp have it without the version.
+        .route("/rerank", axum::routing::post(calls::rerank).with_state(Arc::clone(&front)))
+        .layer(axum::middleware::from_fn(identified));
     router.route("/openapi.json", axum::routing::get(move || std::future::ready(answer.clone())))
+}
+
+/// The header that names a request in logs of client and server.
+const REQUEST_ID: &str = "x-request-id";
+
+/// Answers with the id that the request came with, or a new one.
+async fn identified(request: Request, next: Next) -> Response {
+    let usable = |id: &&HeaderValue| (1..=128).contains(&id.len()) && id.to_str().is_ok();
+    let given = request.headers().get(REQUEST_ID).filter(usable).cloned();
+    let id = given.or_else(|| HeaderValue::from_str(&format!("req_{:016x}", rand::random::<u64>())).ok());
+    let mut response = next.run(request).await;
+    id.into_iter().for_each(|id| drop(response.headers_mut().insert(REQUEST_ID, id)));
+    response
 }
 
 /// The OpenAPI document of the front door, the dashboard's part included.
@@ -73,7 +95,11 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(calls::chat))
         .routes(routes!(calls::completions))
         .routes(routes!(calls::embeddings))
+        .routes(routes!(calls::rerank))
+        .routes(routes!(calls::tokenize))
+        .routes(routes!(calls::responses))
         .routes(routes!(calls::images))
+        .routes(routes!(calls::speech))
         .routes(routes!(workflows::list))
         .routes(routes!(workflows::submit))
         .routes(routes!(workflows::latest))

@@ -14,13 +14,13 @@ use futures_util::StreamExt;
 use gswarm_core::input::Scenario;
 use gswarm_core::{Gpus, Instance};
 use gswarm_exec::backend::{
-    Api, BackendError, Brought, ForwardResult, Held, HttpLimits, LoadRecorder, Managed, ModelState,
-    ServedModel, Timeouts, Wants, WeightTier, gswarm,
+    Abilities, Api, BackendError, Brought, Dialect, ForwardResult, Held, HttpLimits, LoadRecorder, Managed,
+    ModelState, ServedModel, Timeouts, Wants, WeightTier, gswarm,
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::fleet::{Fleet, Member};
 use gswarm_exec::forward::{Forward, Relay};
-use gswarm_infer::{Error, Store};
+use gswarm_infer::{Error, ModelKind, Store};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
@@ -73,6 +73,24 @@ impl InProcessModels {
         }
     }
 
+    /// What each model can do, by its name in the folder: known from its files.
+    fn abilities(&self, most: usize) -> Result<BTreeMap<String, Abilities>, Error> {
+        let store = Store::open(&self.folder)?;
+        let of = |name: &String| {
+            let model = store.model(name)?;
+            let config = model.config()?;
+            let lacks_tools = config.kind() == ModelKind::Language && !model.chat_template()?.knows_tools();
+            let abilities = Abilities {
+                dialect: Dialect::Own,
+                kind: Some(config.kind().name().to_owned()),
+                context: u32::try_from(config.max_positions().min(most)).ok(),
+                lacks_tools,
+            };
+            Ok((name.clone(), abilities))
+        };
+        self.names.values().map(of).collect()
+    }
+
     /// One backend for all GPUs of a problem. `record` is told what loads take.
     pub fn fleet(&self, instance: &Instance, record: &LoadRecorder) -> Result<Fleet, Error> {
         let gpus = instance.cluster.gpus;
@@ -85,7 +103,8 @@ impl InProcessModels {
             memory_gb: model.memory_gb,
         });
         let limits = HttpLimits::from(&Timeouts::default());
-        let api = InProcess::new(ModelServer::in_process(options)?);
+        let context = options.engine.max_context;
+        let api = InProcess::new(ModelServer::in_process(options)?, self.abilities(context)?);
         let backend = Managed::new(api, served.collect(), limits, Arc::clone(record));
         let (name, gpus) = ("embedded".to_owned(), Gpus::new(0, gpus));
         let backend = Arc::new(backend);
@@ -98,13 +117,14 @@ struct InProcess {
     server: ModelServer,
     /// Requests in the form of the OpenAI API are answered by the routes themselves.
     routes: Router,
+    abilities: BTreeMap<String, Abilities>,
 }
 
 impl InProcess {
-    fn new(server: ModelServer) -> InProcess {
+    fn new(server: ModelServer, abilities: BTreeMap<String, Abilities>) -> InProcess {
         // Whoever accepted a request has limited its size.
         let routes = router(server.clone()).layer(DefaultBodyLimit::disable());
-        InProcess { server, routes }
+        InProcess { server, routes, abilities }
     }
 }
 
@@ -133,6 +153,10 @@ impl Api for InProcess {
             CameFrom::Dram => WeightTier::Host,
         };
         Ok(Brought { handle: instance.id.clone(), tier: Some(tier) })
+    }
+
+    fn abilities(&self, name: &str) -> Abilities {
+        self.abilities.get(name).cloned().unwrap_or_else(|| Abilities::of(Dialect::Own))
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

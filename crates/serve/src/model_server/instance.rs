@@ -3,7 +3,7 @@
 use super::devices::Devices;
 use super::engines::embedded::EmbeddedEngine;
 use super::engines::emulated::EmulatedEngine;
-use super::engines::{Busy, EngineOutcome, EngineWork, Forecast, TextStream, WorkKind};
+use super::engines::{Busy, EmbedInput, EngineOutcome, EngineWork, Forecast, TextStream, WorkKind};
 use super::gate::{Gate, Pass};
 use super::registry::CameFrom;
 use crate::fault::Fault;
@@ -93,11 +93,25 @@ impl ModelInstance {
     }
 
     /// Vectors of texts.
-    pub async fn embed(&self, texts: Vec<String>) -> Result<EngineOutcome, Fault> {
+    pub async fn embed(&self, input: EmbedInput) -> Result<EngineOutcome, Fault> {
         self.expect(&WorkKind::Embedding)?;
+        match (&self.engine, input) {
+            (InstanceEngine::Embedded(embedded), input) => embedded.embed(input).await,
+            (InstanceEngine::Emulated(emulated), EmbedInput::Texts(texts)) => {
+                emulated.run(&EngineWork::Embed(texts)).await
+            }
+            (InstanceEngine::Emulated(emulated), EmbedInput::Tokens(lists)) => {
+                let words = |tokens: Vec<u32>| tokens.iter().map(|token| format!("{token} ")).collect();
+                emulated.run(&EngineWork::Embed(lists.into_iter().map(words).collect())).await
+            }
+        }
+    }
+
+    /// The tokens of a text, and how many the model can hold.
+    pub async fn tokenize(&self, text: String) -> Result<(Vec<u32>, usize), Fault> {
         match &self.engine {
-            InstanceEngine::Embedded(embedded) => embedded.embed(texts).await,
-            InstanceEngine::Emulated(emulated) => emulated.run(&EngineWork::Embed(texts)).await,
+            InstanceEngine::Embedded(embedded) => embedded.tokenize(text).await,
+            InstanceEngine::Emulated(_) => Err(Fault::param("model", "an emulated model has no tokens")),
         }
     }
 

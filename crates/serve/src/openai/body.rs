@@ -1,5 +1,6 @@
 //! From the bytes of a request to its type, with the name of what is wrong.
 
+use super::schema::{self, Endpoint};
 use crate::fault::{Fault, OpenAiFault};
 use crate::guard::JSON_ONLY;
 use axum::body::Bytes;
@@ -11,21 +12,33 @@ use serde::de::DeserializeOwned;
 #[derive(Clone, Debug)]
 pub struct Body<T>(pub T);
 
+/// What an endpoint is asked.
+pub trait Asked {
+    /// Which.
+    const ENDPOINT: Endpoint;
+}
+
 /// What has ranges that types do not say.
 pub trait Check {
     /// The first thing that is out of its range.
     fn check(&self) -> Result<(), Fault>;
 }
 
-impl<T: DeserializeOwned + Check, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned + Check + Asked, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = OpenAiFault;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, OpenAiFault> {
         let bytes = json_bytes(request, state).await?;
-        let value: T = parse(&bytes)?;
-        value.check()?;
-        Ok(Body(value))
+        schema::own(T::ENDPOINT, &parse(&bytes)?)?;
+        Ok(Body(checked(&bytes)?))
     }
+}
+
+/// A value from JSON, within its ranges.
+pub(crate) fn checked<T: DeserializeOwned + Check>(bytes: &[u8]) -> Result<T, Fault> {
+    let value: T = parse(bytes)?;
+    value.check()?;
+    Ok(value)
 }
 
 /// The bytes of a body that says that it is JSON.

@@ -1,15 +1,19 @@
 //! `/v1/chat/completions`.
 
-use super::body::Check;
+use super::body::{Asked, Check, within};
 use super::sampling::{Sampling, Stop, StreamOptions, text_request};
+use super::schema::Endpoint;
 use crate::fault::Fault;
+use gswarm_infer::TokenChance;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 /// Most messages of a chat.
 pub const MAX_MESSAGES: usize = 4096;
+/// Most of the likeliest tokens that are told.
+pub const MAX_LOGPROBS: u32 = 20;
 
 /// Who says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -83,9 +87,58 @@ pub struct ChatMessage {
     pub role: Role,
     /// What is said; nothing where an assistant called a tool.
     pub content: Option<Content>,
+    /// Who exactly says it.
+    pub name: Option<String>,
+    /// The tools that an assistant called.
+    pub tool_calls: Option<Vec<ToolCall>>,
+    /// The call that a tool's result answers.
+    pub tool_call_id: Option<String>,
+}
+
+/// A tool that an assistant calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ToolCall {
+    /// Names the call.
+    pub id: String,
+    /// `function`.
+    #[serde(rename = "type", default = "function")]
+    pub kind: String,
+    /// What is called.
+    pub function: CalledFunction,
+}
+
+fn function() -> String {
+    "function".to_owned()
+}
+
+/// A function that an assistant calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CalledFunction {
+    /// Its name.
+    pub name: String,
+    /// Its arguments, as JSON in a text.
+    pub arguments: String,
 }
 
 impl ChatMessage {
+    /// What templates read beside who says what.
+    #[must_use]
+    pub fn more(&self) -> Map<String, Value> {
+        let mut more = Map::new();
+        // Templates have arguments as values, the API has them as a text.
+        let called = |call: &ToolCall| {
+            let arguments = serde_json::from_str(&call.function.arguments);
+            let arguments = arguments.unwrap_or_else(|_| Value::from(call.function.arguments.clone()));
+            let function = serde_json::json!({"name": call.function.name, "arguments": arguments});
+            serde_json::json!({"id": call.id, "type": call.kind, "function": function})
+        };
+        more.extend(self.name.clone().map(|name| ("name".to_owned(), name.into())));
+        more.extend(self.tool_call_id.clone().map(|id| ("tool_call_id".to_owned(), id.into())));
+        let calls = self.tool_calls.as_ref().map(|calls| calls.iter().map(called).collect::<Vec<_>>());
+        more.extend(calls.map(|calls| ("tool_calls".to_owned(), calls.into())));
+        more
+    }
+
     /// Its text; what is none is refused. `at` is the message's place.
     pub fn text(&self, at: usize) -> Result<String, Fault> {
         let refuse = |part: usize, kind: &str| {
@@ -120,22 +173,37 @@ text_request! {
         /// The same, by its newer name, which wins.
         #[schema(minimum = 1, maximum = 16777216)]
         pub max_completion_tokens: Option<u32>,
-        /// Log-probabilities.
+        /// Whether to tell how likely each token was.
         pub logprobs: Option<bool>,
-        /// The form of the answer.
-        pub response_format: Option<ResponseFormat>,
+        /// How many of the likeliest tokens to tell with each.
+        #[schema(minimum = 0, maximum = 20)]
+        pub top_logprobs: Option<u32>,
+        /// Tools that the model may call.
+        #[schema(value_type = Option<Vec<Object>>)]
+        pub tools: Option<Vec<Value>>,
+        /// Whether it may: `auto` or `none`.
+        #[schema(value_type = Option<Object>)]
+        pub tool_choice: Option<Value>,
+        /// Further values for the model's template.
+        #[schema(value_type = Option<Object>)]
+        pub chat_template_kwargs: Option<Map<String, Value>>,
     }
 }
 
-/// The form of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
-pub struct ResponseFormat {
-    /// `text`, `json_object` or `json_schema`.
-    #[serde(rename = "type")]
-    pub kind: String,
-}
-
 impl ChatRequest {
+    /// How many of the likeliest tokens are told with each, where they are.
+    #[must_use]
+    pub fn told(&self) -> Option<u32> {
+        (self.logprobs == Some(true)).then(|| self.top_logprobs.unwrap_or(0))
+    }
+
+    /// The tools that the model may call.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Value> {
+        let none = self.tool_choice.as_ref().is_some_and(|choice| choice == "none");
+        self.tools.clone().filter(|_| !none).unwrap_or_default()
+    }
+
     /// Most tokens of the answer, where it says so.
     #[must_use]
     pub fn token_limit(&self) -> Option<u32> {
@@ -143,11 +211,25 @@ impl ChatRequest {
     }
 }
 
+impl Asked for ChatRequest {
+    const ENDPOINT: Endpoint = Endpoint::Chat;
+}
+
 impl Check for ChatRequest {
     fn check(&self) -> Result<(), Fault> {
         if self.messages.is_empty() || self.messages.len() > MAX_MESSAGES {
             let message = format!("a chat has from 1 to {MAX_MESSAGES} messages");
             return Err(Fault::param("messages", message));
+        }
+        within("top_logprobs", self.top_logprobs.map(f64::from), 0.0, f64::from(MAX_LOGPROBS))?;
+        if self.top_logprobs.is_some() && self.logprobs != Some(true) {
+            return Err(Fault::param("top_logprobs", "top_logprobs goes with `logprobs: true`"));
+        }
+        for (at, tool) in self.tools.iter().flatten().enumerate() {
+            if !tool.pointer("/function/name").is_some_and(Value::is_string) {
+                let message = "a tool is `{\"type\": \"function\", \"function\": {\"name\": ...}}`";
+                return Err(Fault::param(format!("tools[{at}]"), message));
+            }
         }
         let most = [("max_tokens", self.max_tokens), ("max_completion_tokens", self.max_completion_tokens)];
         self.sampling().check(&most)
@@ -161,10 +243,10 @@ pub struct ChatChoice {
     pub index: u32,
     /// What the assistant says.
     pub message: AssistantMessage,
-    /// Always null: there are none.
+    /// How likely its tokens were, where that was asked for.
     #[schema(required)]
-    pub logprobs: Option<Value>,
-    /// `stop` or `length`.
+    pub logprobs: Option<ChatLogprobs>,
+    /// `stop`, `length` or `tool_calls`.
     #[schema(required)]
     pub finish_reason: Option<String>,
 }
@@ -177,6 +259,44 @@ pub struct AssistantMessage {
     /// The text.
     #[schema(required)]
     pub content: Option<String>,
+    /// The tools that it calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Vec<ToolCall>>,
+}
+
+/// How likely the tokens of an answer were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChatLogprobs {
+    /// One for each token.
+    pub content: Vec<TokenLogprob>,
+}
+
+/// How likely a token was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TokenLogprob {
+    /// Its text.
+    pub token: String,
+    /// The logarithm of its probability.
+    pub logprob: f32,
+    /// The bytes of its text.
+    pub bytes: Vec<u8>,
+    /// The likeliest in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    pub top_logprobs: Option<Vec<TokenLogprob>>,
+}
+
+impl From<&TokenChance> for TokenLogprob {
+    fn from(chance: &TokenChance) -> TokenLogprob {
+        let alone = |(token, logprob): &(String, f32)| TokenLogprob {
+            token: token.clone(),
+            logprob: *logprob,
+            bytes: token.as_bytes().to_vec(),
+            top_logprobs: None,
+        };
+        let top = chance.top.iter().map(alone).collect();
+        TokenLogprob { top_logprobs: Some(top), ..alone(&(chance.text.clone(), chance.logprob)) }
+    }
 }
 
 /// An event of a streamed answer.
@@ -194,10 +314,10 @@ pub struct ChatDelta {
     pub index: u32,
     /// What it adds.
     pub delta: Delta,
-    /// Always null: there are none.
+    /// How likely its tokens were, where that was asked for.
     #[schema(required)]
-    pub logprobs: Option<Value>,
-    /// `stop` or `length`; null while it goes on.
+    pub logprobs: Option<ChatLogprobs>,
+    /// `stop`, `length` or `tool_calls`; null while it goes on.
     #[schema(required)]
     pub finish_reason: Option<String>,
 }
@@ -211,4 +331,8 @@ pub struct Delta {
     /// Text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// Tools that are called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub tool_calls: Option<Vec<Value>>,
 }

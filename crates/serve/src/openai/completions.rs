@@ -1,11 +1,14 @@
 //! `/v1/completions`.
 
-use super::body::Check;
+use super::body::{Asked, Check, within};
 use super::sampling::{Sampling, Stop, StreamOptions, text_request};
+use super::schema::Endpoint;
 use crate::fault::Fault;
+use gswarm_infer::TokenChance;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Most prompts of one request.
@@ -70,9 +73,11 @@ text_request! {
         pub echo: Option<bool>,
         /// Log-probabilities of so many tokens.
         pub logprobs: Option<u32>,
-        /// Candidates that the answer is chosen from.
-        pub best_of: Option<u32>,
     }
+}
+
+impl Asked for CompletionRequest {
+    const ENDPOINT: Endpoint = Endpoint::Completions;
 }
 
 impl Check for CompletionRequest {
@@ -80,6 +85,7 @@ impl Check for CompletionRequest {
         if self.prompt.count() > MAX_PROMPTS {
             return Err(Fault::param("prompt", format!("a request can have at most {MAX_PROMPTS} prompts")));
         }
+        within("logprobs", self.logprobs.map(f64::from), 0.0, f64::from(super::MAX_LOGPROBS))?;
         self.sampling().check(&[("max_tokens", self.max_tokens)])
     }
 }
@@ -91,10 +97,39 @@ pub struct CompletionChoice {
     pub index: u32,
     /// Its text, or what a piece adds to it.
     pub text: String,
-    /// Always null: there are none.
+    /// How likely its tokens were, where that was asked for.
     #[schema(required)]
-    pub logprobs: Option<Value>,
+    pub logprobs: Option<TextLogprobs>,
     /// `stop` or `length`; null while it goes on.
     #[schema(required)]
     pub finish_reason: Option<String>,
+}
+
+/// How likely the tokens of a continued text were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TextLogprobs {
+    /// Their texts.
+    pub tokens: Vec<String>,
+    /// The logarithms of their probabilities.
+    pub token_logprobs: Vec<f32>,
+    /// The likeliest in the place of each.
+    pub top_logprobs: Vec<BTreeMap<String, f32>>,
+    /// Where each begins in the answer, in characters.
+    pub text_offset: Vec<usize>,
+}
+
+impl TextLogprobs {
+    /// Of tokens in their order, behind so many characters.
+    #[must_use]
+    pub fn new(chances: &[TokenChance], mut offset: usize) -> TextLogprobs {
+        let mut all = TextLogprobs::default();
+        for chance in chances {
+            all.tokens.push(chance.text.clone());
+            all.token_logprobs.push(chance.logprob);
+            all.top_logprobs.push(chance.top.iter().cloned().collect());
+            all.text_offset.push(offset);
+            offset += chance.text.chars().count();
+        }
+        all
+    }
 }

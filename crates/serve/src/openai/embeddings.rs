@@ -1,8 +1,9 @@
 //! `/v1/embeddings`.
 
-use super::body::Check;
+use super::body::{Asked, Check};
 use super::completions::TextInput;
 use super::sampling::Usage;
+use super::schema::Endpoint;
 use crate::fault::Fault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -35,6 +36,10 @@ pub struct EmbeddingRequest {
     /// The length of vectors, where the model leaves a choice.
     #[schema(minimum = 1)]
     pub dimensions: Option<u32>,
+}
+
+impl Asked for EmbeddingRequest {
+    const ENDPOINT: Endpoint = Endpoint::Embeddings;
 }
 
 impl Check for EmbeddingRequest {

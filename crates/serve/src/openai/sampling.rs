@@ -2,9 +2,11 @@
 
 use super::body::within;
 use crate::fault::Fault;
+use gswarm_infer::Tuning;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Most answers to one prompt.
@@ -87,6 +89,11 @@ pub struct Sampling {
     pub temperature: Option<f64>,
     pub(super) presence_penalty: Option<f64>,
     pub(super) frequency_penalty: Option<f64>,
+    pub(super) repetition_penalty: Option<f64>,
+    pub(super) top_k: Option<i64>,
+    pub(super) min_p: Option<f64>,
+    pub(super) min_tokens: Option<u32>,
+    pub(super) logit_bias: BTreeMap<String, f64>,
     /// The share of the likeliest tokens.
     pub top_p: Option<f64>,
     /// Answers to each prompt.
@@ -109,6 +116,11 @@ impl Sampling {
         within("top_p", self.top_p, 0.0, 1.0)?;
         within("presence_penalty", self.presence_penalty, -2.0, 2.0)?;
         within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?;
+        within("repetition_penalty", self.repetition_penalty, 0.01, 100.0)?;
+        within("min_p", self.min_p, 0.0, 1.0)?;
+        within("top_k", self.top_k.map(|count| count as f64), -1.0, f64::from(MAX_TOKENS))?;
+        within("min_tokens", self.min_tokens.map(f64::from), 0.0, f64::from(MAX_TOKENS))?;
+        self.biases()?;
         within("n", self.n.map(f64::from), 1.0, f64::from(MAX_CHOICES))?;
         for (name, count) in most {
             within(name, count.map(f64::from), 1.0, f64::from(MAX_TOKENS))?;
@@ -125,15 +137,28 @@ impl Sampling {
         Ok(())
     }
 
-    /// The name of a penalty that is asked for.
-    #[must_use]
-    pub fn penalty(&self) -> Option<&'static str> {
-        let penalties =
-            [("presence_penalty", self.presence_penalty), ("frequency_penalty", self.frequency_penalty)];
-        penalties
-            .into_iter()
-            .find(|(_, given)| given.is_some_and(|penalty| penalty != 0.0))
-            .map(|(name, _)| name)
+    /// How tokens are drawn, with so many of the likeliest told.
+    pub fn tuning(&self, logprobs: Option<u32>) -> Result<Tuning, Fault> {
+        Ok(Tuning {
+            // -1 and 0 are all of them.
+            top_k: self.top_k.map_or(0, |count| count.max(0) as usize),
+            min_p: self.min_p.unwrap_or(0.0),
+            presence_penalty: self.presence_penalty.unwrap_or(0.0),
+            frequency_penalty: self.frequency_penalty.unwrap_or(0.0),
+            repetition_penalty: self.repetition_penalty.unwrap_or(1.0),
+            logit_bias: self.biases()?,
+            min_tokens: self.min_tokens.unwrap_or(0) as usize,
+            logprobs: logprobs.map(|count| count as usize),
+        })
+    }
+
+    fn biases(&self) -> Result<Vec<(u32, f32)>, Fault> {
+        let bias = |(token, &bias): (&String, &f64)| match token.parse() {
+            Ok(token) if (-100.0..=100.0).contains(&bias) => Ok((token, bias as f32)),
+            Ok(_) => Err(Fault::param("logit_bias", "a bias must be a number from -100 to 100")),
+            Err(_) => Err(Fault::param("logit_bias", "logit_bias goes from numbers of tokens to numbers")),
+        };
+        self.logit_bias.iter().map(bias).collect()
     }
 
     /// Whether a stream ends with the number of tokens.
@@ -173,6 +198,17 @@ macro_rules! text_request {
             /// Makes what was said often less likely.
             #[schema(minimum = -2, maximum = 2)]
             pub frequency_penalty: Option<f64>,
+            /// Makes what was said or asked less likely: 1 changes nothing.
+            pub repetition_penalty: Option<f64>,
+            /// Only so many of the likeliest tokens are drawn from.
+            pub top_k: Option<i64>,
+            /// Only tokens at least so likely, compared with the likeliest, are drawn from.
+            #[schema(minimum = 0, maximum = 1)]
+            pub min_p: Option<f64>,
+            /// No end before so many tokens.
+            pub min_tokens: Option<u32>,
+            /// Added to the scores of tokens, by their numbers.
+            pub logit_bias: Option<std::collections::BTreeMap<String, f64>>,
             /// Go on where the model would end: for measuring.
             pub ignore_eos: Option<bool>,
         }
@@ -185,6 +221,11 @@ macro_rules! text_request {
                     temperature: self.temperature,
                     presence_penalty: self.presence_penalty,
                     frequency_penalty: self.frequency_penalty,
+                    repetition_penalty: self.repetition_penalty,
+                    top_k: self.top_k,
+                    min_p: self.min_p,
+                    min_tokens: self.min_tokens,
+                    logit_bias: self.logit_bias.clone().unwrap_or_default(),
                     top_p: self.top_p,
                     n: self.n,
                     stop: self.stop.as_ref().map(Stop::list).unwrap_or_default(),

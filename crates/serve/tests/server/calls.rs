@@ -115,7 +115,7 @@ async fn queues_are_bounded() {
         assert!(count(200) >= 1, "nobody was answered");
         full = answers.into_iter().find(|answer| answer.status == 429);
     }
-    assert_eq!(full.unwrap().body["error"]["code"], "queue_full");
+    assert_eq!(full.unwrap().body["error"]["code"], "rate_limit_exceeded");
 }
 
 /// The published server's "seconds" are tokens, and do not depend on `max_length`.

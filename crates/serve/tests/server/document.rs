@@ -48,8 +48,9 @@ fn matches(document: &Value, schema: &Value, value: &Value, place: &str) -> Resu
             }
         }
         for (name, field) in fields {
-            let described = &schema["properties"][name];
-            if described.is_null() {
+            let own = &schema["properties"][name];
+            let described = if own.is_null() { &schema["additionalProperties"] } else { own };
+            if !described.is_object() {
                 return Err(format!("{place}: {name} is not described"));
             }
             matches(document, described, field, &format!("{place}.{name}"))?;
@@ -94,6 +95,8 @@ async fn every_route_is_described() {
         "post /v1/completions",
         "post /v1/chat/completions",
         "post /v1/embeddings",
+        "post /v1/rerank",
+        "post /tokenize",
     ];
     expected.sort_unstable();
     assert_eq!(found, expected);
@@ -140,6 +143,14 @@ async fn answers_are_what_the_document_says() {
             "/v1/chat/completions",
             json!({"model": "tiny-llm", "messages": [{"role": "user", "content": "x"}], "max_tokens": 3}),
         ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "tiny-llm", "messages": [{"role": "user", "content": "x"}], "max_tokens": 3,
+                   "logprobs": true, "top_logprobs": 1}),
+        ),
+        ("/v1/completions", json!({"model": "tiny-llm", "prompt": "x", "max_tokens": 3, "logprobs": 1})),
+        ("/v1/rerank", json!({"model": "tiny-embedding", "query": "x", "documents": ["x", "y"]})),
+        ("/tokenize", json!({"model": "tiny-llm", "prompt": "x"})),
         ("/v1/embeddings", json!({"model": "tiny-embedding", "input": "x"})),
         ("/v1/embeddings", json!({"model": "tiny-embedding", "input": "x", "encoding_format": "base64"})),
         ("/standalone/offload", json!({"model_name": "tiny-embedding", "target": "dram"})),

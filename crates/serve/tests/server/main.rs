@@ -10,4 +10,5 @@ mod hub_stand_in;
 mod in_process;
 mod lifecycle;
 mod openai;
+mod schema;
 mod support;

@@ -122,7 +122,7 @@ async fn tokens_stops_and_echo() {
     ask(json!({"prompt": [5, 6, 7]})).await.is(200);
     ask(json!({"prompt": [[5, 6, 7], [8]]})).await.is(200);
     ask(json!({"prompt": [4_000_000_000_u32]})).await.is(400);
-    ask(json!({"some_field_of_tomorrow": {"x": 1}})).await.is(200);
+    assert_eq!(ask(json!({"some_field": {"x": 1}})).await.is(400)["error"]["param"], "some_field");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,7 +137,7 @@ async fn what_is_wrong_is_named() {
         ("/v1/completions", json!({"prompt": "x", "n": 99}), "n"),
         ("/v1/completions", json!({"prompt": "x", "stop": [""]}), "stop"),
         ("/v1/completions", json!({"prompt": "x", "stop": 5}), "stop"),
-        ("/v1/completions", json!({"prompt": "x", "logprobs": 2}), "logprobs"),
+        ("/v1/completions", json!({"prompt": "x", "logprobs": 99}), "logprobs"),
         ("/v1/completions", json!({"prompt": []}), "prompt"),
         ("/v1/completions", json!({"prompt": {"a": 1}}), "prompt"),
         (
@@ -196,7 +196,7 @@ async fn embeddings_as_numbers_and_as_bytes() {
     assert_eq!(decoded, plain);
     assert_eq!(ask(json!({"dimensions": 3})).await.is(400)["error"]["param"], "dimensions");
     ask(json!({"dimensions": plain.len()})).await.is(200);
-    assert_eq!(ask(json!({"input": [1, 2]})).await.is(400)["error"]["param"], "input");
+    ask(json!({"input": [1, 2]})).await.is(200);
     let wrong = json!({"model": "tiny-embedding", "prompt": "x"});
     assert_eq!(server.post("/v1/completions", wrong).await.is(400)["error"]["param"], "model");
 }

@@ -4,7 +4,7 @@
 use super::adapter::*;
 use crate::backend::sharing::SharedReplica;
 use crate::clock::Clock;
-use gswarm_core::Span;
+use gswarm_core::{ModelId, Span};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
 
@@ -94,6 +94,10 @@ impl Backend for EmulatedBackend {
             answer["usage"] = json!({"prompt_tokens": tokens, "total_tokens": tokens});
         }
         Ok(answer)
+    }
+
+    fn abilities(&self, _model: ModelId) -> Abilities {
+        Abilities::of(Dialect::Emulated)
     }
 
     async fn reset(&self) -> Result<(), BackendError> {

@@ -88,6 +88,10 @@ fn together(states: impl Iterator<Item = ModelState>) -> ModelState {
 
 #[async_trait::async_trait]
 impl Api for KServe {
+    fn abilities(&self, _name: &str) -> Abilities {
+        Abilities::of(Dialect::Calls)
+    }
+
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {
         self.http.order(&Self::path(name, "load"), &json!({}), self.load).await?;
         Ok(name.into())

@@ -25,6 +25,7 @@ use std::sync::Arc;
 /// What adapters use: `use super::adapter::*`.
 mod adapter {
     pub(super) use super::ServerKind;
+    pub(super) use crate::backend::abilities::{Abilities, Dialect};
     pub(super) use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
     pub(super) use crate::backend::connect::ServerLink;
     pub(super) use crate::backend::field::{Described, Shape, described};

@@ -1,6 +1,6 @@
 //! Models that run in this process, on the CPU.
 
-use super::{Busy, EngineOutcome, Forecast, TextStream, fault, in_thread, seconds};
+use super::{Busy, EmbedInput, EngineOutcome, Forecast, TextStream, fault, in_thread, seconds};
 use crate::fault::Fault;
 use gswarm_infer::{
     EmbeddingModel, EngineOptions, Error, GenerateRequest, InferenceEngine, LanguageModel, ModelKind, Prompt,
@@ -78,16 +78,37 @@ impl EmbeddedEngine {
     }
 
     /// Vectors of texts.
-    pub async fn embed(&self, texts: Vec<String>) -> Result<EngineOutcome, Fault> {
+    pub async fn embed(&self, input: EmbedInput) -> Result<EngineOutcome, Fault> {
         let EmbeddedEngine::Embedding(embedder) = self else { return Err(no_embedding()) };
         let embedder = Arc::clone(embedder);
-        embedder.check_length(&texts)?;
+        if let EmbedInput::Texts(texts) = &input {
+            embedder.check_length(texts)?;
+        }
         let _inside = Inside::enter(&embedder)?;
         let start = Instant::now();
         let _place = embedder.places.acquire().await.map_err(|_| fault(Error::Stopped))?;
         let model = embedder.model.clone();
-        let done = in_thread(move || model.embed(&texts)).await?;
+        let embed = move || match input {
+            EmbedInput::Texts(texts) => model.embed(&texts),
+            EmbedInput::Tokens(texts) => model.embed_tokens(&texts),
+        };
+        let done = in_thread(embed).await?;
         Ok(EngineOutcome { vectors: done.vectors, tokens: done.tokens, seconds: seconds(start.elapsed()) })
+    }
+
+    /// The tokens of a text, and how many the model can hold.
+    pub async fn tokenize(&self, text: String) -> Result<(Vec<u32>, usize), Fault> {
+        match self.clone() {
+            EmbeddedEngine::Language(engine) => {
+                let most = engine.options().max_context;
+                let tokens = in_thread(move || engine.model().tokenizer().encode(&text, true)).await?;
+                Ok((tokens, most))
+            }
+            EmbeddedEngine::Embedding(embedder) => {
+                let most = embedder.model.config().max_positions;
+                Ok((in_thread(move || embedder.model.tokenizer().encode(&text, true)).await?, most))
+            }
+        }
     }
 
     /// How long a text would take if it came now.
@@ -127,13 +148,17 @@ fn no_embedding() -> Fault {
 fn check_length(request: &GenerateRequest, max_context: usize) -> Result<(), Fault> {
     let (length, most) = match &request.prompt {
         Prompt::Text(text) => (text.len(), max_context * BYTES_PER_TOKEN),
-        Prompt::Chat(messages) => {
-            (messages.iter().map(|message| message.content.len()).sum(), max_context * BYTES_PER_TOKEN)
+        Prompt::Chat(chat) => {
+            (chat.messages.iter().map(|message| message.content.len()).sum(), max_context * BYTES_PER_TOKEN)
         }
         Prompt::Tokens(tokens) => (tokens.len(), max_context),
     };
     match length > most {
-        true => Err(Fault::invalid(format!("the prompt is too long: the model takes {max_context} tokens"))),
+        true => {
+            let message =
+                format!("This model's maximum context length is {max_context} tokens: the prompt is longer");
+            Err(Fault { code: "context_length_exceeded", ..Fault::invalid(message) })
+        }
         false => Ok(()),
     }
 }

@@ -218,7 +218,10 @@ impl EmulatedEngine {
                 }
                 let added: String = (from..to).map(|word| WORDS[word % WORDS.len()]).collect();
                 text.push_str(&added);
-                if sender.send(GenerationEvent::Token { id: piece as u32, text: added }).is_err() {
+                if sender
+                    .send(GenerationEvent::Token { id: piece as u32, text: added, chance: None })
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -290,7 +293,7 @@ fn words(text: &str) -> usize {
 fn prompt_tokens(prompt: &Prompt) -> usize {
     match prompt {
         Prompt::Text(text) => words(text),
-        Prompt::Chat(messages) => messages.iter().map(|message| words(&message.content)).sum(),
+        Prompt::Chat(chat) => chat.messages.iter().map(|message| words(&message.content)).sum(),
         Prompt::Tokens(tokens) => tokens.len(),
     }
 }

@@ -56,6 +56,15 @@ pub enum EngineWork {
     },
 }
 
+/// Texts to be embedded: as texts, or as the model's own tokens.
+#[derive(Clone, Debug)]
+pub enum EmbedInput {
+    /// Texts.
+    Texts(Vec<String>),
+    /// Tokens of texts.
+    Tokens(Vec<Vec<u32>>),
+}
+
 /// How long something will take, and what that was reckoned from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
@@ -116,6 +125,7 @@ pub fn fault(error: Error) -> Fault {
             format!("there is no model `{name}` here: download it, or put its folder there"),
         ),
         Error::Request(_) => Fault::invalid(message),
+        Error::TooLong { .. } => Fault { code: "context_length_exceeded", ..Fault::invalid(message) },
         Error::Full { .. } => Fault::full(message),
         Error::Stopped => Fault::unavailable("instance_stopped", message),
         Error::File { .. } | Error::Invalid { .. } | Error::Unsupported { .. } => {

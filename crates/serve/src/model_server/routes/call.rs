@@ -5,11 +5,11 @@ use super::lifecycle::Answer;
 use super::types::{CallAnswer, CallData, CallRequest, Envelope};
 use crate::fault::{FailedEnvelope, Fault};
 use crate::model_server::ModelServer;
-use crate::model_server::engines::{self, EngineWork, TextStream, WorkKind, seconds};
+use crate::model_server::engines::{self, EmbedInput, EngineWork, TextStream, WorkKind, seconds};
 use crate::model_server::instance::ModelInstance;
 use axum::Json;
 use axum::extract::State;
-use gswarm_infer::{FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent};
+use gswarm_infer::{FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent, TokenChance};
 
 /// Tokens of an answer where nothing is said.
 const USUAL_LENGTH: u32 = 64;
@@ -36,11 +36,19 @@ pub(super) fn work(kind: &WorkKind, data: &CallData) -> Result<EngineWork, Fault
 }
 
 /// The whole of a text.
-pub(super) async fn finished(mut generation: TextStream) -> Result<FinishedGeneration, Fault> {
+pub(super) async fn finished(generation: TextStream) -> Result<FinishedGeneration, Fault> {
+    Ok(finished_with_chances(generation).await?.0)
+}
+
+/// The same, with how likely its tokens were, where that was asked for.
+pub(super) async fn finished_with_chances(
+    mut generation: TextStream,
+) -> Result<(FinishedGeneration, Vec<TokenChance>), Fault> {
+    let mut chances = Vec::new();
     loop {
         match generation.next().await {
-            GenerationEvent::Token { .. } => {}
-            GenerationEvent::Done(finished) => return Ok(finished),
+            GenerationEvent::Token { chance, .. } => chances.extend(chance),
+            GenerationEvent::Done(finished) => return Ok((finished, chances)),
             GenerationEvent::Failed(error) => return Err(engines::fault(error)),
         }
     }
@@ -110,7 +118,7 @@ pub(in crate::model_server) async fn answer(
             answer.response = Some(done.text);
         }
         EngineWork::Embed(texts) => {
-            let done = instance.embed(texts).await?;
+            let done = instance.embed(EmbedInput::Texts(texts)).await?;
             answer.prompt_tokens = Some(done.tokens);
             answer.execution_time = done.seconds;
             answer.embedding = done.vectors.into_iter().next();

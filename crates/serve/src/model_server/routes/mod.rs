@@ -7,6 +7,7 @@ mod general;
 mod lifecycle;
 mod openai;
 mod stream;
+mod tools;
 mod types;
 
 pub(super) use call::answer;
@@ -45,6 +46,8 @@ fn routes() -> OpenApiRouter<ModelServer> {
         .routes(routes!(openai::completions))
         .routes(routes!(openai::chat))
         .routes(routes!(openai::embeddings))
+        .routes(routes!(openai::rerank))
+        .routes(routes!(openai::tokenize))
 }
 
 /// The document that describes the routes.

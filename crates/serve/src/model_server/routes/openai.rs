@@ -1,21 +1,24 @@
 //! The OpenAI-compatible endpoints, over the same instances.
 
-use super::call::{finished, reason};
+use super::call::{finished_with_chances, reason};
 use super::stream::{self, Choice};
+use super::tools;
 use crate::fault::{Fault, OpenAiError, OpenAiFault};
 use crate::model_server::ModelServer;
+use crate::model_server::engines::EmbedInput;
 use crate::model_server::gate::Pass;
 use crate::model_server::instance::ModelInstance;
 use crate::openai::{
-    AssistantMessage, Body, ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, Embedding,
-    EmbeddingList, EmbeddingRequest, ModelCard, ModelList, Role, Sampling, TextAnswer, TextInput, Usage,
+    AssistantMessage, Body, ChatChoice, ChatLogprobs, ChatRequest, CompletionChoice, CompletionRequest,
+    Embedding, EmbeddingList, EmbeddingRequest, ModelCard, ModelList, RerankAnswer, RerankRequest,
+    RerankUsage, Role, Sampling, TextAnswer, TextInput, TextLogprobs, TokenizeAnswer, TokenizeRequest, Usage,
     Vector,
 };
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use gswarm_infer::{GenerateRequest, Message, Prompt};
+use gswarm_infer::{Chat, GenerateRequest, Message, Prompt, TokenChance};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -75,9 +78,7 @@ pub(super) async fn completions(
     State(server): State<ModelServer>,
     Body(request): Body<CompletionRequest>,
 ) -> Result<Response, OpenAiFault> {
-    refuse("logprobs", request.logprobs.is_some())?;
-    refuse("best_of", request.best_of.is_some_and(|count| count != 1))?;
-    let sampling = drawn(request.sampling())?;
+    let sampling = request.sampling();
     let prompts: Vec<Prompt> = match &request.prompt {
         TextInput::Text(text) => vec![Prompt::Text(text.clone())],
         TextInput::Texts(texts) => texts.iter().cloned().map(Prompt::Text).collect(),
@@ -85,19 +86,26 @@ pub(super) async fn completions(
         TextInput::TokenLists(lists) => lists.iter().cloned().map(Prompt::Tokens).collect(),
     };
     let echo = request.echo == Some(true);
-    refuse("echo", echo && prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_))))?;
-    let most = Some(request.max_tokens.unwrap_or(USUAL_TOKENS));
-    let call = Call::begin(&server, &request.model, prompts, most, &sampling, echo).await?;
+    if echo && prompts.iter().any(|prompt| matches!(prompt, Prompt::Tokens(_))) {
+        return Err(Fault::param("echo", "echo goes with a text, not with tokens").into());
+    }
+    // The API's usual length is not something that was asked for.
+    let most = Limit {
+        tokens: Some(request.max_tokens.unwrap_or(USUAL_TOKENS)),
+        exact: request.max_tokens.is_some(),
+    };
+    let call =
+        Call::begin(&server, &request.model, prompts, (most, request.logprobs), &sampling, echo).await?;
     let head = Head::new("cmpl-", &call.instance);
     if sampling.stream {
         return Ok(stream::completion(head, call, sampling.includes_usage()).into_response());
     }
     let (done, usage) = call.finish().await?;
-    let choice = |(index, (text, reason))| CompletionChoice {
+    let choice = |(index, one): (usize, Whole)| CompletionChoice {
         index: index as u32,
-        text,
-        logprobs: None,
-        finish_reason: Some(reason),
+        logprobs: request.logprobs.map(|_| TextLogprobs::new(&one.chances, one.offset)),
+        text: one.text,
+        finish_reason: Some(one.reason),
     };
     let choices = done.into_iter().enumerate().map(choice).collect();
     Ok(Json(head.answer("text_completion", choices, Some(usage))).into_response())
@@ -113,25 +121,34 @@ pub(super) async fn chat(
     State(server): State<ModelServer>,
     Body(request): Body<ChatRequest>,
 ) -> Result<Response, OpenAiFault> {
-    refuse("logprobs", request.logprobs == Some(true))?;
-    refuse("response_format", request.response_format.as_ref().is_some_and(|format| format.kind != "text"))?;
-    let sampling = drawn(request.sampling())?;
+    let sampling = request.sampling();
     let said = |(at, message): (usize, &crate::openai::ChatMessage)| {
-        Ok(Message { role: message.role.name().to_string(), content: message.text(at)? })
+        let (role, content) = (message.role.name().to_string(), message.text(at)?);
+        Ok(Message { role, content, more: message.more() })
     };
     let messages = request.messages.iter().enumerate().map(said).collect::<Result<Vec<_>, Fault>>()?;
-    let (prompts, most) = (vec![Prompt::Chat(messages)], request.token_limit());
-    let call = Call::begin(&server, &request.model, prompts, most, &sampling, false).await?;
+    let (tools, settings) = (request.tools(), request.chat_template_kwargs.clone().unwrap_or_default());
+    let calls_tools = !tools.is_empty();
+    let chat = Chat { messages, tools, settings };
+    let most = Limit { tokens: request.token_limit(), exact: request.token_limit().is_some() };
+    let prompts = vec![Prompt::Chat(chat)];
+    let call =
+        Call::begin(&server, &request.model, prompts, (most, request.told()), &sampling, false).await?;
     let head = Head::new("chatcmpl-", &call.instance);
     if sampling.stream {
-        return Ok(stream::chat(head, call, sampling.includes_usage()).into_response());
+        return Ok(stream::chat(head, call, sampling.includes_usage(), calls_tools).into_response());
     }
     let (done, usage) = call.finish().await?;
-    let choice = |(index, (text, reason))| ChatChoice {
-        index: index as u32,
-        message: AssistantMessage { role: Role::Assistant, content: Some(text) },
-        logprobs: None,
-        finish_reason: Some(reason),
+    let choice = |(index, one): (usize, Whole)| {
+        let (content, tool_calls) = tools::apart(one.text, calls_tools);
+        let reason = if tool_calls.is_some() { "tool_calls".to_string() } else { one.reason };
+        let content_of = |chances: &[TokenChance]| chances.iter().map(Into::into).collect();
+        ChatChoice {
+            index: index as u32,
+            message: AssistantMessage { role: Role::Assistant, content, tool_calls },
+            logprobs: request.told().map(|_| ChatLogprobs { content: content_of(&one.chances) }),
+            finish_reason: Some(reason),
+        }
     };
     let choices = done.into_iter().enumerate().map(choice).collect();
     Ok(Json(head.answer("chat.completion", choices, Some(usage))).into_response())
@@ -147,15 +164,14 @@ pub(super) async fn embeddings(
     State(server): State<ModelServer>,
     Body(request): Body<EmbeddingRequest>,
 ) -> Result<Json<EmbeddingList>, OpenAiFault> {
-    let texts = match request.input {
-        TextInput::Text(text) => vec![text],
-        TextInput::Texts(texts) => texts,
-        TextInput::Tokens(_) | TextInput::TokenLists(_) => {
-            return Err(Fault::param("input", "token inputs are not supported: send texts").into());
-        }
+    let input = match request.input {
+        TextInput::Text(text) => EmbedInput::Texts(vec![text]),
+        TextInput::Texts(texts) => EmbedInput::Texts(texts),
+        TextInput::Tokens(tokens) => EmbedInput::Tokens(vec![tokens]),
+        TextInput::TokenLists(lists) => EmbedInput::Tokens(lists),
     };
     let (instance, _pass) = enter(&server, &request.model)?;
-    let done = instance.embed(texts).await?;
+    let done = instance.embed(input).await?;
     let length = done.vectors.first().map_or(0, Vec::len);
     if request.dimensions.is_some_and(|wanted| wanted as usize != length) {
         let message = format!("the vectors of this model have {length} dimensions");
@@ -176,17 +192,39 @@ pub(super) async fn embeddings(
     }))
 }
 
-/// What this server cannot do is refused, not passed over: the answer would be another than was asked for.
-fn refuse(param: &str, given: bool) -> Result<(), Fault> {
-    match given {
-        true => Err(Fault::param(param, format!("this server does not support this value of `{param}`"))),
-        false => Ok(()),
-    }
+/// Put texts in the order of how well they answer a query
+#[utoipa::path(post, path = "/v1/rerank", tag = "openai", request_body = RerankRequest, responses(
+    (status = 200, body = RerankAnswer),
+    (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
+    (status = 413, body = OpenAiError), (status = 415, body = OpenAiError), (status = 429, body = OpenAiError),
+    (status = 503, body = OpenAiError)))]
+pub(super) async fn rerank(
+    State(server): State<ModelServer>,
+    Body(request): Body<RerankRequest>,
+) -> Result<Json<RerankAnswer>, OpenAiFault> {
+    let (instance, _pass) = enter(&server, &request.model)?;
+    let texts = [request.query.clone()].into_iter().chain(request.documents.clone()).collect();
+    let done = instance.embed(EmbedInput::Texts(texts)).await?;
+    Ok(Json(RerankAnswer {
+        id: format!("rerank-{:016x}", random()),
+        model: instance.model.clone(),
+        usage: RerankUsage { total_tokens: done.tokens as u64 },
+        results: request.ranked(&done.vectors),
+    }))
 }
 
-/// How answers are drawn, where this server can.
-fn drawn(sampling: Sampling) -> Result<Sampling, Fault> {
-    sampling.penalty().map_or(Ok(()), |name| refuse(name, true)).map(|()| sampling)
+/// The tokens of a text
+#[utoipa::path(post, path = "/tokenize", tag = "openai", request_body = TokenizeRequest, responses(
+    (status = 200, body = TokenizeAnswer),
+    (status = 400, body = OpenAiError), (status = 404, body = OpenAiError), (status = 409, body = OpenAiError),
+    (status = 413, body = OpenAiError), (status = 415, body = OpenAiError)))]
+pub(super) async fn tokenize(
+    State(server): State<ModelServer>,
+    Body(request): Body<TokenizeRequest>,
+) -> Result<Json<TokenizeAnswer>, OpenAiFault> {
+    let (instance, _pass) = enter(&server, &request.model)?;
+    let (tokens, max_model_len) = instance.tokenize(request.prompt).await?;
+    Ok(Json(TokenizeAnswer { count: tokens.len(), max_model_len, tokens }))
 }
 
 /// Goes into the least busy instance of a model.
@@ -243,10 +281,11 @@ impl Call {
         server: &ModelServer,
         model: &str,
         prompts: Vec<Prompt>,
-        max_tokens: Option<u32>,
+        (most, told): (Limit, Option<u32>),
         sampling: &Sampling,
         echo: bool,
     ) -> Result<Call, Fault> {
+        let tuning = sampling.tuning(told)?;
         let (instance, pass) = enter(server, model)?;
         let answers = sampling.n.unwrap_or(1);
         if prompts.len() * answers as usize > MAX_ANSWERS {
@@ -260,7 +299,9 @@ impl Call {
                 let request = GenerateRequest {
                     prompt: prompt.clone(),
                     // Without a limit, until the model ends or can hold no more.
-                    max_tokens: max_tokens.map_or(usize::MAX, |count| count as usize),
+                    max_tokens: most.tokens.map_or(usize::MAX, |count| count as usize),
+                    exact: most.exact,
+                    tuning: tuning.clone(),
                     temperature: sampling.temperature.unwrap_or(1.0),
                     top_p: sampling.top_p.unwrap_or(1.0),
                     seed: seed.wrapping_add(u64::from(nth)),
@@ -278,17 +319,36 @@ impl Call {
         Ok(Call { instance, pass, choices })
     }
 
-    /// Text and reason of each answer, and the tokens of all.
-    async fn finish(self) -> Result<(Vec<(String, String)>, Usage), Fault> {
+    /// Each answer, and the tokens of all.
+    async fn finish(self) -> Result<(Vec<Whole>, Usage), Fault> {
         let (mut done, mut prompt_tokens, mut new_tokens) = (Vec::new(), 0, 0);
         for choice in self.choices {
-            let finished = finished(choice.generation).await?;
+            let (finished, chances) = finished_with_chances(choice.generation).await?;
             prompt_tokens += if choice.counts_prompt { finished.prompt_tokens } else { 0 };
             new_tokens += finished.new_tokens;
-            done.push((choice.prefix + &finished.text, reason(&finished.reason)));
+            let (offset, reason) = (choice.prefix.chars().count(), reason(&finished.reason));
+            done.push(Whole { text: choice.prefix + &finished.text, reason, chances, offset });
         }
         Ok((done, Usage::new(prompt_tokens, new_tokens)))
     }
+}
+
+/// Most tokens of an answer.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// How many, where there is a limit.
+    tokens: Option<u32>,
+    /// Whether fewer would be another answer than was asked for.
+    exact: bool,
+}
+
+/// A whole answer.
+struct Whole {
+    text: String,
+    reason: String,
+    chances: Vec<TokenChance>,
+    /// Where its own text begins, in characters.
+    offset: usize,
 }
 
 /// A number that differs from time to time.
