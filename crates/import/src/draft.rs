@@ -10,8 +10,53 @@ use serde_json::{Map, Value};
 pub struct Draft {
     pub scenario: Scenario,
     pub notes: Notes,
+    pub heavy: Heavy,
     models: FxHashMap<String, ModelId>,
     workflows: FxHashSet<String>,
+}
+
+/// Nodes that take GPU time, by how well they were understood.
+#[derive(Default)]
+pub struct Heavy {
+    /// A loader leads to them, or the command line gives their time.
+    pub understood: usize,
+    /// Classes of nodes that run a model which nothing says anything of.
+    pub guessed: Vec<String>,
+    /// Classes of nodes that have a vendor's service compute something.
+    pub vendors: Vec<String>,
+}
+
+impl Heavy {
+    /// What is to be said of them; a sentence each.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        let all = self.understood + self.guessed.len();
+        if all > 0 {
+            let share = 100.0 * self.understood as f64 / all as f64;
+            said.push(format!("Heavy nodes understood: {} of {all} ({share:.0}%)", self.understood));
+        }
+        if !self.guessed.is_empty() {
+            let what = "Heavy nodes whose model and time are guesses, 4 s each (give times with --time CLASS=SECONDS)";
+            said.push(format!("{what}: {}", counted(&self.guessed)));
+        }
+        if !self.vendors.is_empty() {
+            said.push(format!("Nodes that call a vendor's service are left out: {}", counted(&self.vendors)));
+        }
+        said
+    }
+
+    /// The classes that call vendors, if any do.
+    pub fn vendors(&self) -> Option<String> {
+        (!self.vendors.is_empty()).then(|| counted(&self.vendors))
+    }
+}
+
+/// Names with how often each is there.
+fn counted(names: &[String]) -> String {
+    let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    let shown = counts.iter().map(|(name, count)| format!("{name} ({count})"));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// One node with its time and the values that its request sets for it.

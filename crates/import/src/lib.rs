@@ -112,11 +112,14 @@ pub fn import(
     }
     if found.iter().all(|finding| finding.severity == Severity::Warning) && draft.scenario.requests.is_empty()
     {
-        found.push(Diagnostic::of_file(
-            files.first().map_or("", |file| file.name),
-            Code::Nothing,
-            "there is nothing to import",
-        ));
+        let name = files.first().map_or("", |file| file.name);
+        let why = match draft.heavy.vendors() {
+            Some(classes) => {
+                format!("there is nothing to import: all heavy nodes call a vendor's service: {classes}")
+            }
+            None => "there is nothing to import".to_owned(),
+        };
+        found.push(Diagnostic::of_file(name, Code::Nothing, why));
     }
     if found.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(found);
@@ -125,7 +128,9 @@ pub fn import(
     let names = ["the configuration made of it", "the requests made of it"];
     let made = draft.scenario.validated(names, Mode::Online, Lacking::Nothing);
     let scenario = made.scenario.ok_or(made.diagnostics)?;
-    Ok(Imported { scenario, assumptions: draft.notes.finish() })
+    let mut assumptions = draft.heavy.sentences();
+    assumptions.extend(draft.notes.finish());
+    Ok(Imported { scenario, assumptions })
 }
 
 fn each<'a>(files: &mut [File<'a>], mut read: impl FnMut(&mut File<'a>)) {

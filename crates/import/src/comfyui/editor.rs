@@ -1,7 +1,7 @@
 //! The form that the editor saves: lists of nodes and links, and subgraphs that stand in the file once and are written out
 //! here at each place where they are used.
 
-use super::nodes::{HUB, Input, MAX_SLOTS, Mode, Node, widget_names};
+use super::nodes::{HUB, Input, MAX_SLOTS, Mode, Node, named_by_inputs, widget_names};
 use crate::File;
 use crate::graph::{MAX_LINKS, MAX_NODES};
 use gswarm_core::input::Code;
@@ -12,6 +12,8 @@ use serde_json::Value;
 /// The numbers by which the links of a subgraph name its two ends.
 const ENTRY: &str = "-10";
 const EXIT: &str = "-20";
+/// The slot of a link that leads nowhere any more.
+const CUT: &str = "-1";
 
 /// How deep subgraphs may stand inside one another.
 const MAX_DEPTH: usize = 64;
@@ -105,7 +107,7 @@ impl<'t> Reader<'_, '_, 't> {
                 self.faults().add(Code::Expands, link.at(), &root, message);
                 return;
             }
-            self.link(link, &path.index(place, link.at()), &places, ends);
+            self.link(link, &path.index(place, link.at()), &places, ends, graph);
         }
     }
 
@@ -211,6 +213,7 @@ impl<'t> Reader<'_, '_, 't> {
         path: &Path<'_>,
         places: &FxHashMap<&str, (Ends, Item<'t>)>,
         ends: Option<Ends>,
+        graph: Item<'t>,
     ) {
         let parts: Vec<Item<'t>> = match link.kind() {
             Kind::Seq => link.items().skip(1).take(4).collect(),
@@ -228,7 +231,12 @@ impl<'t> Reader<'_, '_, 't> {
         let [origin, from_slot, target, to_slot] = parts[..] else {
             return wrong_type(link, path, "a link from a node's output to a node's input", self.faults());
         };
-        let (Some(from_slot), Some(to_slot)) = (slot(from_slot), slot(to_slot)) else {
+        // A link that the editor has lost the slot of: the outputs of a subgraph still name it; elsewhere it is cut.
+        let found = if to_slot.text() == CUT { output_of(graph, link) } else { slot(to_slot) };
+        if from_slot.text() == CUT || (to_slot.text() == CUT && found.is_none()) {
+            return;
+        }
+        let (Some(from_slot), Some(to_slot)) = (slot(from_slot), found) else {
             return wrong_type(link, path, "a link with numbers of an output and an input", self.faults());
         };
         let from = match (places.get(origin.text()), ends) {
@@ -280,12 +288,31 @@ impl<'t> Reader<'_, '_, 't> {
     }
 }
 
+/// The output of a subgraph that a link leads to, by the link's number.
+fn output_of(graph: Item<'_>, link: Item<'_>) -> Option<usize> {
+    let id = link.get("id")?.text();
+    let leads = |output: Item<'_>| {
+        output.get("linkIds").into_iter().flat_map(Item::items).any(|known| known.text() == id)
+    };
+    graph.get("outputs")?.items().position(leads)
+}
+
 fn mode(item: Item<'_>) -> Mode {
     match item.get("mode").map(Item::text) {
         Some("2") => Mode::Muted,
         Some("4") => Mode::Bypassed,
         _ => Mode::Active,
     }
+}
+
+/// The inputs that settings have, with their types.
+fn widget_inputs(item: Item<'_>) -> Vec<(String, String)> {
+    let inputs = item.get("inputs").into_iter().filter(|list| list.kind() == Kind::Seq).flat_map(Item::items);
+    let named = |input: Item<'_>| {
+        let kind = input.get("type").map_or("", Item::text).to_owned();
+        Some((input.get("widget")?.get("name")?.text().to_owned(), kind))
+    };
+    inputs.filter_map(named).collect()
 }
 
 /// Settings: a list in the order of the class, or, of some nodes, a mapping by name.
@@ -296,15 +323,16 @@ fn widgets(
     faults: &mut Faults,
 ) -> Vec<(Option<String>, Value)> {
     let Some(values) = item.get("widgets_values") else { return Vec::new() };
-    let names = widget_names(class);
     match values.kind() {
-        Kind::Seq => values
-            .items()
-            .enumerate()
-            .map(|(place, value)| {
-                (names.get(place).map(|name| (*name).to_owned()), keep(value, path, faults))
-            })
-            .collect(),
+        Kind::Seq => {
+            let values: Vec<Value> = values.items().map(|value| keep(value, path, faults)).collect();
+            let known = widget_names(class);
+            let names = match known.is_empty() {
+                true => named_by_inputs(&widget_inputs(item), &values),
+                false => (0..values.len()).map(|at| known.get(at).map(|&name| name.to_owned())).collect(),
+            };
+            names.into_iter().zip(values).collect()
+        }
         Kind::Map => values
             .entries()
             .map(|(key, value)| (Some(key.text().to_owned()), keep(value, path, faults)))

@@ -110,6 +110,15 @@ impl<'n> Flow<'n> {
         gives_data.then(|| super::models::trace(self, node, input, kind, others))
     }
 
+    /// Whether a node gives something that is no model, or is run for what it shows.
+    pub fn gives_data(&self, node: usize) -> bool {
+        let brings = |&(to, slot): &(usize, usize)| {
+            let input = &self.nodes[to].inputs[slot];
+            part(input.kind.as_deref(), &input.name).is_none()
+        };
+        self.fed[node].is_empty() || self.fed[node].iter().any(brings)
+    }
+
     /// Samplers, encoders and decoders to which no model leads.
     pub fn report_unfed(&self, file: &mut File<'_>) {
         const RUNNERS: [&str; 5] = ["KSampler", "SamplerCustom", "CLIPTextEncode", "VAEDecode", "VAEEncode"];

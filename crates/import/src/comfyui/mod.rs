@@ -58,8 +58,30 @@ fn make(file: &mut File<'_>, nodes: &[Node], options: &ImportOptions, draft: &mu
         &|name| nodes.iter().any(|node| node.id == name || node.class == name),
         "give the id of a node, such as 3 or 57:3, or its class",
     );
-    let runs: Vec<Option<models::Run>> = (0..nodes.len()).map(|node| flow.run(node)).collect();
+    let is_timed = |node: &Node| given(&options.times, &[&node.id, &node.class]).is_some();
+    let mut runs: Vec<Option<models::Run>> = (0..nodes.len()).map(|node| flow.run(node)).collect();
+    draft.heavy.understood += runs.iter().flatten().count();
+    let vendors = draft.heavy.vendors.len();
+    for (at, node) in nodes.iter().enumerate() {
+        let stays = flow.is_needed(at) && runs[at].is_none() && !flow::passes(node) && !node.is_comment();
+        if !stays || node.class.contains("Empty") {
+            continue;
+        }
+        if is_timed(node) {
+            draft.heavy.understood += 1;
+            runs[at] = Some(models::alone(node));
+        } else if nodes::calls_a_vendor(node) {
+            draft.heavy.vendors.push(node.class.clone());
+        } else if nodes::holds_a_model(node) && flow.gives_data(at) {
+            draft.heavy.guessed.push(node.class.clone());
+            runs[at] = Some(models::alone(node));
+        }
+    }
     if file.faults.has_errors() {
+        return;
+    }
+    if runs.iter().all(Option::is_none) && draft.heavy.vendors.len() > vendors {
+        note_others(nodes, &flow, &runs, draft);
         return;
     }
     if runs.iter().all(Option::is_none) {
@@ -98,7 +120,7 @@ fn note_others(nodes: &[Node], flow: &Flow<'_>, runs: &[Option<models::Run>], dr
         if !flow.is_needed(at) {
             let shown = node.shown();
             draft.notes.say_of("Not run: muted, bypassed, or needed by no output", shown);
-        } else if runs[at].is_none() {
+        } else if runs[at].is_none() && !nodes::calls_a_vendor(node) {
             draft.notes.say_of("Classes of nodes that take no GPU time of their own", thing);
         }
     }

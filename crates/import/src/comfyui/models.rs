@@ -60,9 +60,17 @@ pub fn part(kind: Option<&str>, name: &str) -> Option<Part> {
         "CLIP_VISION" => Part::Vision,
         "UPSCALE_MODEL" | "LATENT_UPSCALE_MODEL" => Part::Upscaler,
         "AUDIO_ENCODER" => Part::Audio,
-        "CONTROL_NET" | "STYLE_MODEL" | "GLIGEN" | "MODEL_PATCH" | "HOOKS" => Part::Attached,
+        "CONTROL_NET" | "STYLE_MODEL" | "GLIGEN" | "MODEL_PATCH" | "HOOKS" | "IPADAPTER" | "M_MODELS"
+        | "MOTION_MODEL_ADE" => Part::Attached,
         "SIGMAS" | "SAMPLER" | "NOISE" => Part::Plan,
-        kind if kind.ends_with("_MODEL") => Part::Other,
+        // Those of extensions, which are called after what they bring: WANVIDEOMODEL, WANVAE, SAM2MODEL, NORMALCRAFTER_PIPE.
+        kind if kind.ends_with("VIDEOMODEL") || kind.ends_with("VIDMODEL") => Part::Diffusion,
+        kind if kind.ends_with("VAE") => Part::Vae,
+        kind if kind.ends_with("TEXTENCODER") => Part::Text,
+        kind if kind.ends_with("MODEL") || kind.ends_with("_PIPE") || kind.ends_with("PIPELINE") => {
+            Part::Other
+        }
+        "BACKGROUND_REMOVAL" => Part::Other,
         "*" | "COMBO" => match name {
             "model" | "guider" | "model1" | "model2" => Part::Diffusion,
             "clip" | "clip1" | "clip2" => Part::Text,
@@ -89,6 +97,11 @@ pub struct Run {
     /// Whether other models come into the node as well.
     others: bool,
     shown: String,
+}
+
+/// A node that runs a model of its own, which no loader brings.
+pub fn alone(node: &Node) -> Run {
+    Run { part: Part::Other, files: files(node), adapters: Vec::new(), others: false, shown: node.shown() }
 }
 
 /// Follows an input back to its loader.

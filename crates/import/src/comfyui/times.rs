@@ -96,15 +96,27 @@ fn steps(flow: &Flow<'_>, node: usize) -> Option<f64> {
 
 /// The size of what comes in: that of the first node on the way back that has one.
 fn shape(flow: &Flow<'_>, node: usize) -> Option<Shape> {
-    const BRINGS: [&str; 7] =
-        ["latent_image", "samples", "latent", "video_latent", "av_latent", "pixels", "image"];
+    const BRINGS: [&str; 10] = [
+        "latent_image",
+        "samples",
+        "latent",
+        "video_latent",
+        "av_latent",
+        "image_embeds",
+        "pixels",
+        "image",
+        "images",
+        "video",
+    ];
+    const LENGTHS: [&str; 5] = ["length", "num_frames", "frames", "frames_number", "video_length"];
     let mut at = Some(node);
     for _ in 0..flow.nodes.len() {
         let node = at?;
         let side = |name: &str| flow.number(node, name).filter(|&side| (8.0..=65_536.0).contains(&side));
         if let (Some(width), Some(height)) = (side("width"), side("height")) {
             let count = |name: &str| flow.number(node, name).unwrap_or(1.0).clamp(1.0, 1e6);
-            return Some(Shape { width, height, frames: count("length"), batch: count("batch_size") });
+            let frames = LENGTHS.iter().map(|name| count(name)).fold(1.0, f64::max);
+            return Some(Shape { width, height, frames, batch: count("batch_size") });
         }
         at = BRINGS.iter().find_map(|name| flow.source_of(node, name)).map(|(from, _)| from);
     }

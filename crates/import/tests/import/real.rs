@@ -35,6 +35,69 @@ fn comfyui() {
     }
 }
 
+/// Templates of many kinds: nothing heavy is free, films keep their frames, and what is left out is told.
+#[test]
+fn comfyui_templates_of_extensions_and_vendors() {
+    let files = real("comfy-more", "json");
+    if files.is_empty() {
+        return;
+    }
+    let sources: Vec<Source<'_>> = files.iter().map(|(name, bytes)| Source { name, bytes }).collect();
+    let all = import(ImportKind::Comfyui, &sources, &ImportOptions::default()).unwrap();
+    let share = all.assumptions[0].strip_prefix("Heavy nodes understood: ").unwrap().to_owned();
+    println!("{share}\n{}\n{}", all.assumptions[1], all.assumptions[2]);
+    let mut numbers = share.split(' ').filter_map(|word| word.parse::<f64>().ok());
+    let (understood, heavy) = (numbers.next().unwrap(), numbers.next().unwrap());
+    assert!(understood / heavy >= 0.95, "{share}");
+    assert!(
+        all.assumptions
+            .iter()
+            .any(|one| one.starts_with("Nodes that call a vendor's service are left out: "))
+    );
+    for (name, bytes) in &files {
+        let made = import(ImportKind::Comfyui, &[Source { name, bytes }], &ImportOptions::default());
+        let made = match made {
+            Ok(made) => made,
+            Err(found) => {
+                let why = &found[0].message;
+                assert!(why.contains("call a vendor's service"), "{name}: {found:#?}");
+                continue;
+            }
+        };
+        let text = String::from_utf8_lossy(bytes);
+        let workflow = &made.scenario.workflows[0];
+        for (node, time) in workflow.nodes.iter().zip(&made.scenario.requests[0].times) {
+            if node.id.contains("Sampler") {
+                assert!(time.unwrap().seconds() > 0.01, "{name}: {} takes {time:?}", node.id);
+            }
+        }
+        // A template of a film has frames in some sampler, where the file has a length for its latents.
+        let has_length =
+            ["ToVideo\"", "LatentVideo\"", "VACEEncode\""].iter().any(|class| text.contains(class));
+        let configs = &made.scenario.requests[0].node_configs;
+        let frames = configs.values().filter_map(|config| config["length"].as_f64()).fold(1.0, f64::max);
+        let samples = workflow.nodes.iter().any(|node| node.id.contains("Sampler"));
+        println!("{name}: {} nodes, {frames} frames", workflow.nodes.len());
+        assert!(!has_length || !samples || frames > 1.0, "{name}: no frames");
+    }
+}
+
+/// `--time` works for every class of the file, and for no other.
+#[test]
+fn comfyui_times_of_any_class() {
+    let text = br#"{"3": {"class_type": "MysteryNode", "inputs": {}},
+        "4": {"class_type": "SaveImage", "inputs": {"images": ["3", 0]}}}"#;
+    let source = Source { name: "w.json", bytes: text };
+    let with = |times: &[(&str, f64)]| ImportOptions { times: pairs(times), ..ImportOptions::default() };
+    let found = import(ImportKind::Comfyui, &[source], &with(&[])).unwrap_err();
+    assert_eq!(found[0].code, Code::Nothing, "{found:?}");
+    let made = import(ImportKind::Comfyui, &[source], &with(&[("MysteryNode", 7.0)])).unwrap();
+    assert_eq!(made.scenario.requests[0].times[0].unwrap().seconds(), 7.0);
+    assert_eq!(made.assumptions[0], "Heavy nodes understood: 1 of 1 (100%)");
+    let found = import(ImportKind::Comfyui, &[source], &with(&[("NoSuchNode", 7.0)])).unwrap_err();
+    assert_eq!(found[0].code, Code::NoSuchPlace, "{found:?}");
+}
+
 /// What a template is known to hold.
 #[test]
 fn a_template_with_a_subgraph_gives_its_sampler_with_steps_and_size() {
