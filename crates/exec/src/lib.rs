@@ -3,6 +3,7 @@
 
 pub mod backend;
 pub mod call;
+pub mod capacity;
 pub mod chronicle;
 pub mod clock;
 pub mod config;

@@ -14,6 +14,7 @@ use gswarm_core::instance::Mode;
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{Instance, Span};
 use gswarm_exec::backend::LoadRecorder;
+use gswarm_exec::capacity::{self, Capacity};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::drive::{LiveError, Patience};
@@ -62,6 +63,10 @@ pub struct ServeArgs {
     /// Maximum open requests; further ones get 429
     #[arg(long, alias = "max_open", value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_open: u32,
+    /// Calls that a model's server runs at once: for all models, or MODEL=N for one; repeatable. Without it, the
+    /// configuration's `batching` or what the server says
+    #[arg(long, alias = "max_batch", value_name = "[MODEL=]N", value_parser = max_batch)]
+    max_batch: Vec<(Option<String>, u32)>,
     /// Attempts at a node or call before it fails
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: u32,
@@ -87,6 +92,9 @@ pub struct ServeArgs {
     cluster: ClusterArgs,
 }
 
+/// Models whose calls at once are told.
+const MOST_TOLD: usize = 20;
+
 /// A service runs `adaptive` with this waiting limit.
 #[derive(Clone, Copy, Debug)]
 struct Serving;
@@ -103,18 +111,26 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     settings.listening_paths = front::LISTENING_PATHS;
     let name = args.config.display().to_string();
     let bytes = files::read(&args.config)?;
-    let scenario = job::accept(read_config(Source { name: &name, bytes: &bytes }), args.quiet)?;
+    let mut scenario = job::accept(read_config(Source { name: &name, bytes: &bytes }), args.quiet)?;
+    let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
+    let runtime = runtime(args.quiet)?;
+    for (model, _) in &args.max_batch {
+        let unknown = |model: &&String| scenario.models.iter().all(|known| known.id != **model);
+        if let Some(model) = model.as_ref().filter(unknown) {
+            return Err(Failure::input(format!("--max-batch: there is no model `{model}`")));
+        }
+    }
+    let at_once = runtime.block_on(capacity::fill(&mut scenario, backends.as_ref(), &args.max_batch));
     let cluster = args.cluster.over(&scenario.cluster);
     let scenario = Arc::new(with_direct_workflows(scenario));
     let instance = job::build(&scenario, &cluster, Mode::Online, Some(PolicyKind::Adaptive))?;
-    let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
     if backends.is_none() {
         EmbeddedHost.check(&args.models, &scenario)?;
     }
     let beliefs = believed(args)?;
     // The first signal drains, the second ends the process.
     let _ = output::interrupt::interrupted_once();
-    runtime(args.quiet)?.block_on(async {
+    runtime.block_on(async {
         let record = record(&instance);
         let (clock, fleet) = match &backends {
             Some(backends) => {
@@ -128,7 +144,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
         output::line(&format!("Listening on {}", bound.url()))?;
         if !args.quiet {
-            tell(args, &instance, &service.1);
+            tell(args, &instance, &service.1, &at_once);
         }
         let spec = args.params.spec(PolicyKind::Adaptive)?;
         let mut policy = spec.build(&instance, &BuildContext::default());
@@ -215,11 +231,30 @@ fn begin(
     })
 }
 
-fn tell(args: &ServeArgs, instance: &Instance, client: &Client) {
+/// `8`, or `writer=8`.
+fn max_batch(text: &str) -> Result<(Option<String>, u32), String> {
+    let (model, number) = match text.rsplit_once('=') {
+        Some((model, number)) => (Some(model.to_owned()), number),
+        None => (None, text),
+    };
+    let most = 1 << 16;
+    let number = number.trim().parse().ok().filter(|number| (1..=most).contains(number));
+    let wrong = || format!("give a whole number from 1 to {most}, or MODEL=N");
+    number.map(|number| (model, number)).ok_or_else(wrong)
+}
+
+fn tell(args: &ServeArgs, instance: &Instance, client: &Client, at_once: &[(String, Capacity)]) {
     let models = count(instance.models.len() as u64, "model");
     let workflows = count(client.workflows().len() as u64, "workflow");
     let gpus = count(instance.cluster.gpus.into(), "GPU");
     output::note(&format!("{models} and {workflows} on {gpus}; state in {}", args.state.display()));
+    let shown =
+        at_once.iter().take(MOST_TOLD).map(|(model, it)| format!("{model} {} ({})", it.calls, it.source));
+    let shown: Vec<String> = shown.collect();
+    if !shown.is_empty() {
+        let more = if at_once.len() > MOST_TOLD { ", ..." } else { "" };
+        output::note(&format!("Calls at once: {}{more}; --max-batch sets others", shown.join(", ")));
+    }
     let never = instance.models.keys().filter_map(|model| client.cannot_run(model));
     never.for_each(|why| output::note(&format!("warning: {why}: its calls will be refused")));
 }
