@@ -17,7 +17,7 @@ export function Legend({ overview, history }: { overview: Overview | null; histo
       {names.length > MOST && <li class="quiet">and {names.length - MOST} more</li>}
       <li class="quiet"><span class="patch hatched" aria-hidden="true" /> hatched: model load</li>
       <li class="quiet"><span class="patch crossed" aria-hidden="true" /> crossed out: failed</li>
-      <li class="quiet"><span class="patch faint" aria-hidden="true" /> faint: {wasCutOff(overview) ? "had not ended" : "still expected"}</li>
+      {overview?.state !== "finished" && <li class="quiet"><span class="patch faint" aria-hidden="true" /> faint: {wasCutOff(overview) ? "had not ended" : "expected"}</li>}
     </ul>
   );
 }
