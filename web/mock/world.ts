@@ -192,7 +192,10 @@ export class World {
     return {
       source: this.options.source, title: "examples/mixed", version: "0.1.0", started_at: this.started, now, speed: 1, state: this.state, why: null, policy: "adaptive",
       can: { submit: live, cancel: live, what_if: live }, gpus: this.gpus(),
-      backends: [{ name: "rack-a", gpus: lostGpus, up: lostGpus.length === 0, down_seconds: lostGpus.length ? 35 : null }],
+      backends: [{
+        name: "rack-a", gpus: lostGpus, up: lostGpus.length === 0, down_seconds: lostGpus.length ? 35 : null,
+        state: lostGpus.length ? "gone" as const : "ready" as const, why: lostGpus.length ? "connection refused" : null,
+      }],
       counts: {
         open: this.open(), waiting_nodes: this.options.waiting, running_nodes: this.ongoing().length, completed: done.length, failed: 0,
         cancelled: [...this.records.values()].filter((record) => record.status === "cancelled").length, executions: runs.length, loads: loads.length, evictions: many("evicted"), retries: many("retried"),

@@ -278,7 +278,7 @@ inBrowser("a service that stops, a GPU that is lost and one that comes back are 
   const { page, faults } = await visit(t, chrome, address);
   await page.locator("#state", { hasText: "running" }).waitFor();
   mock.world.lost = 2;
-  await page.getByText("Server rack-a (GPU 2) has not answered").waitFor();
+  await page.getByText("Server rack-a (GPU 2) has been gone").waitFor();
   await page.locator('[data-gpu="2"][data-state="lost"]').waitFor();
   await until("it is said aloud", async () => (await page.locator("#said").textContent()) === "GPU 2 lost.");
   mock.world.lost = null;

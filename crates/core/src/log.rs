@@ -13,6 +13,8 @@ named! {
         Failed = "failed",
         /// One of its GPUs was lost under it. `start == end` where it was still waiting for its model.
         Lost = "lost",
+        /// Its server failed it, and is to blame: the attempt does not count. `start == end` where its model did not come.
+        Deferred = "deferred",
         /// Its request was withdrawn. `start == end` where it was still waiting for its model.
         Cancelled = "cancelled",
     }

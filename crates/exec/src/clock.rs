@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// The time of a run, from its start.
 #[derive(Clone, Debug)]
@@ -82,7 +83,8 @@ impl Clock {
         match self {
             Clock::Real { start, already, speed } => {
                 let here = start.elapsed().as_secs_f64() * speed * 1e6;
-                Time(already.load(Ordering::Relaxed) + here as u64)
+                // Rounded: cut off, it would say that the end of a sleep is a microsecond away, for ever if the clock is paused.
+                Time(already.load(Ordering::Relaxed) + here.round() as u64)
             }
             Clock::Virtual(sleepers) => lock(sleepers).now,
         }

@@ -282,6 +282,9 @@ fn encode(entry: JournalEntry) -> Option<(i64, [u32; 4])> {
         JournalEntry::Event(Event::Refused(task)) => (10, [task.0, 0, 0, 0]),
         JournalEntry::Event(Event::Held(task)) => (11, [task.0, 0, 0, 0]),
         JournalEntry::Event(Event::Released(task)) => (12, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Deferred(task)) => (20, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::LoadDeferred(lead)) => (21, [lead.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Abandoned(task)) => (22, [task.0, 0, 0, 0]),
         JournalEntry::Event(Event::Woken) | JournalEntry::Decision(Decision::Wake { .. }) => return None,
     })
 }
@@ -306,6 +309,9 @@ fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<JournalEntry, Journal
         10 => JournalEntry::Event(Event::Refused(TaskId(a))),
         11 => JournalEntry::Event(Event::Held(TaskId(a))),
         12 => JournalEntry::Event(Event::Released(TaskId(a))),
+        20 => JournalEntry::Event(Event::Deferred(TaskId(a))),
+        21 => JournalEntry::Event(Event::LoadDeferred(GpuId(a))),
+        22 => JournalEntry::Event(Event::Abandoned(TaskId(a))),
         other => return Err(JournalError::Damaged(format!("entry {id} is of kind {other}"))),
     };
     if encode(entry) != Some((kind, numbers)) {
@@ -412,6 +418,9 @@ mod tests {
             Event::Failed(task),
             Event::Refused(task),
             Event::LoadFailed(gpu),
+            Event::Deferred(task),
+            Event::LoadDeferred(gpu),
+            Event::Abandoned(task),
             Event::Held(task),
             Event::Lost(gpu),
             Event::Loaded(gpu),

@@ -20,6 +20,8 @@ pub struct Scene<'s> {
     pub now: Time,
     /// Since when each task that is ready waits.
     pub ready: &'s FxHashMap<TaskId, Time>,
+    /// Why nobody serves a model, where the servers are known.
+    pub unserved: Option<&'s FxHashMap<ModelId, String>>,
 }
 
 impl Scene<'_> {
@@ -220,7 +222,14 @@ impl Scene<'_> {
                 }
                 TaskState::Held => {
                     let failed = view.failures(task);
-                    let why = format!("it failed and will be retried shortly; failed attempts: {failed}");
+                    let unserved = self.unserved.and_then(|unserved| unserved.get(&model)).cloned();
+                    let why = match (failed, unserved) {
+                        (_, Some(why)) => why,
+                        (0, _) => {
+                            "its server failed; it will be retried shortly, and no attempt counts".to_owned()
+                        }
+                        _ => format!("it failed and will be retried shortly; failed attempts: {failed}"),
+                    };
                     QueuedNode { state: NodeState::Paused, why: Some(why), ..node }
                 }
                 TaskState::Running => node,
@@ -238,6 +247,9 @@ impl Scene<'_> {
         let spec = &view.instance().models[model];
         let now = self.now;
         let windows = || spec.windows().filter(|gpus| gpus.iter().all(|gpu| view.alive().contains(gpu)));
+        if let Some(why) = self.unserved.and_then(|unserved| unserved.get(&model)) {
+            return why.clone();
+        }
         if windows().next().is_none() {
             return "every server that could serve it is out of rotation".to_owned();
         }

@@ -100,10 +100,10 @@ impl Watched {
                 self.chronicle.accepted(at, spec.name.as_str().into(), spec.workflow);
             }
             Event::Finished(task) => self.touched.push(instance.request_of(task)),
-            Event::Failed(task) | Event::Refused(task) => {
+            Event::Failed(task) | Event::Refused(task) | Event::Deferred(task) | Event::Abandoned(task) => {
                 self.requests[instance.request_of(task)].trouble = note.map(str::to_owned);
             }
-            Event::LoadFailed(lead) => {
+            Event::LoadFailed(lead) | Event::LoadDeferred(lead) => {
                 for task in view.waiting_at(lead) {
                     self.requests[instance.request_of(task)].trouble = note.map(str::to_owned);
                 }
@@ -152,7 +152,7 @@ impl Watched {
     /// How it stands at `now`.
     #[must_use]
     pub fn scene(&self, now: Time) -> Scene<'_> {
-        Scene { view: self.engine.view(), now, ready: &self.ready }
+        Scene { view: self.engine.view(), now, ready: &self.ready, unserved: None }
     }
 
     /// What happened.

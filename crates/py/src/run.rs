@@ -122,6 +122,10 @@ impl Observer for Told<'_> {
         self.shared.say(&format!("planning: gap {:.2}%", found.gap() * 100.0), 0, 0);
     }
 
+    fn goes_on(&mut self) -> bool {
+        !self.shared.stopped()
+    }
+
     fn watch(&mut self, view: &View<'_>) -> bool {
         let total = view.instance().tasks();
         self.progress(total - view.open_tasks(), total);

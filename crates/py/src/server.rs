@@ -200,7 +200,10 @@ fn kind(error: &BackendError) -> &'static str {
         BackendError::Gone(_) => "gone",
         BackendError::Refused(_) => "refused",
         BackendError::DoesNotFit(_) => "unfit",
-        BackendError::TimedOut(_) | BackendError::Failed(_) => "failed",
+        BackendError::TimedOut(_)
+        | BackendError::Failed(_)
+        | BackendError::Unwell(_)
+        | BackendError::Crashed(_) => "failed",
     }
 }
 
@@ -210,6 +213,8 @@ fn why(error: &BackendError) -> String {
         BackendError::Gone(why)
         | BackendError::Refused(why)
         | BackendError::Failed(why)
+        | BackendError::Unwell(why)
+        | BackendError::Crashed(why)
         | BackendError::DoesNotFit(why) => why.clone(),
         BackendError::TimedOut(_) => error.to_string(),
     }

@@ -43,6 +43,11 @@ pub trait Observer: Send {
     /// The run waits for something outside, such as a Ray cluster.
     fn waiting(&mut self, _what: &str) {}
 
+    /// Whether to go on waiting for something outside.
+    fn goes_on(&mut self) -> bool {
+        true
+    }
+
     /// So many nodes are done.
     fn progress(&mut self, _done: usize, _total: usize) {}
 

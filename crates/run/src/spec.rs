@@ -89,6 +89,9 @@ pub struct FaultSpec {
     /// Attempts at a node before its request fails.
     #[schemars(range(min = 1, max = 100))]
     pub max_attempts: u32,
+    /// Seconds that a request of a live run waits for servers that are unwell, before it fails.
+    #[schemars(range(min = 1, max = 3_200_000_000.0))]
+    pub server_patience: f64,
     /// Chance that a simulated execution fails.
     #[schemars(range(min = 0, max = 1))]
     pub fail_rate: f64,
@@ -98,7 +101,7 @@ pub struct FaultSpec {
 
 impl Default for FaultSpec {
     fn default() -> FaultSpec {
-        FaultSpec { max_attempts: 3, fail_rate: 0.0, lose_gpus: Vec::new() }
+        FaultSpec { max_attempts: 3, server_patience: 600.0, fail_rate: 0.0, lose_gpus: Vec::new() }
     }
 }
 

@@ -52,6 +52,10 @@ impl RunSpec {
             let message = format!("{}: give a number from 1 to 100", self.faults.max_attempts);
             faults.add(Code::TooLarge, "faults.max_attempts", message);
         }
+        if !(1.0..=MAX_SECONDS).contains(&self.faults.server_patience) {
+            let message = format!("{}: give seconds from 1 to {MAX_SECONDS}", self.faults.server_patience);
+            faults.add(Code::TooLarge, "faults.server_patience", message);
+        }
         for (place, lost) in self.faults.lose_gpus.iter().enumerate() {
             if seconds(&lost.at) {
                 let message = format!("{}: give seconds from 0 to {MAX_SECONDS}", lost.at);

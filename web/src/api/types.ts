@@ -48,14 +48,18 @@ export interface ActivitySeries {
 
 /** A model server. */
 export interface BackendStatus {
-  /** For how long it has not answered. */
+  /** For how long it has been out of rotation. */
   down_seconds: number | null;
   /** Its GPUs. */
   gpus: number[];
   /** Its name. */
   name: string;
-  /** Whether it answers. */
+  /** What is thought of it. */
+  state: ServerState;
+  /** Whether it is in rotation. */
   up: boolean;
+  /** What is wrong with it. */
+  why: string | null;
 }
 
 /** An execution or a load that has ended. */
@@ -459,6 +463,9 @@ export type RequestStatus = QueuedRequest | RequestRecord;
 
 /** What a service or run is doing. */
 export type RunState = "running" | "stopping" | "finished" | "interrupted" | "waiting for servers";
+
+/** What is thought of a server. */
+export type ServerState = "unknown" | "starting" | "ready" | "asleep" | "loading" | "suspect" | "out" | "gone";
 
 /** A slow request. Waiting, loading and executing add up to its latency, unless an attempt failed. */
 export interface SlowRequestRow {

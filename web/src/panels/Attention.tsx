@@ -26,7 +26,11 @@ export function troubles(overview: Overview, history: History): Trouble[] {
   if (overview.state === "finished") light(`The run has finished${why}. This page no longer changes.`);
   for (const backend of overview.backends.filter((backend) => !backend.up)) {
     const since = backend.down_seconds === null ? "" : ` for ${span(backend.down_seconds)}`;
-    grave(`Server ${backend.name} (${gpuNames(backend.gpus)}) has not answered${since}.`);
+    const reason = backend.why ? `: ${backend.why}` : "";
+    grave(`Server ${backend.name} (${gpuNames(backend.gpus)}) has been ${backend.state}${since}${reason}.`);
+  }
+  for (const backend of overview.backends.filter((backend) => backend.state === "suspect")) {
+    light(`Server ${backend.name} (${gpuNames(backend.gpus)}) is suspect${backend.why ? `: ${backend.why}` : ""}.`);
   }
   const explained = new Set(overview.backends.filter((backend) => !backend.up).flatMap((backend) => backend.gpus));
   const lost = overview.gpus.filter((gpu) => gpu.state === "lost" && !explained.has(gpu.gpu)).map((gpu) => gpu.gpu);

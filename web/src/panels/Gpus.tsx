@@ -45,12 +45,13 @@ export function Gpus({ overview }: { overview: Overview }) {
         {[...new Set(shown.map((gpu) => gpu.server))].map((server) => {
           const own = shown.filter((gpu) => gpu.server === server);
           const numbers = gpus.filter((gpu) => gpu.server === server).map((gpu) => gpu.gpu);
-          const down = overview.backends.filter((backend) => !backend.up && backend.gpus.some((gpu) => numbers.includes(gpu)));
+          const backends = overview.backends.filter((backend) => backend.gpus.some((gpu) => numbers.includes(gpu)));
           return (
             <div key={server} class="server" style={{ flexBasis: `min(100%, ${Math.min(own.length, 8) * 9.9}rem)` }}>
-              {servers.size > 1 && (
+              {(servers.size > 1 || backends.length > 0) && (
                 <h3>Server {server} <span class="quiet">{gpuNames(numbers)}</span>
-                  {down.map((backend) => <span key={backend.name} class="pill bad">{backend.name} does not answer</span>)}</h3>
+                  {backends.map((backend) => <span key={backend.name} class={backend.up ? "pill" : "pill bad"} title={backend.why ?? ""}
+                    data-server={backend.name}>{backend.name} {backend.state}</span>)}</h3>
               )}
               <ul class="gpus">{own.map((gpu) => <Tile key={gpu.gpu} gpu={gpu} cutOff={cutOff} over={overview.state === "finished"} />)}</ul>
             </div>

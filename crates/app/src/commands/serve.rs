@@ -20,6 +20,7 @@ use gswarm_exec::config;
 use gswarm_exec::drive::{LiveError, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
+use gswarm_exec::preflight::preflight;
 use gswarm_exec::service::{Client, Expect, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
 use gswarm_run::live::{self, EmbeddedModels};
 use gswarm_serve::embedded::EmbeddedHost;
@@ -70,6 +71,10 @@ pub struct ServeArgs {
     /// Attempts at a node or call before it fails
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: u32,
+    /// Seconds that a request waits for servers that are unwell, before it fails
+    #[arg(long, alias = "server_patience", value_name = "SECONDS", default_value_t = 600.0, allow_negative_numbers = true,
+          value_parser = at_least_a_second)]
+    server_patience: f64,
     /// Days to keep results; 0 keeps them for ever
     #[arg(long, value_name = "DAYS", default_value_t = 7.0, allow_negative_numbers = true, value_parser = not_negative)]
     keep: f64,
@@ -136,7 +141,9 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             Some(backends) => {
                 let clock = config::clock(backends).map_err(|faults| live::faulty(&faults))?;
                 let fleet = config::fleet(backends, &instance, &clock, &record);
-                (clock, fleet.map_err(|faults| live::faulty(&faults))?)
+                let fleet = fleet.map_err(|faults| live::faulty(&faults))?;
+                look_at(args, &fleet, &instance).await?;
+                (clock, fleet)
             }
             None => (Clock::real(), EmbeddedHost.serve(&args.models, &scenario, &instance, &record)?),
         };
@@ -172,6 +179,27 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     })
 }
 
+/// Looks at the servers before anything is accepted.
+async fn look_at(args: &ServeArgs, fleet: &Fleet, instance: &Instance) -> Result<(), Failure> {
+    let mut told = false;
+    let waiting = |what: &str| {
+        if !std::mem::replace(&mut told, true) {
+            output::note(what);
+        }
+        !output::interrupt::is_interrupted()
+    };
+    let patience = Span::from_seconds(args.server_patience);
+    let found = preflight(fleet, instance, |_| true, patience, waiting).await;
+    let found = found.map_err(|findings| live::unwell(&findings))?;
+    found.iter().for_each(|one| output::note(&format!("warning: {}", live::told(one))));
+    Ok(())
+}
+
+fn at_least_a_second(text: &str) -> Result<f64, String> {
+    let seconds = not_negative(text)?;
+    if seconds >= 1.0 { Ok(seconds) } else { Err("give at least 1 second".to_owned()) }
+}
+
 /// Estimates of run times besides the configuration's.
 fn believed(args: &ServeArgs) -> Result<ServiceBeliefs, Failure> {
     let expect = args.predictor.one_by_one()?.map(|predictor| -> Expect {
@@ -202,7 +230,8 @@ fn begin(
     beliefs: ServiceBeliefs,
 ) -> Result<(Service, Client), Failure> {
     let durability = if args.sync { Durability::Machine } else { Durability::Process };
-    let patience = Patience { max_attempts: args.max_attempts, ..Patience::default() };
+    let for_servers = Span::from_seconds(args.server_patience);
+    let patience = Patience { max_attempts: args.max_attempts, for_servers, ..Patience::default() };
     let limits = ServiceLimits {
         open: args.max_open as usize,
         drain: Span::from_seconds(f64::from(args.listen.drain_timeout)),

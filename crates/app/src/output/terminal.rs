@@ -82,6 +82,10 @@ impl Observer for Terminal {
         }
     }
 
+    fn goes_on(&mut self) -> bool {
+        !interrupt::is_interrupted()
+    }
+
     fn watch(&mut self, view: &View<'_>) -> bool {
         if !matches!(self.doing, Some(Doing::Live(_))) {
             self.doing = None;

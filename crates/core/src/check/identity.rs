@@ -3,7 +3,7 @@
 use super::context::{Context, TOLERANCE, s};
 use crate::id::TaskId;
 use crate::log::Status;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::violation::ViolationCode as Code;
 
 /// The executions of each task, in order of attempts.
@@ -104,14 +104,26 @@ fn attempts(context: &mut Context<'_>, attempts: &[u32]) {
     }
 }
 
+/// No live run gives up sooner what waits for a server.
+const SHORTEST_PATIENCE: Span = Span(1_000_000);
+
 /// A node may be missing only where it, or something that it waits for, failed for good or has no GPUs left to run on.
 fn missing(context: &mut Context<'_>, tasks: &Tasks) {
     let instance = context.instance;
-    let for_good = |gpu: usize| context.lost[gpu].iter().any(|&(_, until)| until == Time::NEVER);
+    let lost_at = |gpu: usize, t: Time| context.lost[gpu].iter().any(|&(at, until)| at <= t && t < until);
+    // In a live run, what waits for a server is given up where no window of its model was there for a while.
+    let starts: Vec<Time> = context.lost.iter().flatten().map(|&(at, _)| at).collect();
     let usable: Vec<bool> = instance
         .models
         .iter()
-        .map(|model| model.windows().any(|window| !window.range().any(for_good)))
+        .map(|model| {
+            let stranded =
+                |t: Time| !model.windows().any(|window| !window.range().any(|gpu| lost_at(gpu, t)));
+            let for_long = |t: Time| stranded(t) && stranded(t + SHORTEST_PATIENCE);
+            let for_good = |gpu: usize| context.lost[gpu].iter().any(|&(_, until)| until == Time::NEVER);
+            let is_left = model.windows().any(|window| !window.range().any(for_good));
+            is_left && !(context.measured && starts.iter().any(|&t| for_long(t)))
+        })
         .collect();
     let mut failed: Vec<bool> = Vec::new();
     for (_, request) in instance.requests.iter_enumerated() {
@@ -123,7 +135,8 @@ fn missing(context: &mut Context<'_>, tasks: &Tasks) {
             let upstream = workflow.predecessors(node).iter().any(|&input| failed[input as usize]);
             let last =
                 tasks.attempts(task).last().map(|&index| context.log.executions[index as usize].status);
-            failed[node as usize] = upstream || matches!(last, Some(Status::Failed | Status::Cancelled));
+            let gave_up = |status| matches!(status, Status::Failed | Status::Deferred | Status::Cancelled);
+            failed[node as usize] = upstream || last.is_some_and(gave_up);
             if tasks.completed[task.index()].is_some() || failed[node as usize] {
                 continue;
             }

@@ -338,13 +338,13 @@ impl<'a> Resolver<'a> {
     }
 
     fn status(&mut self, at: At<'_>) -> Status {
-        let all = [Status::Completed, Status::Failed, Status::Lost, Status::Cancelled];
+        let all = [Status::Completed, Status::Failed, Status::Lost, Status::Deferred, Status::Cancelled];
         let Some(said) = at.record.status.map(|name| self.file.name(name)) else { return Status::Completed };
         all.into_iter().find(|status| status.name() == said).unwrap_or_else(|| {
             self.report(
                 Code::Record,
                 at,
-                format!("status `{said}` is none of completed, failed, lost, cancelled"),
+                format!("status `{said}` is none of completed, failed, lost, deferred, cancelled"),
             );
             Status::Completed
         })

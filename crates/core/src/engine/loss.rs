@@ -1,6 +1,6 @@
 //! What goes wrong. Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it
-//! until it returns. A load that fails: what waited for it has failed. A task that fails: it is tried again, at once or
-//! after a pause, or given up. A request that is withdrawn: it is given up.
+//! until it returns. A load that fails: what waited for it has failed, or, where the server is to blame, is ready again. A
+//! task that fails: it is tried again, at once or after a pause, or given up. A request that is withdrawn: it is given up.
 
 use super::Engine;
 use super::state::{Effect, News, TaskState};
@@ -81,17 +81,36 @@ impl Engine<'_> {
     }
 
     pub(super) fn load_failed(&mut self, lead: GpuId) {
-        let waited = self.loads[lead].as_ref().is_some_and(|load| load.for_run);
-        if waited {
+        let waited = self.end_load(lead, Status::Failed);
+        waited.into_iter().for_each(|task| self.try_again_or_give_up(task));
+    }
+
+    pub(super) fn load_deferred(&mut self, lead: GpuId) {
+        let waited = self.end_load(lead, Status::Deferred);
+        waited.into_iter().for_each(|task| self.becomes_ready(task));
+    }
+
+    /// Ends a load whose model does not come, with the executions that waited for it.
+    fn end_load(&mut self, lead: GpuId, status: Status) -> Vec<TaskId> {
+        let mut tasks = Vec::new();
+        if self.loads[lead].as_ref().is_some_and(|load| load.for_run) {
             self.never_began(lead);
-            let tasks: Vec<_> = self.runs[lead].members.iter().map(|member| member.task).collect();
-            for &task in &tasks {
-                self.leave(task, Status::Failed);
-            }
-            self.abort_load(lead, Status::Failed);
-            tasks.into_iter().for_each(|task| self.try_again_or_give_up(task));
-        } else {
-            self.abort_load(lead, Status::Failed);
+            tasks.extend(self.runs[lead].members.iter().map(|member| member.task));
+            tasks.iter().for_each(|&task| self.leave(task, status));
+        }
+        self.abort_load(lead, status);
+        tasks
+    }
+
+    pub(super) fn deferred(&mut self, task: TaskId) {
+        self.leave(task, Status::Deferred);
+        self.becomes_ready(task);
+    }
+
+    /// One that runs is not waiting for a server, and one that has ended waits for nothing.
+    pub(super) fn abandoned(&mut self, task: TaskId) {
+        if matches!(self.tasks[task].state, TaskState::Ready | TaskState::Held) {
+            self.give_up(task);
         }
     }
 

@@ -11,7 +11,7 @@ impl Engine<'_> {
     pub fn could_happen(&self, at: Time, event: Event) -> Result<(), String> {
         self.could_be_now(at)?;
         match event {
-            Event::Failed(task) | Event::Refused(task) => self.executes(task),
+            Event::Failed(task) | Event::Refused(task) | Event::Deferred(task) => self.executes(task),
             Event::Finished(task) => {
                 self.executes(task)?;
                 // Results take time: the checker holds every log to that.
@@ -23,6 +23,10 @@ impl Engine<'_> {
                     Ok(())
                 }
             }
+            Event::Abandoned(task) => match self.state_of(task)? {
+                TaskState::Waiting => Err(format!("task {} is abandoned before it was ready", task.0)),
+                _ => Ok(()),
+            },
             Event::Held(task) => self.has_just_failed(at, task),
             Event::Released(task) => match self.state_of(task)? {
                 // One that was held may have been given up; and who has been told that it is ready does not hold it.
@@ -35,7 +39,9 @@ impl Engine<'_> {
                 loads.then_some(()).ok_or_else(|| format!("no load that could end goes on at GPU {}", lead.0))
             }
             // A load that failed may have been cut short before; GPUs that are lost are lost again when a run is taken up.
-            Event::LoadFailed(gpu) | Event::Lost(gpu) | Event::Returned(gpu) => self.is_there(gpu),
+            Event::LoadFailed(gpu) | Event::LoadDeferred(gpu) | Event::Lost(gpu) | Event::Returned(gpu) => {
+                self.is_there(gpu)
+            }
             Event::Withdrawn(request) if self.has_arrived(request)? => Ok(()),
             Event::Withdrawn(request) => Err(format!("request {} is withdrawn before it came", request.0)),
             Event::Arrived(request) => self.could_arrive(at, request),
@@ -88,7 +94,8 @@ impl Engine<'_> {
 
     fn has_just_failed(&self, at: Time, task: TaskId) -> Result<(), String> {
         let is_ready = self.state_of(task)? == TaskState::Ready && self.tasks[task].ready_at == at;
-        let failed = self.tries.get(&task).is_some_and(|tries| tries.failed > 0);
+        // By its own fault or its server's.
+        let failed = self.tries.get(&task).is_some_and(|tries| tries.made > 0);
         let held = (is_ready && failed).then_some(());
         held.ok_or_else(|| format!("task {} is held and has not just failed", task.0))
     }

@@ -42,6 +42,13 @@ pub enum Event {
     Refused(TaskId),
     /// The load whose window starts at this GPU failed: its window is empty, and what waited for it has failed with it.
     LoadFailed(GpuId),
+    /// The server of a task failed, and the task is not to blame: it is ready again, and no attempt of it has failed.
+    Deferred(TaskId),
+    /// The load whose window starts at this GPU failed by its server's fault: its window is empty, and what waited for it is
+    /// ready again.
+    LoadDeferred(GpuId),
+    /// A task that does not run has waited too long for a server: it is given up.
+    Abandoned(TaskId),
     /// A task that has failed at this very moment is tried again, but not at once: it waits, on no GPU, for its release.
     Held(TaskId),
     /// A GPU is gone. A load that would end at the same instant is cut short.

@@ -141,7 +141,8 @@ impl<'a> View<'a> {
     }
 
     /// When a task became ready, if it is.
-    pub(crate) fn ready_at(&self, task: TaskId) -> Time {
+    #[must_use]
+    pub fn ready_at(&self, task: TaskId) -> Time {
         self.engine.tasks[task].ready_at
     }
 

@@ -155,6 +155,17 @@ codes! {
     Expands "E606" "expands too far"
         "After expanding subgraphs, iterations and branches, a workflow may have 10,000 nodes, a file a million links, and an app 64 paths through its branches."
 
+    ServerSilent "E701" "server does not answer"
+        "No server that has the model answered within the patience of the run. Start the server, or correct its `url` in the backends file. The message names the address and what was heard from it."
+    ServerStranger "E702" "not a server of this kind"
+        "Something answers at the address, but not as a server of the given `kind` does. Another program may use the port. Correct `kind` or `url`."
+    ModelNotListed "E703" "model unknown to its server"
+        "The server does not list the model. Give the name that the server uses with `as`, or start the server with the model."
+    NoSleep "E704" "server without sleep endpoints"
+        "gswarm loads and unloads the models of this kind of server by waking them and putting them to sleep, and the server has no such endpoints. Start vLLM with `VLLM_SERVER_DEV_MODE=1` and `--enable-sleep-mode`, SGLang with `--enable-memory-saver`."
+    SleepOff "E705" "server keeps its memory asleep"
+        "The server has the sleep endpoints, but sleep mode is off: it says that it sleeps and frees nothing. Models that share its GPUs would not fit. Start vLLM with `--enable-sleep-mode`, SGLang with `--enable-memory-saver`."
+
     UnknownField "W401" "unknown field"
         "The field is unknown and was ignored. If it looks like a typing error, the hint names the most similar field."
     EdgeByOutput "W402" "edge names an output"
@@ -176,6 +187,10 @@ codes! {
         "The weights and one execution need more memory than the model's GPUs have, or the model needs more GPUs than the cluster has. Runs that count memory (`residency: memory` or `memory_gb_per_slot`) are refused; other runs are not realistic. Raise `gpus_required`; a model that is larger than a whole server needs GPUs with more memory, or quantised weights."
     UnusedDeviation "W416" "unused standard deviation"
         "A standard deviation needs the mean that it belongs to: `inference_time_std` with `inference_time_mean`, `token_std` with `token_mean` and `tokens_per_second`."
+    LargerOnServer "W421" "model larger than configured"
+        "The server says that the model takes more memory than its `memory_gb`. Correct `memory_gb`, or models that should fit together will not."
+    SleepUnneeded "W422" "sleep mode is off"
+        "Sleep mode is off, so the server frees no memory when it sleeps. It has its GPUs to itself, so the run is not affected."
 }
 
 impl Code {

@@ -108,6 +108,7 @@ impl Story<'_> {
                     Status::Completed => "Completed",
                     Status::Failed => "Failed",
                     Status::Lost => "Lost",
+                    Status::Deferred => "Deferred",
                     Status::Cancelled => "Cancelled",
                 };
                 self.execution(verb, one);

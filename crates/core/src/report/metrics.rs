@@ -62,7 +62,7 @@ pub struct Metrics {
     pub retries: u64,
     /// Attempts that failed.
     pub failed_executions: u64,
-    /// Attempts that a lost GPU ended.
+    /// Attempts that a lost GPU, or a fault of the server, ended.
     pub lost_executions: u64,
     /// GPUs that were lost.
     pub lost_gpus: u64,
@@ -139,7 +139,7 @@ pub fn metrics(instance: &Instance, log: &ExecutionLog) -> Metrics {
         completed_nodes: nodes,
         retries: log.executions.iter().filter(|one| one.attempt > 1).count() as u64,
         failed_executions: status(Status::Failed).count() as u64,
-        lost_executions: status(Status::Lost).count() as u64,
+        lost_executions: (status(Status::Lost).count() + status(Status::Deferred).count()) as u64,
         lost_gpus: log.losses.len() as u64,
         requests_per_second: rate(completed),
         nodes_per_second: rate(nodes),

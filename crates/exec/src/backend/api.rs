@@ -3,6 +3,7 @@
 use super::BackendError;
 use super::abilities::{Abilities, Dialect};
 use super::http::{ForwardResult, Http};
+use super::preflight::Preflight;
 use crate::call::Call;
 use crate::forward::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId};
@@ -45,11 +46,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// What several servers say together, by their names. They are gone where none of them answers.
+    /// What several servers say together, by their names. One that says nothing of use is as silent as one that does not
+    /// answer. They are gone where none of them answers.
     pub fn of(
         said: impl IntoIterator<Item = (String, Result<Vec<String>, BackendError>)>,
     ) -> Result<Held, BackendError> {
-        let (mut held, mut somebody_answers) = (Held::default(), false);
+        let (mut held, mut somebody_answers, mut unwell) = (Held::default(), false, None);
         for (name, said) in said {
             match said {
                 Ok(handles) => {
@@ -57,11 +59,15 @@ impl Held {
                     held.handles.extend(handles);
                 }
                 Err(BackendError::Gone(why)) => drop(held.silent.insert(name, why)),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    held.silent.insert(name, error.to_string());
+                    unwell = unwell.or(Some(error));
+                }
             }
         }
-        match held.silent.first_key_value() {
-            Some((_, why)) if !somebody_answers => Err(BackendError::Gone(why.clone())),
+        match (held.silent.first_key_value(), unwell) {
+            (Some((_, why)), None) if !somebody_answers => Err(BackendError::Gone(why.clone())),
+            (Some(_), Some(error)) if !somebody_answers => Err(error),
             _ => Ok(held),
         }
     }
@@ -164,6 +170,11 @@ pub trait Api: Send + Sync {
 
     /// All that is there, is coming or is going.
     async fn held(&self) -> Result<Held, BackendError>;
+
+    /// What is wrong with it, asked before anything is loaded. These models of it are used.
+    async fn preflight(&self, _wanted: &[ServedModel]) -> Preflight {
+        super::preflight::of_any(self).await
+    }
 
     /// Somebody who called at `asked` was told that the model is not there, whatever was believed of it. For those whose
     /// servers do not tell where their models stand.

@@ -82,6 +82,12 @@ impl Http {
         Ok(Http { client, base: base.to_owned(), token: token.map(str::to_owned), limits })
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.base
+    }
+
     /// A question about its state. A server that does not answer in time is gone.
     pub async fn get(&self, path: &str) -> Result<Value, BackendError> {
         self.ask(Method::GET, path, None).await
@@ -125,9 +131,7 @@ impl Http {
         let request = self.client.post(format!("{}{}", self.base, forward.path)).json(&body);
         let mut response = request.send().await.map_err(|error| self.broken(&error))?;
         let status = response.status();
-        if let BackendError::Failed(_) | BackendError::DoesNotFit(_) = self.refused(status, "")
-            && !status.is_success()
-        {
+        if !status.is_success() && !matches!(self.refused(status, ""), BackendError::Refused(_)) {
             return Err(self.refused(status, &self.text(response).await?));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());

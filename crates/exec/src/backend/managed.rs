@@ -5,7 +5,8 @@
 //!   gone, whatever the answer was.
 //! - The server belongs to the run: what it held before, and what a failed load has left on it, is taken off first.
 //! - A model that does not fit onto GPUs which hold nothing else will not fit later: it fails at once from then on.
-//! - A call that goes wrong is the call's fault only if the server still has the model.
+//! - A call that goes wrong is the call's fault only if the server says that it still has the model. Loads that go wrong are
+//!   the server's fault.
 //! - Where one of several servers falls, the others go on: only what needs it waits for it, for a while, and is tried again
 //!   when it is back.
 //! - What loads and unloads took is handed on.
@@ -19,6 +20,7 @@ use super::abilities::Abilities;
 use super::api::{Api, Brought, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
 use super::attempt::Attempt;
 use super::http::{ForwardResult, HttpLimits};
+use super::preflight::Preflight;
 use super::{Backend, BackendError, Replica};
 use crate::call::Call;
 use crate::forward::{Forward, Relay};
@@ -133,7 +135,7 @@ impl<A: Api + 'static> Managed<A> {
             && self.has_fallen_alone(name).await
         {
             if !self.comes_back(name).await {
-                return Err(BackendError::Failed(why.clone()));
+                return Err(BackendError::Unwell(why.clone()));
             }
             attempt = Attempt::new(epoch, &self.in_use, &self.is_dirty);
             brought = self.bring(replica, &attempt).await;
@@ -158,7 +160,9 @@ impl<A: Api + 'static> Managed<A> {
         loop {
             let state = match self.api.look(handle).await {
                 // A server that stumbles over a question is asked again.
-                Err(BackendError::Failed(_)) if since.elapsed() < limit => ModelState::Moving,
+                Err(BackendError::Failed(_) | BackendError::Unwell(_)) if since.elapsed() < limit => {
+                    ModelState::Moving
+                }
                 other => other?,
             };
             if state == wanted || matches!((&wanted, &state), (ModelState::Absent, ModelState::Failed(_))) {
@@ -237,11 +241,12 @@ impl<A: Api + 'static> Backend for Managed<A> {
             return Err(BackendError::DoesNotFit(why.clone()));
         }
         let epoch = self.epoch.load(Ordering::SeqCst);
-        self.clean().await?;
+        self.clean().await.map_err(BackendError::of_load)?;
         let slot = self.slot(replica);
         let mut slot = slot.lock().await;
         if slot.handle.is_none() {
-            slot.handle = Some(self.bring_anew(replica, epoch).await?);
+            let brought = self.bring_anew(replica, epoch).await;
+            slot.handle = Some(brought.map_err(BackendError::of_load)?);
         }
         slot.holders.insert(replica.gpus);
         Ok(())
@@ -319,6 +324,12 @@ impl<A: Api + 'static> Backend for Managed<A> {
 
     async fn answers(&self) -> bool {
         self.api.held().await.is_ok()
+    }
+
+    async fn preflight(&self, models: &[ModelId]) -> Preflight {
+        let wanted: Vec<ServedModel> =
+            models.iter().filter_map(|model| self.served.get(model.index()).cloned()).collect();
+        self.api.preflight(&wanted).await
     }
 
     async fn reset(&self) -> Result<(), BackendError> {

@@ -9,6 +9,7 @@ pub(crate) mod http;
 mod kinds;
 pub(crate) mod managed;
 mod openai;
+mod preflight;
 pub(crate) mod process;
 mod program;
 mod read;
@@ -24,6 +25,7 @@ pub use http::{ForwardResult, Http, HttpLimits, escaped, reason};
 pub use kinds::*;
 pub use managed::Managed;
 pub use openai::{MOST_TOKENS, Servers, Wants};
+pub use preflight::{Finding, Preflight};
 pub use read::{BackendsReading, GivenFields, read_backends, read_backends_here};
 pub use schema::json_schema;
 pub use sharing::SharedReplica;
@@ -45,10 +47,17 @@ pub enum BackendError {
     /// It took too long.
     #[error("no answer after {0:.1} s")]
     TimedOut(f64),
+    /// The server is at fault, and answers: it is overloaded, failed inside, or is not the one that it should be. Whoever asked
+    /// waits for it, and has not failed.
+    #[error("the server is unwell: {0}")]
+    Unwell(String),
+    /// One of several servers has crashed under a call, and the others go on.
+    #[error("its server has crashed: {0}")]
+    Crashed(String),
     /// The server says that the request itself is at fault.
     #[error("the server refuses the request: {0}")]
     Refused(String),
-    /// The server failed, or answered what cannot be understood.
+    /// What was asked failed, or was answered by what cannot be understood.
     #[error("{0}")]
     Failed(String),
     /// The model cannot fit, whatever else is taken off.
@@ -62,9 +71,11 @@ impl BackendError {
     pub fn of_status(status: u16, message: String) -> BackendError {
         match status {
             507 => BackendError::DoesNotFit(message),
-            // Too early, in the way of another, too many, not now: another time it may do.
-            408 | 409 | 425 | 429 => BackendError::Failed(message),
-            400..=499 => BackendError::Refused(message),
+            // Too early, in the way of another, too many: another time it may do.
+            408 | 409 | 425 | 429 => BackendError::Unwell(message),
+            // It knows no such thing, now or later.
+            400..=499 | 501 => BackendError::Refused(message),
+            500..=599 => BackendError::Unwell(message),
             _ => BackendError::Failed(message),
         }
     }
@@ -83,11 +94,22 @@ impl BackendError {
         words.iter().any(|words| why.contains(words))
     }
 
+    /// What a load that failed says of the server: all that goes wrong with loads there is its fault, but for models that do not
+    /// fit.
+    pub(crate) fn of_load(self) -> BackendError {
+        match self {
+            BackendError::Failed(why) | BackendError::Refused(why) => BackendError::Unwell(why),
+            other => other,
+        }
+    }
+
     /// Whether it says that there is not enough memory.
     fn lacks_memory(&self) -> bool {
         match self {
             BackendError::DoesNotFit(_) => true,
-            BackendError::Failed(why) | BackendError::Refused(why) => speaks_of_memory(why),
+            BackendError::Failed(why) | BackendError::Refused(why) | BackendError::Unwell(why) => {
+                speaks_of_memory(why)
+            }
             _ => false,
         }
     }
@@ -151,6 +173,11 @@ pub trait Backend: Send + Sync {
     /// Whether it answers, asked by somebody who wants to know.
     async fn answers(&self) -> bool {
         true
+    }
+
+    /// What is wrong with it, asked before anything is loaded. These models of it are used.
+    async fn preflight(&self, _models: &[ModelId]) -> Preflight {
+        Preflight::default()
     }
 
     /// Whether the server answers at all. Once it does, after it did not, nothing is loaded on it.

@@ -101,7 +101,7 @@ impl Chronicle {
     /// An event, before the engine is told.
     pub fn event(&mut self, view: &View<'_>, at: Time, event: Event, why: Option<&str>) {
         match event {
-            Event::Failed(task) | Event::Refused(task) => {
+            Event::Failed(task) | Event::Refused(task) | Event::Deferred(task) => {
                 drop(self.why.insert(task, why.unwrap_or("it failed").into()))
             }
             Event::Loaded(lead) => {
@@ -109,7 +109,7 @@ impl Chronicle {
                     self.loaded(model, gpus, (start, at), None);
                 }
             }
-            Event::LoadFailed(lead) => {
+            Event::LoadFailed(lead) | Event::LoadDeferred(lead) => {
                 let why = why.unwrap_or("its model could not be loaded");
                 view.waiting_at(lead).for_each(|task| drop(self.why.insert(task, why.into())));
                 if let Some((model, gpus, start)) = view.load_on(lead) {
@@ -174,10 +174,11 @@ impl Chronicle {
         let why = match one.status {
             Status::Completed => None,
             Status::Failed => Some(noted.unwrap_or_else(|| "it failed".into())),
+            Status::Deferred => Some(noted.unwrap_or_else(|| "its server failed".into())),
             Status::Lost => Some("a GPU was lost".into()),
             Status::Cancelled => Some("its request was withdrawn".into()),
         };
-        if let (Some(why), Status::Failed | Status::Lost) = (&why, one.status) {
+        if let (Some(why), Status::Failed | Status::Lost | Status::Deferred) = (&why, one.status) {
             self.happens(one.end, What::Failed(whose.clone(), model, one.gpus, why.clone()));
             if again {
                 self.counts.retries += 1;

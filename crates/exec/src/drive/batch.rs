@@ -61,7 +61,8 @@ impl<'i> Live<'i> {
         arrivals.sort_unstable();
         let engine = Engine::new(problem.instance, patience.max_attempts);
         let book = BatchBook { problem, journal, outputs: Written::default(), failures: Vec::new() };
-        let machine = Machine::new(engine, book, fleet, clock, patience.clone());
+        let mut machine = Machine::new(engine, book, fleet, clock, patience.clone());
+        machine.ends_without_servers = true;
         Live { machine, arrivals: arrivals.into(), patience, resumed: false }
     }
 
@@ -116,15 +117,14 @@ impl<'i> Live<'i> {
     /// Waits until something happens, and takes in everything that has happened by then.
     async fn wait(&mut self) -> Result<Vec<Happening>, LiveError> {
         let arrival = self.arrivals.front().map_or(Time::NEVER, |&(at, _)| at);
-        let gives_up = self.machine.abandoned_since().map(|since| since + self.patience.without_backends);
+        let gives_up = self.machine.abandoned_since().map(|since| since + self.patience.for_servers);
         let gives_up = gives_up.unwrap_or(Time::NEVER);
         self.machine.wait(arrival.min(gives_up)).await?;
         let mut happened = self.machine.happened();
         let now = self.machine.clock.now();
         if gives_up <= now && happened.is_empty() {
-            let (seconds, left) =
-                (self.patience.without_backends.seconds(), self.machine.engine.open_tasks());
-            return Err(LiveError::NoBackends(seconds, left));
+            let (seconds, left) = (self.patience.for_servers.seconds(), self.machine.engine.open_tasks());
+            return Err(LiveError::NoBackends { seconds, waited: self.machine.waited_for(), left });
         }
         while let Some(&(at, request)) = self.arrivals.front()
             && at <= now

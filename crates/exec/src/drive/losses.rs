@@ -3,12 +3,14 @@
 //! times on, that counts as a failure.
 //!
 //! Of several calls that are lost together nobody can tell which one it was. Whoever was lost too often is a suspect, and
-//! has its next server to itself: only what a server goes under alone is blamed for it.
+//! has its next server to itself: only what a server goes under alone is blamed for it. A call that a server fails again and
+//! again, while it answers others, is to blame too.
 
 use super::machine::{Book, Machine};
 use crate::backend::Replica;
 use gswarm_core::{ModelId, TaskId};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// So often the server of a call, or of a load, may go without anybody being blamed for it.
 const BLAMELESS: u32 = 3;
@@ -18,6 +20,8 @@ const BLAMELESS: u32 = 3;
 pub(super) struct Losses {
     calls: FxHashMap<TaskId, u32>,
     loads: FxHashMap<ModelId, u32>,
+    /// How often a server failed a call while it answered others, and what it had answered when it last did.
+    faults: BTreeMap<(TaskId, usize), (u32, u64)>,
 }
 
 impl Losses {
@@ -39,9 +43,21 @@ impl Losses {
         is_too_often(self.loads.entry(model).or_insert(0))
     }
 
-    /// A task was answered.
-    pub fn was_answered(&mut self, task: TaskId) {
+    /// A server failed a call, and has answered so many others by now; whether that counts as a failure of the task. A server
+    /// that answers nobody is to blame itself.
+    pub fn of_fault(&mut self, task: TaskId, member: usize, answered: u64) -> bool {
+        let (times, before) = self.faults.entry((task, member)).or_insert((1, answered));
+        *times += u32::from(answered > *before);
+        *before = answered;
+        *times > BLAMELESS
+    }
+
+    /// A task was answered, or is a new one.
+    pub fn forget(&mut self, task: TaskId) {
         self.calls.remove(&task);
+        while let Some((&key, _)) = self.faults.range((task, 0)..=(task, usize::MAX)).next() {
+            self.faults.remove(&key);
+        }
     }
 
     /// A model was loaded.
@@ -60,7 +76,7 @@ impl<B: Book> Machine<'_, B> {
     pub(super) fn is_blamed(&mut self, task: TaskId, replica: Replica) -> bool {
         let Some(member) = self.acts.fleet().serves(replica) else { return false };
         // Those who tell of it after the first have been counted with it.
-        if self.down.contains_key(&member) {
+        if self.servers.is_down(member) {
             return false;
         }
         let beside: Vec<TaskId> = self.acts.called(member).collect();

@@ -4,18 +4,20 @@
 use super::acts::{Acts, Message};
 use super::losses::Losses;
 use super::pauses::Pauses;
+use super::servers::{Servers, Standing};
 use super::unfit::Unfit;
 use super::{LiveError, Patience};
 use crate::backend::{Backend, BackendError, Replica};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Member};
+use crate::health::{Asked, Beside, ServerState};
 use crate::journal::JournalError;
-use crate::keeper::{GpuDone, GpuKeeper, GpuReport};
+use crate::keeper::{GpuAct, GpuDone, GpuKeeper, GpuReport};
 use crate::replica::overlap;
 use crate::work::ReplicaCall;
 use gswarm_core::engine::{Decision, Driver, Effect, Engine, Event, News, Rejected, TaskState, View};
 use gswarm_core::policy::Policy;
-use gswarm_core::{GpuId, Gpus, Span, TaskId, Time};
+use gswarm_core::{GpuId, Gpus, ModelId, RequestId, Span, TaskId, Time};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -84,8 +86,9 @@ pub(crate) struct Machine<'i, B> {
     wakes: BinaryHeap<Reverse<Time>>,
     pub(super) pauses: Pauses,
     pub(super) losses: Losses,
-    /// Backends that do not answer, and since when.
-    pub(super) down: FxHashMap<usize, Time>,
+    pub(super) servers: Servers,
+    /// The run ends where no server is left for long enough, instead of giving up what waits.
+    pub(super) ends_without_servers: bool,
     pub(super) unfit: Unfit,
     messages: mpsc::UnboundedReceiver<Message>,
     /// What has been taken in and not been handled. Here, so that nothing is lost where a wait is broken off.
@@ -100,11 +103,12 @@ impl<'i, B: Book> Machine<'i, B> {
             book,
             keeper: GpuKeeper::default(),
             pauses: Pauses::new(patience.backoff),
+            servers: Servers::new(&fleet, patience.for_servers),
+            ends_without_servers: false,
             acts: Acts::new(fleet, clock.clone(), patience, sender),
             clock,
             wakes: BinaryHeap::new(),
             losses: Losses::default(),
-            down: FxHashMap::default(),
             unfit: Unfit::default(),
             messages,
             happened: Vec::new(),
@@ -113,21 +117,31 @@ impl<'i, B: Book> Machine<'i, B> {
 
     /// Since when no backend at all has answered.
     pub fn abandoned_since(&self) -> Option<Time> {
-        let all = self.down.len() == self.acts.fleet().members().len();
-        all.then(|| self.down.values().max().copied().unwrap_or(Time::ZERO))
+        self.servers.abandoned_since()
     }
 
-    /// The backends, each with since when it has not answered.
-    pub fn backends(&self) -> impl Iterator<Item = (&str, Gpus, Option<Time>)> {
-        let members = self.acts.fleet().members().iter().enumerate();
-        members.map(|(at, member)| (member.name.as_str(), member.gpus, self.down.get(&at).copied()))
+    /// How each server stands.
+    pub fn standings(&self) -> impl Iterator<Item = Standing<'_>> {
+        self.servers.standings(self.acts.fleet())
+    }
+
+    /// Why nobody serves a model, for those that nobody does.
+    pub fn reasons(&self) -> &FxHashMap<ModelId, String> {
+        self.servers.reasons()
+    }
+
+    /// The servers that are out of rotation, and why.
+    pub fn waited_for(&self) -> String {
+        let out = self.standings().filter(|one| one.left.is_some());
+        let told = out.map(|one| format!("{} ({})", one.name, one.why.unwrap_or_default()));
+        told.collect::<Vec<_>>().join(", ")
     }
 
     /// Those that are not known to be out.
     pub fn up(&self) -> Vec<Arc<dyn Backend>> {
         let members = self.acts.fleet().members().iter().enumerate();
         members
-            .filter(|(at, _)| !self.down.contains_key(at))
+            .filter(|(at, _)| !self.servers.is_down(*at))
             .map(|(_, one)| Arc::clone(&one.backend))
             .collect()
     }
@@ -138,7 +152,7 @@ impl<'i, B: Book> Machine<'i, B> {
             return Ok(());
         }
         let wake = self.wakes.peek().map_or(Time::NEVER, |&Reverse(at)| at);
-        let timer = until.min(wake).min(self.pauses.next());
+        let timer = until.min(wake).min(self.pauses.next()).min(self.servers.look);
         let clock = self.clock.clone();
         tokio::select! {
             biased;
@@ -167,6 +181,8 @@ impl<'i, B: Book> Machine<'i, B> {
         while let Some(task) = self.pauses.over(now) {
             self.happened.push(Event::Released(task).into());
         }
+        let given_up = self.give_up_waiting(now);
+        self.happened.extend(given_up);
         std::mem::take(&mut self.happened)
     }
 
@@ -179,13 +195,18 @@ impl<'i, B: Book> Machine<'i, B> {
                 continue;
             }
             let fails = why.as_ref().map_or(Vec::new(), |_| self.fails_by(event));
+            let deferred = self.defers_by(event);
             let trouble = why.as_deref().map(|why| Trouble { why, fails: &fails });
             self.book.event(&self.engine.view(), at, event, trouble)?;
             self.engine.handle(at, event);
             match event {
                 Event::Finished(task) => {
                     self.pauses.went_well(self.engine.view().instance().model_of(task));
+                    self.servers.waits_no_more(task);
                 }
+                Event::Arrived(request) => self.forget(request),
+                Event::Deferred(_) | Event::LoadDeferred(_) => self.defer(at, &deferred)?,
+                Event::Abandoned(task) => self.servers.waits_no_more(task),
                 _ if may_pass => self.pause(at, &fails)?,
                 _ => {}
             }
@@ -196,7 +217,34 @@ impl<'i, B: Book> Machine<'i, B> {
         self.ask(policy)?;
         self.book.commit()?;
         self.act();
+        let models = self.engine.view().instance().models.len();
+        self.servers.note_changes(self.acts.fleet(), models);
         Ok(())
+    }
+
+    /// Tasks that a server failed wait for another try; those that have waited too long are given up.
+    fn defer(&mut self, at: Time, tasks: &[TaskId]) -> Result<(), LiveError> {
+        let mut again = Vec::new();
+        for &task in tasks {
+            self.servers.waits(task, at);
+            let Some((_, why)) = self.has_waited(task, at, false) else {
+                again.push(task);
+                continue;
+            };
+            let (event, fails) = (Event::Abandoned(task), [task]);
+            self.book.event(&self.engine.view(), at, event, Some(Trouble { why: &why, fails: &fails }))?;
+            self.engine.handle(at, event);
+            self.servers.waits_no_more(task);
+        }
+        Ok(self.pause(at, &again)?)
+    }
+
+    /// A request is new: what its numbers stood for before is over.
+    fn forget(&mut self, request: RequestId) {
+        for task in self.engine.view().instance().tasks_of(request) {
+            self.losses.forget(task);
+            self.servers.waits_no_more(task);
+        }
     }
 
     /// What happened, each with its time: requests that arrived before this moment did so at their own, if nothing has been
@@ -217,6 +265,11 @@ impl<'i, B: Book> Machine<'i, B> {
         let mut reports = Vec::new();
         let view = self.engine.view();
         while let Some(act) = self.keeper.next(&mut reports) {
+            if let GpuAct::Load { replica, .. } = act
+                && let Some(member) = self.acts.fleet().serves(replica)
+            {
+                self.servers.health(member).load_begins();
+            }
             let goes_alone = |task| self.losses.is_suspect(task);
             self.acts.begin(act, |task| self.book.work(&view, task), goes_alone);
         }
@@ -244,14 +297,25 @@ impl<'i, B: Book> Machine<'i, B> {
                     return;
                 }
                 self.keeper.done(GpuDone::Called(task, replica), &mut reports);
-                self.judge(task, replica, result.as_ref().err());
-                if let Err(BackendError::Gone(why)) = &result {
-                    let (why, is_blamed) = (why.clone(), self.is_blamed(task, replica));
-                    self.loses(replica, &why);
-                    // It is lost with its GPUs, and has not failed.
-                    if !is_blamed {
+                self.note_call(task, replica, result.as_ref().err());
+                match &result {
+                    Err(BackendError::Gone(why)) => {
+                        let (why, is_blamed) = (why.clone(), self.is_blamed(task, replica));
+                        self.loses(replica, &why);
+                        // It is lost with its GPUs, and has not failed.
+                        if !is_blamed {
+                            self.servers.waits(task, self.clock.now());
+                            return;
+                        }
+                    }
+                    Err(error @ (BackendError::Unwell(_) | BackendError::Crashed(_)))
+                        if !self.is_at_fault(task, replica, error) =>
+                    {
+                        let (event, why) = (Event::Deferred(task), Some(error.to_string()));
+                        self.happened.push(Happening { event, why, may_pass: true });
                         return;
                     }
+                    _ => {}
                 }
                 let happening = self.answered(task, result);
                 self.happened.push(happening);
@@ -261,21 +325,29 @@ impl<'i, B: Book> Machine<'i, B> {
                     tracing::warn!("{}: {why}", self.told(&done));
                 }
                 self.keeper.done(done, &mut reports);
-                if let GpuDone::Loaded(replica) = done {
-                    self.losses.was_loaded(replica.model);
-                }
-                if let (GpuDone::LoadFailed(replica), Some(BackendError::Gone(why))) = (done, &why) {
-                    self.loses(replica, why);
-                    if !reports.is_empty() && !self.losses.of_load(replica.model) {
-                        return;
+                self.note_load(done);
+                match (done, &why) {
+                    (GpuDone::LoadFailed(replica), Some(BackendError::Gone(why))) => {
+                        self.loses(replica, why);
+                        if !reports.is_empty() && !self.losses.of_load(replica.model) {
+                            return;
+                        }
                     }
+                    (
+                        GpuDone::LoadFailed(replica),
+                        Some(error @ (BackendError::Unwell(_) | BackendError::TimedOut(_))),
+                    ) => {
+                        self.server_fails(replica, &error.to_string());
+                        self.judge(Asked::Load(replica.model), replica, error);
+                    }
+                    _ => {}
                 }
                 not_loaded = why;
             }
             Message::Unfit { member, model, why } => self.unfit.add(member, model, why),
             Message::Kept(report) => reports.push(report),
             Message::Up { member } => {
-                self.down.remove(&member);
+                self.servers.is_back(member);
                 let member = &self.acts.fleet().members()[member];
                 tracing::warn!("{} is back", member.name);
                 self.book.backend(&member.name, None);
@@ -290,18 +362,19 @@ impl<'i, B: Book> Machine<'i, B> {
         };
         let reports: Vec<_> = reports.into_iter().map(|report| (why(report.lead()), report)).collect();
         // What does not fit will not do so later, and what was on a backend that is out moves at once.
-        let may_pass = matches!(
-            not_loaded,
-            Some(BackendError::Failed(_) | BackendError::TimedOut(_) | BackendError::Refused(_))
-        );
+        let may_pass = matches!(not_loaded, Some(BackendError::Failed(_) | BackendError::Refused(_)));
+        let is_servers = matches!(not_loaded, Some(BackendError::Unwell(_) | BackendError::TimedOut(_)));
         for (why, report) in reports {
             match report {
                 GpuReport::Brought(gpus) => self.happened.push(Event::Loaded(gpus.first).into()),
                 GpuReport::NotBrought(gpus) => {
-                    self.happened.push(Happening { event: Event::LoadFailed(gpus.first), why, may_pass });
+                    let (own, servers) = (Event::LoadFailed(gpus.first), Event::LoadDeferred(gpus.first));
+                    let event = if is_servers { servers } else { own };
+                    self.happened.push(Happening { event, why, may_pass });
                 }
                 GpuReport::CannotRun(task) => {
-                    self.happened.push(Happening { event: Event::Failed(task), why, may_pass });
+                    let event = if is_servers { Event::Deferred(task) } else { Event::Failed(task) };
+                    self.happened.push(Happening { event, why, may_pass });
                 }
                 GpuReport::Broken(gpus) => self.is_broken(gpus),
             }
@@ -312,7 +385,7 @@ impl<'i, B: Book> Machine<'i, B> {
         match result {
             Ok(answer) => match self.book.answered(&self.engine.view(), task, answer) {
                 Ok(()) => {
-                    self.losses.was_answered(task);
+                    self.losses.forget(task);
                     Event::Finished(task).into()
                 }
                 // A result that cannot be kept is no result; the next write says the same and ends the run.
@@ -330,19 +403,62 @@ impl<'i, B: Book> Machine<'i, B> {
         }
     }
 
-    /// A backend that fails whatever it is asked is left alone for a while, once nothing runs there that it might yet answer.
-    fn judge(&mut self, task: TaskId, replica: Replica, error: Option<&BackendError>) {
+    /// A server that fails whatever it is asked is left alone for a while, once nothing runs there that it might yet answer.
+    fn judge(&mut self, asked: Asked, replica: Replica, error: &BackendError) {
         let Some(member) = self.acts.fleet().serves(replica) else { return };
-        let is_called = error.is_some() && self.acts.calls(member);
-        if let Some(error) = error
-            && self.pauses.has_gone_well(member)
-        {
+        // What is wrong with a request, or with a model, is not the server's fault; one that is gone is out anyway.
+        if let BackendError::Gone(_) | BackendError::Refused(_) | BackendError::DoesNotFit(_) = error {
+            return;
+        }
+        if self.servers.health(member).state() != ServerState::Suspect {
             tracing::warn!("{}: {error}; failed calls are retried", self.acts.fleet().members()[member].name);
         }
-        let elsewhere = self.may_go_elsewhere(member, replica);
-        if let Some(pause) = self.pauses.judge(member, task, error, is_called, elsewhere) {
-            self.goes_down(member, "consecutive calls failed", pause);
+        let (is_called, elsewhere) = (self.acts.calls(member), self.may_go_elsewhere(member, replica));
+        if let Some(leaves) = self.servers.health(member).failed(asked, Beside { is_called, elsewhere }) {
+            let pause = self.pauses.of_server(leaves);
+            self.is_out(member, &format!("consecutive calls failed: {error}"), pause);
         }
+    }
+
+    /// A call of a server has ended.
+    fn note_call(&mut self, task: TaskId, replica: Replica, error: Option<&BackendError>) {
+        let Some(member) = self.acts.fleet().serves(replica) else { return };
+        match error {
+            None => self.servers.answers(member, replica.model),
+            Some(error) => {
+                if let BackendError::Unwell(_) | BackendError::Crashed(_) = error {
+                    self.server_fails(replica, &error.to_string());
+                }
+                self.judge(Asked::Call(task), replica, error);
+            }
+        }
+    }
+
+    /// A load or an unload has ended.
+    fn note_load(&mut self, done: GpuDone) {
+        let (GpuDone::Loaded(replica) | GpuDone::LoadFailed(replica) | GpuDone::Unloaded(replica)) = done
+        else {
+            return;
+        };
+        let is_there = matches!(done, GpuDone::Loaded(_));
+        if is_there {
+            self.losses.was_loaded(replica.model);
+        }
+        let Some(member) = self.acts.fleet().serves(replica) else { return };
+        match done {
+            GpuDone::Unloaded(_) => self.servers.health(member).unloaded(),
+            _ => self.servers.health(member).load_ends(replica.model, is_there),
+        }
+    }
+
+    /// Whether a server fails this call alone, again and again, while it answers others, or crashes under it.
+    fn is_at_fault(&mut self, task: TaskId, replica: Replica, error: &BackendError) -> bool {
+        let Some(member) = self.acts.fleet().serves(replica) else { return true };
+        if let BackendError::Crashed(_) = error {
+            return self.losses.of_calls(task, &[]) && !self.acts.calls(member);
+        }
+        let answered = self.servers.answered_by(member);
+        self.losses.of_fault(task, member, answered)
     }
 
     /// Whether another backend could do what this one does.
@@ -352,7 +468,7 @@ impl<'i, B: Book> Machine<'i, B> {
             serves && other.reach >= replica.gpus.count
         };
         let mut members = self.acts.fleet().members().iter().enumerate();
-        members.any(|(number, other)| number != member && !self.down.contains_key(&number) && takes(other))
+        members.any(|(number, other)| number != member && !self.servers.is_down(number) && takes(other))
     }
 
     /// What has ended, in words.
@@ -372,33 +488,34 @@ impl<'i, B: Book> Machine<'i, B> {
         }
     }
 
-    /// A backend does not answer: its GPUs are out until it does.
-    fn goes_down(&mut self, member: usize, why: &str, pause: Span) {
-        if self.down.contains_key(&member) {
-            return;
-        }
+    /// A server has left rotation: its GPUs are out until it answers, asked for the first time after a pause.
+    fn is_out(&mut self, member: usize, why: &str, pause: Span) {
         let Some(out) = self.acts.fleet().members().get(member) else { return };
         tracing::warn!("{} is out: {why}", out.name);
         self.book.backend(&out.name, Some(why));
         let gpus = out.gpus;
-        self.down.insert(member, self.clock.now());
+        self.servers.leaves(member, self.clock.now(), why);
         self.keeper.forget(gpus);
         let lost = gpus.iter().map(|gpu| Event::Lost(gpu).into());
         self.happened.extend(lost);
         self.acts.revive(member, pause);
     }
 
-    /// The backend of a replica does not answer.
+    /// The server of a replica does not answer.
     fn loses(&mut self, replica: Replica, why: &str) {
-        if let Some(member) = self.acts.fleet().serves(replica) {
-            self.goes_down(member, why, self.pauses.shortest());
+        let Some(member) = self.acts.fleet().serves(replica) else { return };
+        self.server_fails(replica, why);
+        if self.servers.health(member).is_silent() {
+            self.is_out(member, why, self.pauses.shortest());
         }
     }
 
     fn is_broken(&mut self, gpus: Gpus) {
         let members = self.acts.fleet().members();
-        if let Some(member) = members.iter().position(|member| overlap(member.gpus, gpus)) {
-            self.goes_down(member, "it would not unload a model", self.pauses.shortest());
+        if let Some(member) = members.iter().position(|member| overlap(member.gpus, gpus))
+            && self.servers.health(member).is_broken()
+        {
+            self.is_out(member, "it would not unload a model", self.pauses.shortest());
         }
     }
 }
@@ -454,12 +571,13 @@ impl<'i, B: Book> Driver<'i> for Machine<'i, B> {
 /// found to be out, and the loss of the GPUs was handled first.
 fn is_overtaken(view: &View<'_>, event: Event) -> bool {
     match event {
-        Event::Loaded(lead) | Event::LoadFailed(lead) => {
+        Event::Loaded(lead) | Event::LoadFailed(lead) | Event::LoadDeferred(lead) => {
             view.load_on(lead).is_none_or(|(_, gpus, _)| gpus.first != lead)
         }
-        Event::Finished(task) | Event::Failed(task) | Event::Refused(task) => {
+        Event::Finished(task) | Event::Failed(task) | Event::Refused(task) | Event::Deferred(task) => {
             view.state(task) != TaskState::Running
         }
+        Event::Abandoned(task) => !matches!(view.state(task), TaskState::Ready | TaskState::Held),
         _ => false,
     }
 }

@@ -7,6 +7,7 @@ mod losses;
 mod machine;
 mod pauses;
 mod resume;
+mod servers;
 mod unfit;
 
 pub use batch::{FinishedRun, Live, LiveProblem};
@@ -31,8 +32,8 @@ pub struct Patience {
     pub load_grace: Span,
     /// The pause after a first failure; each further one doubles it.
     pub backoff: Span,
-    /// How long a run goes on with no backend left before it ends, to be resumed.
-    pub without_backends: Span,
+    /// How long a request waits for servers that are unwell. A run with no server left ends after that, to be resumed.
+    pub for_servers: Span,
 }
 
 impl Default for Patience {
@@ -45,7 +46,7 @@ impl Default for Patience {
             call_limit: None,
             load_grace: seconds(600),
             backoff: Span(250_000),
-            without_backends: seconds(600),
+            for_servers: seconds(600),
         }
     }
 }
@@ -73,8 +74,15 @@ pub enum LiveError {
         left: usize,
     },
     /// Every backend is gone and none came back.
-    #[error("no server has answered for {0:.0} s; {1} nodes are unfinished")]
-    NoBackends(f64, usize),
+    #[error("no server has answered for {seconds:.0} s; waited for {waited}; {left} nodes are unfinished")]
+    NoBackends {
+        /// For how long.
+        seconds: f64,
+        /// The servers, and why each is out.
+        waited: String,
+        /// Nodes not done.
+        left: usize,
+    },
     /// Somebody asked for it.
     #[error("interrupted; {left} nodes are not done")]
     Interrupted {

@@ -32,8 +32,17 @@ impl<B: Book> Machine<'_, B> {
     /// The tasks that an event fails.
     pub(super) fn fails_by(&self, event: Event) -> Vec<TaskId> {
         match event {
-            Event::Failed(task) | Event::Refused(task) => vec![task],
+            Event::Failed(task) | Event::Refused(task) | Event::Abandoned(task) => vec![task],
             Event::LoadFailed(lead) => self.engine.view().waiting_at(lead).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The tasks that have to wait by an event, because their server failed.
+    pub(super) fn defers_by(&self, event: Event) -> Vec<TaskId> {
+        match event {
+            Event::Deferred(task) => vec![task],
+            Event::LoadDeferred(lead) => self.engine.view().waiting_at(lead).collect(),
             _ => Vec::new(),
         }
     }

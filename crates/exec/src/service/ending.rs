@@ -27,7 +27,7 @@ impl Service {
         let has_failed = |task| {
             happened
                 .iter()
-                .any(|one| matches!(one.event, Event::Failed(of) | Event::Refused(of) if of == task))
+                .any(|one| matches!(one.event, Event::Failed(of) | Event::Refused(of) | Event::Deferred(of) if of == task))
         };
         let runs =
             |task: TaskId| view.state(task) == TaskState::Running && !has_finished(task) && !has_failed(task);

@@ -176,7 +176,7 @@ impl OpenRequests {
                 let (request, node) = self.named(view, task);
                 ServiceEvent::NodeFinished { request, node }
             }
-            Event::Failed(task) | Event::Refused(task) => {
+            Event::Failed(task) | Event::Refused(task) | Event::Deferred(task) | Event::Abandoned(task) => {
                 let (request, node) = self.named(view, task);
                 ServiceEvent::NodeFailed { request, node, why }
             }
@@ -184,7 +184,9 @@ impl OpenRequests {
                 let model = view.being_loaded(lead).map(|model| view.instance().models[model].name.clone());
                 ServiceEvent::LoadEnded { gpu: lead.0, model }
             }
-            Event::LoadFailed(lead) => ServiceEvent::LoadFailed { gpu: lead.0, why },
+            Event::LoadFailed(lead) | Event::LoadDeferred(lead) => {
+                ServiceEvent::LoadFailed { gpu: lead.0, why }
+            }
             Event::Lost(gpu) => ServiceEvent::GpuLost { gpu: gpu.0 },
             Event::Returned(gpu) => ServiceEvent::GpuReturned { gpu: gpu.0 },
             Event::Held(_) | Event::Released(_) | Event::Arrived(_) | Event::Withdrawn(_) | Event::Woken => {
@@ -247,12 +249,19 @@ impl Book for OpenRequests {
         }
         match event {
             Event::Finished(task) => self.touched.push(instance.request_of(task)),
+            Event::Deferred(task) => {
+                if let Some(open) = self.open.get_mut(&instance.request_of(task)) {
+                    open.trouble = trouble.map(|trouble| trouble.why.to_owned());
+                }
+            }
             Event::Loaded(lead) => {
                 let model =
                     view.being_loaded(lead).map_or("", |model| &instance.models[model].name).to_owned();
                 metrics::counter!("gswarm_loads_total", "model" => model).increment(1);
             }
-            Event::LoadFailed(_) => metrics::counter!("gswarm_failed_loads_total").increment(1),
+            Event::LoadFailed(_) | Event::LoadDeferred(_) => {
+                metrics::counter!("gswarm_failed_loads_total").increment(1)
+            }
             _ => {}
         }
         Ok(())

@@ -42,11 +42,13 @@ impl ServiceView<'_> {
     #[must_use]
     pub fn backends(&self) -> Vec<BackendStatus> {
         let now = self.machine.clock.now();
-        let backends = self.machine.backends().map(|(name, gpus, down)| BackendStatus {
-            name: name.to_owned(),
-            gpus: numbers(gpus),
-            up: down.is_none(),
-            down_seconds: down.map(|since| now.since(since).seconds()),
+        let backends = self.machine.standings().map(|one| BackendStatus {
+            name: one.name.to_owned(),
+            gpus: numbers(one.gpus),
+            up: one.left.is_none(),
+            state: one.state,
+            down_seconds: one.left.map(|since| now.since(since).seconds()),
+            why: one.why.map(str::to_owned),
         });
         backends.collect()
     }
@@ -113,7 +115,12 @@ impl ServiceView<'_> {
     /// The look that is the same for every run.
     #[must_use]
     pub fn scene(&self) -> Scene<'_> {
-        Scene { view: self.machine.engine.view(), now: self.machine.clock.now(), ready: &self.desk().ready }
+        Scene {
+            view: self.machine.engine.view(),
+            now: self.machine.clock.now(),
+            ready: &self.desk().ready,
+            unserved: Some(self.machine.reasons()),
+        }
     }
 
     fn describe(&self, id: RequestId, open: &Open, ranks: &[Vec<Rank>]) -> QueuedRequest {

@@ -1,5 +1,6 @@
 //! The state of a service or run as a whole: `GET /v1/overview` and `GET /v1/cluster`.
 
+use crate::health::ServerState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -169,11 +170,16 @@ pub struct BackendStatus {
     pub name: String,
     /// Its GPUs.
     pub gpus: Vec<u32>,
-    /// Whether it answers.
+    /// Whether it is in rotation.
     pub up: bool,
-    /// For how long it has not answered.
+    /// What is thought of it.
+    pub state: ServerState,
+    /// For how long it has been out of rotation.
     #[schema(required)]
     pub down_seconds: Option<f64>,
+    /// What is wrong with it.
+    #[schema(required)]
+    pub why: Option<String>,
 }
 
 /// Totals since the start, and what is open now.

@@ -4,6 +4,8 @@ mod against_the_simulator;
 mod crashes;
 mod damaged;
 mod ending;
+mod health;
+mod histories;
 mod keeper;
 mod losses;
 mod other_times;

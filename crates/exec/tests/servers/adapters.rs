@@ -89,7 +89,7 @@ async fn is_said_to_be_gone(kind: BackendKind) {
     mocks[0].world.held().clear();
     let lost = backend.call(replica(0), &call("llm", "x")).await;
     if kind.holds_one_model() {
-        assert!(matches!(lost, Err(BackendError::Failed(_))), "the others go on, {name}: {lost:?}");
+        assert!(matches!(lost, Err(BackendError::Unwell(_))), "the others go on, {name}: {lost:?}");
     } else {
         assert!(matches!(lost, Err(BackendError::Gone(_))), "{name}: {lost:?}");
     }
@@ -130,7 +130,7 @@ type Judged = (u16, &'static str, &'static str, fn(&BackendError) -> bool);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_judged_by_their_status_and_their_form() {
-    use BackendError::{DoesNotFit, Failed, Gone, Refused};
+    use BackendError::{DoesNotFit, Failed, Gone, Refused, Unwell};
     let (mocks, spec) = servers(BackendKind::OpenAi, 0, &Manners::default());
     let (backend, _) = connected(&spec);
     backend.load(replica(0), EXPECTED).await.unwrap();
@@ -139,10 +139,10 @@ async fn answers_are_judged_by_their_status_and_their_form() {
         (401, r#"{"detail": "no"}"#, "answers 401: no", |error| matches!(error, Refused(_))),
         (404, "no", "answers 404: no", |error| matches!(error, Refused(_))),
         (302, "", "answers 302", |error| matches!(error, Failed(_))),
-        (408, "", "answers 408", |error| matches!(error, Failed(_))),
-        (429, r#"{"message": "later"}"#, "answers 429: later", |error| matches!(error, Failed(_))),
-        (500, r#"{"error": "no"}"#, "answers 500: no", |error| matches!(error, Failed(_))),
-        (503, "", "answers 503", |error| matches!(error, Failed(_))),
+        (408, "", "answers 408", |error| matches!(error, Unwell(_))),
+        (429, r#"{"message": "later"}"#, "answers 429: later", |error| matches!(error, Unwell(_))),
+        (500, r#"{"error": "no"}"#, "answers 500: no", |error| matches!(error, Unwell(_))),
+        (503, "", "answers 503", |error| matches!(error, Unwell(_))),
         (507, "", "answers 507", |error| matches!(error, DoesNotFit(_))),
         (200, "<html>", "is not JSON: `<html>`", |error| matches!(error, Failed(_))),
         (200, "", "is not JSON", |error| matches!(error, Failed(_))),
@@ -154,12 +154,22 @@ async fn answers_are_judged_by_their_status_and_their_form() {
         (200, r#"{"choices": [{"message": {"content": null}}]}"#, "no usable", |error| {
             matches!(error, Failed(_))
         }),
-        (0, "", "http://127.0.0.1", |error| matches!(error, Gone(_))),
+        (0, "", "http://127.0.0.1", |error| matches!(error, Unwell(_))),
     ];
+    let world = &mocks[0].world;
+    world.says_to_calls.store(true, Ordering::SeqCst);
     for (status, text, says, is_right) in cases {
-        *mocks[0].world.says.lock().unwrap() = Some((status, text));
+        *world.says.lock().unwrap() = Some((status, text));
         let error = backend.call(replica(0), &call("llm", "x")).await.unwrap_err();
         assert!(is_right(&error) && error.to_string().contains(says), "{status} {text}: {error:?}");
+    }
+    // Something that says the same of its state is not the server, or is unwell: the call is not to blame.
+    world.says_to_calls.store(false, Ordering::SeqCst);
+    for (status, text, says, _) in cases {
+        *world.says.lock().unwrap() = Some((status, text));
+        let error = backend.call(replica(0), &call("llm", "x")).await.unwrap_err();
+        let is_right = if status == 0 { matches!(error, Gone(_)) } else { matches!(error, Unwell(_)) };
+        assert!(is_right && error.to_string().contains(says), "{status} {text}: {error:?}");
     }
 }
 
@@ -241,7 +251,7 @@ async fn tokens_are_shown_to_the_server_alone() {
     wrong.endpoint.token_env = Some("PATH".to_owned());
     let (backend, _) = connected(&wrong);
     let error = backend.load(replica(0), EXPECTED).await.unwrap_err();
-    assert!(matches!(error, BackendError::Refused(_)), "{error:?}");
+    assert!(matches!(error, BackendError::Unwell(_)), "{error:?}");
     let said = error.to_string();
     assert!(said.contains("wrong token: Bearer ***") && !said.contains(&path), "{said}");
 }
@@ -283,7 +293,7 @@ async fn an_answer_that_breaks_off_fails_alone() {
     let (backend, _) = connected(&spec);
     backend.load(replica(0), EXPECTED).await.unwrap();
     let result = backend.call(replica(0), &call("llm", "x")).await;
-    assert!(matches!(result, Err(BackendError::Failed(_))), "{result:?}");
+    assert!(matches!(result, Err(BackendError::Unwell(_))), "{result:?}");
 }
 
 /// Of several servers in one entry the others go on, and what needs the one that is dead waits for it.
@@ -302,7 +312,7 @@ async fn one_of_several_servers_is_waited_for_alone() {
     assert!(!waiting.is_finished());
     one[0].revive();
     let result = tokio::time::timeout(gswarm_testing::LIMIT, waiting).await.unwrap().unwrap();
-    assert!(matches!(result, Err(BackendError::Failed(_))), "{result:?}");
+    assert!(matches!(result, Err(BackendError::Crashed(_))), "{result:?}");
     backend.call(replica(0), &call("llm", "x")).await.unwrap();
 }
 
@@ -321,12 +331,12 @@ async fn a_sleeper_that_dies_leaves_its_neighbours_alone() {
         backend.load(replica(0), EXPECTED).await.unwrap();
         mocks[0].die();
         let lost = backend.call(replica(0), &call("llm", "x")).await;
-        assert!(matches!(lost, Err(BackendError::Failed(_))), "{kind:?}: {lost:?}");
+        assert!(matches!(lost, Err(BackendError::Crashed(_))), "{kind:?}: {lost:?}");
         backend.unload(replica(0)).await.unwrap();
         backend.load(replica(1), EXPECTED).await.unwrap();
         backend.call(replica(1), &call("llm", "x")).await.unwrap();
         let absent = backend.load(replica(0), EXPECTED).await;
-        assert!(matches!(absent, Err(BackendError::Failed(_))), "{kind:?}: {absent:?}");
+        assert!(matches!(absent, Err(BackendError::Unwell(_))), "{kind:?}: {absent:?}");
         backend.unload(replica(1)).await.unwrap();
         mocks[0].revive();
         backend.load(replica(2), EXPECTED).await.unwrap();

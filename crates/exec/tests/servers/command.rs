@@ -101,7 +101,7 @@ async fn a_process_that_fails_says_why_and_one_that_dies_is_noticed() {
     let id = alive(folder.path()).pop().unwrap();
     Command::new("kill").arg("-9").arg(id).status().unwrap();
     let lost = backend.call(replica(0), &call("llm", "x")).await;
-    assert!(matches!(lost, Err(BackendError::Failed(_))), "only this call fails: {lost:?}");
+    assert!(matches!(lost, Err(BackendError::Crashed(_))), "only this call is lost: {lost:?}");
     assert_eq!(backend.call(replica(0), &call("llm", "y")).await.unwrap()["text"], "writer@0<y>");
     backend.unload(replica(0)).await.unwrap();
     assert!(alive(folder.path()).is_empty());

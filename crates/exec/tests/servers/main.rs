@@ -7,5 +7,6 @@ mod documented;
 mod file;
 mod live;
 mod mock;
+mod preflight;
 mod real;
 mod support;

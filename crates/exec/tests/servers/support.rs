@@ -159,7 +159,7 @@ pub fn patience() -> Patience {
         call_limit: None,
         load_grace: seconds(60.0),
         backoff: seconds(0.01),
-        without_backends: seconds(120.0),
+        for_servers: seconds(120.0),
     }
 }
 

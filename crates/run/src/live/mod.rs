@@ -19,7 +19,6 @@ use crate::output::{self, count};
 use crate::prepare::{Prepared, prepare_on};
 use crate::spec::{LiveSpec, RunSpec};
 use failed::failed;
-use gswarm_core::Span;
 use gswarm_core::check::{check_log, report as render_violations};
 use gswarm_core::engine::View;
 use gswarm_core::generate::{Format, write_config, write_scenario_requests};
@@ -28,13 +27,16 @@ use gswarm_core::instance::Instance;
 use gswarm_core::log_file::Timing;
 use gswarm_core::report::{RunInfo, metrics, summary};
 use gswarm_core::run::RunOutcome;
-use gswarm_exec::backend::{BackendsFile, BackendsReading, LoadRecorder, read_backends_here};
+use gswarm_core::{ModelId, Span};
+use gswarm_exec::backend::{BackendsFile, BackendsReading, Finding, LoadRecorder, read_backends_here};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
 use gswarm_exec::drive::{FinishedRun, Live, LiveError, LiveProblem, Patience};
 use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, Journal, JournalError};
+use gswarm_exec::preflight::preflight;
 use ray::Joined;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -143,6 +145,7 @@ pub fn run(
         },
     };
     fits(&place, &prepared.instance)?;
+    looked_at(&place, &prepared, observer)?;
     lacking::warn_of_lacking_inputs(&prepared.scenario, observer);
     if let Place::Ray { joined, backends, callables } = &place {
         joined.prepare(backends, &prepared.instance, callables.as_ref(), observer)?;
@@ -184,6 +187,46 @@ fn fits(place: &Place, instance: &Instance) -> Result<(), Failure> {
         Place::Embedded(_) => {}
     }
     Ok(())
+}
+
+/// Looks at the servers before anything is begun.
+fn looked_at(place: &Place, prepared: &Prepared, observer: &mut dyn Observer) -> Result<(), Failure> {
+    let Place::Servers(backends) = place else { return Ok(()) };
+    let (instance, nobody): (_, LoadRecorder) = (&prepared.instance, Arc::new(|_| {}));
+    let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
+    let used: BTreeSet<ModelId> = instance.task_ids().map(|task| instance.model_of(task)).collect();
+    let patience = Span::from_seconds(prepared.spec.faults.server_patience);
+    let found = runtime()?.block_on(async {
+        let fleet = config::fleet(backends, instance, &clock, &nobody).map_err(|faults| faulty(&faults))?;
+        let mut is_told = false;
+        let waiting = |what: &str| {
+            if !std::mem::replace(&mut is_told, true) {
+                observer.note(what);
+            }
+            observer.waiting(what);
+            observer.goes_on()
+        };
+        preflight(&fleet, instance, |model| used.contains(&model), patience, waiting)
+            .await
+            .map_err(|findings| unwell(&findings))
+    })?;
+    found.iter().for_each(|one| observer.note(&format!("warning: {}", told(one))));
+    Ok(())
+}
+
+/// What is wrong with servers that were looked at before a run, for people.
+#[must_use]
+pub fn unwell(findings: &[Finding]) -> Failure {
+    let list: Vec<String> = findings.iter().map(|one| format!("\n  - {}", told(one))).collect();
+    let code = findings.first().map_or("CODE", |one| one.code.code());
+    Failure::input(format!("the servers cannot be used:{}", list.concat()))
+        .hint(format!("`gswarm help {code}` says more; nothing was begun"))
+}
+
+/// What was found of a server, in a line.
+#[must_use]
+pub fn told(one: &Finding) -> String {
+    format!("{}: {}; {}", one.code, one.what, one.fix)
 }
 
 /// All that is wrong with the servers, for people.
@@ -313,7 +356,11 @@ fn execute(
     let folder = &spec.output.folder;
     let record = loads::record(folder, instance);
     let finished = here.block_on(async {
-        let mut patience = Patience { max_attempts: spec.faults.max_attempts, ..Patience::default() };
+        let mut patience = Patience {
+            max_attempts: spec.faults.max_attempts,
+            for_servers: Span::from_seconds(spec.faults.server_patience),
+            ..Patience::default()
+        };
         let (clock, fleet) = match place {
             Place::Servers(backends) => {
                 let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
@@ -325,9 +372,7 @@ fn execute(
             Place::Ray { joined, backends, .. } => {
                 let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
                 // What Ray needs to carry a call, or to start a process, is no shorter where models are emulated fast.
-                for limit in
-                    [&mut patience.call_grace, &mut patience.load_grace, &mut patience.without_backends]
-                {
+                for limit in [&mut patience.call_grace, &mut patience.load_grace, &mut patience.for_servers] {
                     *limit = clock.of_wall(*limit);
                 }
                 let limit = spec.live.as_ref().and_then(|live| live.ray.as_ref()?.call_timeout);

@@ -129,7 +129,15 @@ impl InProcess {
 }
 
 fn error(fault: Fault) -> BackendError {
-    BackendError::of_status(fault.status.as_u16(), fault.message)
+    of_status(fault.status.as_u16(), fault.message)
+}
+
+/// In this process there is no server that could be unwell: what fails is the call.
+fn of_status(status: u16, message: String) -> BackendError {
+    match BackendError::of_status(status, message) {
+        BackendError::Unwell(why) => BackendError::Failed(why),
+        other => other,
+    }
 }
 
 #[async_trait::async_trait]
@@ -212,7 +220,7 @@ impl Api for InProcess {
         if !status.is_success() {
             let text = to_bytes(response.into_body(), usize::MAX).await.map_err(|error| failed(&error))?;
             let text = String::from_utf8_lossy(&text).into_owned();
-            let error = BackendError::of_status(status.as_u16(), gswarm_exec::backend::reason(&text));
+            let error = of_status(status.as_u16(), gswarm_exec::backend::reason(&text));
             return match error {
                 BackendError::Refused(_) => {
                     let (status, why) = (status.as_u16(), error.to_string());

@@ -19,6 +19,9 @@ pub struct FaultArgs {
     #[arg(long, alias = "max_attempts", value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: Option<u32>,
+    /// Seconds that a request of a live run waits for servers that are unwell, before it fails [default: 600]
+    #[arg(long, alias = "server_patience", value_name = "SECONDS", allow_negative_numbers = true, value_parser = not_negative)]
+    server_patience: Option<f64>,
     /// Lose a GPU at a time, such as 3@600 (GPU 3 after 600 s); repeatable
     #[arg(long = "lose-gpu", alias = "lose_gpu", value_name = "ID@SECONDS", allow_hyphen_values = true, value_parser = loss)]
     lose_gpu: Vec<LostGpu>,
@@ -29,6 +32,7 @@ impl FaultArgs {
     pub fn apply(&self, faults: &mut FaultSpec) {
         super::set(&mut faults.fail_rate, &self.fail_rate);
         super::set(&mut faults.max_attempts, &self.max_attempts);
+        super::set(&mut faults.server_patience, &self.server_patience);
         if !self.lose_gpu.is_empty() {
             faults.lose_gpus.clone_from(&self.lose_gpu);
         }

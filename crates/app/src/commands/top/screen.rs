@@ -114,8 +114,7 @@ impl Screen {
 
     /// On a terminal of 80 columns and 24 lines: three lines of numbers, the GPUs, and one other part at a time.
     fn draw_few(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        let trouble = words::trouble(&self.overview);
-        let head = 3 + u16::from(trouble.is_some());
+        let head = 3 + u16::from(words::servers(&self.overview).is_some());
         let rest = area.height.saturating_sub(head + 1);
         let gpus = self.overview.gpus.len() as u16 + 3;
         // The part that the keys move in has the more room, and neither more than it needs.
@@ -133,7 +132,7 @@ impl Screen {
             Line::from(words::few_counts(of)),
             Line::from(words::few_rates(of)),
         ];
-        lines.extend(trouble.map(|trouble| Line::from(trouble).fg(Color::Yellow)));
+        lines.extend(servers(of));
         frame.render_widget(Paragraph::new(lines), head);
         self.gpus(frame, gpus);
         match self.beside {
@@ -179,9 +178,7 @@ impl Screen {
             Line::from(format!("{}: {}", of.title, words::state(of))).bold(),
             Line::from(words::counts(of)),
         ];
-        if let Some(trouble) = words::trouble(of) {
-            lines.push(Line::from(trouble).fg(Color::Yellow));
-        }
+        lines.extend(servers(of));
         Paragraph::new(Text::from(lines)).wrap(Wrap { trim: true })
     }
 
@@ -326,6 +323,12 @@ const WIDE: u16 = 100;
 /// Lines of the head and of the rates.
 const HEAD: u16 = 4;
 const RATES: u16 = 6;
+
+/// The servers in a line, which stands out where one is out of rotation.
+fn servers(of: &Overview) -> Option<Line<'static>> {
+    let line = Line::from(words::servers(of)?);
+    Some(if of.backends.iter().all(|one| one.up) { line } else { line.fg(Color::Yellow) })
+}
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let lines = [

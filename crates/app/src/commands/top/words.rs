@@ -3,7 +3,7 @@
 use crate::output::table::table;
 use gswarm_core::log_file::shown;
 use gswarm_exec::wire::{
-    GpuStatus, Happening, ModelStatus, Overview, RunState, SlowRequestRow, WorkflowLatency,
+    BackendStatus, GpuStatus, Happening, ModelStatus, Overview, RunState, SlowRequestRow, WorkflowLatency,
 };
 
 /// Heads of the GPUs' columns.
@@ -143,13 +143,15 @@ pub fn rates(of: &Overview) -> String {
     )
 }
 
-/// The backends that do not answer, if there are any.
-pub fn trouble(of: &Overview) -> Option<String> {
-    let down = of.backends.iter().filter(|one| !one.up);
-    let down: Vec<String> = down
-        .map(|one| format!("{} (for {})", shown(&one.name), seconds(one.down_seconds.unwrap_or(0.0))))
-        .collect();
-    (!down.is_empty()).then(|| format!("not answering: {}", down.join(", ")))
+/// The servers and what is thought of each, if there are any.
+pub fn servers(of: &Overview) -> Option<String> {
+    let told = |one: &BackendStatus| {
+        let since = one.down_seconds.map_or(String::new(), |since| format!(" for {}", seconds(since)));
+        let why = one.why.as_ref().map_or(String::new(), |why| format!(" ({})", shown(why)));
+        format!("{} {}{since}{why}", shown(&one.name), one.state.name())
+    };
+    let all: Vec<String> = of.backends.iter().map(told).collect();
+    (!all.is_empty()).then(|| format!("servers: {}", all.join(", ")))
 }
 
 pub fn happening(one: &Happening) -> String {
@@ -160,7 +162,7 @@ pub fn happening(one: &Happening) -> String {
 pub fn text(of: &Overview, happenings: &[Happening]) -> String {
     const LATEST: usize = 10;
     let mut lines = vec![format!("{}: {}", shown(&of.title), state(of)), counts(of), rates(of)];
-    lines.extend(trouble(of));
+    lines.extend(servers(of));
     lines.push(String::new());
     lines.push(table(&GPU_HEADS, 4, of.gpus.iter().map(gpu)));
     lines.push(String::new());

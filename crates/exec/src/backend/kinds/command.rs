@@ -203,7 +203,9 @@ impl Api for Command {
         let Some((_, _, health)) = self.servers_of(handle) else { return Ok(ModelState::Absent) };
         match health.answers("").await {
             // A process that is busy with a call may say so: it is there.
-            Ok(()) | Err(BackendError::Refused(_) | BackendError::Failed(_)) => Ok(ModelState::There),
+            Ok(()) | Err(BackendError::Refused(_) | BackendError::Failed(_) | BackendError::Unwell(_)) => {
+                Ok(ModelState::There)
+            }
             // A process that has just died is still seen for a moment: it is not there in any way that helps.
             Err(error) => Ok(ModelState::Broken(error.to_string())),
         }

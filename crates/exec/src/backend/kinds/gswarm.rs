@@ -149,6 +149,27 @@ impl Api for Gswarm {
         Ok(Brought { handle, tier: Some(came_from(data)) })
     }
 
+    async fn preflight(&self, wanted: &[ServedModel]) -> Preflight {
+        let mut found = Preflight::default();
+        if found.heard(self.instances().await).is_none() {
+            return found;
+        }
+        let Some(answer) = found.heard(self.http.get("/standalone/status").await) else { return found };
+        let models = answer.get("models_on_disk").or_else(|| answer.pointer("/data/models_on_disk"));
+        // Servers of other versions may not list what they have.
+        let Some(models) = models.and_then(Value::as_array) else { return found };
+        let name = |model: &Value| model.get("model_name").and_then(Value::as_str).map(str::to_owned);
+        let known: Vec<String> = models.iter().filter_map(name).collect();
+        found.lists(wanted, &known, |one, other| one == other);
+        for model in wanted {
+            let its = models.iter().find(|one| name(one).as_deref() == Some(&model.name));
+            if let Some(bytes) = its.and_then(|one| one.get("bytes")?.as_u64()) {
+                found.takes(model, bytes);
+            }
+        }
+        found
+    }
+
     async fn release(&self, handle: &str) -> Result<(), BackendError> {
         let path = format!("/standalone/instance/{}", escaped(handle));
         match self.http.ask(Method::DELETE, &path, None).await {

@@ -97,6 +97,15 @@ impl Api for KServe {
         Ok(name.into())
     }
 
+    async fn preflight(&self, wanted: &[ServedModel]) -> Preflight {
+        let mut found = Preflight::default();
+        if let Some(index) = found.heard(self.index().await) {
+            let known: Vec<String> = index.into_iter().map(|(name, _)| name).collect();
+            found.lists(wanted, &known, |one, other| one == other);
+        }
+        found
+    }
+
     async fn release(&self, handle: &str) -> Result<(), BackendError> {
         self.http.order(&Self::path(handle, "unload"), &json!({}), self.load).await.map(|_| ())
     }

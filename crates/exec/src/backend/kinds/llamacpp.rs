@@ -84,6 +84,15 @@ impl Api for LlamaCpp {
         Ok(name.into())
     }
 
+    async fn preflight(&self, wanted: &[ServedModel]) -> Preflight {
+        let mut found = Preflight::default();
+        if let Some(models) = found.heard(self.models().await) {
+            let known: Vec<String> = models.into_iter().map(|(name, _)| name).collect();
+            found.lists(wanted, &known, |one, other| one == other);
+        }
+        found
+    }
+
     async fn release(&self, handle: &str) -> Result<(), BackendError> {
         if matches!(self.look(handle).await?, ModelState::There | ModelState::Moving) {
             self.http.order("/models/unload", &json!({"model": handle}), self.load).await?;

@@ -26,6 +26,7 @@ use std::sync::Arc;
 mod adapter {
     pub(super) use super::ServerKind;
     pub(super) use crate::backend::abilities::{Abilities, Dialect};
+    pub(super) use crate::backend::api::ServedModel;
     pub(super) use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
     pub(super) use crate::backend::connect::ServerLink;
     pub(super) use crate::backend::field::{Described, Shape, described};
@@ -34,11 +35,13 @@ mod adapter {
     pub(super) use crate::backend::openai::{
         MOST_TOKENS, Servers, Wants, call_openai, listed, settings, vector,
     };
+    pub(super) use crate::backend::preflight::{Preflight, lists_openai, sleeps};
     pub(super) use crate::backend::spec::{Calls, KindInfo, Reach};
     pub(super) use crate::backend::{Backend, BackendError, Replica};
     pub(super) use crate::call::Call;
     pub(super) use futures_util::future::join_all;
     pub(super) use gswarm_core::Gpus;
+    pub(super) use gswarm_core::input::Code;
     pub(super) use gswarm_core::input::document::{not_negative, positive};
     pub(super) use serde_json::{Map, Value, json};
     pub(super) use std::collections::{BTreeMap, BTreeSet};

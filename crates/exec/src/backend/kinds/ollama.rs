@@ -72,6 +72,26 @@ impl Api for Ollama {
         Ok(name.into())
     }
 
+    async fn preflight(&self, wanted: &[ServedModel]) -> Preflight {
+        let mut found = Preflight::default();
+        let answer = self.http.get("/api/tags").await;
+        let Some(answer) = found.heard(answer) else { return found };
+        let models = field(&answer, "/models", Value::as_array);
+        let Some(models) = found.heard(models) else { return found };
+        let name = |model: &Value| {
+            ["model", "name"].iter().find_map(|&key| model.get(key)?.as_str().map(str::to_owned))
+        };
+        let known: Vec<String> = models.iter().filter_map(name).collect();
+        found.lists(wanted, &known, same);
+        for model in wanted {
+            let its = models.iter().find(|one| name(one).is_some_and(|name| same(&name, &model.name)));
+            if let Some(size) = its.and_then(|one| one.get("size")?.as_u64()) {
+                found.takes(model, size);
+            }
+        }
+        found
+    }
+
     async fn release(&self, handle: &str) -> Result<(), BackendError> {
         let body = json!({"model": handle, "keep_alive": 0, "stream": false});
         self.http.order("/api/generate", &body, self.load).await.map(|_| ())

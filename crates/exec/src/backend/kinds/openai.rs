@@ -62,6 +62,16 @@ impl Api for OpenAi {
         Err(BackendError::Refused(format!("it has no model `{name}`; it lists {shown}")))
     }
 
+    async fn preflight(&self, wanted: &[ServedModel]) -> Preflight {
+        let mut found = Preflight::default();
+        for model in wanted {
+            if let Ok(http) = self.servers.of(&model.name) {
+                lists_openai(&mut found, http, std::slice::from_ref(model)).await;
+            }
+        }
+        found
+    }
+
     async fn release(&self, _handle: &str) -> Result<(), BackendError> {
         Ok(())
     }

@@ -157,6 +157,19 @@ impl Api for Sglang {
         Ok(if released { ModelState::Absent } else { ModelState::There })
     }
 
+    async fn preflight(&self, wanted: &[ServedModel]) -> Preflight {
+        let mut found = Preflight::default();
+        let shares = self.servers.own().count() > 1;
+        for model in wanted {
+            let Ok(http) = self.servers.of(&model.name) else { continue };
+            if lists_openai(&mut found, http, std::slice::from_ref(model)).await {
+                let ask = ("/get_server_info", "/enable_memory_saver");
+                sleeps(&mut found, http, ask, shares, "--enable-memory-saver").await;
+            }
+        }
+        found
+    }
+
     fn is_one_of_many(&self, _handle: &str) -> bool {
         self.servers.own().count() > 1
     }

@@ -102,6 +102,29 @@ impl Api for Vllm {
         Ok(if asleep { ModelState::Absent } else { ModelState::There })
     }
 
+    async fn preflight(&self, wanted: &[ServedModel]) -> Preflight {
+        let mut found = Preflight::default();
+        let shares = self.servers.own().count() > 1;
+        for model in wanted {
+            let Ok(http) = self.servers.of(&model.name) else { continue };
+            if !lists_openai(&mut found, http, std::slice::from_ref(model)).await {
+                continue;
+            }
+            match http.get("/is_sleeping").await {
+                Err(BackendError::Refused(why)) => {
+                    let fix = "start vLLM with `VLLM_SERVER_DEV_MODE=1` and `--enable-sleep-mode`";
+                    found.add(Code::NoSleep, why, fix);
+                    continue;
+                }
+                other => drop(found.heard(other)),
+            }
+            let place = "/vllm_config/model_config/enable_sleep_mode";
+            let ask = ("/server_info?config_format=json", place);
+            sleeps(&mut found, http, ask, shares, "--enable-sleep-mode").await;
+        }
+        found
+    }
+
     fn is_one_of_many(&self, _handle: &str) -> bool {
         self.servers.own().count() > 1
     }

@@ -18,7 +18,11 @@ impl<A: Api + 'static> Managed<A> {
             tokio::select! {
                 biased;
                 result = &mut work => return result,
-                () = tokio::time::sleep(self.limits.answer) => self.still_has(handle).await?,
+                () = tokio::time::sleep(self.limits.answer) => match self.still_has(handle).await {
+                    // One that stumbles over a question may answer the call all the same.
+                    Ok(()) | Err(BackendError::Unwell(_)) => {}
+                    Err(gone) => return Err(gone),
+                },
             }
         }
     }
@@ -37,15 +41,23 @@ impl<A: Api + 'static> Managed<A> {
             self.api.denied(handle, asked.into_std());
         }
         match (self.still_has(handle).await, error) {
-            (Ok(()), BackendError::Gone(why)) => Err(BackendError::Failed(why)),
+            (Ok(()), BackendError::Gone(why)) => Err(BackendError::Unwell(why)),
             (Ok(()), error) => Err(error),
+            // Something else may listen there by now: what it says of the call counts for nothing.
+            (Err(BackendError::Unwell(state)), error) => {
+                Err(BackendError::Unwell(format!("{error}; asked for its state: {state}")))
+            }
             (Err(gone), error) if self.has_fallen_alone(handle).await => {
                 tracing::warn!("`{handle}` has crashed, the others continue: {gone}");
                 if self.comes_back(handle).await {
                     tracing::warn!("`{handle}` can be asked again");
                 }
                 self.falls(replica, handle).await;
-                Err(BackendError::Failed(error.to_string()))
+                // Where it only lost the model, and lives, nothing has crashed.
+                match error {
+                    BackendError::Gone(why) => Err(BackendError::Crashed(why)),
+                    error => Err(BackendError::Unwell(error.to_string())),
+                }
             }
             (Err(gone), _) => Err(gone),
         }
@@ -56,7 +68,9 @@ impl<A: Api + 'static> Managed<A> {
         let slot = self.slot(replica);
         let mut slot = slot.lock().await;
         // Somebody else may have seen it before, and brought it again.
-        if slot.handle.as_deref() == Some(handle) && self.still_has(handle).await.is_err() {
+        if slot.handle.as_deref() == Some(handle)
+            && matches!(self.still_has(handle).await, Err(BackendError::Gone(_)))
+        {
             slot.handle = None;
             slot.has_fallen = true;
             locked(&self.in_use).remove(handle);
@@ -69,14 +83,16 @@ impl<A: Api + 'static> Managed<A> {
         let slot = self.slot(replica);
         let mut slot = slot.lock().await;
         if slot.has_fallen && slot.handle.is_none() {
-            self.clean().await?;
-            slot.handle = Some(self.bring_anew(replica, epoch).await?);
+            self.clean().await.map_err(BackendError::of_load)?;
+            let brought = self.bring_anew(replica, epoch).await;
+            slot.handle = Some(brought.map_err(BackendError::of_load)?);
             slot.has_fallen = false;
         }
         let handle = slot.handle.clone();
         handle.ok_or_else(|| BackendError::Gone("the server was taken out meanwhile".to_owned()))
     }
 
+    /// Whether the server says that it has a model: it is gone where it has none, and unwell where it does not say.
     pub(super) async fn still_has(&self, handle: &str) -> Result<(), BackendError> {
         match self.api.look(handle).await {
             Ok(ModelState::There) => Ok(()),
@@ -85,8 +101,7 @@ impl<A: Api + 'static> Managed<A> {
             }
             Ok(_) => Err(BackendError::Gone(format!("it no longer has `{handle}`"))),
             Err(error @ BackendError::Gone(_)) => Err(error),
-            // A server that stumbles over a question still has what it has.
-            Err(_) => Ok(()),
+            Err(error) => Err(BackendError::Unwell(error.to_string())),
         }
     }
 

@@ -76,6 +76,8 @@ pub struct World {
     pub hangs: std::sync::atomic::AtomicBool,
     /// What is answered to everything, where it is set.
     pub says: Mutex<Option<(u16, &'static str)>>,
+    /// Only calls are answered so.
+    pub says_to_calls: std::sync::atomic::AtomicBool,
     lies: AtomicU64,
     requests: AtomicU64,
     pub loads: AtomicU64,
@@ -94,6 +96,7 @@ impl World {
             violations: Mutex::default(),
             hangs: manners.hangs.into(),
             says: Mutex::default(),
+            says_to_calls: false.into(),
             lies: manners.lies.into(),
             requests: 0.into(),
             loads: 0.into(),
@@ -228,7 +231,11 @@ impl World {
         if self.hangs.load(Ordering::SeqCst) {
             return Some(Mischief::Hang);
         }
-        if let Some((status, text)) = *locked(&self.says) {
+        let is_call =
+            ["chat", "completions", "embed", "infer", "/call/"].iter().any(|part| asked.path.contains(part));
+        if let Some((status, text)) = *locked(&self.says)
+            && (is_call || !self.says_to_calls.load(Ordering::SeqCst))
+        {
             return Some(if status == 0 { Mischief::BreaksOff } else { Mischief::Says(status, text) });
         }
         let number = self.requests.fetch_add(1, Ordering::SeqCst);
@@ -236,8 +243,6 @@ impl World {
         if hash % 100 >= self.manners.mischief {
             return None;
         }
-        let is_call =
-            ["chat", "completions", "embed", "infer", "/call/"].iter().any(|part| asked.path.contains(part));
         Some(match hash / 100 % 7 {
             0 => Mischief::Says(500, "{\"error\": \"internal\"}"),
             1 => Mischief::Says(503, "not now"),
