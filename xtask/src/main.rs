@@ -11,6 +11,7 @@ mod servers;
 mod skips;
 mod steps;
 mod tools;
+mod vllm;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -25,6 +26,9 @@ cargo xtask release  builds for release and runs the first command of the README
 cargo xtask dist [--only archive|wheel|image] [--profile NAME] [--out DIR]
                      makes what users install: an archive, a wheel and an OCI image, with checksums
 cargo xtask servers  installs real model servers for the tests; --llamacpp also builds the server of llama.cpp (5 minutes or more)
+cargo xtask servers --vllm
+                     installs vLLM for the CPU (6 GB) and runs gswarm on it while it is put to sleep, frozen, hidden behind 503,
+                     stopped and killed
 cargo xtask python   tests the Python package alone; --install tests it as users install it, built for release
 cargo xtask dashboard --types
                      regenerates the dashboard's TypeScript types from the server's OpenAPI document

