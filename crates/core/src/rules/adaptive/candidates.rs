@@ -48,7 +48,9 @@ impl Candidate {
         let ranked = std::iter::once(objective).chain(further).map(|one| Candidate::own(one, None));
         let others =
             [Kind::Baseline, Kind::Improved, Kind::Online, Kind::Lru, Kind::Srpt, Kind::Sticky, Kind::Placed];
-        ranked.chain(others.map(|kind| Candidate { kind })).collect()
+        let between = (objective == Objective::Balanced).then(Weights::between).into_iter().flatten();
+        let between = between.map(|weights| Kind::Ranked(weights, None));
+        ranked.chain(others.into_iter().chain(between).map(|kind| Candidate { kind })).collect()
     }
 
     /// Whether requests with deadlines go first once these press.

@@ -58,6 +58,8 @@ struct Settings {
     past: f64,
     /// How much better another rule has to be.
     margin: f64,
+    /// How much better than the objective's own rule, beside that.
+    own: f64,
     /// How far above the best the latencies of a candidate may come before it is stopped.
     stop_at: f64,
     /// Whether looks are spaced so that the budget lasts, instead of made while it does.
@@ -66,20 +68,31 @@ struct Settings {
 
 impl Settings {
     fn of(objective: Objective) -> Settings {
-        let mean =
-            Settings { first: 5, every: 3, horizon: 60, past: 0.1, margin: 0.02, stop_at: 1.2, paced: true };
+        let mean = Settings {
+            first: 5,
+            every: 3,
+            horizon: 60,
+            past: 0.1,
+            margin: 0.02,
+            own: 0.0,
+            stop_at: 1.2,
+            paced: true,
+        };
         match objective {
             Objective::Mean => mean,
             // A tail says less than a mean: more has to be drawn, and earlier looks count more.
-            Objective::P99 | Objective::Balanced => Settings {
+            Objective::P99 => Settings {
                 first: 8,
                 every: 6,
                 horizon: 80,
                 past: 0.2,
                 margin: 0.01,
+                own: 0.0,
                 stop_at: 2.0,
                 paced: false,
             },
+            // Its own rule makes few loads, which a look is too short to be worth.
+            Objective::Balanced => Settings { own: 0.05, ..Settings::of(Objective::P99) },
         }
     }
 }
@@ -277,8 +290,9 @@ impl Lookahead {
             let past = if self.looks == 1 { 0.0 } else { self.settings.past };
             self.scores[candidate] = past * self.scores[candidate] + (1.0 - past) * now;
         }
-        let best = look.order.iter().copied().min_by(|&a, &b| self.scores[a].total_cmp(&self.scores[b]));
-        let enough = |&best: &usize| self.scores[best] < self.scores[self.current] - self.settings.margin;
+        let score = |one: usize| self.scores[one] - if one == 0 { self.settings.own } else { 0.0 };
+        let best = look.order.iter().copied().min_by(|&a, &b| score(a).total_cmp(&score(b)));
+        let enough = |&best: &usize| score(best) < score(self.current) - self.settings.margin;
         best.filter(enough).unwrap_or(self.current)
     }
 

@@ -21,8 +21,8 @@ pub use objective::{LatencyTarget, Objective};
 use super::info::{BOTH, BuildContext, PolicyInfo};
 use super::{Policy, param::params};
 use crate::engine::{Decision, View};
-use crate::id::{GpuId, Gpus, TaskId};
-use crate::instance::{Instance, Mode};
+use crate::id::{GpuId, Gpus, ModelId, TaskId};
+use crate::instance::{Instance, Mode, Residency};
 use crate::time::Span;
 use candidates::Candidate;
 use lookahead::Lookahead;
@@ -71,11 +71,25 @@ impl Adaptive {
 
     fn seeded(instance: &Instance, params: &AdaptiveParams, seed: u64) -> Adaptive {
         let own = Candidate::own(params.objective, params.max_collate_wait);
-        let saves_loads = params.objective == Objective::Balanced && params.target.is_none();
+        let saves_loads =
+            params.objective == Objective::Balanced && params.target.is_none() && is_short_of_gpus(instance);
         let chooses = instance.mode == Mode::Online && params.max_collate_wait.is_none() && !saves_loads;
         let rule = own.at_start(instance);
         Adaptive { rule, lookahead: chooses.then(|| Lookahead::new(params.objective, params.target, seed)) }
     }
+}
+
+/// So many models for each GPU that every load takes off one that will be asked for again: what that costs comes later than a
+/// look ahead goes.
+const MODELS_PER_GPU: usize = 2;
+
+fn is_short_of_gpus(instance: &Instance) -> bool {
+    let mut models: Vec<ModelId> =
+        instance.workflows.iter().flat_map(|workflow| workflow.models.iter().copied()).collect();
+    models.sort_unstable();
+    models.dedup();
+    instance.cluster.residency == Residency::Single
+        && models.len() >= MODELS_PER_GPU * instance.cluster.gpus as usize
 }
 
 impl Policy for Adaptive {

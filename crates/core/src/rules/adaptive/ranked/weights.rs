@@ -40,6 +40,13 @@ pub(super) const LOAD_PER_WORK: f64 = 5.0;
 pub(super) const BREAKING: f64 = 3.0;
 
 impl Weights {
+    /// Between the objectives: size counts, but so little that what has waited long comes first.
+    pub fn between() -> impl Iterator<Item = Weights> {
+        let mean = Weights::of(Objective::Mean, false);
+        let sizes = [(5.0, 0.6), (20.0, 0.3), (200.0, 0.2)];
+        sizes.into_iter().map(move |(size, slack)| Weights { size, slack, ..mean })
+    }
+
     /// The weights, with or without a bound on waiting.
     pub fn of(objective: Objective, bounded: bool) -> Weights {
         match objective {
