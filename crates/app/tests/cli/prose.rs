@@ -10,8 +10,8 @@ const WORDS: usize = 40;
 fn pages() -> Vec<(String, String)> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let pages = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
-    let pages =
-        pages.chain([root().join("README.md"), root().join("CONTRIBUTING.md"), root().join("CHANGELOG.md")]);
+    let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let pages = pages.chain(others.map(|name| root().join(name)));
     pages.map(|path| (path.display().to_string(), std::fs::read_to_string(&path).unwrap())).collect()
 }
 
