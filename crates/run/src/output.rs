@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::files::Batch;
 use crate::spec::LogFormat;
 use gswarm_core::Instance;
-use gswarm_core::log_file::{write_json, write_jsonl};
+use gswarm_core::log_file::{write_json, write_jsonl, write_parquet};
 use gswarm_core::report::write_events;
 use gswarm_core::run::RunOutcome;
 
@@ -12,11 +12,13 @@ use gswarm_core::run::RunOutcome;
 const LONG_LOG: usize = 100_000;
 
 impl LogFormat {
-    fn by_line(self, executions: usize) -> bool {
+    /// The form of a log with so many executions: its file's ending.
+    fn ending(self, executions: usize) -> &'static str {
         match self {
-            LogFormat::Json => false,
-            LogFormat::Jsonl => true,
-            LogFormat::Auto => executions > LONG_LOG,
+            LogFormat::Parquet => "parquet",
+            LogFormat::Jsonl => "jsonl",
+            LogFormat::Auto if executions > LONG_LOG => "jsonl",
+            LogFormat::Json | LogFormat::Auto => "json",
         }
     }
 }
@@ -31,20 +33,19 @@ pub fn save(
     outcome: &RunOutcome,
     format: LogFormat,
 ) -> Result<(), Failure> {
-    let name = &outcome.summary.policy;
-    batch.add(&format!("{name}_scheduler.log"), |out| write_events(instance, &outcome.log, out))?;
-    // The other form of the log would speak of an earlier run.
-    if format.by_line(outcome.log.executions.len()) {
-        batch.supersede(&format!("{name}_execution_log.json"));
-        batch.add(&format!("{name}_execution_log.jsonl"), |out| {
-            write_jsonl(instance, &outcome.log, &outcome.summary, out)
-        })
-    } else {
-        batch.supersede(&format!("{name}_execution_log.jsonl"));
-        batch.add(&format!("{name}_execution_log.json"), |out| {
-            write_json(instance, &outcome.log, &outcome.summary, out)
-        })
+    let RunOutcome { log, summary, .. } = outcome;
+    let policy = &summary.policy;
+    batch.add(&format!("{policy}_scheduler.log"), |out| write_events(instance, log, out))?;
+    let ending = format.ending(log.executions.len());
+    // Another form of the log would speak of an earlier run.
+    for other in ["json", "jsonl", "parquet"].into_iter().filter(|&other| other != ending) {
+        batch.supersede(&format!("{policy}_execution_log.{other}"));
     }
+    batch.add(&format!("{policy}_execution_log.{ending}"), |out| match ending {
+        "parquet" => write_parquet(instance, log, summary, out),
+        "jsonl" => write_jsonl(instance, log, summary, out),
+        _ => write_json(instance, log, summary, out),
+    })
 }
 
 /// `1 request`, `2 requests`.
@@ -64,9 +65,10 @@ mod tests {
 
     #[test]
     fn long_logs_are_written_line_by_line() {
-        assert!(!LogFormat::Auto.by_line(LONG_LOG));
-        assert!(LogFormat::Auto.by_line(LONG_LOG + 1));
-        assert!(!LogFormat::Json.by_line(usize::MAX));
-        assert!(LogFormat::Jsonl.by_line(0));
+        assert_eq!(LogFormat::Auto.ending(LONG_LOG), "json");
+        assert_eq!(LogFormat::Auto.ending(LONG_LOG + 1), "jsonl");
+        assert_eq!(LogFormat::Json.ending(usize::MAX), "json");
+        assert_eq!(LogFormat::Jsonl.ending(0), "jsonl");
+        assert_eq!(LogFormat::Parquet.ending(0), "parquet");
     }
 }

@@ -182,6 +182,8 @@ pub enum LogFormat {
     Json,
     /// One JSON document a line: the header, then the executions.
     Jsonl,
+    /// Columns, as a Parquet file: the smallest and fastest, for large runs.
+    Parquet,
     /// JSON up to 100,000 executions, lines above.
     #[default]
     Auto,

@@ -82,6 +82,12 @@ fn six_draws_of_the_same_traffic_need_the_same_gpus_within_one_and_a_long_run_me
         let (low, high) = (answer.gpus_low.unwrap(), answer.gpus_high.unwrap_or(u32::MAX));
         assert!(low <= answer.gpus.unwrap() && answer.gpus.unwrap() <= high, "{low} {high}");
         assert!(answer.traces >= 10, "{}", answer.traces);
+        // 0.6 x 2.5 + 0.3 x 9 + 0.1 x 20 GPU-seconds a request, one every 1.2 s.
+        let (load, spread) = (answer.load_gpus.unwrap(), answer.load_plus_minus.unwrap());
+        assert!((load - 5.17).abs() < 1.5 * spread && spread < 1.5, "{load} +- {spread}");
+        let known = answer.known_low.unwrap()..=answer.known_high.unwrap();
+        assert!(known.contains(&answer.gpus.unwrap()), "{known:?} {:?}", answer.gpus);
+        assert!(answer.requests_for_one_gpu.unwrap() >= 10);
     }
     // Ten times as long, and none of the six.
     let truth = p99_on(&traffic(99, 6_000, 1.2), most, PolicyKind::Sticky);

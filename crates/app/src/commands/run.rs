@@ -96,11 +96,12 @@ pub struct RunArgs {
     params: PolicyFlags,
 }
 
-/// `json`, `jsonl` or `auto`.
+/// `json`, `jsonl`, `parquet` or `auto`.
 fn format_parser() -> impl clap::builder::TypedValueParser<Value = LogFormat> {
     crate::args::choice(vec![
         ("json", LogFormat::Json),
         ("jsonl", LogFormat::Jsonl),
+        ("parquet", LogFormat::Parquet),
         ("auto", LogFormat::Auto),
     ])
 }

@@ -53,6 +53,9 @@ fn lines_where_they_are_asked_for() {
     place.run(&format!("{} --quiet --format jsonl --out o", line("baseline"))).code(0);
     assert!(place.path("o/baseline_execution_log.jsonl").exists());
     assert!(!place.path("o/baseline_execution_log.json").exists());
+    place.run(&format!("{} --quiet --format parquet --out o", line("baseline"))).code(0);
+    assert!(!place.path("o/baseline_execution_log.jsonl").exists());
+    place.run("check o/baseline_execution_log.parquet @work").code(0);
 }
 
 #[test]

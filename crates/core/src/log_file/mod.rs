@@ -1,9 +1,11 @@
 //! Execution logs as files: written from an [`ExecutionLog`](crate::log::ExecutionLog), read back leniently for checks.
 //!
-//! The two forms, `.json` and `.jsonl`, hold the same fields; `docs/formats.md` describes both.
+//! The forms `.json`, `.jsonl` and `.parquet` hold the same fields; `docs/formats.md` describes them.
 
 mod bound;
 mod bound_file;
+mod columns;
+mod columns_read;
 mod raw;
 mod read;
 mod summary;
@@ -13,9 +15,10 @@ pub(crate) use crate::shown::is_plain;
 pub use crate::shown::shown;
 pub use bound::{BoundClaim, BoundRecord, VisitPrice};
 pub use bound_file::BoundFile;
+pub use columns::write_parquet;
 pub use raw::Record;
 pub use summary::{Claims, ClusterClaims, DeploymentSummary, RunStatus, Summary, Timing};
-pub(crate) use write::digits;
+pub(crate) use write::{digits, in_pieces};
 pub use write::{write_json, write_jsonl};
 
 use crate::cost::{SwitchCost, SwitchRule};
@@ -50,13 +53,13 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Reads either form, told apart by content. Never fails: what cannot be read is in [`LogFile::faults`].
+    /// Reads either form of text, told apart by content. Never fails: what cannot be read is in [`LogFile::faults`].
     #[must_use]
     pub fn read(text: &str) -> LogFile {
         read::read(text)
     }
 
-    /// As [`LogFile::read`], from bytes that may not even be text.
+    /// As [`LogFile::read`], from bytes that may not even be text, or hold columns.
     #[must_use]
     pub fn read_bytes(bytes: &[u8]) -> LogFile {
         read::read_bytes(bytes)

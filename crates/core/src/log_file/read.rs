@@ -1,6 +1,7 @@
 //! Reading either form of a log. What cannot be read becomes a violation with its line; nothing here panics or gives up
 //! before the end of the file.
 
+use super::columns_read::{self, MAGIC};
 use super::raw::{self, Number, Raw, Text};
 use super::summary::{Claims, ClusterClaims};
 use super::{LogFile, Record, SCHEMA};
@@ -13,9 +14,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The fields of the whole file, each still as text.
-type Fields<'a> = std::collections::BTreeMap<Cow<'a, str>, &'a RawValue>;
+pub(super) type Fields<'a> = std::collections::BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 pub(super) fn read_bytes(bytes: &[u8]) -> LogFile {
+    if bytes.starts_with(MAGIC) {
+        let mut reader = Reader::default();
+        columns_read::read(bytes, &mut reader);
+        return reader.finish();
+    }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => read(text),
@@ -88,8 +94,8 @@ fn without_nan(text: &str) -> Cow<'_, str> {
 }
 
 #[derive(Default)]
-struct Reader {
-    log: LogFile,
+pub(super) struct Reader {
+    pub log: LogFile,
     numbers: FxHashMap<Arc<str>, u32>,
 }
 
@@ -98,7 +104,7 @@ impl Reader {
         self.log
     }
 
-    fn fault(&mut self, code: ViolationCode, line: u32, message: impl Into<String>) {
+    pub fn fault(&mut self, code: ViolationCode, line: u32, message: impl Into<String>) {
         self.log.faults.push(Violation::new(code, Place::line(line), message));
     }
 
@@ -196,7 +202,7 @@ impl Reader {
     }
 
     /// `schema` and `summary`, and what a static run may have put beside the summary.
-    fn head(&mut self, fields: &Fields) {
+    pub fn head(&mut self, fields: &Fields) {
         if let Some(schema) = fields.get("schema") {
             match serde_json::from_str::<u64>(schema.get()) {
                 Ok(version) if (1..=SCHEMA).contains(&version) => self.log.schema = Some(version),
@@ -369,7 +375,7 @@ impl Reader {
         }
     }
 
-    fn intern(&mut self, Text(text): Text<'_>) -> u32 {
+    pub fn intern(&mut self, Text(text): Text<'_>) -> u32 {
         if let Some(&number) = self.numbers.get(text.as_ref()) {
             return number;
         }

@@ -5,35 +5,39 @@ use super::summary::{Claims, Summary};
 use crate::id::{Gpus, ModelId};
 use crate::instance::Instance;
 use crate::log::{Execution, ExecutionLog, Load, Loss};
+use rayon::prelude::*;
 use std::io::{self, Write};
 
-/// Bytes gathered before they are handed on.
-const CHUNK: usize = 1 << 16;
+/// Records that a thread puts into words at a time, and how many such pieces there are before they are written.
+const PIECE: usize = 4096;
+const PIECES: usize = 32;
 
 /// The form with everything in one JSON object, one record a line.
 pub fn write_json(
     instance: &Instance,
     log: &ExecutionLog,
     summary: &Summary,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut writer = Writer::new(instance, out);
-    writer.text("{\n  \"schema\": ");
-    writer.number(SCHEMA);
-    writer.text(",\n  \"summary\": ");
-    writer.summary(summary)?;
-    writer.text(",\n  \"executions\": [");
-    writer.list(&log.executions, Writer::execution)?;
+    let names = Names::of(instance);
+    let mut head = Writer::new(&names);
+    head.text("{\n  \"schema\": ");
+    head.number(SCHEMA);
+    head.text(",\n  \"summary\": ");
+    head.summary(summary)?;
+    head.text(",\n  \"executions\": [");
+    out.write_all(&head.buffer)?;
+    list(&names, &log.executions, out, |writer, one| writer.execution(one))?;
     if !log.loads.is_empty() {
-        writer.text(",\n  \"loads\": [");
-        writer.list(&log.loads, |writer, load| writer.load(load, false))?;
+        out.write_all(b",\n  \"loads\": [")?;
+        list(&names, &log.loads, out, |writer, load| writer.load(load, false))?;
     }
     if !log.losses.is_empty() {
-        writer.text(",\n  \"lost_gpus\": [");
-        writer.list(&log.losses, |writer, loss| writer.loss(*loss, false))?;
+        out.write_all(b",\n  \"lost_gpus\": [")?;
+        list(&names, &log.losses, out, |writer, loss| writer.loss(*loss, false))?;
     }
-    writer.text("\n}\n");
-    writer.flush()
+    out.write_all(b"\n}\n")?;
+    out.flush()
 }
 
 /// The form with a header line and then one record a line: executions, then loads, then lost GPUs.
@@ -41,45 +45,83 @@ pub fn write_jsonl(
     instance: &Instance,
     log: &ExecutionLog,
     summary: &Summary,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut writer = Writer::new(instance, out);
-    writer.text("{\"kind\": \"header\", \"schema\": ");
-    writer.number(SCHEMA);
-    writer.text(", \"summary\": ");
-    writer.summary(summary)?;
-    writer.text("}\n");
-    for execution in &log.executions {
-        writer.execution(execution);
-        writer.line()?;
-    }
-    for load in &log.loads {
-        writer.load(load, true);
-        writer.line()?;
-    }
-    for &loss in &log.losses {
-        writer.loss(loss, true);
-        writer.line()?;
-    }
-    writer.flush()
+    let names = Names::of(instance);
+    let mut head = Writer::new(&names);
+    head.text("{\"kind\": \"header\", \"schema\": ");
+    head.number(SCHEMA);
+    head.text(", \"summary\": ");
+    head.summary(summary)?;
+    head.text("}\n");
+    out.write_all(&head.buffer)?;
+    lines(&names, &log.executions, out, |writer, one| writer.execution(one))?;
+    lines(&names, &log.loads, out, |writer, load| writer.load(load, true))?;
+    lines(&names, &log.losses, out, |writer, loss| writer.loss(*loss, true))?;
+    out.flush()
 }
 
-struct Writer<'a, W> {
+/// The items of a JSON list, and its end.
+fn list<T: Sync>(
+    names: &Names<'_>,
+    items: &[T],
+    out: &mut dyn Write,
+    each: impl Fn(&mut Writer<'_>, &T) + Sync,
+) -> io::Result<()> {
+    in_pieces(items, out, |first, piece| {
+        let mut writer = Writer::new(names);
+        for (place, item) in (first..).zip(piece) {
+            writer.text(if place == 0 { "\n    " } else { ",\n    " });
+            each(&mut writer, item);
+        }
+        writer.buffer
+    })?;
+    out.write_all(b"\n  ]")
+}
+
+fn lines<T: Sync>(
+    names: &Names<'_>,
+    items: &[T],
+    out: &mut dyn Write,
+    each: impl Fn(&mut Writer<'_>, &T) + Sync,
+) -> io::Result<()> {
+    in_pieces(items, out, |_, piece| {
+        let mut writer = Writer::new(names);
+        for item in piece {
+            each(&mut writer, item);
+            writer.text("\n");
+        }
+        writer.buffer
+    })
+}
+
+/// Writes what `text` makes of pieces of a list, in order; the pieces are made on all cores. `text` is told the place of the
+/// first item.
+pub(crate) fn in_pieces<T: Sync>(
+    items: &[T],
+    out: &mut dyn Write,
+    text: impl Fn(usize, &[T]) -> Vec<u8> + Sync,
+) -> io::Result<()> {
+    for (number, some) in items.chunks(PIECE * PIECES).enumerate() {
+        let of_piece = |(place, piece): (usize, &[T])| text((number * PIECES + place) * PIECE, piece);
+        let texts: Vec<Vec<u8>> = some.par_chunks(PIECE).enumerate().map(of_piece).collect();
+        texts.iter().try_for_each(|text| out.write_all(text))?;
+    }
+    Ok(())
+}
+
+/// Names as JSON strings, escaped once: of models, of workflows, and of their nodes.
+struct Names<'a> {
     instance: &'a Instance,
-    out: &'a mut W,
-    buffer: Vec<u8>,
-    /// Names as JSON strings, escaped once: of models, of workflows, and of their nodes.
     models: Vec<String>,
     workflows: Vec<String>,
     nodes: Vec<Vec<String>>,
 }
 
-impl<'a, W: Write> Writer<'a, W> {
-    fn new(instance: &'a Instance, out: &'a mut W) -> Writer<'a, W> {
-        Writer {
+impl<'a> Names<'a> {
+    fn of(instance: &'a Instance) -> Names<'a> {
+        Names {
             instance,
-            out,
-            buffer: Vec::with_capacity(CHUNK + 4096),
             models: instance.models.iter().map(|model| quoted(&model.name)).collect(),
             workflows: instance.workflows.iter().map(|workflow| quoted(&workflow.name)).collect(),
             nodes: instance
@@ -89,15 +131,16 @@ impl<'a, W: Write> Writer<'a, W> {
                 .collect(),
         }
     }
+}
 
-    fn list<T>(&mut self, items: &[T], each: impl Fn(&mut Self, &T)) -> io::Result<()> {
-        for (place, item) in items.iter().enumerate() {
-            self.text(if place == 0 { "\n    " } else { ",\n    " });
-            each(self, item);
-            self.spill()?;
-        }
-        self.text("\n  ]");
-        Ok(())
+struct Writer<'a> {
+    names: &'a Names<'a>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(names: &'a Names<'a>) -> Writer<'a> {
+        Writer { names, buffer: Vec::new() }
     }
 
     fn summary(&mut self, summary: &Summary) -> io::Result<()> {
@@ -105,18 +148,18 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn execution(&mut self, execution: &Execution) {
-        let instance = self.instance;
+        let instance = self.names.instance;
         let (task, id) = (execution.task, instance.request_of(execution.task));
         let request = &instance.requests[id];
         let (workflow, node) = (request.workflow.index(), instance.node_of(task) as usize);
         self.text("{\"request_id\": ");
         escape(&mut self.buffer, &request.name);
         self.text(", \"workflow_id\": ");
-        self.buffer.extend_from_slice(self.workflows[workflow].as_bytes());
+        self.buffer.extend_from_slice(self.names.workflows[workflow].as_bytes());
         self.text(", \"node_id\": ");
-        self.buffer.extend_from_slice(self.nodes[workflow][node].as_bytes());
+        self.buffer.extend_from_slice(self.names.nodes[workflow][node].as_bytes());
         self.text(", \"model_name\": ");
-        self.buffer.extend_from_slice(self.models[instance.model_of(task).index()].as_bytes());
+        self.buffer.extend_from_slice(self.names.models[instance.model_of(task).index()].as_bytes());
         self.text(", \"gpu_id\": ");
         self.number(u64::from(execution.gpus.first.0));
         self.gpus(execution.gpus);
@@ -149,7 +192,7 @@ impl<'a, W: Write> Writer<'a, W> {
 
     fn load(&mut self, load: &Load, kind: bool) {
         self.text(if kind { "{\"kind\": \"load\", \"model_name\": " } else { "{\"model_name\": " });
-        self.buffer.extend_from_slice(self.models[load.model.index()].as_bytes());
+        self.buffer.extend_from_slice(self.names.models[load.model.index()].as_bytes());
         self.gpus(load.gpus);
         self.field(", \"start_time\": ", load.start.0);
         self.field(", \"end_time\": ", load.end.0);
@@ -182,7 +225,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn evicted(&mut self, models: &[ModelId]) {
         for (place, model) in models.iter().enumerate() {
             self.text(if place == 0 { ", \"evicted\": [" } else { ", " });
-            self.buffer.extend_from_slice(self.models[model.index()].as_bytes());
+            self.buffer.extend_from_slice(self.names.models[model.index()].as_bytes());
         }
         self.text(if models.is_empty() { "" } else { "]" });
     }
@@ -198,25 +241,6 @@ impl<'a, W: Write> Writer<'a, W> {
 
     fn text(&mut self, text: &str) {
         self.buffer.extend_from_slice(text.as_bytes());
-    }
-
-    fn line(&mut self) -> io::Result<()> {
-        self.text("\n");
-        self.spill()
-    }
-
-    fn spill(&mut self) -> io::Result<()> {
-        if self.buffer.len() >= CHUNK {
-            self.out.write_all(&self.buffer)?;
-            self.buffer.clear();
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.write_all(&self.buffer)?;
-        self.buffer.clear();
-        self.out.flush()
     }
 }
 

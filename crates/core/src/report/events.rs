@@ -4,7 +4,7 @@ use super::loads::{Loaded, loads};
 use crate::id::{Gpus, RequestId};
 use crate::instance::{Instance, Workflow};
 use crate::log::{Execution, ExecutionLog, Status};
-use crate::log_file::{digits, is_plain, shown};
+use crate::log_file::{digits, in_pieces, is_plain, shown};
 use crate::time::Time;
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ enum Event {
 }
 
 /// Writes the timestamped scheduler log.
-pub fn write_events(instance: &Instance, log: &ExecutionLog, out: &mut impl Write) -> io::Result<()> {
+pub fn write_events(instance: &Instance, log: &ExecutionLog, out: &mut dyn Write) -> io::Result<()> {
     let loads = loads(instance, log);
     let mut events: Vec<(Time, Event)> =
         Vec::with_capacity(2 * log.executions.len() + instance.requests.len());
@@ -34,16 +34,12 @@ pub fn write_events(instance: &Instance, log: &ExecutionLog, out: &mut impl Writ
         }
     }
     events.sort_unstable();
-    let line = Vec::with_capacity(CHUNK + 4096);
-    let mut story = Story { instance, log, loads: &loads, plain: plain_names(instance), line };
-    for (time, event) in events {
-        story.write(time, event);
-        if story.line.len() >= CHUNK {
-            out.write_all(&story.line)?;
-            story.line.clear();
-        }
-    }
-    out.write_all(&story.line)?;
+    let plain = plain_names(instance);
+    in_pieces(&events, out, |_, piece| {
+        let mut story = Story { instance, log, loads: &loads, plain, line: Vec::new() };
+        piece.iter().for_each(|&(time, event)| story.write(time, event));
+        story.line
+    })?;
     out.flush()
 }
 
@@ -54,9 +50,6 @@ fn plain_names(instance: &Instance) -> bool {
         && instance.models.iter().all(|model| is_plain(&model.name))
         && instance.workflows.iter().all(workflow)
 }
-
-/// Bytes gathered before they are handed on.
-const CHUNK: usize = 1 << 16;
 
 /// Lines are put together from bytes: a run of a million nodes has millions, and the formatting of numbers by the
 /// standard library would take most of the time.

@@ -34,6 +34,21 @@ pub struct AdviceReport {
     pub given_requests: u64,
     /// Requests of one trace, on average.
     pub requests_per_trace: f64,
+    /// GPUs that the traffic keeps busy on average. Absent of a batch, or of few requests.
+    #[serde(default)]
+    pub load_gpus: Option<f64>,
+    /// Half of the 95% confidence interval of that load, by the requests that were given. The answer is no better known.
+    #[serde(default)]
+    pub load_plus_minus: Option<f64>,
+    /// The fewest GPUs that other requests of the same traffic are likely to ask for (95%), by the load and by the draws.
+    #[serde(default)]
+    pub known_low: Option<u32>,
+    /// The most.
+    #[serde(default)]
+    pub known_high: Option<u32>,
+    /// About as many requests as would tell the load to within one GPU.
+    #[serde(default)]
+    pub requests_for_one_gpu: Option<u64>,
     /// Seconds of warm-up that were cut off before the traces.
     pub warm_up_seconds: f64,
     /// Whether more traces would hardly change the answer.

@@ -23,7 +23,7 @@ pub use sample::{MeasuredRequest, Reached, Sample};
 pub use search::{Range, fewest, size};
 pub use sentences::policy_title;
 pub use target::{Measure, Target};
-pub use traffic::{Drawn, Traffic};
+pub use traffic::{Drawn, OfferedLoad, Traffic};
 
 use crate::check::{check_log, report as render};
 use crate::id::WorkflowId;

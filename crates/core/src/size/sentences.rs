@@ -140,6 +140,7 @@ impl AdviceReport {
             };
             all.extend(self.targets.iter().zip(&point.targets).filter_map(rests));
         }
+        all.extend(self.load_sentence());
         if let Some(check) = &self.check {
             let values: Vec<String> = self
                 .targets
@@ -180,6 +181,23 @@ impl AdviceReport {
             all.push(format!("A permanent placement (`static`) on as many GPUs {does}."));
         }
         all
+    }
+
+    /// How well the given requests tell the load, and with it the answer.
+    fn load_sentence(&self) -> Option<String> {
+        let (load, spread) = self.load_gpus.zip(self.load_plus_minus)?;
+        let told = format!(
+            "The traffic keeps {load:.1} GPUs busy, +- {spread:.1} by {} requests",
+            self.given_requests
+        );
+        let others = self.known_low.zip(self.known_high).filter(|(low, high)| low < high);
+        let others = others.map_or(String::new(), |(low, high)| {
+            format!(": as many other requests of the same traffic would ask for {low} to {high} GPUs")
+        });
+        let enough = self.requests_for_one_gpu.filter(|_| spread > 1.0);
+        let enough =
+            enough.map_or(String::new(), |enough| format!(" About {enough} tell the load to one GPU."));
+        Some(format!("{told}{others}.{enough}"))
     }
 
     /// What the slowest requests spend their time on, and what would help.

@@ -18,6 +18,9 @@ const PARTS: usize = 8;
 /// not change exceeds it in one of a thousand traces (the F distribution).
 const SHAPE: f64 = 4.0;
 
+/// With fewer blocks nothing can be said of how they differ.
+const FEW_BLOCKS: usize = 10;
+
 /// A trace that others are drawn from.
 #[derive(Clone, Debug)]
 pub struct Traffic {
@@ -30,6 +33,17 @@ pub struct Traffic {
     parts: usize,
     /// So many times the traffic.
     multiple: f64,
+    /// GPU-time of the requests of each block, in microseconds.
+    work: Vec<f64>,
+}
+
+/// How many GPUs traffic keeps busy on average, and how well the trace tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfferedLoad {
+    /// GPU-time of the requests over the length of the trace.
+    pub gpus: f64,
+    /// Half of its 95% confidence interval: another trace of the same traffic has another rate and mix.
+    pub plus_minus: f64,
 }
 
 /// Requests of several traces behind one another.
@@ -75,7 +89,7 @@ impl Traffic {
         }
         blocks.iter_mut().for_each(|block| block.sort_unstable());
         let parts = if slot > 0 && has_shape(&work) { PARTS } else { 1 };
-        Traffic { requests, blocks, slot, parts, multiple }
+        Traffic { requests, blocks, slot, parts, multiple, work }
     }
 
     /// How long a trace is; zero where all its requests arrive at once.
@@ -88,6 +102,19 @@ impl Traffic {
     #[must_use]
     pub fn requests_per_trace(&self) -> f64 {
         self.requests.len() as f64 * self.multiple
+    }
+
+    /// The load that the traffic offers, by how much blocks of the trace differ. None of a batch, or of a few requests.
+    #[must_use]
+    pub fn load(&self) -> Option<OfferedLoad> {
+        let blocks = self.work.len();
+        if self.slot == 0 || blocks < FEW_BLOCKS {
+            return None;
+        }
+        let variance = within(&self.work, self.parts) / (blocks - self.parts) as f64;
+        let gpus = self.multiple / self.slot as f64;
+        let mean = self.work.iter().sum::<f64>() / blocks as f64;
+        Some(OfferedLoad { gpus: gpus * mean, plus_minus: 1.96 * gpus * (variance / blocks as f64).sqrt() })
     }
 
     /// Whether the trace has a shape that draws keep.
@@ -188,17 +215,22 @@ fn has_shape(work: &[f64]) -> bool {
     if work.len() < 2 * PARTS {
         return false;
     }
-    let part_of = |block: usize| block * PARTS / work.len();
-    let (mut sums, mut counts) = ([0.0; PARTS], [0.0; PARTS]);
+    let apart = within(work, PARTS);
+    let between = (within(work, 1) - apart) / (PARTS - 1) as f64;
+    between > SHAPE * apart / (work.len() - PARTS) as f64
+}
+
+/// The sum of the squares by which blocks differ from the mean of their part.
+fn within(work: &[f64], parts: usize) -> f64 {
+    let part_of = |block: usize| block * parts / work.len();
+    let (mut sums, mut counts) = (vec![0.0; parts], vec![0.0; parts]);
     for (block, &work) in work.iter().enumerate() {
         sums[part_of(block)] += work;
         counts[part_of(block)] += 1.0;
     }
-    let mean = work.iter().sum::<f64>() / work.len() as f64;
-    let of_part = |part: usize| sums[part] / counts[part];
-    let between: f64 = (0..PARTS).map(|part| counts[part] * (of_part(part) - mean).powi(2)).sum();
-    let within: f64 =
-        work.iter().enumerate().map(|(block, work)| (work - of_part(part_of(block))).powi(2)).sum();
-    let (between, within) = (between / (PARTS - 1) as f64, within / (work.len() - PARTS) as f64);
-    between > SHAPE * within
+    let differs = |(block, work): (usize, &f64)| {
+        let part = part_of(block);
+        (work - sums[part] / counts[part]).powi(2)
+    };
+    work.iter().enumerate().map(differs).sum()
 }

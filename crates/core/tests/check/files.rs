@@ -5,7 +5,7 @@ use gswarm_core::check;
 use gswarm_core::input::ClusterSpec;
 use gswarm_core::instance::{Instance, Mode};
 use gswarm_core::log::{ExecutionLog, Load, Loss, Status};
-use gswarm_core::log_file::{LogFile, Summary, write_json, write_jsonl};
+use gswarm_core::log_file::{LogFile, Record, Summary, write_json, write_jsonl, write_parquet};
 use gswarm_core::{GpuId, Gpus, ModelId, report};
 
 fn texts(instance: &Instance, log: &ExecutionLog, summary: &Summary) -> [String; 2] {
@@ -46,6 +46,66 @@ fn what_is_written_is_read_back() {
         assert_eq!(back, log);
         assert_eq!(file.mode(), Some(Mode::Online));
     }
+}
+
+fn columns(instance: &Instance, log: &ExecutionLog) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_parquet(instance, log, &summary(instance, log), &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn columns_hold_what_lines_hold() {
+    let (instance, log) = full();
+    let [_, lines] = texts(&instance, &log, &summary(&instance, &log));
+    let (lines, columns) = (LogFile::read(&lines), LogFile::read_bytes(&columns(&instance, &log)));
+    assert_eq!(columns.faults, []);
+    assert_eq!((columns.schema, columns.claims.clone()), (lines.schema, lines.claims.clone()));
+    let named = |file: &LogFile, record: &Record| {
+        let names = [record.request, record.workflow, record.node, record.model, record.status];
+        let names = names.map(|name| name.map(|name| file.name(name).to_owned()));
+        let evicted = record
+            .evicted
+            .as_ref()
+            .map(|evicted| evicted.iter().map(|&name| file.name(name).to_owned()).collect::<Vec<_>>());
+        let numbers = Record {
+            line: 0,
+            request: None,
+            workflow: None,
+            node: None,
+            model: None,
+            status: None,
+            evicted: None,
+            ..record.clone()
+        };
+        (names, evicted, numbers)
+    };
+    let all = |file: &LogFile| {
+        let lists = [&file.executions, &file.loads, &file.lost_gpus];
+        lists.map(|list| list.iter().map(|record| named(file, record)).collect::<Vec<_>>())
+    };
+    assert_eq!(all(&columns), all(&lines));
+    assert_eq!(check::read_back(&instance, &columns).0, log);
+}
+
+#[test]
+fn damaged_columns_are_faults_and_never_a_panic() {
+    let (instance, log) = full();
+    let whole = columns(&instance, &log);
+    for cut in (0..whole.len()).step_by(17) {
+        let file = LogFile::read_bytes(&whole[..cut]);
+        assert!(!file.faults.is_empty(), "cut at {cut}");
+    }
+    for place in (0..whole.len()).step_by(11) {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1 << (place % 8);
+        let _ = LogFile::read_bytes(&damaged);
+    }
+    // Where the rows are, nothing can change unseen.
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 4] ^= 1;
+    let faults = LogFile::read_bytes(&damaged).faults;
+    assert!(faults.iter().any(|fault| fault.message.contains("checksum")), "{faults:?}");
 }
 
 #[test]

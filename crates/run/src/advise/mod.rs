@@ -18,8 +18,8 @@ use gswarm_core::input::{ClusterSpec, Scenario};
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::run::assignments;
 use gswarm_core::size::{
-    AdviceReport, AdvisedPlacement, CostReport, LongCheck, Measure, Point, PolicyTried, Range, Target,
-    TargetReport, TriedPoint, fewest, workflow_of,
+    AdviceReport, AdvisedPlacement, CostReport, LongCheck, Measure, OfferedLoad, Point, PolicyTried, Range,
+    Target, TargetReport, TriedPoint, fewest, workflow_of,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,6 +111,12 @@ impl Advice<'_, '_> {
             }
         }
         (report.gpus_low, report.gpus_high) = self.interval(choice, range, runs)?;
+        let known = self.known(choice, range, runs)?;
+        // What the draws leave open, and on top of it what the given requests leave open.
+        let spread = report.load_plus_minus;
+        let apart = |gpus: u32, spread: f64| (f64::from(gpus) + spread).round().max(1.0) as u32;
+        report.known_low = spread.map(|spread| apart(known.0, -spread));
+        report.known_high = spread.map(|spread| apart(known.1, spread));
         let point = self.point(choice, runs)?;
         report.verdict = if point.met { "met" } else { "not_found" }.to_owned();
         report.gpus = Some(choice.gpus);
@@ -127,6 +133,13 @@ impl Advice<'_, '_> {
 
     fn begun(&self) -> AdviceReport {
         let Trials { spec, traffic, given, warm_up, .. } = &self.trials;
+        let load = traffic.load();
+        // The interval narrows with the square root of the number. Two digits: it is an estimate.
+        let enough = |load: OfferedLoad| {
+            let count = given.requests.len() as f64 * load.plus_minus.powi(2);
+            let digit = 10_f64.powi((count.max(10.0).log10() as i32 - 1).max(0));
+            ((count / digit).ceil() * digit) as u64
+        };
         AdviceReport {
             targets: spec.targets.iter().map(TargetReport::from).collect(),
             mode: spec.run.mode.name().to_owned(),
@@ -135,6 +148,9 @@ impl Advice<'_, '_> {
             seed: spec.run.seed,
             given_requests: given.requests.len() as u64,
             requests_per_trace: traffic.requests_per_trace(),
+            load_gpus: load.map(|load| load.gpus),
+            load_plus_minus: load.map(|load| load.plus_minus),
+            requests_for_one_gpu: load.map(enough),
             warm_up_seconds: warm_up.seconds(),
             ..AdviceReport::default()
         }
@@ -251,6 +267,29 @@ impl Advice<'_, '_> {
         }
         let from = |least: f64| share.iter().find(|&(_, &kept)| kept >= least).map(|(&gpus, _)| gpus);
         Ok((from(0.05), from(0.95)))
+    }
+
+    /// The fewest GPUs that may do, and the fewest that surely do, by the confidence intervals of the measures.
+    fn known(&mut self, choice: Choice, range: Range, runs: usize) -> Result<(u32, u32), Failure> {
+        let mut keeps = |gpus: u32, side: f64| -> Result<bool, Failure> {
+            let point = match self.point(Choice { gpus, ..choice }, runs) {
+                Err(failure) if failure.code == FailureKind::Infeasible => return Ok(false),
+                point => point?,
+            };
+            let mut targets = self.trials.spec.targets.iter().zip(&point.targets);
+            let kept = |(target, reached): (&Target, &gswarm_core::size::Reached)| {
+                reached.value.is_some_and(|value| target.is_kept(value + side * reached.plus_minus))
+            };
+            Ok(targets.all(kept))
+        };
+        let (mut low, mut high) = (choice.gpus, choice.gpus);
+        while low > range.least && low + INTERVAL > choice.gpus && keeps(low - 1, -1.0)? {
+            low -= 1;
+        }
+        while high < range.most && high < choice.gpus + INTERVAL && !keeps(high, 1.0)? {
+            high += 1;
+        }
+        Ok((low, high))
     }
 
     /// The share of traces that keep all targets.

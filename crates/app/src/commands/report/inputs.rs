@@ -176,7 +176,7 @@ pub fn logs(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         collect(path, LEVELS, &mut all).map_err(|error| Failure::file("read the folder", path, &error))?;
         if all.len() == before {
             return Err(Failure::input(format!("{} has no execution log in it (R002)", path.display()))
-                .hint("execution logs are called *_execution_log.json or *_execution_log.jsonl; name others one by one"));
+                .hint("execution logs are called *_execution_log.json, .jsonl or .parquet; name others one by one"));
         }
     }
     Ok(all)
@@ -192,7 +192,9 @@ fn collect(folder: &Path, levels: usize, all: &mut Vec<PathBuf>) -> std::io::Res
             if levels > 0 && !name.starts_with('.') {
                 collect(&path, levels - 1, all)?;
             }
-        } else if ["execution_log.json", "execution_log.jsonl"].iter().any(|end| name.ends_with(end))
+        } else if ["execution_log.json", "execution_log.jsonl", "execution_log.parquet"]
+            .iter()
+            .any(|end| name.ends_with(end))
             && name != "task_execution_log.jsonl"
             && !name.starts_with('.')
         {
