@@ -5,6 +5,8 @@
 
 mod reader;
 pub(crate) mod replay;
+#[cfg(test)]
+mod tests;
 pub(crate) mod writer;
 
 pub use crate::store::{Durability, JournalError};
@@ -16,11 +18,17 @@ use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use writer::Writer;
 
 /// The version of the file's layout.
 const VERSION: i64 = 2;
+
+/// How often what is in SQLite's log is brought into the file itself.
+const SAVED_EVERY: Duration = Duration::from_secs(1);
+/// What the file says of itself while a run writes it; else zero. A file that says so and has no log beside it lacks the last
+/// writes.
+const IN_USE: u32 = 1;
 
 /// Each row ends with its checksum, which is of everything before it.
 const SCHEMA: &str = "
@@ -60,6 +68,8 @@ pub struct Journal {
     db: Writer,
     /// The number of the next entry.
     next: i64,
+    /// When the file alone was last whole: what is written since may be in SQLite's log beside it.
+    saved: Instant,
     /// Held as long as the journal is.
     _lock: std::fs::File,
 }
@@ -71,6 +81,13 @@ impl Journal {
         durability: Durability,
         meta: &[(&str, &[u8])],
     ) -> Result<Journal, JournalError> {
+        let mut journal = Journal::begin(path, durability, meta)?;
+        journal.save();
+        Ok(journal)
+    }
+
+    /// The same, with all of it in SQLite's log.
+    fn begin(path: &Path, durability: Durability, meta: &[(&str, &[u8])]) -> Result<Journal, JournalError> {
         let journal = connect(path, durability)?;
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version != 0 {
@@ -83,6 +100,7 @@ impl Journal {
             journal.db.execute(sql, params![key, value])?;
         }
         journal.db.pragma_update(None, "user_version", VERSION)?;
+        journal.db.pragma_update(None, "application_id", IN_USE)?;
         journal.db.execute_batch("COMMIT")?;
         Ok(journal)
     }
@@ -94,6 +112,7 @@ impl Journal {
             until(|| !reader::is_written(path))?;
             JournalReader::open(path)?;
         }
+        let lacks_log = reader::lacks_log(path).map_err(JournalError::Folder)?;
         let mut journal = connect(path, durability)?;
         let version: i64 = journal.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
@@ -104,6 +123,14 @@ impl Journal {
         store::check(&journal.db, SCHEMA)?;
         let last = "SELECT coalesce(max(id), 0) FROM entries";
         journal.next = journal.db.query_row(last, [], |row| row.get::<_, i64>(0))?.saturating_add(1);
+        if lacks_log {
+            tracing::warn!(
+                "{} is missing: the run may have done more than {} says, and that is done again",
+                store::beside(path, "-wal").display(),
+                path.display()
+            );
+        }
+        journal.db.pragma_update(None, "application_id", IN_USE)?;
         Ok(journal)
     }
 
@@ -157,7 +184,25 @@ impl Journal {
 
     /// Everything since the last commit counts, or nothing of it.
     pub fn commit(&mut self) -> Result<(), JournalError> {
-        self.db.commit()
+        self.db.commit()?;
+        if self.saved.elapsed() >= SAVED_EVERY {
+            self.save();
+        }
+        Ok(())
+    }
+
+    /// Brings what is in SQLite's log into the file, so that the file alone is whole.
+    fn save(&mut self) {
+        self.saved = Instant::now();
+        // Where that fails, on a full disk, everything stays in the log, and the next commit says so.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Who closes a journal has brought everything into the file. Where that fails, it says what it said before.
+        let _ = self.db.pragma_update(None, "application_id", 0);
     }
 }
 
@@ -166,7 +211,7 @@ fn connect(path: &Path, durability: Durability) -> Result<Journal, JournalError>
     let lock = store::private_file(&lock_of(path)).map_err(JournalError::Folder)?;
     until(|| lock.try_lock().is_ok())?;
     let db = store::open(path, &lock, durability)?;
-    Ok(Journal { db: Writer::new(db), next: 1, _lock: lock })
+    Ok(Journal { db: Writer::new(db), next: 1, saved: Instant::now(), _lock: lock })
 }
 
 /// One of the things that a journal was begun with.
@@ -282,6 +327,7 @@ fn encode(entry: JournalEntry) -> Option<(i64, [u32; 4])> {
         JournalEntry::Event(Event::Refused(task)) => (10, [task.0, 0, 0, 0]),
         JournalEntry::Event(Event::Held(task)) => (11, [task.0, 0, 0, 0]),
         JournalEntry::Event(Event::Released(task)) => (12, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Reopened(request)) => (13, [request.0, 0, 0, 0]),
         JournalEntry::Event(Event::Deferred(task)) => (20, [task.0, 0, 0, 0]),
         JournalEntry::Event(Event::LoadDeferred(lead)) => (21, [lead.0, 0, 0, 0]),
         JournalEntry::Event(Event::Abandoned(task)) => (22, [task.0, 0, 0, 0]),
@@ -309,6 +355,7 @@ fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<JournalEntry, Journal
         10 => JournalEntry::Event(Event::Refused(TaskId(a))),
         11 => JournalEntry::Event(Event::Held(TaskId(a))),
         12 => JournalEntry::Event(Event::Released(TaskId(a))),
+        13 => JournalEntry::Event(Event::Reopened(RequestId(a))),
         20 => JournalEntry::Event(Event::Deferred(TaskId(a))),
         21 => JournalEntry::Event(Event::LoadDeferred(GpuId(a))),
         22 => JournalEntry::Event(Event::Abandoned(TaskId(a))),
@@ -318,135 +365,4 @@ fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<JournalEntry, Journal
         return Err(JournalError::Damaged(format!("entry {id} holds more than its kind has")));
     }
     Ok(entry)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    /// The files of a folder, and what is in them.
-    fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        paths.map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
-    }
-
-    /// Copies what a process that is killed now would leave.
-    fn killed(from: &Path, to: &Path) {
-        for (path, bytes) in files(from).iter().filter(|(path, _)| !path.ends_with("j-shm")) {
-            std::fs::write(to.join(path.file_name().unwrap()), bytes).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_journal_without_a_run_is_left_as_it_is() {
-        let new = || tempfile::tempdir().unwrap();
-        let (empty, opened, begun, other) = (new(), new(), new(), new());
-        std::fs::write(empty.path().join("j"), "").unwrap();
-        // Killed once it was open, and in the middle of its first transaction.
-        let own = new();
-        let journal = connect(&own.path().join("j"), Durability::Process).unwrap();
-        killed(own.path(), opened.path());
-        journal.db.execute_batch("PRAGMA cache_size = 1; BEGIN EXCLUSIVE").unwrap();
-        journal.db.execute_batch(SCHEMA).unwrap();
-        journal.db.execute("INSERT INTO meta VALUES ('config', zeroblob(100000), 0)", []).unwrap();
-        killed(own.path(), begun.path());
-        assert!(files(begun.path())[&begun.path().join("j-wal")].len() > 50_000);
-        drop(journal);
-        let foreign = Connection::open(other.path().join("j")).unwrap();
-        foreign.pragma_update(None, "user_version", 7).unwrap();
-        drop(foreign);
-        for (folder, version) in [(&empty, None), (&opened, None), (&begun, None), (&other, Some(7))] {
-            let before = files(folder.path());
-            let refused = Journal::open(&folder.path().join("j"), Durability::Process).err().unwrap();
-            match version {
-                None => assert!(matches!(refused, JournalError::Empty), "{refused}"),
-                Some(version) => {
-                    assert!(refused.to_string().contains(&format!("has version {version}")), "{refused}")
-                }
-            }
-            assert!(files(folder.path()) == before, "{before:?}");
-        }
-    }
-
-    /// Killed right after it was begun, when all of it is in the log beside the file.
-    #[test]
-    fn a_journal_that_was_just_begun_is_opened() {
-        let (own, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let path = own.path().join("j");
-        let journal = Journal::create(&path, Durability::Process, &[("config", b"models")]).unwrap();
-        assert!(matches!(Journal::open(&path, Durability::Process), Err(JournalError::InUse)));
-        killed(own.path(), left.path());
-        drop(journal);
-        let path = left.path().join("j");
-        assert!(!reader::says_its_version(&path).unwrap());
-        let journal = Journal::open(&path, Durability::Process).unwrap();
-        assert_eq!(journal.meta("config").unwrap().unwrap(), b"models");
-        drop(journal);
-        assert!(reader::says_its_version(&path).unwrap());
-    }
-
-    /// A process that was killed may hold its lock for a moment longer.
-    #[test]
-    fn who_is_about_to_let_go_of_a_journal_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("j");
-        let journal = Journal::create(&path, Durability::Process, &[("config", b"models")]).unwrap();
-        assert!(!reader::says_its_version(&path).unwrap(), "all of it is beside the file");
-        let lock = store::private_file(&lock_of(&path)).unwrap();
-        let (journal, asked) = (std::cell::Cell::new(Some(journal)), std::cell::Cell::new(0));
-        let free = || {
-            asked.set(asked.get() + 1);
-            if asked.get() == 4 {
-                journal.take();
-            }
-            lock.try_lock().is_ok()
-        };
-        assert!(until(free).is_ok() && asked.get() == 4, "asked {} times", asked.get());
-        lock.unlock().unwrap();
-        assert!(matches!(until(|| false), Err(JournalError::InUse)), "not for ever");
-        assert!(Journal::open(&path, Durability::Process).is_ok());
-    }
-
-    #[test]
-    fn everything_that_is_written_is_read_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::create(&folder.path().join("j"), Durability::Process, &[]).unwrap();
-        let (task, gpu, gpus) = (TaskId(7), GpuId(3), Gpus::new(4, 2));
-        let mut entries: Vec<JournalEntry> = [
-            Event::Finished(task),
-            Event::Failed(task),
-            Event::Refused(task),
-            Event::LoadFailed(gpu),
-            Event::Deferred(task),
-            Event::LoadDeferred(gpu),
-            Event::Abandoned(task),
-            Event::Held(task),
-            Event::Lost(gpu),
-            Event::Loaded(gpu),
-            Event::Returned(gpu),
-            Event::Released(task),
-            Event::Arrived(RequestId(2)),
-            Event::Withdrawn(RequestId(2)),
-        ]
-        .map(JournalEntry::Event)
-        .into();
-        let ahead = |ahead_of| Decision::Load { model: ModelId(1), gpus, ahead_of };
-        let decisions = [Decision::Start { task, gpus }, ahead(Some(task)), ahead(None)];
-        entries.extend(decisions.map(JournalEntry::Decision));
-        let noted = |at: usize| (at % 2 == 1).then(|| format!("reason {at}"));
-        for (at, &entry) in entries.iter().enumerate() {
-            journal.append(Time(at as u64), entry, noted(at).as_deref()).unwrap();
-        }
-        journal.output(task, &Map::new()).unwrap();
-        journal.commit().unwrap();
-        let expected = entries.iter().enumerate();
-        let expected = expected.map(|(at, &entry)| Written {
-            id: at as i64 + 1,
-            at: Time(at as u64),
-            entry,
-            note: noted(at),
-        });
-        assert_eq!(journal.entries().unwrap(), expected.collect::<Vec<_>>());
-    }
 }

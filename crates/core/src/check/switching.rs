@@ -108,7 +108,7 @@ pub(super) fn check(context: &mut Context<'_>) -> Loads {
     replay.loads
 }
 
-/// The loads of executions, then those made ahead.
+/// The loads of executions and those made ahead, by start.
 fn brings<'a>(context: &Context<'a>) -> Vec<Bring<'a>> {
     let (instance, log) = (context.instance, context.log);
     let for_executions = context.placed().filter(|(_, one)| one.switch.0 > 0).map(|(index, one)| Bring {
@@ -132,7 +132,10 @@ fn brings<'a>(context: &Context<'a>) -> Vec<Bring<'a>> {
                 place: Where::Load(index as u32),
             }
         });
-    for_executions.chain(ahead).collect()
+    let mut all: Vec<Bring<'a>> = for_executions.chain(ahead).collect();
+    // A load that failed as it began is over before the next one on its GPUs.
+    all.sort_by_key(|bring| (bring.start, bring.end));
+    all
 }
 
 /// A model on a GPU: whether all of it is there yet, and whether it has executed anything since it came.

@@ -1,12 +1,13 @@
 //! What goes wrong. Losing a GPU: what ran on it goes back to the queue, what it held is gone, and nothing is put on it
 //! until it returns. A load that fails: what waited for it has failed, or, where the server is to blame, is ready again. A
-//! task that fails: it is tried again, at once or after a pause, or given up. A request that is withdrawn: it is given up.
+//! task that fails: it is tried again, at once or after a pause, or given up. A request that is withdrawn: it is given up,
+//! and perhaps reopened.
 
 use super::Engine;
 use super::state::{Effect, News, TaskState};
 use crate::id::{GpuId, Gpus, RequestId, TaskId};
-use crate::log::{Loss, Status};
-use crate::time::Span;
+use crate::log::{Load, Loss, Status};
+use crate::time::{Span, Time};
 
 impl Engine<'_> {
     pub(super) fn lose(&mut self, gpu: GpuId) {
@@ -19,7 +20,8 @@ impl Engine<'_> {
         let cut_short = self.gpus[gpu].load;
         if let Some(lead) = self.gpus[gpu].run {
             let gpus = self.runs[lead].gpus;
-            self.never_began(lead);
+            self.leave_load_behind(lead);
+            self.never_began(lead, Status::Lost);
             while let Some(member) = self.runs[lead].members.first() {
                 let task = member.task;
                 self.effects.push(Effect::AbortTask { task, gpus });
@@ -36,18 +38,42 @@ impl Engine<'_> {
     }
 
     /// Executions that wait for a load which will not end: their record is a point in time, with the part of the load
-    /// that was paid.
-    fn never_began(&mut self, lead: GpuId) {
+    /// that was paid. Where nothing was, because it ended as it began, the load is written down by itself: what it took off is
+    /// gone.
+    fn never_began(&mut self, lead: GpuId, status: Status) {
         if !self.runs[lead].loading {
             return;
         }
         let paid = self.loads[lead].as_ref().map_or(Span::ZERO, |load| self.now - load.start);
+        let (model, gpus, now) = (self.runs[lead].model, self.runs[lead].gpus, self.now);
         for member in &mut self.runs[lead].members {
-            member.start = self.now;
-            member.switch = if member.switch > Span::ZERO { paid } else { Span::ZERO };
+            let bears = member.switch > Span::ZERO;
+            member.start = now;
+            member.switch = if bears { paid } else { Span::ZERO };
+            if bears && paid == Span::ZERO {
+                let evicted = std::mem::take(&mut member.evicted);
+                self.log.loads.push(Load { model, gpus, start: now, end: now, status, evicted });
+            }
         }
         self.runs[lead].count_batch(self.now);
         self.runs[lead].loading = false;
+    }
+
+    /// An execution that ends in the moment in which its load has ended would be taken for one whose load was cut short: its load
+    /// is written down by itself.
+    pub(super) fn leave_load_behind(&mut self, lead: GpuId) {
+        if self.runs[lead].loading {
+            return;
+        }
+        let run = &mut self.runs[lead];
+        let (model, gpus, now) = (run.model, run.gpus, self.now);
+        for member in
+            run.members.iter_mut().filter(|member| member.start == now && member.switch > Span::ZERO)
+        {
+            let (switch, evicted) = (std::mem::take(&mut member.switch), std::mem::take(&mut member.evicted));
+            let start = Time(now.0.saturating_sub(switch.0));
+            self.log.loads.push(Load { model, gpus, start, end: now, status: Status::Completed, evicted });
+        }
     }
 
     /// A GPU is there again, empty. One that was never lost has nothing to return from.
@@ -94,7 +120,7 @@ impl Engine<'_> {
     fn end_load(&mut self, lead: GpuId, status: Status) -> Vec<TaskId> {
         let mut tasks = Vec::new();
         if self.loads[lead].as_ref().is_some_and(|load| load.for_run) {
-            self.never_began(lead);
+            self.never_began(lead, status);
             tasks.extend(self.runs[lead].members.iter().map(|member| member.task));
             tasks.iter().for_each(|&task| self.leave(task, status));
         }
@@ -103,6 +129,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn deferred(&mut self, task: TaskId) {
+        self.leave_load_behind(self.tasks[task].lead);
         self.leave(task, Status::Deferred);
         self.becomes_ready(task);
     }
@@ -116,6 +143,7 @@ impl Engine<'_> {
 
     /// However often it were tried, it would fail.
     pub(super) fn refused(&mut self, task: TaskId) {
+        self.leave_load_behind(self.tasks[task].lead);
         self.leave(task, Status::Failed);
         self.tries.entry(task).or_default().failed += 1;
         self.give_up(task);
@@ -148,6 +176,7 @@ impl Engine<'_> {
                     if loading {
                         self.leave_load_to_others(task, lead);
                     } else {
+                        self.leave_load_behind(lead);
                         self.effects.push(Effect::AbortTask { task, gpus });
                     }
                     self.leave(task, Status::Cancelled);
@@ -155,6 +184,26 @@ impl Engine<'_> {
                 }
                 TaskState::Waiting | TaskState::Ready | TaskState::Held => self.give_up(task),
                 TaskState::Done | TaskState::GivenUp => {}
+            }
+        }
+    }
+
+    /// Whatever of a request was given up is open again. Its attempts go on being counted, but none has failed.
+    pub(super) fn reopened(&mut self, request: RequestId) {
+        let given_up: Vec<TaskId> = self
+            .instance
+            .tasks_of(request)
+            .filter(|&task| self.tasks[task].state == TaskState::GivenUp)
+            .collect();
+        for &task in &given_up {
+            self.tasks[task].state = TaskState::Waiting;
+            self.open += 1;
+            self.tries.entry(task).and_modify(|tries| tries.failed = 0);
+        }
+        // Inputs that are missing still are: only what has finished was ever taken off their number.
+        for task in given_up {
+            if self.tasks[task].is_free_to_start() {
+                self.becomes_ready(task);
             }
         }
     }

@@ -194,6 +194,7 @@ impl<'i> Engine<'i> {
             Event::Lost(gpu) => self.lose(gpu),
             Event::Returned(gpu) => self.returned(gpu),
             Event::Withdrawn(request) => self.withdrawn(request),
+            Event::Reopened(request) => self.reopened(request),
             Event::Arrived(request) => self.arrived(request),
             Event::Woken => {}
         }
@@ -341,6 +342,7 @@ impl<'i> Engine<'i> {
     }
 
     fn failed(&mut self, task: TaskId) {
+        self.leave_load_behind(self.tasks[task].lead);
         self.leave(task, Status::Failed);
         self.try_again_or_give_up(task);
     }

@@ -44,6 +44,8 @@ impl Engine<'_> {
             }
             Event::Withdrawn(request) if self.has_arrived(request)? => Ok(()),
             Event::Withdrawn(request) => Err(format!("request {} is withdrawn before it came", request.0)),
+            Event::Reopened(request) if self.has_arrived(request)? => Ok(()),
+            Event::Reopened(request) => Err(format!("request {} is reopened before it came", request.0)),
             Event::Arrived(request) => self.could_arrive(at, request),
             Event::Woken => Ok(()),
         }

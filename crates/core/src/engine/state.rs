@@ -63,6 +63,8 @@ pub enum Event {
     Arrived(RequestId),
     /// A request was withdrawn: nothing more of it is to run.
     Withdrawn(RequestId),
+    /// What was given up of a request is to be tried again, as if it had never failed.
+    Reopened(RequestId),
     /// A time that a policy asked for.
     Woken,
 }

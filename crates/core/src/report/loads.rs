@@ -47,7 +47,8 @@ pub(super) fn loads(instance: &Instance, log: &ExecutionLog) -> Vec<Loaded> {
         ahead: true,
     });
     let mut all: Vec<Loaded> = for_executions.chain(ahead).collect();
-    all.sort_unstable();
+    // What ended in the moment in which it began makes way for what goes on; else the log's order is kept, as the check does.
+    all.sort_by_key(|load| (load.start, load.end));
     if instance.cluster.residency == Residency::Single {
         tell_switches(instance, log, &mut all);
     }
@@ -67,7 +68,7 @@ fn tell_switches(instance: &Instance, log: &ExecutionLog, all: &mut [Loaded]) {
     let mut events: Vec<(Time, Event)> = Vec::new();
     for (number, load) in (0..).zip(&*all) {
         events.push((load.start, Event::Load(number)));
-        if load.cut_short {
+        if load.cut_short && load.end > load.start {
             events.push((load.end, Event::Cut(number)));
         }
     }
@@ -92,7 +93,9 @@ fn tell_switches(instance: &Instance, log: &ExecutionLog, all: &mut [Loaded]) {
                 let load = &mut all[number as usize];
                 let window = holds.get(load.gpus.range()).unwrap_or_default();
                 load.switch = window.iter().flatten().any(|&held| held != load.model);
-                fill(&mut holds, load.gpus, Some(load.model));
+                // One that was cut short as it began leaves nothing: its end comes before whatever else begins here now.
+                let brought = (!load.cut_short || load.end > load.start).then_some(load.model);
+                fill(&mut holds, load.gpus, brought);
             }
             Event::Execute(index) => {
                 let one = &log.executions[index as usize];

@@ -4,7 +4,7 @@
 //! (which models they use, how much and together; for a stream this is the pattern that is expected of it), then every
 //! replica is loaded once, those that are needed first before the others. A ready task goes to a replica of its model that is
 //! free, on the server where its request ran before if there is one there. Replicas share GPUs only where memory allows, and
-//! take turns on them.
+//! take turns on them. Where a load fails, the first task that needs the replica loads it.
 //!
 //! Where the models do not all fit into memory, those that found no room share GPUs with others and are switched: slow, but
 //! everything is finished.
@@ -107,6 +107,15 @@ impl Static {
         !self.fits || slot == 0 || gpus.iter().all(|gpu| self.weights[gpu] + slots <= room)
     }
 
+    /// Whether a replica was to be loaded ahead, and is neither there nor on its way: its load failed. The first task that
+    /// needs it loads it, and pauses between its tries as any task does.
+    fn load_failed(&self, view: &View<'_>, model: ModelId, gpus: Gpus) -> bool {
+        !self.to_load.contains(&(model, gpus))
+            && !view.holding(model).contains_all(gpus)
+            && !gpus.iter().any(|gpu| view.is_loading(gpu))
+            && view.load_cost(model, gpus).is_some()
+    }
+
     /// A free replica, on the server where the request ran before if possible, else the one idle longest.
     fn free_replica(&self, view: &View<'_>, model: ModelId, task: TaskId) -> Option<Gpus> {
         let cluster = &view.instance().cluster;
@@ -116,14 +125,17 @@ impl Static {
             if !self.reserved.leaves_in_time(view, *gpus, takes) {
                 return false;
             }
-            view.can_execute(model, *gpus) || !self.fits && view.idle().contains_all(*gpus)
+            view.can_execute(model, *gpus)
+                || (!self.fits || self.load_failed(view, model, *gpus)) && view.idle().contains_all(*gpus)
         };
         let joins =
             |gpus: &Gpus| view.joinable(model).contains(gpus.first) && self.has_slot(view, model, *gpus);
         let open = self.windows[model].iter().copied().filter(|gpus| free(gpus) || joins(gpus));
         open.min_by_key(|&gpus| {
+            // Who loads again what failed to load waits for it: only where no other replica is free.
+            let lacks = self.fits && !view.holding(model).contains_all(gpus);
             let away = home != NO_SERVER && cluster.server_of(gpus.first.0) != home;
-            (away, view.batch_at(gpus.first), place::latest_idle(view, gpus), gpus)
+            (lacks, away, view.batch_at(gpus.first), place::latest_idle(view, gpus), gpus)
         })
     }
 }

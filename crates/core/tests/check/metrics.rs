@@ -279,3 +279,35 @@ fn sums_of_times_stop_at_the_largest() {
     let switches = of(check::ViolationCode::SumSwitches);
     assert!(switches.iter().all(|one| !one.contains("total_switch_time")), "{switches:?}");
 }
+
+/// A load that fails in the moment in which it begins leaves its GPUs empty, so that the next one is a cold load.
+#[test]
+fn a_load_that_fails_as_it_begins_is_nothing_to_replace() {
+    let (instance, _) = simple();
+    let load = |model: u32, start: u64, end: u64, status| Load {
+        model: ModelId(model),
+        gpus: Gpus::new(0, 1),
+        start: Time(start),
+        end: Time(end),
+        status,
+        evicted: Box::default(),
+    };
+    let (failed, done) = (Status::Failed, Status::Completed);
+    // In the order of ends, as logs have them; the last two begin in the moment in which another has failed.
+    for (loads, expected) in [
+        (vec![load(0, 0, 0, failed), load(1, 5, 9, done)], (0, 2)),
+        (vec![load(0, 0, 4, done), load(1, 5, 5, failed), load(1, 7, 9, done)], (1, 2)),
+        (vec![load(0, 0, 4, done), load(1, 5, 5, failed), load(1, 5, 9, done)], (1, 2)),
+    ] {
+        let log = ExecutionLog { loads, ..ExecutionLog::default() };
+        let metrics = report::metrics(&instance, &log);
+        assert_eq!((metrics.model_switches, metrics.cold_loads), expected, "{:?}", log.loads);
+        let info = report::RunInfo { timing: gswarm_core::log_file::Timing::Measured, ..Default::default() };
+        let summary = report::summary(&instance, &metrics, info);
+        let codes: Vec<_> = check::check_log(&instance, &log, Some(&summary))
+            .into_iter()
+            .filter(|found| found.code != check::ViolationCode::NodeMissing)
+            .collect();
+        assert_eq!(codes, [], "{:?}", log.loads);
+    }
+}

@@ -44,6 +44,8 @@ pub struct Live<'i> {
     patience: Patience,
     /// Work was left when the run was taken up again: the policy is asked before anything happens.
     pub(super) resumed: bool,
+    /// What was given up is tried again when the run is taken up.
+    pub(super) retries_failed: bool,
 }
 
 impl<'i> Live<'i> {
@@ -63,12 +65,17 @@ impl<'i> Live<'i> {
         let book = BatchBook { problem, journal, outputs: Written::default(), failures: Vec::new() };
         let mut machine = Machine::new(engine, book, fleet, clock, patience.clone());
         machine.ends_without_servers = true;
-        Live { machine, arrivals: arrivals.into(), patience, resumed: false }
+        Live { machine, arrivals: arrivals.into(), patience, resumed: false, retries_failed: false }
     }
 
     /// Has `learner` watch what executions take; before [`Live::restore`], so that it sees what was done already.
     pub fn learn_with(&mut self, learner: Box<dyn Learner + 'i>) {
         self.machine.engine.learn_with(learner);
+    }
+
+    /// What failed for good is tried again when the run is [taken up](Live::restore).
+    pub fn retry_failed(&mut self) {
+        self.retries_failed = true;
     }
 
     /// Runs to the end. `watch` is shown the state after every step; where it says `false`, the run stops, to be resumed.

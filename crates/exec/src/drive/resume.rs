@@ -37,6 +37,9 @@ impl Live<'_> {
             self.machine.book.outputs.0.insert(task, output);
         }
         self.machine.clock.go_on_from(last);
+        if self.retries_failed {
+            self.reopen_failed()?;
+        }
         // Of a run that has come to its end nothing is changed.
         if !self.machine.engine.is_done() {
             self.start_from_empty_gpus()?;
@@ -44,6 +47,20 @@ impl Live<'_> {
             self.resumed = true;
         }
         Ok(())
+    }
+
+    /// Every request of which something was given up is open again.
+    fn reopen_failed(&mut self) -> Result<(), LiveError> {
+        let (now, instance) = (self.machine.clock.now(), self.machine.book.problem.instance);
+        for request in instance.requests.keys() {
+            let view = self.machine.engine.view();
+            if instance.tasks_of(request).any(|task| view.state(task) == TaskState::GivenUp) {
+                let event = Event::Reopened(request);
+                self.machine.book.journal.append(now, JournalEntry::Event(event), None)?;
+                self.machine.engine.handle(now, event);
+            }
+        }
+        Ok(self.machine.book.journal.commit()?)
     }
 
     /// What the servers hold, and what became of their calls, nobody knows: the GPUs count as lost and found.

@@ -37,6 +37,15 @@ pub(super) fn says_its_version(path: &Path) -> std::io::Result<bool> {
     Ok(file.read_at(&mut version, at)? == version.len() && i64::from(u32::from_be_bytes(version)) == VERSION)
 }
 
+/// Whether a file says that a run writes it, and has no log beside it: it was copied without it.
+pub(super) fn lacks_log(path: &Path) -> std::io::Result<bool> {
+    // SQLite keeps the application's number at this place.
+    let (at, mut number) = (68, [0; 4]);
+    let read = File::open(path)?.read_at(&mut number, at)?;
+    let in_use = read == number.len() && u32::from_be_bytes(number) == super::IN_USE;
+    Ok(in_use && !store::beside(path, "-wal").exists())
+}
+
 impl JournalReader {
     /// Opens a journal as it is now.
     pub fn open(path: &Path) -> Result<JournalReader, JournalError> {

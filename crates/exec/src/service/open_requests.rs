@@ -189,7 +189,12 @@ impl OpenRequests {
             }
             Event::Lost(gpu) => ServiceEvent::GpuLost { gpu: gpu.0 },
             Event::Returned(gpu) => ServiceEvent::GpuReturned { gpu: gpu.0 },
-            Event::Held(_) | Event::Released(_) | Event::Arrived(_) | Event::Withdrawn(_) | Event::Woken => {
+            Event::Held(_)
+            | Event::Released(_)
+            | Event::Arrived(_)
+            | Event::Withdrawn(_)
+            | Event::Reopened(_)
+            | Event::Woken => {
                 return;
             }
         };

@@ -12,8 +12,8 @@ pub enum JournalError {
     /// Somebody else writes it.
     #[error("another process is using this journal")]
     InUse,
-    /// A run was killed before it had begun.
-    #[error("the journal is empty: the run ended before it started")]
+    /// A run was killed before it had begun, or what it wrote is in a file that is not here.
+    #[error("the journal holds no run")]
     Empty,
     /// There is a run in it already.
     #[error("there is a journal of an earlier run")]

@@ -1,0 +1,159 @@
+//! Servers whose loads and calls fail for a while: under every policy the run comes to its end, and its log keeps the rules.
+
+use crate::support::*;
+use gswarm_core::log_file::Timing;
+use gswarm_core::report::{RunInfo, metrics, summary};
+use gswarm_core::run::assignments;
+use gswarm_core::{Instance, Time};
+use gswarm_exec::fleet::Member;
+use proptest::prelude::*;
+
+/// How a server answers while it fails.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// Without delay.
+    AtOnce,
+    /// After a second.
+    Later,
+    /// Its process is gone.
+    Gone,
+}
+
+/// A time in which a server fails, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Bad {
+    from: u64,
+    length: u64,
+    how: How,
+    /// What fails: loads, or calls.
+    loads: bool,
+}
+
+impl Bad {
+    fn holds(&self, at: Time) -> bool {
+        (self.from * 1_000_000..(self.from + self.length) * 1_000_000).contains(&at.0)
+    }
+}
+
+struct Moody {
+    inner: EmulatedBackend,
+    clock: Clock,
+    history: Vec<Bad>,
+}
+
+impl Moody {
+    async fn mood(&self, loads: bool) -> Result<(), BackendError> {
+        let now = self.clock.now();
+        let Some(bad) = self.history.iter().find(|bad| bad.loads == loads && bad.holds(now)) else {
+            return Ok(());
+        };
+        if !matches!(bad.how, How::AtOnce) {
+            self.clock.sleep(Span(1_000_000)).await;
+        }
+        Err(match bad.how {
+            How::Gone => BackendError::Gone("its process has ended".to_owned()),
+            How::AtOnce | How::Later => BackendError::Failed("not now".to_owned()),
+        })
+    }
+}
+
+#[async_trait::async_trait]
+impl Backend for Moody {
+    async fn load(&self, replica: Replica, expected: Span) -> Result<(), BackendError> {
+        self.mood(true).await?;
+        self.inner.load(replica, expected).await
+    }
+    async fn unload(&self, replica: Replica) -> Result<(), BackendError> {
+        self.inner.unload(replica).await
+    }
+    async fn call(&self, replica: Replica, call: &Call) -> Result<Value, BackendError> {
+        self.mood(false).await?;
+        self.inner.call(replica, call).await
+    }
+    async fn reset(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+/// What is wrong with a run on servers of two GPUs each, each with its history; nothing, where it is as it should be.
+async fn trouble(kind: PolicyKind, mode: Mode, histories: &[Vec<Bad>]) -> Result<(), String> {
+    let scenario = scenario(9, false);
+    let instance = instance(&scenario, 2 * histories.len() as u32, mode, kind);
+    let (_folder, journal) = journal();
+    let clock = Clock::virtual_clock();
+    let member = |(at, history): (usize, &Vec<Bad>)| Member {
+        name: format!("server {at}"),
+        backend: Arc::new(Moody {
+            inner: emulated_backend(&instance, &clock),
+            clock: clock.clone(),
+            history: history.clone(),
+        }),
+        gpus: Gpus::new(2 * at as u32, 2),
+        reach: 2 * (histories.len() - at) as u32,
+        models: None,
+    };
+    let fleet = Fleet::new(histories.iter().enumerate().map(member).collect());
+    // More attempts than any history has failures: what fails here fails for a while only.
+    let patience = Patience { max_attempts: 200, ..Patience::default() };
+    let problem = LiveProblem { scenario: &scenario, instance: &instance };
+    let live = Live::new(problem, fleet, clock, journal, patience);
+    let mut policy = kind.build(&instance, &BuildContext::default());
+    let finished = live.run(policy.as_mut(), &mut |_| true).await.map_err(|error| error.to_string())?;
+    if finished.outputs.len() != instance.tasks() {
+        return Err(format!("{} of {} nodes are done", finished.outputs.len(), instance.tasks()));
+    }
+    let broken = broken(&instance, kind, &finished);
+    if broken.is_empty() { Ok(()) } else { Err(check::report(&broken)) }
+}
+
+fn broken(instance: &Instance, kind: PolicyKind, finished: &FinishedRun) -> Vec<check::Violation> {
+    let info = RunInfo {
+        policy: kind.name().to_owned(),
+        simulate: true,
+        timing: Timing::Measured,
+        gpu_assignments: (kind == PolicyKind::Static).then(|| assignments(instance)),
+        ..RunInfo::default()
+    };
+    let summary = summary(instance, &metrics(instance, &finished.log), info);
+    check::check_log(instance, &finished.log, Some(&summary))
+}
+
+/// `static` once ordered each load once, and waited for ever for one that failed.
+#[tokio::test(start_paused = true)]
+async fn first_loads_that_fail_are_made_again() {
+    for how in [How::AtOnce, How::Later, How::Gone] {
+        let history = vec![Bad { from: 0, length: 1, how, loads: true }];
+        for (kind, mode, _) in cases().filter(|&(_, _, batching)| !batching) {
+            for servers in [1, 2] {
+                let ended = trouble(kind, mode, &vec![history.clone(); servers]).await;
+                assert_eq!(ended, Ok(()), "{} {mode:?} {how:?} {servers}", kind.name());
+            }
+        }
+    }
+}
+
+fn bad() -> impl Strategy<Value = Bad> {
+    let how = prop_oneof![Just(How::AtOnce), Just(How::Later), Just(How::Gone)];
+    (0_u64..240, 1_u64..60, how, any::<bool>()).prop_map(|(from, length, how, loads)| Bad {
+        from,
+        length,
+        how,
+        loads,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_fails_for_a_while_every_policy_comes_to_its_end(
+        case in 0_usize..1000,
+        histories in prop::collection::vec(prop::collection::vec(bad(), 0..4), 1..4),
+    ) {
+        let cases: Vec<_> = cases().filter(|&(_, _, batching)| !batching).collect();
+        let (kind, mode, _) = cases[case % cases.len()];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let ended = runtime.block_on(trouble(kind, mode, &histories));
+        prop_assert_eq!(ended, Ok(()), "{} {:?}", kind.name(), mode);
+    }
+}
