@@ -27,6 +27,13 @@ impl Forward {
         self.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
     }
 
+    /// Whether a streamed answer is to say how many tokens there are.
+    #[must_use]
+    pub fn wants_usage(&self) -> bool {
+        let options = self.body.get("stream_options");
+        options.and_then(|options| options.get("include_usage")).and_then(Value::as_bool).unwrap_or(false)
+    }
+
     /// The same as calls of a model, one for each text, for servers that know no such API.
     #[must_use]
     pub fn as_calls(&self) -> Vec<Call> {

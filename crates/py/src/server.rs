@@ -200,6 +200,7 @@ fn kind(error: &BackendError) -> &'static str {
         BackendError::Gone(_) => "gone",
         BackendError::Refused(_) => "refused",
         BackendError::DoesNotFit(_) => "unfit",
+        BackendError::Unusable(_) => "unusable",
         BackendError::TimedOut(_)
         | BackendError::Failed(_)
         | BackendError::Unwell(_)
@@ -215,7 +216,8 @@ fn why(error: &BackendError) -> String {
         | BackendError::Failed(why)
         | BackendError::Unwell(why)
         | BackendError::Crashed(why)
-        | BackendError::DoesNotFit(why) => why.clone(),
+        | BackendError::DoesNotFit(why)
+        | BackendError::Unusable(why) => why.clone(),
         BackendError::TimedOut(_) => error.to_string(),
     }
 }

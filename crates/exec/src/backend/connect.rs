@@ -86,7 +86,13 @@ impl ServerLink<'_> {
     }
 
     fn http_at(&self, url: &str) -> Result<Http, String> {
-        Http::new(url, self.token.as_deref(), self.limits)
+        Ok(Http::new(url, self.token.as_deref(), self.limits)?.naming(self.all_names()))
+    }
+
+    /// What the server calls the models of the run, or would call them.
+    #[must_use]
+    pub fn all_names(&self) -> Vec<String> {
+        self.models.iter().map(|model| self.name(&model.name)).collect()
     }
 
     /// The servers of models that have one each, or one for all.

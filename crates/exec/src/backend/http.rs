@@ -2,11 +2,12 @@
 //! every failure turned into what can be done about it.
 
 use super::BackendError;
+use super::answer::{self, EventStream, Expected};
 use crate::forward::{Forward, Relay};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 /// The longest answer that is read.
@@ -34,6 +35,8 @@ pub struct Http {
     base: String,
     token: Option<String>,
     limits: HttpLimits,
+    /// What the server calls the models of the run.
+    names: Arc<[String]>,
 }
 
 /// What came of a request that was passed on.
@@ -79,7 +82,14 @@ impl Http {
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(|error| format!("cannot talk to servers: {error}"))?;
-        Ok(Http { client, base: base.to_owned(), token: token.map(str::to_owned), limits })
+        let (base, token) = (base.to_owned(), token.map(str::to_owned));
+        Ok(Http { client, base, token, limits, names: Arc::default() })
+    }
+
+    /// The same server, which calls the models of the run by these names.
+    #[must_use]
+    pub fn naming(self, names: Vec<String>) -> Http {
+        Http { names: names.into(), ..self }
     }
 
     /// Where it listens.
@@ -118,6 +128,12 @@ impl Http {
         parse(&self.send(Method::POST, path, Some(body), None).await?)
     }
 
+    /// A call in the form of the OpenAI API. What the server calls a success and is none fails.
+    pub async fn complete(&self, path: &str, body: &Value, model: &str) -> Result<Value, BackendError> {
+        let text = self.send(Method::POST, path, Some(body), None).await?;
+        parse(&answer::whole(&text, Expected { name: model, names: &self.names }, model)?)
+    }
+
     /// Passes somebody's request on, and its answer back as it comes. An answer that says that the request is at fault is
     /// theirs; one that says that the server is, is not. One that may speak of the model is not passed back yet.
     pub async fn pass_on(
@@ -141,9 +157,32 @@ impl Http {
             let why = self.refused(status, &text).to_string();
             return Ok(ForwardResult::Refused { status: status.as_u16(), kind, text, why });
         }
-        relay.head(status.as_u16(), &kind);
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
-            relay.piece(chunk).await;
+        let expected = Expected { name: model, names: &self.names };
+        let shown = forward.body.get("model").and_then(Value::as_str).unwrap_or(model);
+        if status.is_success() && kind.starts_with("application/json") {
+            let text = answer::whole(&self.text(response).await?, expected, shown)?;
+            relay.head(status.as_u16(), &kind);
+            relay.piece(text).await;
+        } else if status.is_success() && kind.starts_with("text/event-stream") {
+            let mut stream = EventStream::new(expected, shown, forward.wants_usage());
+            while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
+                let lines = stream.piece(&chunk)?;
+                // What fails before anything has gone back can be asked for elsewhere.
+                if !lines.is_empty() {
+                    relay.head(status.as_u16(), &kind);
+                    relay.piece(lines).await;
+                }
+            }
+            let rest = stream.end()?;
+            relay.head(status.as_u16(), &kind);
+            if !rest.is_empty() {
+                relay.piece(rest).await;
+            }
+        } else {
+            relay.head(status.as_u16(), &kind);
+            while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
+                relay.piece(chunk).await;
+            }
         }
         Ok(ForwardResult::Answered)
     }

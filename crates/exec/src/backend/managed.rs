@@ -55,7 +55,8 @@ pub struct Managed<A> {
     gate: Arc<RwLock<()>>,
     /// Counts the resets: what began before one ends with it.
     epoch: AtomicU64,
-    unfit: Mutex<BTreeMap<ModelId, String>>,
+    /// Models that will not come however often they are asked for, and why.
+    unfit: Mutex<BTreeMap<ModelId, BackendError>>,
     /// Those of several servers that are believed to be dead, and why, since when all were asked.
     dead: Mutex<Option<(Instant, BTreeMap<String, String>)>>,
     /// All of several servers have answered at some time: from then on, one that does not is a server that fell. Before, it
@@ -197,6 +198,9 @@ impl<A: Api + 'static> Managed<A> {
 
     /// What went wrong with a load: whether the model does not fit at all.
     fn judged(&self, replica: Replica, error: BackendError) -> BackendError {
+        if let BackendError::Unusable(_) = error {
+            locked(&self.unfit).insert(replica.model, error.clone());
+        }
         if !error.lacks_memory() {
             return error;
         }
@@ -211,8 +215,9 @@ impl<A: Api + 'static> Managed<A> {
         if locked(&self.dead).is_some() {
             return BackendError::Failed(format!("no room while another server does not answer: {why}"));
         }
-        locked(&self.unfit).insert(replica.model, why.clone());
-        BackendError::DoesNotFit(why)
+        let unfit = BackendError::DoesNotFit(why);
+        locked(&self.unfit).insert(replica.model, unfit.clone());
+        unfit
     }
 
     /// Whether anything else of the run is on the GPUs of a replica.
@@ -238,7 +243,7 @@ impl<A: Api + 'static> Managed<A> {
 impl<A: Api + 'static> Backend for Managed<A> {
     async fn load(&self, replica: Replica, _expected: Span) -> Result<(), BackendError> {
         if let Some(why) = locked(&self.unfit).get(&replica.model) {
-            return Err(BackendError::DoesNotFit(why.clone()));
+            return Err(why.clone());
         }
         let epoch = self.epoch.load(Ordering::SeqCst);
         self.clean().await.map_err(BackendError::of_load)?;

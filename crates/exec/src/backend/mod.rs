@@ -1,6 +1,7 @@
 //! What serves models: one small trait, an adapter for each sort of server.
 
 mod abilities;
+mod answer;
 mod api;
 mod attempt;
 mod connect;
@@ -63,6 +64,9 @@ pub enum BackendError {
     /// The model cannot fit, whatever else is taken off.
     #[error("the model does not fit: {0}")]
     DoesNotFit(String),
+    /// The server cannot be used for the model as it is configured: another try would end in the same way.
+    #[error("the server cannot be used as it is configured: {0}")]
+    Unusable(String),
 }
 
 impl BackendError {

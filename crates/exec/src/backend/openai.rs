@@ -52,12 +52,12 @@ pub async fn call_openai(http: &Http, model: &str, calls: Calls, call: &Call) ->
     match (Wants::of(call), calls) {
         (Wants::Embedding, _) => {
             let body = json!({"model": model, "input": call.prompt()});
-            let answer = http.call("/v1/embeddings", &body).await?;
+            let answer = http.complete("/v1/embeddings", &body, model).await?;
             let vector = field(&answer, "/data/0/embedding", vector)?;
             Ok(with_usage(json!({"embedding": vector}), &answer))
         }
         (Wants::Image, _) => {
-            let answer = http.call("/v1/images/generations", &image_body(model, call)).await?;
+            let answer = http.complete("/v1/images/generations", &image_body(model, call), model).await?;
             let picture = |value: &Value| {
                 let place = ["b64_json", "url"].iter().find_map(|&key| value.get(key)?.as_str());
                 place.filter(|text| !text.is_empty()).map(str::to_owned)
@@ -70,12 +70,12 @@ pub async fn call_openai(http: &Http, model: &str, calls: Calls, call: &Call) ->
                 _ => json!([{"role": "user", "content": call.prompt()}]),
             };
             let body = text_body(model, call, "messages", messages);
-            let answer = http.call("/v1/chat/completions", &body).await?;
+            let answer = http.complete("/v1/chat/completions", &body, model).await?;
             text_of(&answer, "/choices/0/message/content")
         }
         (Wants::Text, Calls::Completions) => {
             let body = text_body(model, call, "prompt", call.prompt().into());
-            text_of(&http.call("/v1/completions", &body).await?, "/choices/0/text")
+            text_of(&http.complete("/v1/completions", &body, model).await?, "/choices/0/text")
         }
     }
 }
@@ -123,6 +123,12 @@ fn with_usage(mut fields: Value, answer: &Value) -> Value {
         fields["usage"] = usage.clone();
     }
     fields
+}
+
+/// An answer of a server that always says how many tokens there were: one that does not has not done what was asked.
+pub fn with_promised_usage(answer: Value) -> Result<Value, BackendError> {
+    field(&answer, "/usage", Value::as_object)?;
+    Ok(answer)
 }
 
 /// A list of numbers, of which there is at least one.

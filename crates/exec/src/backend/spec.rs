@@ -8,12 +8,27 @@ use gswarm_core::time::MAX_SECONDS;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The servers of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackendsFile {
     /// In order of preference, where several could serve.
     pub backends: Vec<BackendSpec>,
+}
+
+impl BackendsFile {
+    /// The same, with the output of programs that are started in a folder of this one, unless the file says where.
+    #[must_use]
+    pub fn logging_to(&self, folder: &Path) -> BackendsFile {
+        let mut file = self.clone();
+        for backend in &mut file.backends {
+            if let ServerSpec::Command(command) = &mut backend.server {
+                command.logs.get_or_insert_with(|| folder.join("servers").display().to_string());
+            }
+        }
+        file
+    }
 }
 
 /// One server, or several that are one to the scheduler because they share GPUs.

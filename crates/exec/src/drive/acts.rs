@@ -164,8 +164,8 @@ impl Acts {
         let clock = self.clock.clone();
         tokio::spawn(async move {
             let result = within(&clock, limit, backend.load(replica, expected)).await;
-            if let Err(BackendError::DoesNotFit(why)) = &result {
-                let _ = sender.send(Message::Unfit { member, model: replica.model, why: why.clone() });
+            if let Err(error @ (BackendError::DoesNotFit(_) | BackendError::Unusable(_))) = &result {
+                let _ = sender.send(Message::Unfit { member, model: replica.model, why: error.to_string() });
             }
             let done = if result.is_ok() { GpuDone::Loaded(replica) } else { GpuDone::LoadFailed(replica) };
             let _ = sender.send(Message::Done { done, why: result.err() });

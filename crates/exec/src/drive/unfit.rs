@@ -1,4 +1,4 @@
-//! Models that do not fit: what needs one fails at once, and nothing is made to leave for it.
+//! Models that do not fit, or whose servers are started wrongly: what needs one fails at once, and nothing is made to leave for it.
 
 use super::machine::{Book, Machine};
 use crate::fleet::Fleet;
@@ -51,6 +51,6 @@ impl<B: Book> Machine<'_, B> {
     pub(super) fn why_unfit(&self, lead: GpuId) -> Option<String> {
         let task = self.engine.view().waiting_at(lead).next()?;
         let (_, why) = self.unfit.0.get(&self.engine.view().instance().model_of(task))?;
-        Some(format!("the model does not fit: {why}"))
+        Some(why.clone())
     }
 }

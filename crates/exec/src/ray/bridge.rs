@@ -154,6 +154,7 @@ fn understood(mut answer: Value) -> Result<Value, BackendError> {
         Some("gone") => BackendError::Gone(why),
         Some("refused") => BackendError::Refused(why),
         Some("unfit") => BackendError::DoesNotFit(why),
+        Some("unusable") => BackendError::Unusable(why),
         _ => BackendError::Failed(why),
     })
 }

@@ -131,24 +131,143 @@ fn holder() {
     let Some(folder) = variable("HOLDER_FOLDER") else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
-        let (backend, _) = connected(&backend(spec(Path::new(&folder))));
+        let mut spec = spec(Path::new(&folder));
+        if variable("HOLDER_LEAVES").is_some() {
+            leave_a_session(&mut spec);
+        }
+        let (backend, _) = connected(&backend(spec));
         backend.load(replica(0), EXPECTED).await.unwrap();
         std::future::pending::<()>().await;
     });
 }
 
-#[test]
-fn nothing_is_left_when_the_process_that_started_it_is_killed() {
+/// Puts a process before the program that leaves its process group, and whose parent ends at once.
+fn leave_a_session(spec: &mut CommandSpec) {
+    let inner = spec.command.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let script = format!(
+        "(setsid sh -c 'echo x > $ECHO_FOLDER/$$; exec sleep 1000' &); while [ -z \"$(ls $ECHO_FOLDER)\" ]; do sleep 0.1; done; exec {inner}"
+    );
+    spec.command = ["/bin/sh", "-c", &script].map(str::to_owned).to_vec();
+}
+
+fn killed_holder(processes: usize, variables: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["command::holder", "--exact", "--ignored", "--nocapture"])
         .env("HOLDER_FOLDER", folder.path())
+        .envs(variables.iter().copied())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("a process was started", || !alive(folder.path()).is_empty());
+    until("the processes were started", || alive(folder.path()).len() >= processes);
     holder.kill().unwrap();
     holder.wait().unwrap();
     until("no orphan is left", || alive(folder.path()).is_empty());
+}
+
+#[test]
+fn nothing_is_left_when_the_process_that_started_it_is_killed() {
+    killed_holder(1, &[]);
+}
+
+#[test]
+fn what_has_left_its_process_group_ends_too() {
+    killed_holder(2, &[("HOLDER_LEAVES", "yes")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_left_its_process_group_ends_with_an_unload() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut leaves = spec(folder.path());
+    leave_a_session(&mut leaves);
+    let (backend, _) = connected(&backend(leaves));
+    backend.load(replica(0), EXPECTED).await.unwrap();
+    assert_eq!(alive(folder.path()).len(), 2);
+    backend.unload(replica(0)).await.unwrap();
+    until("no orphan is left", || alive(folder.path()).is_empty());
+}
+
+/// A program that only says something and ends.
+fn says(script: &str, folder: &Path) -> BackendSpec {
+    let command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+    let logs = Some(folder.join("logs").display().to_string());
+    let env = [("ECHO_FOLDER".to_owned(), folder.display().to_string())].into();
+    backend(CommandSpec { command, logs, env, ..CommandSpec::default() })
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// The reason is in a message, and all that the program said in a file that the message names.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_a_process_says_is_kept_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = says("seq 1 5000; echo 'ValueError: no such model' >&2; echo goodbye; exit 1", folder.path());
+    let (backend, _) = connected(&spec);
+    let error = backend.load(replica(0), EXPECTED).await.unwrap_err().to_string();
+    let [file] = &files(&folder.path().join("logs"))[..] else { panic!("{error}") };
+    assert!(error.contains("ValueError: no such model") && error.contains(file.to_str().unwrap()), "{error}");
+    assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 5002);
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// A bad argument is no better the second time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_started_wrongly_is_not_started_again() {
+    for (script, starts) in [("echo 'error: unknown argument'; exit 2", 1), ("echo $$ broken; exit 1", 3)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (backend, _) =
+            connected(&says(&format!("date >> $ECHO_FOLDER/started; {script}"), folder.path()));
+        let mut errors = Vec::new();
+        for _ in 0..5 {
+            errors.push(backend.load(replica(0), EXPECTED).await.unwrap_err());
+        }
+        let started = std::fs::read_to_string(folder.path().join("started")).unwrap().lines().count();
+        assert_eq!(started, starts, "{errors:?}");
+        let (passing, final_ones) = errors.split_at(starts - 1);
+        assert!(passing.iter().all(|error| matches!(error, BackendError::Failed(_))), "{errors:?}");
+        assert!(final_ones.iter().all(|error| matches!(error, BackendError::Unusable(_))), "{errors:?}");
+    }
+}
+
+/// A run on a server that is started wrongly ends at once, with the reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_on_a_server_that_is_started_wrongly_ends_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec =
+        says("date >> $ECHO_FOLDER/started; echo 'error: unknown argument --prot'; exit 2", folder.path());
+    let scenario = scenario(&[("huge", "x"), ("huge", "y")]);
+    let instance = instance(&scenario, 1);
+    let finished =
+        run(&scenario, &instance, &BackendsFile { backends: vec![spec] }, patience()).await.unwrap();
+    assert!(finished.outputs.is_empty());
+    assert!(
+        finished.failures.iter().all(|one| one.why.contains("unknown argument --prot")),
+        "{:?}",
+        finished.failures
+    );
+    assert_eq!(std::fs::read_to_string(folder.path().join("started")).unwrap().lines().count(), 1);
+}
+
+/// What is secret here is not told there, unless `env` names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_have_a_clean_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let own: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+    let secret = own.iter().find(|name| name.starts_with("CARGO") || name.starts_with("NEXTEST"));
+    let secret = secret.expect("tests are run by cargo").clone();
+    let mut spec = says("env > $ECHO_FOLDER/environment; exit 2", folder.path());
+    let gswarm_exec::backend::ServerSpec::Command(command) = &mut spec.server else { panic!() };
+    command.env.insert("GIVEN".to_owned(), format!("<{{env:{secret}}}>"));
+    let (backend, _) = connected(&spec);
+    backend.load(replica(0), EXPECTED).await.unwrap_err();
+    let told = std::fs::read_to_string(folder.path().join("environment")).unwrap();
+    let value = std::env::var(&secret).unwrap();
+    assert!(told.contains(&format!("GIVEN=<{}", value.lines().next().unwrap_or_default())), "{told}");
+    assert!(told.lines().any(|line| line.starts_with("PATH=")), "{told}");
+    assert!(told.lines().any(|line| line == "CUDA_VISIBLE_DEVICES=0"), "{told}");
+    assert!(!told.lines().any(|line| line.starts_with(&format!("{secret}="))), "{told}");
 }

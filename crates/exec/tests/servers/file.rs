@@ -119,7 +119,7 @@ fn whole_files() -> Vec<Value> {
     let more = json!({
         "url": "http://host:8000", "token_env": "TOKEN", "timeouts": {"connect": 1, "answer": 2.5, "load": 3, "unload": 4},
         "calls": "chat", "level": 1, "speed": 10, "first_device": 2, "command": ["run", "{model}"],
-        "health": "http://127.0.0.1:{port}/ready", "env": {"A": "b"}, "grace": 1.5, "input": "text",
+        "health": "http://127.0.0.1:{port}/ready", "env": {"A": "b"}, "grace": 1.5, "logs": "servers", "input": "text",
         "device": "cpu",
     });
     let one = |kind: &BackendKind| {

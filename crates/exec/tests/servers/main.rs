@@ -2,6 +2,7 @@
 //! ones where they are installed.
 
 mod adapters;
+mod answers;
 mod command;
 mod documented;
 mod file;

@@ -1,13 +1,16 @@
 //! A process for each model: it is started on its GPUs, waited for until it answers, and stopped.
 
 use super::adapter::*;
-use crate::backend::process::Guarded;
+use crate::backend::process::{Guarded, ProcessEnd};
 use crate::backend::read::GivenFields;
 use gswarm_core::GpuId;
 use gswarm_core::input::document::{Faults, Item, Shown};
 use gswarm_core::input::{Code, MAX_GPUS};
 use gswarm_core::time::MAX_SECONDS;
 use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 described! {
     /// Settings of `command` servers.
@@ -22,8 +25,11 @@ described! {
             "the program and its arguments, as a list: [llama-server, --model, \"{model}\", --port, \"{port}\"]";
         /// The address that answers with success once the model can be called.
         pub health: String = "http://127.0.0.1:{port}/health".to_owned(), Shape::Address;
-        /// Added to the environment; the same placeholders are filled in.
+        /// Added to the environment of the process, which is otherwise a short list of usual variables (`PATH`, `HOME`, `LANG`,
+        /// `LD_LIBRARY_PATH`, `HF_HOME`, ...). The same placeholders are filled in, and `{env:NAME}` stands for our own `NAME`.
         pub env: BTreeMap<String, String> = BTreeMap::new(), Shape::TextMap;
+        /// Folder for the output of the processes, a file each. Defaults to `servers` in the folder of the run.
+        pub logs: Option<String> = None, Shape::Text;
         /// Seconds between TERM and KILL.
         pub grace: f64 = 10.0, Shape::Number(not_negative(MAX_SECONDS, " s"));
     }
@@ -53,7 +59,13 @@ backends:
 ```
 A process ends with gswarm, however gswarm ends. A shell (`/bin/sh`) stands between the two. It runs the process in
 its own process group and reads from a pipe that gswarm holds. When the pipe closes, it sends TERM to the group, and
-KILL after the grace time."#,
+KILL after the grace time. Processes that leave the group (`setsid`) end too: they are found by the variable
+`GSWARM_STARTED` in their environment.
+
+Secrets are not inherited. Pass one with `env: {HF_TOKEN: "{env:HF_TOKEN}"}`.
+
+A process that ends with exit code 2, 126 or 127 before it answers was started wrongly, and is not started again. So is
+one that ends in the same way three times in a row. Messages name the file with all of its output."#,
     };
 
     fn check(&self, given: &GivenFields<'_>, faults: &mut Faults) {
@@ -76,8 +88,11 @@ KILL after the grace time."#,
             first: (first, self.first_device.unwrap_or(first)),
             visible: link.place.visible.clone(),
             token: link.token.clone(),
+            names: link.all_names(),
             limits: link.limits,
             running: Mutex::default(),
+            failed: Mutex::default(),
+            unnamed: OnceLock::new(),
         };
         Ok(link.managed(command))
     }
@@ -85,6 +100,12 @@ KILL after the grace time."#,
 
 /// How often a process that starts is asked whether it is ready.
 const POLL: Duration = Duration::from_millis(50);
+/// How often a process that starts is spoken of.
+const SPOKEN_OF: Duration = Duration::from_secs(15);
+/// A process that ends in the same way so often in a row was started wrongly.
+const SAME_ENDS: u32 = 3;
+/// Exit codes of a program that was started wrongly: bad usage, not executable, not found.
+const BAD_START: [i32; 3] = [2, 126, 127];
 /// How long such a question may take: a process that starts may accept it and not answer.
 const PROBE: Duration = Duration::from_secs(5);
 
@@ -97,8 +118,14 @@ struct Command {
     visible: Vec<String>,
     /// What is sent with every call.
     token: Option<String>,
+    /// What the models of the run are called.
+    names: Vec<String>,
     limits: HttpLimits,
     running: Mutex<BTreeMap<String, Running>>,
+    /// How often each model has failed in the same way in a row, and how.
+    failed: Mutex<BTreeMap<String, (u32, String)>>,
+    /// Where output goes if nobody says where.
+    unnamed: OnceLock<PathBuf>,
 }
 
 struct Running {
@@ -124,19 +151,70 @@ impl Command {
             text.replace("{gpus}", &numbers).replace("{gpu_count}", &gpus.count.to_string())
         };
         let words: Vec<String> = spec.command.iter().map(filled).collect();
-        let mut env: BTreeMap<String, String> =
-            spec.env.iter().map(|(key, value)| (key.clone(), filled(value))).collect();
+        let mut env = BTreeMap::new();
+        for (key, value) in &spec.env {
+            env.insert(key.clone(), with_own(&filled(value)).map_err(BackendError::Failed)?);
+        }
         env.entry("CUDA_VISIBLE_DEVICES".to_owned()).or_insert_with(|| numbers.clone());
-        let http = Http::new(&format!("http://127.0.0.1:{port}"), token.as_deref(), *limits);
+        let http = Http::new(&format!("http://127.0.0.1:{port}"), token.as_deref(), *limits)
+            .map(|http| http.naming(self.names.clone()));
         let health = Http::new(
             &filled(&spec.health),
             None,
             HttpLimits { answer: PROBE.min(limits.answer), ..*limits },
         );
         let (http, health) = (http.map_err(BackendError::Failed)?, health.map_err(BackendError::Failed)?);
-        let process = Guarded::start(&words, &env, Duration::from_secs_f64(spec.grace))
+        let output = self.output_of(model, gpus).map_err(BackendError::Failed)?;
+        let process = Guarded::start(&words, &env, &output, Duration::from_secs_f64(spec.grace))
             .map_err(BackendError::Failed)?;
         Ok(Running { process, model: model.to_owned(), http: Arc::new(http), health: Arc::new(health) })
+    }
+
+    /// A new file for the output of a process.
+    fn output_of(&self, model: &str, gpus: Gpus) -> Result<PathBuf, String> {
+        let cannot =
+            |error: std::io::Error| format!("there is no folder for the output of `{model}`: {error}");
+        let folder = match &self.spec.logs {
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(cannot)?;
+                PathBuf::from(folder)
+            }
+            None => match self.unnamed.get() {
+                Some(folder) => folder.clone(),
+                None => {
+                    let made =
+                        tempfile::Builder::new().prefix("gswarm-servers-").tempdir().map_err(cannot)?;
+                    self.unnamed.get_or_init(|| made.keep()).clone()
+                }
+            },
+        };
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+        let model: String = model.chars().map(plain).collect();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Ok(folder.join(format!("{model}-gpu{}-{now}.log", gpus.first.0)))
+    }
+
+    /// What the end of a process that has not answered yet means: whether it is worth starting it again.
+    fn judged(&self, model: &str, end: ProcessEnd) -> BackendError {
+        let ProcessEnd { code, why } = end;
+        if crate::backend::speaks_of_memory(&why) {
+            return BackendError::Failed(why);
+        }
+        // Numbers of processes and ports differ from start to start.
+        let way: String = why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        let way = way.split(" (all of its output").next().unwrap_or_default().to_owned();
+        let times = {
+            let mut failed = locked(&self.failed);
+            let (times, last) = failed.entry(model.to_owned()).or_default();
+            *times = if *last == way { *times + 1 } else { 1 };
+            *last = way;
+            *times
+        };
+        let is_bad_start = code.is_some_and(|code| BAD_START.contains(&code));
+        if is_bad_start || code.is_some_and(|code| code != 0) && times >= SAME_ENDS {
+            return BackendError::Unusable(format!("{why}; check `command` and `env`"));
+        }
+        BackendError::Failed(why)
     }
 
     fn servers_of(&self, handle: &str) -> Option<(String, Arc<Http>, Arc<Http>)> {
@@ -144,6 +222,19 @@ impl Command {
         let one = running.get(handle)?;
         Some((one.model.clone(), Arc::clone(&one.http), Arc::clone(&one.health)))
     }
+}
+
+/// A text with our own variables in the places that name them.
+fn with_own(text: &str) -> Result<String, String> {
+    let mut parts = text.split("{env:");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').ok_or_else(|| format!("`{{env:{part}` has no end"))?;
+        let value = std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))?;
+        filled.push_str(&value);
+        filled.push_str(rest);
+    }
+    Ok(filled)
 }
 
 /// A port that nobody listens on at the moment.
@@ -166,9 +257,15 @@ impl Api for Command {
     async fn bring(&self, name: &str, gpus: Gpus) -> Result<Brought, BackendError> {
         let mut running = self.start(name, gpus)?;
         let since = Instant::now();
+        let mut spoken_of = since;
         while running.health.answers("").await.is_err() {
-            if let Some(why) = running.process.ended() {
-                return Err(BackendError::Failed(why));
+            if let Some(end) = running.process.ended() {
+                return Err(self.judged(name, end));
+            }
+            if spoken_of.elapsed() >= SPOKEN_OF {
+                spoken_of = Instant::now();
+                let (after, said) = (since.elapsed().as_secs(), running.process.last_words());
+                tracing::info!("`{name}` on GPU {} has been starting for {after} s: {said}", gpus.first.0);
             }
             if since.elapsed() >= self.limits.load {
                 let said = running.process.last_words();
@@ -180,6 +277,7 @@ impl Api for Command {
             }
             tokio::time::sleep(POLL).await;
         }
+        locked(&self.failed).remove(name);
         let handle = format!("{name} on GPU {}", gpus.first.0);
         locked(&self.running).insert(handle.clone(), running);
         Ok(handle.into())
@@ -197,7 +295,7 @@ impl Api for Command {
         let ended = locked(&self.running).get_mut(handle).map(|running| running.process.ended());
         match ended {
             None => return Ok(ModelState::Absent),
-            Some(Some(why)) => return Ok(ModelState::Failed(why)),
+            Some(Some(end)) => return Ok(ModelState::Failed(end.why)),
             Some(None) => {}
         }
         let Some((_, _, health)) = self.servers_of(handle) else { return Ok(ModelState::Absent) };

@@ -232,6 +232,7 @@ pub fn answer_of(data: &Value, wants: Wants) -> Result<Value, BackendError> {
         let given = data.get(key).filter(|value| !value.is_null());
         fields.extend(given.map(|value| (key.to_owned(), value.clone())));
     }
+    fields.get("finish_reason").and_then(Value::as_str).map_or(Ok(()), is_whole)?;
     if let Some(prompt) = data.get("prompt_tokens").and_then(Value::as_u64) {
         let written = data.get("new_tokens").and_then(Value::as_u64).unwrap_or(0);
         let usage =

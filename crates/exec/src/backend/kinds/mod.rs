@@ -26,6 +26,7 @@ use std::sync::Arc;
 mod adapter {
     pub(super) use super::ServerKind;
     pub(super) use crate::backend::abilities::{Abilities, Dialect};
+    pub(super) use crate::backend::answer::is_whole;
     pub(super) use crate::backend::api::ServedModel;
     pub(super) use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};
     pub(super) use crate::backend::connect::ServerLink;
@@ -33,7 +34,7 @@ mod adapter {
     pub(super) use crate::backend::http::{Http, HttpLimits, brief, escaped, field};
     pub(super) use crate::backend::managed::locked;
     pub(super) use crate::backend::openai::{
-        MOST_TOKENS, Servers, Wants, call_openai, listed, settings, vector,
+        MOST_TOKENS, Servers, Wants, call_openai, listed, settings, vector, with_promised_usage,
     };
     pub(super) use crate::backend::preflight::{Preflight, lists_openai, sleeps};
     pub(super) use crate::backend::spec::{Calls, KindInfo, Reach};

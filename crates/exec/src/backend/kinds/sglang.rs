@@ -197,6 +197,7 @@ impl Api for Sglang {
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
         let http = self.servers.of(handle)?;
         let answer = self.heard(handle, call_openai(http, handle, self.calls, call).await)?;
+        let answer = with_promised_usage(answer)?;
         locked(&self.unsure).remove(handle);
         Ok(answer)
     }

@@ -142,6 +142,6 @@ impl Api for Vllm {
     }
 
     async fn call(&self, handle: &str, call: &Call) -> Result<Value, BackendError> {
-        call_openai(self.servers.of(handle)?, handle, self.calls, call).await
+        call_openai(self.servers.of(handle)?, handle, self.calls, call).await.and_then(with_promised_usage)
     }
 }

@@ -99,8 +99,14 @@ pub async fn answer(world: &World, asked: &Asked) -> Answer {
         }
         (kind, "POST", "/v1/completions") => {
             let prompt = body["prompt"].as_str().unwrap_or_default();
-            spoken(world, key(kind, own, model), model, prompt, |text| json!({"choices": [{"text": text}]}))
-                .await
+            spoken(
+                world,
+                key(kind, own, model),
+                model,
+                prompt,
+                |text| json!({"choices": [{"text": text}], "usage": {"total_tokens": 5}}),
+            )
+            .await
         }
         (kind, "POST", "/v1/embeddings") => {
             let prompt = body["input"].as_str().unwrap_or_default();
@@ -109,7 +115,7 @@ pub async fn answer(world: &World, asked: &Asked) -> Answer {
                 key(kind, own, model),
                 model,
                 prompt,
-                |_| json!({"data": [{"embedding": [0.5, 0.25]}]}),
+                |_| json!({"data": [{"embedding": [0.5, 0.25]}], "usage": {"total_tokens": 5}}),
             )
             .await
         }
@@ -158,6 +164,13 @@ async fn spoken(
         return (400, json!({"error": {"message": "this prompt cannot be processed"}}));
     }
     world.begins_a_call().await;
+    let done = |text: String| {
+        let mut answer = done(text);
+        if let Some(fields) = answer.as_object_mut().filter(|_| !world.manners.counts_tokens) {
+            fields.remove("usage");
+        }
+        answer
+    };
     // A server that cannot be told what to load has everything.
     if world.kind == BackendKind::OpenAi {
         tokio::time::sleep(world.manners.call).await;

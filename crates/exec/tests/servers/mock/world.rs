@@ -32,6 +32,8 @@ pub struct Manners {
     pub poison: Option<&'static str>,
     /// What is awake when the server starts.
     pub awake: Vec<&'static str>,
+    /// Whether answers say how many tokens there were.
+    pub counts_tokens: bool,
 }
 
 impl Default for Manners {
@@ -48,6 +50,7 @@ impl Default for Manners {
             token: None,
             poison: None,
             awake: Vec::new(),
+            counts_tokens: true,
         }
     }
 }
