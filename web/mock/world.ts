@@ -198,7 +198,7 @@ export class World {
       }],
       counts: {
         open: this.open(), waiting_nodes: this.options.waiting, running_nodes: this.ongoing().length, completed: done.length, failed: 0,
-        cancelled: [...this.records.values()].filter((record) => record.status === "cancelled").length, executions: runs.length, loads: loads.length, evictions: many("evicted"), retries: many("retried"),
+        cancelled: [...this.records.values()].filter((record) => record.status === "cancelled").length, executions: runs.length, loads: loads.length, evictions: many("evicted"), retries: many("retried"), violations: 0,
       },
       minutes: {
         bucket_seconds: BUCKET, from, completed, executions, loads: tally(loads.map((bar) => bar.end)),

@@ -18,5 +18,7 @@ mod metrics;
 mod scale;
 #[path = "check/slots.rs"]
 mod slots;
+#[path = "check/stream.rs"]
+mod stream;
 #[path = "check/support.rs"]
 mod support;

@@ -117,6 +117,8 @@ export interface Counts {
   retries: number;
   /** Nodes that execute, or wait on their GPUs for their model. */
   running_nodes: number;
+  /** Rules that the records of executions break: none, unless gswarm is at fault. */
+  violations: number;
   /** Nodes that are ready and wait. */
   waiting_nodes: number;
 }

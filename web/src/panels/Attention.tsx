@@ -44,6 +44,7 @@ export function troubles(overview: Overview, history: History): Trouble[] {
     if (one.kind === "failed") retried++;
   }
   const ended = overview.state === "finished" || overview.state === "interrupted";
+  if (overview.counts.violations) grave(`gswarm is at fault: its records break ${plural(overview.counts.violations, "rule")} of the check. Its log says which.`);
   if (ended && overview.counts.failed) grave(`${plural(overview.counts.failed, "request")} failed.`);
   else if (failed) grave(`${plural(failed, "request")} given up in the last ${span(LATELY)}.`);
   else if (retried && !ended) light(`${plural(retried, "attempt")} failed in the last ${span(LATELY)}, and nothing was given up.`);

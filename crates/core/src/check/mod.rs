@@ -14,12 +14,14 @@ mod order;
 mod placement;
 mod resolve;
 mod slots;
+mod stream;
 mod summary;
 mod switching;
 mod truth;
 
 pub use crate::violation::{Place, Violation, ViolationCode, report};
 pub use bounds::check_bounds;
+pub use stream::StreamCheck;
 
 use crate::instance::Instance;
 use crate::log::ExecutionLog;

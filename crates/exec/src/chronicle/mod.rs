@@ -92,6 +92,11 @@ impl Chronicle {
         self.counts
     }
 
+    /// The records break so many rules more.
+    pub fn breaks(&mut self, rules: u64) {
+        self.counts.violations += rules;
+    }
+
     /// What happened of late, counted.
     #[must_use]
     pub fn minutes(&self) -> Minutes {

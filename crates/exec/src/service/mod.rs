@@ -28,10 +28,12 @@ use crate::work::Direct;
 use accepting::Admission;
 use client::Command;
 use gswarm_core::belief::Learner;
+use gswarm_core::check::StreamCheck;
 use gswarm_core::cost::default_execution;
 use gswarm_core::engine::{Engine, Event};
 use gswarm_core::input::{ModelSpec, NodeSpec, RequestSpec, Scenario, Source, WorkflowSpec, read_requests};
 use gswarm_core::instance::{Mode, NewRequest};
+use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::Policy;
 use gswarm_core::{Instance, ModelId, RequestId, Span, Time, WorkflowId};
 use ledger::{Ledger, Left};
@@ -78,6 +80,7 @@ pub struct Service {
     replies: Vec<Box<dyn FnOnce() + Send>>,
     stops_at: Option<Time>,
     pruned_at: Time,
+    rules: StreamCheck,
 }
 
 /// What a service believes of run times, beside what its configuration says.
@@ -160,6 +163,7 @@ impl Service {
             replies: Vec::new(),
             stops_at: None,
             pruned_at: Time::ZERO,
+            rules: StreamCheck::default(),
         };
         service.take_up_all(left)?;
         service.prune();
@@ -447,6 +451,7 @@ impl Service {
             let completed = is_complete(&view, view.instance(), request);
             let workflow = view.instance().requests[request].workflow;
             let now = view.now();
+            self.rules.forget(view.instance().tasks_of(request));
             self.machine.book.closes(now, request, completed);
             self.free[workflow.index()].push(request);
         }
@@ -457,9 +462,21 @@ impl Service {
         self.machine.book.ledger.prune(self.limits.keep.map(|keep| Duration::from_micros(keep.0)));
     }
 
+    /// Holds what was executed against the rules: whatever breaks one is a fault of this program, and is told.
+    fn check(&mut self, log: &ExecutionLog) {
+        let view = self.machine.engine.view();
+        let found = self.rules.check(view.instance(), log);
+        for violation in &found {
+            tracing::error!("internal error: the log of this service fails its check: {violation}");
+            metrics::counter!("gswarm_log_violations_total", "rule" => violation.code.code()).increment(1);
+        }
+        self.machine.book.chronicle.breaks(found.len() as u64);
+    }
+
     /// What was executed is measured and forgotten, but for what is kept of it to be shown.
     fn note_executions(&mut self) {
         let log = self.machine.engine.take_log();
+        self.check(&log);
         let view = self.machine.engine.view();
         let instance = view.instance();
         let chronicle = &mut self.machine.book.chronicle;

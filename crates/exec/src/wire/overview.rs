@@ -205,6 +205,8 @@ pub struct Counts {
     pub evictions: u64,
     /// Attempts that failed, or were on a GPU that was lost, and are retried.
     pub retries: u64,
+    /// Rules that the records of executions break: none, unless gswarm is at fault.
+    pub violations: u64,
 }
 
 /// Counts of the last minutes, in buckets of equal length, oldest first.

@@ -113,8 +113,12 @@ pub fn workflow(one: &WorkflowLatency) -> Vec<String> {
 /// Everything that is counted, in a line.
 pub fn counts(of: &Overview) -> String {
     let counts = &of.counts;
+    let broken = match counts.violations {
+        0 => String::new(),
+        rules => format!(" | {rules} violations of the check: a fault of gswarm"),
+    };
     format!(
-        "requests: {} open, {} completed, {} failed, {} cancelled | nodes: {} waiting, {} running, {} executed, {} retries | {} loads, {} evictions",
+        "requests: {} open, {} completed, {} failed, {} cancelled | nodes: {} waiting, {} running, {} executed, {} retries | {} loads, {} evictions{broken}",
         counts.open,
         counts.completed,
         counts.failed,
