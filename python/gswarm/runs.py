@@ -121,15 +121,16 @@ def resume(
     *,
     backends: str | os.PathLike[str] | None = None,
     address: str | None = None,
+    retry_failed: bool = False,
     progress: Progress = None,
 ) -> LiveResult:
     """Goes on with a live run that was interrupted. Its journal holds all that it needs; `backends` names
-    other servers, `address` where its Ray cluster is now.
+    other servers, `address` where its Ray cluster is now. `retry_failed` also tries again what failed for good.
     """
     place = Path(folder)
     with shown(progress) as callback:
         outcome, results, failed = _gswarm.resume(
-            place, None if backends is None else Path(backends), address, callback
+            place, None if backends is None else Path(backends), address, retry_failed, callback
         )
     return LiveResult(outcome, place.name, place, Path(results), failed)
 

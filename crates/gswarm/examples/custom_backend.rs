@@ -74,5 +74,5 @@ pub fn main() -> Result<(), Failure> {
     let results = std::fs::read_to_string(&ended.results).unwrap_or_default();
     println!("{results}");
     let _ = std::fs::remove_dir_all(folder);
-    ended.all_completed()
+    ended.verdict()
 }

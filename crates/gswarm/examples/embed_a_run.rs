@@ -2,7 +2,6 @@
 //!
 //! `cargo run -p gswarm --example embed_a_run -- [run.yaml]`
 
-use gswarm::core::check::{check_log, report};
 use gswarm::core::input::Source;
 use gswarm::core::log_file::write_json;
 use gswarm::prelude::*;
@@ -65,9 +64,5 @@ pub fn main() -> Result<(), Failure> {
     let ended = gswarm::run_live(live, &mut Silent)?;
     println!("live:      {:.1} s by its servers' clock", ended.outcome.summary.makespan.seconds());
     let _ = std::fs::remove_dir_all(folder);
-    let broken = check_log(&ended.prepared.instance, &ended.outcome.log, Some(&ended.outcome.summary));
-    if !broken.is_empty() {
-        return Err(Failure::internal(report(&broken)));
-    }
-    ended.all_completed()
+    ended.verdict()
 }

@@ -90,7 +90,7 @@ fn simulated(prepared: Prepared, observer: &mut dyn Observer) -> Result<Simulati
 /// Runs a specification live: on the servers that it names, or on models of a folder in this process.
 ///
 /// # Errors
-/// Why the run could not begin, or ended early. Requests that fail are no error: see [`Ended::all_completed`].
+/// Why the run could not begin, or ended early. Requests that fail are no error: see [`Ended::verdict`].
 pub fn run_live(spec: RunSpec, observer: &mut dyn Observer) -> Result<Ended, Failure> {
     let materials = spec.load()?;
     live::run(spec, materials, &EmbeddedHost, observer)

@@ -222,9 +222,10 @@ pub fn run_python(
 /// What came of a live run, the file of results, and the nodes that failed: request, node, attempts and why.
 type Ended = (Outcome, PathBuf, Vec<(String, String, usize, String)>);
 
-fn ended(ended: live::Ended) -> Ended {
+fn ended(ended: live::Ended) -> Result<Ended, Fault> {
+    ended.log_holds()?;
     let failed = ended.failed.into_iter().map(|one| (one.request, one.node, one.attempts, one.why));
-    (outcome(ended.prepared, ended.outcome, None), ended.results, failed.collect())
+    Ok((outcome(ended.prepared, ended.outcome, None), ended.results, failed.collect()))
 }
 
 /// A live run, from its start. What it does is in the journal of its folder.
@@ -239,7 +240,7 @@ pub fn run_live(
     let (given, spec) = (inputs.given(), specification(spec, Some(&contents))?);
     apart(py, progress.as_ref(), true, move |shared| {
         let materials = materials(&given, &spec, contents)?;
-        Ok(ended(live::run(spec, materials, &EmbeddedHost, &mut Told::to(shared))?))
+        ended(live::run(spec, materials, &EmbeddedHost, &mut Told::to(shared))?)
     })
 }
 
@@ -250,11 +251,12 @@ pub fn resume(
     folder: PathBuf,
     backends: Option<PathBuf>,
     address: Option<String>,
+    retry_failed: bool,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Ended> {
     apart(py, progress.as_ref(), true, move |shared| {
-        let changes = Resume { backends, address, python: None };
-        Ok(ended(live::resume(&folder, &changes, &EmbeddedHost, &mut Told::to(shared))?))
+        let changes = Resume { backends, address, python: None, retry_failed };
+        ended(live::resume(&folder, &changes, &EmbeddedHost, &mut Told::to(shared))?)
     })
 }
 

@@ -33,8 +33,19 @@ pub fn save(
     outcome: &RunOutcome,
     format: LogFormat,
 ) -> Result<(), Failure> {
+    save_as("", batch, instance, outcome, format)
+}
+
+/// The same, with names that begin with `prefix`.
+pub(crate) fn save_as(
+    prefix: &str,
+    batch: &mut Batch,
+    instance: &Instance,
+    outcome: &RunOutcome,
+    format: LogFormat,
+) -> Result<(), Failure> {
     let RunOutcome { log, summary, .. } = outcome;
-    let policy = &summary.policy;
+    let policy = format!("{prefix}{}", summary.policy);
     batch.add(&format!("{policy}_scheduler.log"), |out| write_events(instance, log, out))?;
     let ending = format.ending(log.executions.len());
     // Another form of the log would speak of an earlier run.

@@ -13,6 +13,7 @@ Examples:
   gswarm run --live --policy planned --gpus 8 --backends servers.yaml \\
       --config config.yaml --requests requests.yaml --out results
   gswarm resume results
+  gswarm resume results --retry-failed
 
 Everything that the run needs is in the journal of its folder: no other flag has to be given again. Nodes that have
 finished are not run again; what was under way when the run ended is.";
@@ -32,6 +33,9 @@ pub struct ResumeArgs {
     /// Python interpreter with Ray and gswarm, for runs on a Ray cluster
     #[arg(long, value_name = "PROGRAM", env = "GSWARM_PYTHON")]
     python: Option<String>,
+    /// Also try again what failed for good
+    #[arg(long, alias = "retry_failed")]
+    retry_failed: bool,
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
@@ -42,6 +46,7 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         backends: args.backends.clone(),
         address: args.address.clone(),
         python: args.python.clone(),
+        retry_failed: args.retry_failed,
     };
     if !args.quiet {
         output::tell_warnings();
@@ -57,5 +62,5 @@ pub fn resume(args: &ResumeArgs) -> Result<(), Failure> {
         let names: Vec<String> = ended.written.iter().map(|path| path.display().to_string()).collect();
         output::line(&format!("\nWritten: {}", names.join(", ")))?;
     }
-    ended.all_completed()
+    ended.verdict()
 }

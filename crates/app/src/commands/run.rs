@@ -9,6 +9,7 @@ use crate::output::{self, files, files::Batch, terminal::Terminal, unfinished};
 use crate::policy_flags::PolicyFlags;
 use clap::Args;
 use flags::{FaultArgs, LiveArgs};
+use gswarm_core::check::Violation;
 use gswarm_core::explain::{self, SlowRequest, Timeline};
 use gswarm_core::input::Source;
 use gswarm_core::instance::Mode;
@@ -186,7 +187,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         live::is_not_in_use(&spec.output.folder)?;
     }
     let begin = if spec.live.is_some() { Terminal::live } else { Terminal::new };
-    let mut terminal = begin(spec.policy().kind().name(), args.quiet, args.json);
+    let mut terminal = begin(spec.policy().kind().name(), args.quiet, args.json).verbose(args.verbose);
     terminal.stage(Stage::Reading);
     let materials = spec.load()?;
     if spec.live.is_some() {
@@ -195,15 +196,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         }
         let ended = live::run(spec, materials, &EmbeddedHost, &mut terminal)?;
         drop(terminal);
-        print(
-            args,
-            &ended.prepared.spec,
-            &ended.prepared.instance,
-            &ended.outcome,
-            &ended.written,
-            &ended.failed,
-        )?;
-        return ended.all_completed();
+        let (prepared, live) = (&ended.prepared, Some((&*ended.failed, &*ended.violations)));
+        print(args, &prepared.spec, &prepared.instance, &ended.outcome, &ended.written, live)?;
+        return ended.verdict();
     }
     let prepared = prepare(spec, materials, &mut terminal)?.without_inputs();
     let outcome = prepared.simulate(&mut terminal)?.outcome;
@@ -212,9 +207,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     gswarm_run::output::save(&mut batch, &prepared.instance, &outcome, prepared.spec.output.format)?;
     let written = batch.commit()?;
     drop(terminal);
-    print(args, &prepared.spec, &prepared.instance, &outcome, &written, &[])?;
+    print(args, &prepared.spec, &prepared.instance, &outcome, &written, None)?;
     unfinished::none(&prepared.instance, &outcome.log, prepared.spec.faults.max_attempts)
 }
+
+/// What went wrong in a live run: the nodes that were given up, and the rules that its log breaks.
+type Troubles<'t> = (&'t [FailedNode], &'t [Violation]);
 
 fn print(
     args: &RunArgs,
@@ -222,15 +220,16 @@ fn print(
     instance: &Instance,
     outcome: &RunOutcome,
     written: &[PathBuf],
-    failed: &[FailedNode],
+    live: Option<Troubles<'_>>,
 ) -> Result<(), Failure> {
     if args.quiet {
         return Ok(());
     }
     if args.json {
-        return output::json(&report(spec, instance, outcome, written, failed));
+        return output::json(&report(spec, instance, outcome, written, live));
     }
-    if args.verbose {
+    // A live run has told it while it ran.
+    if args.verbose && live.is_none() {
         output::stream(|mut out| write_events(instance, &outcome.log, &mut out))?;
         output::line("")?;
     }
@@ -268,6 +267,9 @@ pub struct RunReport {
     /// Nodes that were given up; only a live run knows why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Vec<FailedNode>>,
+    /// The rules that the log of a live run breaks: none, unless gswarm is at fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    violations: Option<Vec<String>>,
 }
 
 fn report(
@@ -275,7 +277,7 @@ fn report(
     instance: &Instance,
     outcome: &RunOutcome,
     written: &[PathBuf],
-    failed: &[FailedNode],
+    live: Option<Troubles<'_>>,
 ) -> RunReport {
     RunReport {
         metrics: outcome.metrics.clone(),
@@ -290,6 +292,7 @@ fn report(
         slowest: slow(instance, outcome),
         not_done: unfinished::names(instance, &outcome.log),
         files: written.to_vec(),
-        failed: spec.live.is_some().then(|| failed.to_vec()),
+        failed: live.map(|(failed, _)| failed.to_vec()),
+        violations: live.map(|(_, violations)| violations.iter().map(ToString::to_string).collect()),
     }
 }

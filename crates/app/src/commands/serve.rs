@@ -140,7 +140,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         let (clock, fleet) = match &backends {
             Some(backends) => {
                 let clock = config::clock(backends).map_err(|faults| live::faulty(&faults))?;
-                let fleet = config::fleet(backends, &instance, &clock, &record);
+                let fleet = config::fleet(&backends.logging_to(&args.state), &instance, &clock, &record);
                 let fleet = fleet.map_err(|faults| live::faulty(&faults))?;
                 look_at(args, &fleet, &instance).await?;
                 (clock, fleet)

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod interrupt;
 pub mod notation;
 pub mod progress;
+pub mod story;
 pub mod table;
 pub mod terminal;
 pub mod unfinished;
@@ -19,6 +20,10 @@ pub use gswarm_run::output::count;
 use crate::failure::Failure;
 use owo_colors::OwoColorize;
 use std::io::{self, Write};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Prints to standard output. A reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -51,11 +56,13 @@ pub fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Prints warnings of the program below, such as servers that do not answer, as they happen.
+/// Prints warnings of the program below, such as servers that do not answer, as they happen and with their times; and how far
+/// servers are that take long to start.
 pub fn tell_warnings() {
-    let lines = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
-    let lines = lines.with_target(false).with_ansi(false).without_time().with_writer(io::stderr);
-    let _ = lines.try_init();
+    let levels =
+        Targets::new().with_default(LevelFilter::WARN).with_target("gswarm_exec::backend", LevelFilter::INFO);
+    let lines = tracing_subscriber::fmt::layer().with_target(false).with_ansi(false).with_writer(io::stderr);
+    let _ = tracing_subscriber::registry().with(lines.with_filter(levels)).try_init();
 }
 
 /// An error, on standard error.

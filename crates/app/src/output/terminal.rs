@@ -1,6 +1,7 @@
 //! What a run tells the people at a terminal: stages, progress, notes, and the GPUs of a live run.
 
 use super::progress::{Bar, Phase};
+use super::story::Story;
 use super::watch::Screen;
 use super::{interrupt, note};
 use gswarm_core::engine::View;
@@ -13,6 +14,8 @@ pub struct Terminal {
     quiet: bool,
     shown: bool,
     live: bool,
+    /// Every event is printed as it happens.
+    story: Option<Story>,
     doing: Option<Doing>,
 }
 
@@ -25,12 +28,25 @@ enum Doing {
 impl Terminal {
     /// For a command with `--quiet`, which tells nothing, and `--json`, which shows no progress; `label` names the run in its progress bar.
     pub fn new(label: &str, quiet: bool, json: bool) -> Terminal {
-        Terminal { label: label.to_owned(), quiet, shown: !quiet && !json, live: false, doing: None }
+        Terminal {
+            label: label.to_owned(),
+            quiet,
+            shown: !quiet && !json,
+            live: false,
+            story: None,
+            doing: None,
+        }
     }
 
     /// The same for a live run: once it runs, the first Ctrl-C ends it calmly.
     pub fn live(label: &str, quiet: bool, json: bool) -> Terminal {
         Terminal { live: true, ..Terminal::new(label, quiet, json) }
+    }
+
+    /// The same, which prints every event where `verbose`.
+    #[must_use]
+    pub fn verbose(self, verbose: bool) -> Terminal {
+        Terminal { story: verbose.then(Story::default), ..self }
     }
 
     fn phase(&mut self, label: String) {
@@ -87,6 +103,12 @@ impl Observer for Terminal {
     }
 
     fn watch(&mut self, view: &View<'_>) -> bool {
+        if let Some(story) = &mut self.story {
+            self.doing = None;
+            // Who reads it may have gone: the run goes on.
+            let _ = super::print(&story.goes_on(view));
+            return !interrupt::is_interrupted();
+        }
         if !matches!(self.doing, Some(Doing::Live(_))) {
             self.doing = None;
             self.doing = Some(Doing::Live(Box::new(Screen::new(&self.label, self.shown))));

@@ -12,6 +12,7 @@ mod explain;
 mod formats;
 mod front;
 mod full_disk;
+mod gate;
 mod generate;
 mod gpu_docs;
 mod http;

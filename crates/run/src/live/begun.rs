@@ -2,7 +2,8 @@
 
 use super::ray::{Callables, Joined};
 use super::{
-    EmbeddedModels, Ended, JOURNAL, Place, carry_out, journal_failure, read_backends, read_backends_elsewhere,
+    Begins, EmbeddedModels, Ended, JOURNAL, Place, carry_out, journal_failure, read_backends,
+    read_backends_elsewhere,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::materials::{Materials, Problem};
@@ -69,6 +70,8 @@ pub struct Resume {
     pub address: Option<String>,
     /// The Python that has Ray and gswarm.
     pub python: Option<String>,
+    /// Whether requests that failed are tried again.
+    pub retry_failed: bool,
 }
 
 /// Goes on with a live run that was interrupted.
@@ -119,5 +122,12 @@ pub fn resume(
         },
     };
     prepared.spec.live = Some(live);
-    carry_out(prepared, place, journal, true, embedded, observer)
+    carry_out(
+        prepared,
+        place,
+        journal,
+        Begins::Again { retry_failed: changes.retry_failed },
+        embedded,
+        observer,
+    )
 }

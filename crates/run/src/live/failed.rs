@@ -67,6 +67,10 @@ pub(super) fn all_completed(
         let more = failed.len() - MOST_LISTED;
         let _ = write!(text, "\n  and {more} more: see {}", results.display());
     }
-    let hint = format!("{} has the results, and why the rest failed, request by request", results.display());
+    let folder = results.parent().unwrap_or(Path::new(".")).display();
+    let hint = format!(
+        "{} has the results, and why the rest failed, request by request; `gswarm resume {folder} --retry-failed` tries them again",
+        results.display()
+    );
     Err(Failure::new(FailureKind::FailedRequests, text).hint(hint))
 }

@@ -1,6 +1,7 @@
 //! Runs on real servers: the journal that they leave, and how they are resumed.
 
 mod begun;
+mod ended;
 mod failed;
 mod lacking;
 mod loads;
@@ -8,6 +9,7 @@ mod ray;
 mod results;
 
 pub use begun::{Begun, Resume, begun, resume};
+pub use ended::{Ended, REJECTED};
 pub use failed::FailedNode;
 pub use ray::Callables;
 
@@ -15,18 +17,18 @@ use crate::failure::{Failure, FailureKind};
 use crate::files;
 use crate::materials::{Materials, Problem as Inputs};
 use crate::observe::{Observer, Stage};
-use crate::output::{self, count};
+use crate::output::count;
 use crate::prepare::{Prepared, prepare_on};
 use crate::spec::{LiveSpec, RunSpec};
-use failed::failed;
-use gswarm_core::check::{check_log, report as render_violations};
+use ended::conclude;
 use gswarm_core::engine::View;
 use gswarm_core::generate::{Format, write_config, write_scenario_requests};
 use gswarm_core::input::{Scenario, Source, render};
 use gswarm_core::instance::Instance;
 use gswarm_core::log_file::Timing;
+use gswarm_core::policy::PolicyKind;
 use gswarm_core::report::{RunInfo, metrics, summary};
-use gswarm_core::run::RunOutcome;
+use gswarm_core::run::{RunOutcome, assignments};
 use gswarm_core::{ModelId, Span};
 use gswarm_exec::backend::{BackendsFile, BackendsReading, Finding, LoadRecorder, read_backends_here};
 use gswarm_exec::clock::Clock;
@@ -66,31 +68,6 @@ pub trait EmbeddedModels: Sync {
     ) -> Result<Fleet, Failure>;
 }
 
-/// What a live run left.
-pub struct Ended {
-    /// The run as it was prepared.
-    pub prepared: Prepared,
-    /// The log, measured.
-    pub outcome: RunOutcome,
-    /// The files that were written.
-    pub written: Vec<PathBuf>,
-    /// The nodes that were given up.
-    pub failed: Vec<FailedNode>,
-    /// The file of results.
-    pub results: PathBuf,
-}
-
-impl Ended {
-    /// A failure where requests failed, which says which and why.
-    ///
-    /// # Errors
-    /// The requests that failed.
-    pub fn all_completed(&self) -> Result<(), Failure> {
-        let failed_requests = self.outcome.metrics.failed_requests;
-        failed::all_completed(&self.prepared.instance, failed_requests, &self.failed, &self.results)
-    }
-}
-
 enum Place {
     /// Servers that a file lists.
     Servers(BackendsFile),
@@ -103,7 +80,7 @@ enum Place {
 /// Runs a specification live, from its start. Its folder must have no journal.
 ///
 /// # Errors
-/// Why the run could not begin or ended early. A run with failed requests is no error: see [`Ended::all_completed`].
+/// Why the run could not begin or ended early. A run with failed requests is no error: see [`Ended::verdict`].
 pub fn run(
     mut spec: RunSpec,
     materials: Materials,
@@ -151,7 +128,7 @@ pub fn run(
         joined.prepare(backends, &prepared.instance, callables.as_ref(), observer)?;
     }
     let journal = begin(&prepared, &place)?;
-    carry_out(prepared, place, journal, false, embedded, observer)
+    carry_out(prepared, place, journal, Begins::Anew, embedded, observer)
 }
 
 /// What runs on a Ray cluster: callables, servers that a file lists, or models that only take their time.
@@ -297,7 +274,10 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
     match error {
         JournalError::InUse => failure.hint("wait until the other run has ended, or use another folder"),
         JournalError::Empty => {
-            failure.hint("start the run again: nothing was done, and nothing is lost")
+            failure.hint(
+                "if the file was copied or moved, bring the file that ends in -wal too: recent writes are in it. \
+                 If not, start the run again",
+            )
         }
         JournalError::Damaged(_) | JournalError::Sqlite(_) => failure.hint(
             "is the disk full, or did another program change the file? Resume an earlier copy, or start again in another folder",
@@ -309,26 +289,28 @@ pub fn journal_failure(folder: &Path, error: &JournalError) -> Failure {
     }
 }
 
-/// Runs, and writes the logs and what came of each request beside the journal.
+/// How a run begins.
+#[derive(Clone, Copy)]
+enum Begins {
+    /// From its first request.
+    Anew,
+    /// From where its journal ends.
+    Again { retry_failed: bool },
+}
+
+/// Runs, and concludes the run.
 fn carry_out(
     prepared: Prepared,
     place: Place,
     journal: Journal,
-    resumes: bool,
+    begins: Begins,
     embedded: &dyn EmbeddedModels,
     observer: &mut dyn Observer,
 ) -> Result<Ended, Failure> {
     let folder = prepared.spec.output.folder.clone();
-    let (outcome, finished) = execute(&prepared, &place, journal, resumes, embedded, observer)
+    let (outcome, finished) = execute(&prepared, &place, journal, begins, embedded, observer)
         .map_err(|failure| failure.in_folder(&folder))?;
-    observer.stage(Stage::Writing);
-    let mut batch = files::Batch::new(&folder)?;
-    output::save(&mut batch, &prepared.instance, &outcome, prepared.spec.output.format)?;
-    let results = format!("{}_results.jsonl", outcome.summary.policy);
-    batch.add_private(&results, |mut out| results::write(&prepared.instance, &finished, &mut out))?;
-    let written = batch.commit()?;
-    let failed = failed(&prepared.instance, &finished, matches!(place, Place::Ray { .. }));
-    Ok(Ended { prepared, outcome, written, failed, results: folder.join(results) })
+    conclude(prepared, outcome, &finished, matches!(place, Place::Ray { .. }), observer)
 }
 
 /// Runs on the servers, from the start or from where the journal ends.
@@ -336,7 +318,7 @@ fn execute(
     prepared: &Prepared,
     place: &Place,
     journal: Journal,
-    resumes: bool,
+    begins: Begins,
     embedded: &dyn EmbeddedModels,
     observer: &mut dyn Observer,
 ) -> Result<(RunOutcome, FinishedRun), Failure> {
@@ -364,9 +346,8 @@ fn execute(
         let (clock, fleet) = match place {
             Place::Servers(backends) => {
                 let clock = config::clock(backends).map_err(|faults| faulty(&faults))?;
-                let fleet =
-                    config::fleet(backends, instance, &clock, &record).map_err(|faults| faulty(&faults))?;
-                (clock, fleet)
+                let fleet = config::fleet(&backends.logging_to(folder), instance, &clock, &record);
+                (clock, fleet.map_err(|faults| faulty(&faults))?)
             }
             Place::Embedded(models) => (Clock::real(), embedded.serve(models, scenario, instance, &record)?),
             Place::Ray { joined, backends, .. } => {
@@ -384,7 +365,10 @@ fn execute(
         if let Some(learner) = beliefs.learner(instance) {
             run.learn_with(learner);
         }
-        if resumes {
+        if let Begins::Again { retry_failed } = begins {
+            if retry_failed {
+                run.retry_failed();
+            }
             run.restore(policy.as_mut()).map_err(|error| match error {
                 LiveError::Journal(error @ JournalError::Damaged(_)) => journal_failure(folder, &error),
                 other => ended_early(other),
@@ -405,17 +389,10 @@ fn execute(
         predictor: beliefs.predictor(),
         learn: beliefs.learn,
         seed: Some(spec.seed),
+        gpu_assignments: (spec.policy().kind() == PolicyKind::Static).then(|| assignments(instance)),
         ..RunInfo::default()
     };
     let summary = summary(instance, &measured, info);
-    let violations = check_log(instance, &finished.log, Some(&summary));
-    if !violations.is_empty() {
-        // What the models gave is in the journal, and stays there.
-        observer.note(&format!(
-            "warning: the log of this run fails the check:\n{}",
-            render_violations(&violations)
-        ));
-    }
     let log = finished.log.clone();
     Ok((RunOutcome { log, metrics: measured, summary }, finished))
 }
