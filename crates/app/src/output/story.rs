@@ -21,7 +21,9 @@ impl Story {
     /// What has happened since the last look, in the order of a log: ends, losses, arrivals, loads, starts.
     pub fn goes_on(&mut self, view: &View<'_>) -> String {
         let (instance, mut text) = (view.instance(), String::new());
-        let now = |text: &mut String| drop(write!(text, "[{:.2}s] ", view.now().seconds()));
+        let now = |text: &mut String| {
+            let _ = write!(text, "[{:.2}s] ", view.now().seconds());
+        };
         let started = view.under_way().filter(|one| one.began.is_some());
         let started: BTreeMap<TaskId, Gpus> = started.map(|one| (one.task, one.gpus)).collect();
         for (&task, &gpus) in self.under_way.iter().filter(|(task, gpus)| started.get(task) != Some(gpus)) {

@@ -46,7 +46,7 @@ fn a_journal_that_was_never_begun_is_no_hindrance() {
     let place = with_servers(2000);
     std::fs::create_dir(place.path("out")).unwrap();
     place.write("out/journal.db", "");
-    place.run("resume out").code(2).says("out/journal.db").says("ended before it started");
+    place.run("resume out").code(2).says("out/journal.db").says("holds no run");
     let left: Vec<_> = std::fs::read_dir(place.path("out")).unwrap().map(|file| file.unwrap()).collect();
     assert!(left.len() == 1 && place.read("out/journal.db").is_empty(), "it was changed: {left:?}");
     place.run(&live("baseline", "out")).code(0);
