@@ -60,7 +60,7 @@ pub async fn fill(
         let of_model = fixed.iter().rev().find(|(name, _)| name.as_deref() == Some(model.id.as_str()));
         let given = of_model.or_else(|| fixed.iter().rev().find(|(name, _)| name.is_none()));
         let capacity = match (given, &model.batching, file) {
-            (Some(&(_, calls)), ..) => Some(Capacity::of(calls, "--max-batch")),
+            (Some(&(_, calls)), ..) => Some(Capacity::of(calls, "given")),
             (None, Some(_), _) => None,
             (None, None, None) => Some(Capacity::of(OWN, "gswarm's engine")),
             (None, None, Some(file)) => learn(file, &model.id).await,

@@ -9,11 +9,13 @@ mod draft;
 mod graph;
 mod gswarm_log;
 mod guess;
+mod llama_swap;
 mod options;
 mod table;
 pub mod trace;
 mod wfcommons;
 
+pub use llama_swap::{LlamaSwap, llama_swap};
 pub use options::{ImportOptions, Moment, TraceTarget, sizes};
 
 use draft::Draft;

@@ -9,11 +9,11 @@ use crate::output::{self, count, files};
 use crate::policy_flags::{PolicyFlags, Scope};
 use clap::Args;
 use gswarm_core::belief::{Learner, Recent};
-use gswarm_core::input::{Source, read_config};
+use gswarm_core::input::{Diagnostic, Scenario, Source, read_config, render};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{BuildContext, PolicyKind};
 use gswarm_core::{Instance, Span};
-use gswarm_exec::backend::LoadRecorder;
+use gswarm_exec::backend::{BackendsFile, LoadRecorder, read_backends_here};
 use gswarm_exec::capacity::{self, Capacity};
 use gswarm_exec::clock::Clock;
 use gswarm_exec::config;
@@ -22,17 +22,20 @@ use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
 use gswarm_exec::preflight::preflight;
 use gswarm_exec::service::{Client, Expect, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
+use gswarm_import::llama_swap;
 use gswarm_run::live::{self, EmbeddedModels};
 use gswarm_serve::embedded::EmbeddedHost;
 use gswarm_serve::front;
 use gswarm_serve::guard::{self, ServerEnd};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
   gswarm serve --config config.yaml --backends backends.yaml --port 8080
   gswarm serve --config config.yaml --backends backends.yaml --max-collate-wait 10 --objective p99
+  gswarm serve --from llama-swap.yaml --port 8080
   gswarm serve --config config.yaml --backends backends.yaml --host 0.0.0.0 --token-file token \\
       --tls-cert cert.pem --tls-key key.pem
 
@@ -50,8 +53,11 @@ crash too. The first TERM or Ctrl-C lets what is under way end; docs/serve.md ha
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
     /// Models, workflows and the cluster, JSON or YAML
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "from")]
+    config: Option<PathBuf>,
+    /// A configuration of llama-swap, instead of --config and --backends; see docs/coming-from.md
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "backends"])]
+    from: Option<PathBuf>,
     /// Model servers, JSON or YAML; see docs/backends.md. Without it, the models of --models run in this process
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
@@ -114,10 +120,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let mut settings = args.listen.settings()?;
     settings.open_paths = front::OPEN_PATHS;
     settings.listening_paths = front::LISTENING_PATHS;
-    let name = args.config.display().to_string();
-    let bytes = files::read(&args.config)?;
-    let mut scenario = job::accept(read_config(Source { name: &name, bytes: &bytes }), args.quiet)?;
-    let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
+    let Served { mut scenario, backends, aliases, at_once, told } = served(args)?;
     let runtime = runtime(args.quiet)?;
     for (model, _) in &args.max_batch {
         let unknown = |model: &&String| scenario.models.iter().all(|known| known.id != **model);
@@ -125,7 +128,8 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             return Err(Failure::input(format!("--max-batch: there is no model `{model}`")));
         }
     }
-    let at_once = runtime.block_on(capacity::fill(&mut scenario, backends.as_ref(), &args.max_batch));
+    let fixed: Vec<_> = at_once.into_iter().chain(args.max_batch.iter().cloned()).collect();
+    let at_once = runtime.block_on(capacity::fill(&mut scenario, backends.as_ref(), &fixed));
     let cluster = args.cluster.over(&scenario.cluster);
     let scenario = Arc::new(with_direct_workflows(scenario));
     let instance = job::build(&scenario, &cluster, Mode::Online, Some(PolicyKind::Adaptive))?;
@@ -148,9 +152,11 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             None => (Clock::real(), EmbeddedHost.serve(&args.models, &scenario, &instance, &record)?),
         };
         let bound = bind(settings).await?;
-        let service = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
+        let (service, client) = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
+        let service = (service, client.with_aliases(aliases));
         output::line(&format!("Listening on {}", bound.url()))?;
         if !args.quiet {
+            told.iter().for_each(|sentence| output::note(sentence));
             tell(args, &instance, &service.1, &at_once);
         }
         let spec = args.params.spec(PolicyKind::Adaptive)?;
@@ -198,6 +204,41 @@ async fn look_at(args: &ServeArgs, fleet: &Fleet, instance: &Instance) -> Result
 fn at_least_a_second(text: &str) -> Result<f64, String> {
     let seconds = not_negative(text)?;
     if seconds >= 1.0 { Ok(seconds) } else { Err("give at least 1 second".to_owned()) }
+}
+
+/// What is served.
+struct Served {
+    scenario: Scenario,
+    /// The servers; without them, models run in this process.
+    backends: Option<BackendsFile>,
+    /// Further names of models.
+    aliases: BTreeMap<String, String>,
+    /// Calls at once that the files give.
+    at_once: Vec<(Option<String>, u32)>,
+    /// What was assumed.
+    told: Vec<String>,
+}
+
+/// Reads gswarm's own files, or one of llama-swap.
+fn served(args: &ServeArgs) -> Result<Served, Failure> {
+    let own = args.config.as_deref().unwrap_or(Path::new(""));
+    let path = args.from.as_deref().unwrap_or(own);
+    let (name, bytes) = (path.display().to_string(), files::read(path)?);
+    let source = Source { name: &name, bytes: &bytes };
+    if args.from.is_none() {
+        let scenario = job::accept(read_config(source), args.quiet)?;
+        let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
+        let (aliases, at_once, told) = Default::default();
+        return Ok(Served { scenario, backends, aliases, at_once, told });
+    }
+    let wrong = |found: &[Diagnostic]| Failure::input(format!("{name} cannot be served\n{}", render(found)));
+    let made = llama_swap(source).map_err(|found| wrong(&found))?;
+    let text = Source { name: "the configuration made of it", bytes: made.config.as_bytes() };
+    let scenario = job::accept(read_config(text), true)?;
+    let reading =
+        read_backends_here(Source { name: "the servers made of it", bytes: made.backends.as_bytes() });
+    let backends = Some(reading.file.ok_or_else(|| wrong(&reading.diagnostics))?);
+    Ok(Served { scenario, backends, aliases: made.aliases, at_once: made.at_once, told: made.told })
 }
 
 /// Estimates of run times besides the configuration's.

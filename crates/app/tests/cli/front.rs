@@ -247,3 +247,57 @@ async fn real_models_answer_as_they_go() {
     let (code, told) = server.end();
     assert_eq!(code, 0, "{told}");
 }
+
+const SWAPPED: &str = r#"
+macros:
+  server: python3 server.py ${PORT}
+models:
+  one: {cmd: "${server} one", aliases: [gpt-4], concurrencyLimit: 2}
+  two: {cmd: "${server} two", useModelName: org/two, ttl: 60}
+"#;
+
+/// Answers with its name and the model that it was asked for.
+const SERVER: &str = r#"
+import http.server, json, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def say(self, value):
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        self.say({})
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.say({"server": sys.argv[2], "asked": asked["model"], "mirostat": asked.get("mirostat")})
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
+
+/// A file of llama-swap is served as it is: commands are started and swapped, aliases and names go through, and fields that only
+/// the server knows reach it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_llama_swap_is_served() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        return gswarm_testing::skip("python3 is not installed");
+    }
+    let place = Place::new();
+    place.write("llama-swap.yaml", SWAPPED);
+    place.write("server.py", SERVER);
+    let server = Running::of(&place, "serve --from llama-swap.yaml --port 0 --max-collate-wait 1");
+    let url = server.url.clone();
+    let chat = |model: &str| json!({"model": model, "messages": [{"role": "user", "content": "hello"}], "mirostat": 2});
+    for (model, runs, asked) in [("gpt-4", "one", "one"), ("two", "two", "org/two"), ("one", "one", "one")] {
+        let (status, said) = post(&url, "/v1/chat/completions", chat(model)).await;
+        assert_eq!((status, &said["server"]), (200, &json!(runs)), "{said}");
+        assert_eq!((&said["asked"], &said["mirostat"]), (&json!(asked), &json!(2)), "{said}");
+    }
+    assert_eq!(post(&url, "/v1/chat/completions", chat("three")).await.0, 404);
+    server.signal("-TERM");
+    let (code, told) = server.end();
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("one 2 (given)") && told.contains("ttl"), "{told}");
+}

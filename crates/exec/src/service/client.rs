@@ -8,6 +8,7 @@ use crate::forward::{Answering, Forward};
 use gswarm_core::input::{ModelSpec, RequestSpec, Scenario};
 use gswarm_core::{Instance, ModelId, Span};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -101,6 +102,8 @@ pub struct Client {
     pub instance: Arc<Instance>,
     /// What the servers can do with each model.
     abilities: Arc<[Abilities]>,
+    /// Further names of models.
+    aliases: Arc<BTreeMap<String, String>>,
     /// On whose behalf requests are brought: each has a fair share.
     caller: Arc<str>,
     sender: mpsc::UnboundedSender<Command>,
@@ -115,7 +118,16 @@ impl Client {
         told: EventSender,
         records: Records,
     ) -> Client {
-        Client { scenario, records, told, instance: Arc::new(instance), abilities, caller: "".into(), sender }
+        Client {
+            scenario,
+            records,
+            told,
+            instance: Arc::new(instance),
+            abilities,
+            aliases: Arc::default(),
+            caller: "".into(),
+            sender,
+        }
     }
 
     /// The same line, on behalf of somebody.
@@ -124,16 +136,24 @@ impl Client {
         Client { caller: caller.into(), ..self.clone() }
     }
 
+    /// The same line, with further names of models.
+    #[must_use]
+    pub fn with_aliases(self, aliases: BTreeMap<String, String>) -> Client {
+        Client { aliases: Arc::new(aliases), ..self }
+    }
+
     /// The configuration's own workflows.
     #[must_use]
     pub fn workflows(&self) -> &[gswarm_core::input::WorkflowSpec] {
         &self.scenario.workflows[..self.scenario.workflows.len() - self.scenario.models.len()]
     }
 
-    /// A model by its key in the configuration.
+    /// A model by its key in the configuration, or by another of its names.
     #[must_use]
     pub fn model(&self, name: &str) -> Option<ModelId> {
-        self.scenario.models.iter().position(|model| model.id == name).map(ModelId::from)
+        let of = |name: &str| self.scenario.models.iter().position(|model| model.id == name);
+        let found = of(name).or_else(|| of(self.aliases.get(name)?));
+        found.map(ModelId::from)
     }
 
     /// What the servers can do with a model.

@@ -98,6 +98,20 @@ fn comfyui_times_of_any_class() {
     assert_eq!(found[0].code, Code::NoSuchPlace, "{found:?}");
 }
 
+/// llama-swap's own examples become configurations and servers that gswarm reads.
+#[test]
+fn llama_swap_examples() {
+    for (name, bytes) in real("llama-swap", "yaml") {
+        let made = gswarm_import::llama_swap(Source { name: &name, bytes: &bytes });
+        let made = made.unwrap_or_else(|found| panic!("{name}: {found:#?}"));
+        println!("{name}: {:#?}", made.told);
+        let reading = gswarm_core::input::read_config(Source { name: &name, bytes: made.config.as_bytes() });
+        let scenario = reading.scenario.unwrap_or_else(|| panic!("{name}: {:?}", reading.diagnostics));
+        let backends: serde_json::Value = serde_json::from_str(&made.backends).unwrap();
+        assert_eq!(backends["backends"].as_array().unwrap().len(), scenario.models.len(), "{name}");
+    }
+}
+
 /// What a template is known to hold.
 #[test]
 fn a_template_with_a_subgraph_gives_its_sampler_with_steps_and_size() {
