@@ -24,7 +24,11 @@ pub async fn preflight(
     patience: Span,
     mut waiting: impl FnMut(&str) -> bool,
 ) -> Result<Vec<Finding>, Vec<Finding>> {
-    let models: Vec<ModelId> = instance.models.keys().filter(|&model| used(model)).collect();
+    // Waiting brings no server to a model that none is meant for.
+    let meant = |member: &Member, model| member.models.as_ref().is_none_or(|served| served.contains(&model));
+    let has_server = |model: &ModelId| fleet.members().iter().any(|member| meant(member, *model));
+    let models: Vec<ModelId> =
+        instance.models.keys().filter(|&model| used(model)).filter(has_server).collect();
     let of = |member: &Member| -> Vec<ModelId> {
         let has = |model: &ModelId| member.models.as_ref().is_none_or(|served| served.contains(model));
         models.iter().copied().filter(has).collect()
