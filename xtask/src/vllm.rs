@@ -136,7 +136,7 @@ fn install(place: &Path) -> Result<PathBuf, String> {
 fn files(place: &Path, server: &Server) -> Result<(), String> {
     let config = "models:\n  writer: {memory_gb: 1, gpus_required: 1, load_time_seconds: 5, inference_time_mean: 5}\n\
         workflows:\n  write: {nodes: [{id: write, model: writer, inputs: [wish], outputs: [text]}]}\n\
-        cluster: {num_gpus: 1}\n";
+        cluster: {gpus: 1}\n";
     let mut requests = String::from("requests:\n");
     for number in 0..REQUESTS {
         requests.push_str(&format!(
