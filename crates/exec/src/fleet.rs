@@ -1,6 +1,6 @@
 //! The backends of a cluster: who serves which model on which GPUs.
 
-use crate::backend::{Abilities, Backend, Replica};
+use crate::backend::{Backend, CallAbilities, Replica};
 use gswarm_core::{Gpus, ModelId};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Fleet {
 
     /// What can be done with a model wherever it is: the servers that have it may differ, and the least able counts.
     #[must_use]
-    pub fn abilities(&self, model: ModelId) -> Abilities {
+    pub fn abilities(&self, model: ModelId) -> CallAbilities {
         let serve = |member: &&Member| member.models.as_ref().is_none_or(|models| models.contains(&model));
         let able = self.members.iter().filter(serve).map(|member| member.backend.abilities(model));
         able.min_by_key(|abilities| abilities.dialect).unwrap_or_default()

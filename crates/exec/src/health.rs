@@ -65,7 +65,7 @@ impl ServerState {
 
 /// What was asked of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Asked {
+pub enum ServerWork {
     /// A call for a task.
     Call(TaskId),
     /// A load of a model.
@@ -106,9 +106,9 @@ pub struct ServerHealth {
     loading: u32,
     held: u32,
     /// What has failed since a call went well.
-    failed: BTreeSet<Asked>,
+    failed: BTreeSet<ServerWork>,
     /// What of that has failed since it last left.
-    lately: BTreeSet<Asked>,
+    lately: BTreeSet<ServerWork>,
     times: u32,
 }
 
@@ -148,8 +148,8 @@ impl ServerHealth {
         if is_there {
             self.has_answered = true;
             self.held += 1;
-            self.failed.remove(&Asked::Load(model));
-            self.lately.remove(&Asked::Load(model));
+            self.failed.remove(&ServerWork::Load(model));
+            self.lately.remove(&ServerWork::Load(model));
         }
     }
 
@@ -170,7 +170,7 @@ impl ServerHealth {
 
     /// Something failed that it was asked. What has failed there before is tried elsewhere, where that is possible: then the
     /// server is left alone meanwhile.
-    pub fn failed(&mut self, asked: Asked, Beside { is_called, elsewhere }: Beside) -> Option<Leaves> {
+    pub fn failed(&mut self, asked: ServerWork, Beside { is_called, elsewhere }: Beside) -> Option<Leaves> {
         if self.rotation != Rotation::In {
             return None;
         }

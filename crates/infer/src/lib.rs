@@ -48,7 +48,7 @@ pub use error::{Error, Result};
 pub use rates::TimeEstimate;
 pub use request::{
     FinishReason, FinishedGeneration, GenerateRequest, GenerationEvent, Prompt, RunningCompletion,
-    TokenChance, Tuning,
+    SamplingTuning, TokenChance,
 };
 pub use store::{ModelFolder, Store, StoreEntry};
 pub use text::apart::{render_chats, render_chats_with};

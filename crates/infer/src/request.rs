@@ -36,12 +36,12 @@ pub struct GenerateRequest {
     /// Refuse where there is no room for `max_tokens` behind the prompt, instead of writing fewer.
     pub exact: bool,
     /// What else bears on how tokens are drawn.
-    pub tuning: Tuning,
+    pub tuning: SamplingTuning,
 }
 
 /// Settings of drawing that few requests have.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tuning {
+pub struct SamplingTuning {
     /// Only so many of the likeliest tokens are drawn from; 0 is all.
     pub top_k: usize,
     /// Only tokens at least so likely, compared with the likeliest, are drawn from.
@@ -60,9 +60,9 @@ pub struct Tuning {
     pub logprobs: Option<usize>,
 }
 
-impl Default for Tuning {
-    fn default() -> Tuning {
-        Tuning {
+impl Default for SamplingTuning {
+    fn default() -> SamplingTuning {
+        SamplingTuning {
             top_k: 0,
             min_p: 0.0,
             presence_penalty: 0.0,
@@ -87,7 +87,7 @@ impl GenerateRequest {
             stop: Vec::new(),
             ignore_eos: false,
             exact: false,
-            tuning: Tuning::default(),
+            tuning: SamplingTuning::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The next token from the model's scores.
 
 use crate::error::{Error, Result};
-use crate::request::Tuning;
+use crate::request::SamplingTuning;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ pub(crate) struct Sampler {
     temperature: f64,
     top_p: f64,
     random: ChaCha8Rng,
-    tuning: Tuning,
+    tuning: SamplingTuning,
     /// Tokens of the prompt, where they bear on the answer.
     prompt: BTreeSet<u32>,
     /// Tokens that end an answer.
@@ -28,7 +28,7 @@ impl Sampler {
             temperature,
             top_p,
             random: ChaCha8Rng::seed_from_u64(seed),
-            tuning: Tuning::default(),
+            tuning: SamplingTuning::default(),
             prompt: BTreeSet::new(),
             ends: Vec::new(),
             written: BTreeMap::new(),
@@ -37,7 +37,7 @@ impl Sampler {
     }
 
     /// With further settings, for an answer to this prompt that these tokens end.
-    pub(crate) fn tuned(mut self, tuning: Tuning, prompt: &[u32], ends: &[u32]) -> Sampler {
+    pub(crate) fn tuned(mut self, tuning: SamplingTuning, prompt: &[u32], ends: &[u32]) -> Sampler {
         if tuning.repetition_penalty != 1.0 {
             self.prompt = prompt.iter().copied().collect();
         }
@@ -61,7 +61,7 @@ impl Sampler {
 
     /// Whether what was written bears on what follows.
     fn remembers(&self) -> bool {
-        let Tuning { presence_penalty, frequency_penalty, repetition_penalty, .. } = self.tuning;
+        let SamplingTuning { presence_penalty, frequency_penalty, repetition_penalty, .. } = self.tuning;
         (presence_penalty, frequency_penalty, repetition_penalty) != (0.0, 0.0, 1.0)
     }
 
@@ -202,41 +202,47 @@ mod tests {
         assert!(draw(1.0, 1.0, 3).contains(&2));
     }
 
-    fn tuned(tuning: Tuning) -> Vec<u32> {
+    fn tuned(tuning: SamplingTuning) -> Vec<u32> {
         let mut sampler = Sampler::new(1.0, 1.0, 3).tuned(tuning, &[0], &[1]);
         (0..200).map(|_| sampler.next(&SCORES).unwrap()).collect()
     }
 
     #[test]
     fn top_k_and_min_p_leave_out_the_unlikely() {
-        assert!(tuned(Tuning { top_k: 1, ..Tuning::default() }).iter().all(|&token| token == 1));
         assert!(
-            tuned(Tuning { top_k: 2, ..Tuning::default() }).iter().all(|&token| token == 1 || token == 3)
+            tuned(SamplingTuning { top_k: 1, ..SamplingTuning::default() }).iter().all(|&token| token == 1)
+        );
+        assert!(
+            tuned(SamplingTuning { top_k: 2, ..SamplingTuning::default() })
+                .iter()
+                .all(|&token| token == 1 || token == 3)
         );
         // The third has e^-1 = 0.37 of the best.
         assert!(
-            tuned(Tuning { min_p: 0.4, ..Tuning::default() }).iter().all(|&token| token == 1 || token == 3)
+            tuned(SamplingTuning { min_p: 0.4, ..SamplingTuning::default() })
+                .iter()
+                .all(|&token| token == 1 || token == 3)
         );
-        assert!(tuned(Tuning { min_p: 0.3, ..Tuning::default() }).contains(&2));
+        assert!(tuned(SamplingTuning { min_p: 0.3, ..SamplingTuning::default() }).contains(&2));
     }
 
     #[test]
     fn penalties_biases_and_early_ends_change_the_scores() {
-        let greedy = |tuning: Tuning, steps: usize| {
+        let greedy = |tuning: SamplingTuning, steps: usize| {
             let mut sampler = Sampler::new(0.0, 1.0, 0).tuned(tuning, &[1], &[1]);
             (0..steps).map(|_| sampler.next(&SCORES).unwrap()).collect::<Vec<u32>>()
         };
         // 3.0 - 0.5 is above 2.0, 3.0 - 2 * 0.5 is not: ties go to the first.
-        let frequency = Tuning { frequency_penalty: 0.5, ..Tuning::default() };
+        let frequency = SamplingTuning { frequency_penalty: 0.5, ..SamplingTuning::default() };
         assert_eq!(greedy(frequency, 6), [1, 3, 1, 3, 1, 2]);
-        let presence = Tuning { presence_penalty: 1.5, ..Tuning::default() };
+        let presence = SamplingTuning { presence_penalty: 1.5, ..SamplingTuning::default() };
         assert_eq!(greedy(presence, 4), [1, 3, 2, 1]);
         // Token 1 is in the prompt: 3.0 / 2.
-        let repetition = Tuning { repetition_penalty: 2.0, ..Tuning::default() };
+        let repetition = SamplingTuning { repetition_penalty: 2.0, ..SamplingTuning::default() };
         assert_eq!(greedy(repetition, 3), [3, 2, 1]);
-        let bias = Tuning { logit_bias: vec![(0, 5.0), (1, -100.0)], ..Tuning::default() };
+        let bias = SamplingTuning { logit_bias: vec![(0, 5.0), (1, -100.0)], ..SamplingTuning::default() };
         assert_eq!(greedy(bias, 2), [0, 0]);
-        let late = Tuning { min_tokens: 2, ..Tuning::default() };
+        let late = SamplingTuning { min_tokens: 2, ..SamplingTuning::default() };
         assert_eq!(greedy(late, 3), [3, 3, 1]);
     }
 

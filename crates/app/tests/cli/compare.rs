@@ -75,7 +75,7 @@ fn a_stream_is_ordered_by_latency_and_the_verdict_names_the_winner() {
         let rows = told.lines().filter(|line| line.starts_with(&format!("| {gpus} ")));
         let shown: Vec<&str> = rows.map(|row| row.split('|').nth(2).unwrap().trim()).collect();
         assert_eq!(shown, order, "{told}");
-        let usable = of.iter().find(|run| run["policy"] != "random").unwrap();
+        let usable = of.iter().find(|run| run["policy"] != "random" && run["policy"] != "lru").unwrap();
         assert_eq!((&win["policy"], &win["seconds"]), (&usable["policy"], &usable["latency_p99_seconds"]));
         assert!(of.iter().all(|run| run["slowest"].as_array().unwrap().len() == 10));
         assert!(of.iter().all(|run| !run["workflows"].as_array().unwrap().is_empty()));

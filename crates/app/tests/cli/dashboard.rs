@@ -396,7 +396,7 @@ fn what_cannot_be_shown_is_said() {
     place.run("view work/out --port 0").code(2).says("V002");
     std::fs::create_dir(place.path("broken")).unwrap();
     place.write("broken/journal.db", "");
-    place.run("view broken --port 0").code(2).says("ended before it started");
+    place.run("view broken --port 0").code(2).says("the journal holds no run");
     place.write(
         "broken/journal.db",
         "this is no journal at all, and it is longer than the header of one would be",

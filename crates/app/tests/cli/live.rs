@@ -174,7 +174,12 @@ fn a_live_run_on_a_server_over_http_ends_with_results_and_measured_loads() {
     assert_eq!(results.len(), 12);
     assert!(results.values().all(|line| line["status"] == "completed"));
     assert!(results.values().any(|line| line.to_string().contains("was asked")));
-    assert!(results.values().any(|line| line["failures"][0]["why"].to_string().contains("not today")));
+    // An answer of 500 is the server's fault: the call is made again, and costs no attempt.
+    assert!(
+        results.values().all(|line| line["failures"].as_array().is_none_or(Vec::is_empty)),
+        "{results:?}"
+    );
+    assert!(place.read("out/baseline_execution_log.json").contains("\"deferred\""));
     let loads = place.read("out/loads.jsonl");
     let loads: Vec<Value> = loads.lines().map(json).collect();
     assert!(
@@ -207,7 +212,7 @@ fn a_run_that_waits_for_servers_stops_when_it_is_told_to() {
         place.command(&live("baseline", "out")).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
-    while !said.contains("is out") {
+    while !said.contains("waiting for servers") {
         assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
     }
     let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -215,5 +220,5 @@ fn a_run_that_waits_for_servers_stops_when_it_is_told_to() {
     let status = ended(&mut child);
     lines.read_to_string(&mut said).unwrap();
     assert_eq!(status.code(), Some(130), "{said}");
-    assert!(said.contains("gswarm resume out"), "{said}");
+    assert!(said.contains("Connection refused") && !place.path("out").exists(), "{said}");
 }

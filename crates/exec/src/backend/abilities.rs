@@ -17,7 +17,7 @@ pub enum Dialect {
 
 /// What a server can do with a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub struct CallAbilities {
     /// How much of the API it has.
     pub dialect: Dialect,
     /// What sort of model it is, where the server knows: `llm`, `embedding`, ...
@@ -28,10 +28,10 @@ pub struct Abilities {
     pub lacks_tools: bool,
 }
 
-impl Abilities {
+impl CallAbilities {
     /// Those of servers that pass on what they are sent.
     #[must_use]
-    pub fn of(dialect: Dialect) -> Abilities {
-        Abilities { dialect, ..Abilities::default() }
+    pub fn of(dialect: Dialect) -> CallAbilities {
+        CallAbilities { dialect, ..CallAbilities::default() }
     }
 }

@@ -1,7 +1,7 @@
 //! How a server is asked, whatever sort it is: what an adapter has to know. The rules are in [`super::managed`].
 
 use super::BackendError;
-use super::abilities::{Abilities, Dialect};
+use super::abilities::{CallAbilities, Dialect};
 use super::http::{ForwardResult, Http};
 use super::preflight::Preflight;
 use crate::call::Call;
@@ -189,8 +189,8 @@ pub trait Api: Send + Sync {
     }
 
     /// What can be done with such requests for a model, by its name there.
-    fn abilities(&self, _name: &str) -> Abilities {
-        Abilities::of(Dialect::OpenAi)
+    fn abilities(&self, _name: &str) -> CallAbilities {
+        CallAbilities::of(Dialect::OpenAi)
     }
 
     /// Passes a request in the form of the OpenAI API on, and its answer back as it comes.

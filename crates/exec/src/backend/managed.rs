@@ -16,7 +16,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use super::abilities::Abilities;
+use super::abilities::CallAbilities;
 use super::api::{Api, Brought, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
 use super::attempt::Attempt;
 use super::http::{ForwardResult, HttpLimits};
@@ -321,10 +321,10 @@ impl<A: Api + 'static> Backend for Managed<A> {
         }
     }
 
-    fn abilities(&self, model: ModelId) -> Abilities {
+    fn abilities(&self, model: ModelId) -> CallAbilities {
         self.served
             .get(model.index())
-            .map_or_else(Abilities::default, |served| self.api.abilities(&served.name))
+            .map_or_else(CallAbilities::default, |served| self.api.abilities(&served.name))
     }
 
     async fn answers(&self) -> bool {

@@ -18,7 +18,7 @@ mod schema;
 mod sharing;
 mod spec;
 
-pub use abilities::{Abilities, Dialect};
+pub use abilities::{CallAbilities, Dialect};
 pub use api::{Api, Brought, Held, LoadRecorder, LoadTime, ModelState, ServedModel, WeightTier};
 pub use connect::{GpuPlace, KnownModel, ServerLink, connect, connect_at};
 pub use field::{Described, Field, Shape};
@@ -170,8 +170,8 @@ pub trait Backend: Send + Sync {
     }
 
     /// What it can do with requests in the form of the OpenAI API for a model.
-    fn abilities(&self, _model: ModelId) -> Abilities {
-        Abilities::default()
+    fn abilities(&self, _model: ModelId) -> CallAbilities {
+        CallAbilities::default()
     }
 
     /// Whether it answers, asked by somebody who wants to know.

@@ -10,7 +10,7 @@ use super::{LiveError, Patience};
 use crate::backend::{Backend, BackendError, Replica};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Member};
-use crate::health::{Asked, Beside, ServerState};
+use crate::health::{Beside, ServerState, ServerWork};
 use crate::journal::JournalError;
 use crate::keeper::{GpuAct, GpuDone, GpuKeeper, GpuReport};
 use crate::replica::overlap;
@@ -338,7 +338,7 @@ impl<'i, B: Book> Machine<'i, B> {
                         Some(error @ (BackendError::Unwell(_) | BackendError::TimedOut(_))),
                     ) => {
                         self.server_fails(replica, &error.to_string());
-                        self.judge(Asked::Load(replica.model), replica, error);
+                        self.judge(ServerWork::Load(replica.model), replica, error);
                     }
                     _ => {}
                 }
@@ -404,7 +404,7 @@ impl<'i, B: Book> Machine<'i, B> {
     }
 
     /// A server that fails whatever it is asked is left alone for a while, once nothing runs there that it might yet answer.
-    fn judge(&mut self, asked: Asked, replica: Replica, error: &BackendError) {
+    fn judge(&mut self, asked: ServerWork, replica: Replica, error: &BackendError) {
         let Some(member) = self.acts.fleet().serves(replica) else { return };
         // What is wrong with a request, or with a model, is not the server's fault; one that is gone is out anyway.
         if let BackendError::Gone(_) | BackendError::Refused(_) | BackendError::DoesNotFit(_) = error {
@@ -429,7 +429,7 @@ impl<'i, B: Book> Machine<'i, B> {
                 if let BackendError::Unwell(_) | BackendError::Crashed(_) = error {
                     self.server_fails(replica, &error.to_string());
                 }
-                self.judge(Asked::Call(task), replica, error);
+                self.judge(ServerWork::Call(task), replica, error);
             }
         }
     }

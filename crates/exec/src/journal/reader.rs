@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// A journal that is read.
 pub struct JournalReader {
@@ -49,6 +50,19 @@ pub(super) fn lacks_log(path: &Path) -> std::io::Result<bool> {
 impl JournalReader {
     /// Opens a journal as it is now.
     pub fn open(path: &Path) -> Result<JournalReader, JournalError> {
+        // A run that begins has its file a moment before it has anything in it.
+        for _ in 0..100 {
+            match JournalReader::open_now(path) {
+                Err(JournalError::Empty) if is_written(path) => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                opened => return opened,
+            }
+        }
+        JournalReader::open_now(path)
+    }
+
+    fn open_now(path: &Path) -> Result<JournalReader, JournalError> {
         let copy = if is_written(path) { None } else { Some(copy_of(path)) };
         // Where somebody has begun to write meanwhile, the copy may be of no one moment.
         let copy = copy.filter(|_| !is_written(path)).transpose()?;

@@ -3,7 +3,7 @@
 use super::events::EventSender;
 use super::ledger::{Records, StorageTrouble};
 use super::status::ServiceView;
-use crate::backend::Abilities;
+use crate::backend::CallAbilities;
 use crate::forward::{Answering, Forward};
 use gswarm_core::input::{ModelSpec, RequestSpec, Scenario};
 use gswarm_core::{Instance, ModelId, Span};
@@ -101,7 +101,7 @@ pub struct Client {
     /// The problem without its requests.
     pub instance: Arc<Instance>,
     /// What the servers can do with each model.
-    abilities: Arc<[Abilities]>,
+    abilities: Arc<[CallAbilities]>,
     /// Further names of models.
     aliases: Arc<BTreeMap<String, String>>,
     /// On whose behalf requests are brought: each has a fair share.
@@ -113,7 +113,7 @@ impl Client {
     pub(super) fn new(
         scenario: Arc<Scenario>,
         instance: Instance,
-        abilities: Arc<[Abilities]>,
+        abilities: Arc<[CallAbilities]>,
         sender: mpsc::UnboundedSender<Command>,
         told: EventSender,
         records: Records,
@@ -158,7 +158,7 @@ impl Client {
 
     /// What the servers can do with a model.
     #[must_use]
-    pub fn abilities(&self, model: ModelId) -> &Abilities {
+    pub fn abilities(&self, model: ModelId) -> &CallAbilities {
         &self.abilities[model.index()]
     }
 

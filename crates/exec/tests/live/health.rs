@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use gswarm_core::ModelId;
-use gswarm_exec::health::{Asked, Beside, ServerHealth, ServerState};
+use gswarm_exec::health::{Beside, ServerHealth, ServerState, ServerWork};
 use stateright::{Checker, Model, Property};
 
 /// What a server really does.
@@ -29,8 +29,8 @@ struct State {
     truth: Truth,
     turns: u32,
     asked: u32,
-    under_way: Vec<Asked>,
-    failed: Vec<Asked>,
+    under_way: Vec<ServerWork>,
+    failed: Vec<ServerWork>,
     /// Somebody asks whether it is back.
     is_probed: bool,
     was_unwell: bool,
@@ -40,7 +40,7 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Action {
     Turns(Truth),
-    Begins(Asked),
+    Begins(ServerWork),
     Ends(usize),
     Unloads,
     Probe,
@@ -58,20 +58,20 @@ impl State {
         self.under_way.clear();
     }
 
-    fn ends(&mut self, asked: Asked, elsewhere: bool) {
-        let is_called = self.under_way.iter().any(|other| matches!(other, Asked::Call(_)));
-        if let Asked::Load(model) = asked {
+    fn ends(&mut self, asked: ServerWork, elsewhere: bool) {
+        let is_called = self.under_way.iter().any(|other| matches!(other, ServerWork::Call(_)));
+        if let ServerWork::Load(model) = asked {
             self.health.load_ends(model, self.truth == Truth::Well);
         }
         match (self.truth, asked) {
-            (Truth::Well, Asked::Call(_)) => {
+            (Truth::Well, ServerWork::Call(_)) => {
                 self.health.answered();
                 self.failed.clear();
                 if self.health.state() == ServerState::Suspect {
                     self.fault = Some("an answer does not clear it of suspicion");
                 }
             }
-            (Truth::Well, Asked::Load(_)) => {}
+            (Truth::Well, ServerWork::Load(_)) => {}
             (Truth::Failing, _) => {
                 self.failed.push(asked);
                 let leaves = self.health.failed(asked, Beside { is_called, elsewhere });
@@ -121,8 +121,8 @@ impl Model for World {
         }
         let may_ask = state.health.is_in_rotation() && state.under_way.len() < self.at_once;
         if may_ask && state.asked < self.asked {
-            actions.push(Action::Begins(Asked::Call(TaskId(state.asked))));
-            actions.push(Action::Begins(Asked::Load(ModelId(0))));
+            actions.push(Action::Begins(ServerWork::Call(TaskId(state.asked))));
+            actions.push(Action::Begins(ServerWork::Load(ModelId(0))));
             let again = state.failed.last().filter(|failed| !state.under_way.contains(failed));
             actions.extend(again.map(|&failed| Action::Begins(failed)));
         }
@@ -144,7 +144,7 @@ impl Model for World {
             }
             Action::Begins(asked) => {
                 state.asked += 1;
-                if let Asked::Load(_) = asked {
+                if let ServerWork::Load(_) = asked {
                     state.health.load_begins();
                 }
                 state.under_way.push(asked);

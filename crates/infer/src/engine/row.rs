@@ -1,7 +1,7 @@
 //! One request in the batch.
 
 use crate::error::{Error, Result};
-use crate::request::{FinishReason, FinishedGeneration, GenerationEvent, TokenChance, Tuning};
+use crate::request::{FinishReason, FinishedGeneration, GenerationEvent, SamplingTuning, TokenChance};
 use crate::sample::Sampler;
 use crate::text::pieces::Pieces;
 use crate::text::stop::StopStrings;
@@ -17,7 +17,7 @@ pub(super) struct Job {
     pub(super) temperature: f64,
     pub(super) top_p: f64,
     pub(super) seed: u64,
-    pub(super) tuning: Tuning,
+    pub(super) tuning: SamplingTuning,
     pub(super) stop: Vec<String>,
     pub(super) events: UnboundedSender<GenerationEvent>,
     pub(super) submitted: Instant,

@@ -70,7 +70,7 @@ fn job(first: u32, max_tokens: usize) -> (Job, RunningCompletion) {
         temperature: 0.0,
         top_p: 1.0,
         seed: 0,
-        tuning: crate::request::Tuning::default(),
+        tuning: crate::request::SamplingTuning::default(),
         stop: Vec::new(),
         events,
         submitted: Instant::now(),

@@ -1,7 +1,9 @@
 //! Requests that share an instance.
 
 use crate::support::{Place, ask, listen};
-use gswarm_infer::{EngineOptions, Error, GenerateRequest, GenerationEvent, InferenceEngine, Prompt, Tuning};
+use gswarm_infer::{
+    EngineOptions, Error, GenerateRequest, GenerationEvent, InferenceEngine, Prompt, SamplingTuning,
+};
 
 const PROMPTS: [&str; 9] = [
     "The king",
@@ -188,9 +190,12 @@ fn requests_that_cannot_be_carried_out_are_refused() {
     too_long(ask(&"word ".repeat(40), 1));
     too_long(GenerateRequest { exact: true, ..ask("a", 1000) });
     assert!(engine.submit(&GenerateRequest { exact: true, ..ask("a", 30) }).is_ok());
-    let bias = Tuning { logit_bias: vec![(1 << 30, 1.0)], ..Tuning::default() };
+    let bias = SamplingTuning { logit_bias: vec![(1 << 30, 1.0)], ..SamplingTuning::default() };
     refused(GenerateRequest { tuning: bias, ..ask("a", 1) }, "no token");
-    refused(GenerateRequest { tuning: Tuning { min_p: 2.0, ..Tuning::default() }, ..ask("a", 1) }, "min_p");
+    refused(
+        GenerateRequest { tuning: SamplingTuning { min_p: 2.0, ..SamplingTuning::default() }, ..ask("a", 1) },
+        "min_p",
+    );
     refused(GenerateRequest { temperature: f64::NAN, ..ask("a", 1) }, "temperature");
     refused(GenerateRequest { temperature: -1.0, ..ask("a", 1) }, "temperature");
     refused(GenerateRequest { top_p: 1.5, ..ask("a", 1) }, "top_p");

@@ -4,7 +4,7 @@ use super::{Front, Shared};
 use crate::extract::Named;
 use crate::fault::Fault;
 use crate::guard::CALLER;
-use crate::openai::schema::{self, Endpoint, Target};
+use crate::openai::schema::{self, CallTarget, Endpoint};
 use crate::openai::{
     ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
     RerankRequest, StreamEvent, TextAnswer, TokenizeRequest, checked,
@@ -138,7 +138,7 @@ async fn admitted(
     let priority = priority_of(headers)?;
     let spec = &front.client.scenario.models[usize::from(model)];
     let abilities = front.client.abilities(model);
-    schema::admit(endpoint, &body, Target { model: &spec.id, kind: spec.kind.as_deref(), abilities })?;
+    schema::admit(endpoint, &body, CallTarget { model: &spec.id, kind: spec.kind.as_deref(), abilities })?;
     if abilities.dialect == Dialect::Own {
         ranges(endpoint, bytes)?;
     }

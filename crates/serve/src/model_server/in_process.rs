@@ -14,8 +14,8 @@ use futures_util::StreamExt;
 use gswarm_core::input::Scenario;
 use gswarm_core::{Gpus, Instance};
 use gswarm_exec::backend::{
-    Abilities, Api, BackendError, Brought, Dialect, ForwardResult, Held, HttpLimits, LoadRecorder, Managed,
-    ModelState, ServedModel, Timeouts, Wants, WeightTier, gswarm,
+    Api, BackendError, Brought, CallAbilities, Dialect, ForwardResult, Held, HttpLimits, LoadRecorder,
+    Managed, ModelState, ServedModel, Timeouts, Wants, WeightTier, gswarm,
 };
 use gswarm_exec::call::Call;
 use gswarm_exec::fleet::{Fleet, Member};
@@ -74,13 +74,13 @@ impl InProcessModels {
     }
 
     /// What each model can do, by its name in the folder: known from its files.
-    fn abilities(&self, most: usize) -> Result<BTreeMap<String, Abilities>, Error> {
+    fn abilities(&self, most: usize) -> Result<BTreeMap<String, CallAbilities>, Error> {
         let store = Store::open(&self.folder)?;
         let of = |name: &String| {
             let model = store.model(name)?;
             let config = model.config()?;
             let lacks_tools = config.kind() == ModelKind::Language && !model.chat_template()?.knows_tools();
-            let abilities = Abilities {
+            let abilities = CallAbilities {
                 dialect: Dialect::Own,
                 kind: Some(config.kind().name().to_owned()),
                 context: u32::try_from(config.max_positions().min(most)).ok(),
@@ -117,11 +117,11 @@ struct InProcess {
     server: ModelServer,
     /// Requests in the form of the OpenAI API are answered by the routes themselves.
     routes: Router,
-    abilities: BTreeMap<String, Abilities>,
+    abilities: BTreeMap<String, CallAbilities>,
 }
 
 impl InProcess {
-    fn new(server: ModelServer, abilities: BTreeMap<String, Abilities>) -> InProcess {
+    fn new(server: ModelServer, abilities: BTreeMap<String, CallAbilities>) -> InProcess {
         // Whoever accepted a request has limited its size.
         let routes = router(server.clone()).layer(DefaultBodyLimit::disable());
         InProcess { server, routes, abilities }
@@ -163,8 +163,8 @@ impl Api for InProcess {
         Ok(Brought { handle: instance.id.clone(), tier: Some(tier) })
     }
 
-    fn abilities(&self, name: &str) -> Abilities {
-        self.abilities.get(name).cloned().unwrap_or_else(|| Abilities::of(Dialect::Own))
+    fn abilities(&self, name: &str) -> CallAbilities {
+        self.abilities.get(name).cloned().unwrap_or_else(|| CallAbilities::of(Dialect::Own))
     }
 
     async fn release(&self, handle: &str) -> Result<(), BackendError> {

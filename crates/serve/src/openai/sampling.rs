@@ -2,7 +2,7 @@
 
 use super::body::within;
 use crate::fault::Fault;
-use gswarm_infer::Tuning;
+use gswarm_infer::SamplingTuning;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -138,8 +138,8 @@ impl Sampling {
     }
 
     /// How tokens are drawn, with so many of the likeliest told.
-    pub fn tuning(&self, logprobs: Option<u32>) -> Result<Tuning, Fault> {
-        Ok(Tuning {
+    pub fn tuning(&self, logprobs: Option<u32>) -> Result<SamplingTuning, Fault> {
+        Ok(SamplingTuning {
             // -1 and 0 are all of them.
             top_k: self.top_k.map_or(0, |count| count.max(0) as usize),
             min_p: self.min_p.unwrap_or(0.0),

@@ -1,9 +1,11 @@
 //! Every row of the table of parameters, held against a model on the CPU and against each kind of server.
 
 use crate::support::{Server, write_model};
-use gswarm_exec::backend::{Abilities, Dialect};
+use gswarm_exec::backend::{CallAbilities, Dialect};
 use gswarm_infer::ModelKind;
-use gswarm_serve::openai::schema::{Endpoint, Own, PARAMS, Param, Shape, Target, admit, markdown};
+use gswarm_serve::openai::schema::{
+    CallTarget, Endpoint, Own, PARAMS, Param, ParameterShape, admit, markdown,
+};
 use serde_json::{Map, Value, json};
 
 /// What each endpoint needs at least.
@@ -44,10 +46,17 @@ fn sample(param: &Param, endpoint: Endpoint, dimensions: usize) -> Value {
 }
 
 /// A value of another type.
-fn wrong(shape: Shape) -> Value {
+fn wrong(shape: ParameterShape) -> Value {
     match shape {
-        Shape::Flag | Shape::Whole | Shape::Number | Shape::FlagOrWhole => json!("many"),
-        Shape::Text | Shape::TextOrObject | Shape::List | Shape::Object | Shape::TextOrList => json!(1.5),
+        ParameterShape::Flag
+        | ParameterShape::Whole
+        | ParameterShape::Number
+        | ParameterShape::FlagOrWhole => json!("many"),
+        ParameterShape::Text
+        | ParameterShape::TextOrObject
+        | ParameterShape::List
+        | ParameterShape::Object
+        | ParameterShape::TextOrList => json!(1.5),
     }
 }
 
@@ -113,8 +122,8 @@ async fn own_models_do_with_every_parameter_what_the_table_says() {
 
 #[test]
 fn servers_with_the_api_are_sent_every_parameter_of_its_type() {
-    let (abilities, emulated) = (Abilities::of(Dialect::OpenAi), Abilities::of(Dialect::Emulated));
-    let target = |abilities| Target { model: "m", kind: None, abilities };
+    let (abilities, emulated) = (CallAbilities::of(Dialect::OpenAi), CallAbilities::of(Dialect::Emulated));
+    let target = |abilities| CallTarget { model: "m", kind: None, abilities };
     for endpoint in Endpoint::ALL {
         for param in endpoint.params() {
             let at = format!("{} {}", endpoint.path(), param.name);
@@ -131,8 +140,8 @@ fn servers_with_the_api_are_sent_every_parameter_of_its_type() {
 
 #[test]
 fn servers_without_the_api_are_sent_texts_and_plain_settings() {
-    let abilities = Abilities::of(Dialect::Calls);
-    let target = Target { model: "m", kind: None, abilities: &abilities };
+    let abilities = CallAbilities::of(Dialect::Calls);
+    let target = CallTarget { model: "m", kind: None, abilities: &abilities };
     for (name, value, refused) in [
         ("temperature", json!(0.5), false),
         ("of_tomorrow", json!(5), false),
@@ -152,12 +161,12 @@ fn servers_without_the_api_are_sent_texts_and_plain_settings() {
 
 #[test]
 fn a_model_of_another_type_is_refused() {
-    let abilities = Abilities::of(Dialect::OpenAi);
+    let abilities = CallAbilities::of(Dialect::OpenAi);
     for (kind, able) in
         [("llm", Endpoint::Chat), ("embedding", Endpoint::Embeddings), ("image_generation", Endpoint::Images)]
     {
         for endpoint in [Endpoint::Chat, Endpoint::Embeddings, Endpoint::Images] {
-            let target = Target { model: "m", kind: Some(kind), abilities: &abilities };
+            let target = CallTarget { model: "m", kind: Some(kind), abilities: &abilities };
             let fault = admit(endpoint, &least(endpoint), target).err();
             assert_eq!(
                 fault.and_then(|fault| fault.param).is_none(),
@@ -168,8 +177,8 @@ fn a_model_of_another_type_is_refused() {
         }
     }
     // What the server knows of it counts before what the configuration says.
-    let known = Abilities { kind: Some("embedding".to_owned()), ..abilities };
-    let target = Target { model: "m", kind: Some("llm"), abilities: &known };
+    let known = CallAbilities { kind: Some("embedding".to_owned()), ..abilities };
+    let target = CallTarget { model: "m", kind: Some("llm"), abilities: &known };
     assert!(admit(Endpoint::Chat, &least(Endpoint::Chat), target).is_err());
 }
 

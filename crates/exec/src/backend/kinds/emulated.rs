@@ -96,8 +96,8 @@ impl Backend for EmulatedBackend {
         Ok(answer)
     }
 
-    fn abilities(&self, _model: ModelId) -> Abilities {
-        Abilities::of(Dialect::Emulated)
+    fn abilities(&self, _model: ModelId) -> CallAbilities {
+        CallAbilities::of(Dialect::Emulated)
     }
 
     async fn reset(&self) -> Result<(), BackendError> {

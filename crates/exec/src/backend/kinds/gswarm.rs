@@ -122,8 +122,8 @@ fn came_from(data: &Value) -> WeightTier {
 
 #[async_trait::async_trait]
 impl Api for Gswarm {
-    fn abilities(&self, _name: &str) -> Abilities {
-        Abilities::of(Dialect::Own)
+    fn abilities(&self, _name: &str) -> CallAbilities {
+        CallAbilities::of(Dialect::Own)
     }
 
     fn passes_on(&self, handle: &str) -> Option<(Http, String)> {

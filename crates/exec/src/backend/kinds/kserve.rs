@@ -88,8 +88,8 @@ fn together(states: impl Iterator<Item = ModelState>) -> ModelState {
 
 #[async_trait::async_trait]
 impl Api for KServe {
-    fn abilities(&self, _name: &str) -> Abilities {
-        Abilities::of(Dialect::Calls)
+    fn abilities(&self, _name: &str) -> CallAbilities {
+        CallAbilities::of(Dialect::Calls)
     }
 
     async fn bring(&self, name: &str, _gpus: Gpus) -> Result<Brought, BackendError> {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// What adapters use: `use super::adapter::*`.
 mod adapter {
     pub(super) use super::ServerKind;
-    pub(super) use crate::backend::abilities::{Abilities, Dialect};
+    pub(super) use crate::backend::abilities::{CallAbilities, Dialect};
     pub(super) use crate::backend::answer::is_whole;
     pub(super) use crate::backend::api::ServedModel;
     pub(super) use crate::backend::api::{Api, Brought, Held, ModelState, WeightTier};

@@ -1,23 +1,23 @@
 //! Whether a request can be carried out, known from the request and the model alone.
 
-use super::{Endpoint, Own, Param, Shape};
+use super::{Endpoint, Own, Param, ParameterShape};
 use crate::fault::Fault;
-use gswarm_exec::backend::{Abilities, Dialect};
+use gswarm_exec::backend::{CallAbilities, Dialect};
 use serde_json::{Map, Value};
 
 /// Who is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'t> {
+pub struct CallTarget<'t> {
     /// The model, as the request names it.
     pub model: &'t str,
     /// Its type by the configuration.
     pub kind: Option<&'t str>,
     /// What its servers can do.
-    pub abilities: &'t Abilities,
+    pub abilities: &'t CallAbilities,
 }
 
 /// Whether a model can be asked this. Nothing is sent for it, and no model is moved.
-pub fn admit(endpoint: Endpoint, body: &Map<String, Value>, target: Target<'_>) -> Result<(), Fault> {
+pub fn admit(endpoint: Endpoint, body: &Map<String, Value>, target: CallTarget<'_>) -> Result<(), Fault> {
     suits(endpoint, target)?;
     shapes(endpoint, body)?;
     match target.abilities.dialect {
@@ -89,7 +89,7 @@ fn as_calls(endpoint: Endpoint, body: &Map<String, Value>) -> Result<(), Fault> 
     Ok(())
 }
 
-fn suits(endpoint: Endpoint, target: Target<'_>) -> Result<(), Fault> {
+fn suits(endpoint: Endpoint, target: CallTarget<'_>) -> Result<(), Fault> {
     let kind = target.abilities.kind.as_deref().or(target.kind);
     match kind.filter(|kind| !endpoint.suits(kind)) {
         None => Ok(()),
@@ -142,22 +142,22 @@ fn shapes(endpoint: Endpoint, body: &Map<String, Value>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn is_of(shape: Shape, value: &Value) -> bool {
+fn is_of(shape: ParameterShape, value: &Value) -> bool {
     let whole = || {
         value.as_i64().is_some()
             || value.as_u64().is_some()
             || value.as_f64().is_some_and(|it| it.fract() == 0.0)
     };
     match shape {
-        Shape::Flag => value.is_boolean(),
-        Shape::Whole => whole(),
-        Shape::Number => value.is_number(),
-        Shape::Text => value.is_string(),
-        Shape::TextOrList => value.is_string() || value.is_array(),
-        Shape::TextOrObject => value.is_string() || value.is_object(),
-        Shape::List => value.is_array(),
-        Shape::Object => value.is_object(),
-        Shape::FlagOrWhole => value.is_boolean() || whole(),
+        ParameterShape::Flag => value.is_boolean(),
+        ParameterShape::Whole => whole(),
+        ParameterShape::Number => value.is_number(),
+        ParameterShape::Text => value.is_string(),
+        ParameterShape::TextOrList => value.is_string() || value.is_array(),
+        ParameterShape::TextOrObject => value.is_string() || value.is_object(),
+        ParameterShape::List => value.is_array(),
+        ParameterShape::Object => value.is_object(),
+        ParameterShape::FlagOrWhole => value.is_boolean() || whole(),
     }
 }
 

@@ -4,7 +4,7 @@
 mod check;
 mod params;
 
-pub use check::{Target, admit, own};
+pub use check::{CallTarget, admit, own};
 pub use params::PARAMS;
 
 use std::fmt::Write;
@@ -100,7 +100,7 @@ impl Endpoint {
 
 /// The type of a parameter; null is as if it were not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ParameterShape {
     /// `true` or `false`.
     Flag,
     /// A whole number.
@@ -121,27 +121,30 @@ pub enum Shape {
     FlagOrWhole,
 }
 
-impl Shape {
+impl ParameterShape {
     /// For messages and the documentation.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Shape::Flag => "true or false",
-            Shape::Whole => "a whole number",
-            Shape::Number => "a number",
-            Shape::Text => "a string",
-            Shape::TextOrList => "a string or a list",
-            Shape::TextOrObject => "a string or an object",
-            Shape::List => "a list",
-            Shape::Object => "an object",
-            Shape::FlagOrWhole => "true, false or a whole number",
+            ParameterShape::Flag => "true or false",
+            ParameterShape::Whole => "a whole number",
+            ParameterShape::Number => "a number",
+            ParameterShape::Text => "a string",
+            ParameterShape::TextOrList => "a string or a list",
+            ParameterShape::TextOrObject => "a string or an object",
+            ParameterShape::List => "a list",
+            ParameterShape::Object => "an object",
+            ParameterShape::FlagOrWhole => "true, false or a whole number",
         }
     }
 
     /// Whether a call of a server without this API can have it among its settings.
     #[must_use]
     pub fn is_plain(self) -> bool {
-        matches!(self, Shape::Flag | Shape::Whole | Shape::Number | Shape::Text)
+        matches!(
+            self,
+            ParameterShape::Flag | ParameterShape::Whole | ParameterShape::Number | ParameterShape::Text
+        )
     }
 }
 
@@ -175,7 +178,7 @@ pub struct Param {
     /// Who has it.
     pub origin: Origin,
     /// Its type.
-    pub shape: Shape,
+    pub shape: ParameterShape,
     /// What gswarm's own models do with it.
     pub own: Own,
     /// A value, as JSON, that asks for something.

@@ -1,10 +1,10 @@
 //! The table of parameters.
 
-use super::{Endpoint, Origin, Own, Param, Shape};
+use super::{Endpoint, Origin, Own, Param, ParameterShape};
 use Endpoint::{Chat, Completions, Embeddings, Images, Rerank, Responses, Speech, Tokenize};
 use Origin::{OpenAi, Vllm};
 use Own::{Honoured, Ignored, Refused};
-use Shape::{Flag, FlagOrWhole, List, Number, Object, Text, TextOrList, TextOrObject, Whole};
+use ParameterShape::{Flag, FlagOrWhole, List, Number, Object, Text, TextOrList, TextOrObject, Whole};
 
 const TEXT: &[Endpoint] = &[Chat, Completions];
 const CHAT: &[Endpoint] = &[Chat];
@@ -16,7 +16,7 @@ const fn row(
     name: &'static str,
     at: &'static [Endpoint],
     origin: Origin,
-    shape: Shape,
+    shape: ParameterShape,
     own: Own,
     sample: &'static str,
     note: &'static str,
