@@ -222,8 +222,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_somebody_says_wins() {
-        let config = "models:\n  a: {memory_gb: 1, inference_time_mean: 1}\n  \
-                      b: {memory_gb: 1, inference_time_mean: 1, batching: {max_batch: 4, slowdown: [[1, 1.0], [4, 2.0]]}}\n\
+        let config = "models:\n  a: {memory_gb: 1, gpus_required: 1, load_time_seconds: 1, inference_time_mean: 1}\n  \
+                      b: {memory_gb: 1, gpus_required: 1, load_time_seconds: 1, inference_time_mean: 1, \
+                      batching: {max_batch: 4, slowdown: [[1, 1.0], [4, 2.0]]}}\n\
                       workflows: {w: {nodes: [{id: n, model: a}], edges: []}}\n";
         let source = gswarm_core::input::Source { name: "config", bytes: config.as_bytes() };
         let scenario = gswarm_core::input::read_config(source).scenario.unwrap();

@@ -7,6 +7,7 @@ use gswarm_exec::backend::{BackendError, BackendKind};
 use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::work::{Direct, ReplicaCall};
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
 
 const NO_SUCCESS: [(&str, &str); 5] = [
     (
@@ -35,6 +36,7 @@ async fn what_is_no_success_fails_and_is_not_passed_on() {
         let (backend, _) = connected(&spec);
         backend.load(replica(0), Span(100_000)).await.unwrap();
         *mocks[0].world.says.lock().unwrap() = Some((200, said));
+        mocks[0].world.says_to_calls.store(true, Ordering::SeqCst);
         let failed = backend.call(replica(0), &call("llm", "x")).await;
         assert!(
             matches!(&failed, Err(BackendError::Failed(found)) if found.contains(why)),

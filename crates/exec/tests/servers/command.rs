@@ -228,7 +228,7 @@ async fn a_process_that_was_started_wrongly_is_not_started_again() {
         let started = std::fs::read_to_string(folder.path().join("started")).unwrap().lines().count();
         assert_eq!(started, starts, "{errors:?}");
         let (passing, final_ones) = errors.split_at(starts - 1);
-        assert!(passing.iter().all(|error| matches!(error, BackendError::Failed(_))), "{errors:?}");
+        assert!(passing.iter().all(|error| matches!(error, BackendError::Unwell(_))), "{errors:?}");
         assert!(final_ones.iter().all(|error| matches!(error, BackendError::Unusable(_))), "{errors:?}");
     }
 }
