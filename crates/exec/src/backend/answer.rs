@@ -73,9 +73,11 @@ impl<'t> Seen<'t> {
             choice.finish_reason.as_ref().and_then(|reason| reason.as_str()).map_or(Ok(()), is_whole)?;
         }
         let Some(name) = self.name() else { return Ok(()) };
-        // Servers also answer with a path or an alias. The name of another model of the run is no alias.
-        if name != expected.name && expected.names.contains(&name) {
-            let wanted = expected.name;
+        // Servers also answer with a path or an alias. The name of another model of the run is no alias, unless the model was
+        // asked for by the number of its instance.
+        let wanted = expected.name;
+        let asked_by_name = expected.names.iter().any(|name| name == wanted);
+        if asked_by_name && name != wanted && expected.names.contains(&name) {
             return Err(BackendError::Failed(format!("`{name}` answered in place of `{wanted}`")));
         }
         Ok(())
