@@ -19,8 +19,11 @@ const OVERRIDE: &str = "torch==2.13.0\n";
 const START: Duration = Duration::from_secs(1800);
 const REQUESTS: usize = 8;
 
+/// Does something to a server.
+type Fault = fn(&mut Server) -> Result<(), String>;
+
 /// What is done to the server once a run has begun.
-const FAULTS: [(&str, fn(&mut Server) -> Result<(), String>); 5] = [
+const FAULTS: [(&str, Fault); 5] = [
     ("put to sleep behind gswarm's back", |server| server.post("/sleep?level=1").map(drop)),
     ("behind a proxy that answers 503", |server| {
         server.proxy.refuses.store(true, Ordering::SeqCst);
