@@ -39,7 +39,7 @@ pub fn fuzz(args: &[String]) -> Result<(), String> {
     let program = match std::env::var_os(PROGRAM) {
         Some(program) => PathBuf::from(program),
         None => {
-            succeed(&mut cargo(&["build", "--locked", "-p", "gswarm"]))?;
+            succeed(&mut cargo(&["build", "--locked", "-p", "gswarm-cli"]))?;
             root().join("target/debug/gswarm")
         }
     };

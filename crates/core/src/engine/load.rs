@@ -40,6 +40,11 @@ impl Engine<'_> {
         let in_use = |candidate: ModelId| {
             gpus.iter().any(|gpu| self.gpus[gpu].run.is_some_and(|lead| self.runs[lead].model == candidate))
         };
+        // The load would hold GPUs on which the model executes in another window.
+        let executes = |gpu: &GpuId| self.gpus[*gpu].run.is_some_and(|lead| self.runs[lead].model == model);
+        if let Some(gpu) = gpus.iter().find(executes).filter(|_| !self.holding[model].contains_all(gpus)) {
+            return Err(Rejected::Busy { gpu });
+        }
         let mut evicted: Vec<ModelId> = Vec::new();
         for gpu in gpus.iter().filter(|&gpu| !self.holding[model].contains(gpu)) {
             loop {
