@@ -124,8 +124,8 @@ def resume(
     retry_failed: bool = False,
     progress: Progress = None,
 ) -> LiveResult:
-    """Goes on with a live run that was interrupted. Its journal holds all that it needs; `backends` names
-    other servers, `address` where its Ray cluster is now. `retry_failed` also tries again what failed for good.
+    """Continues an interrupted live run. Its journal holds all that it needs; `backends` names other servers,
+    `address` where its Ray cluster is now. `retry_failed` also retries what failed for good.
     """
     place = Path(folder)
     with shown(progress) as callback:
