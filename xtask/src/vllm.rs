@@ -290,14 +290,30 @@ impl Proxy {
     }
 }
 
-/// Carries one connection. One that is to be refused is refused at its next request.
+/// Carries one connection. When the client hangs up, the server is hung up on too: vLLM does not end on TERM before all
+/// connections are closed.
 fn carry(
-    mut client: TcpStream,
+    client: TcpStream,
     to: u16,
     refuses: &AtomicBool,
     calls: &std::sync::atomic::AtomicUsize,
 ) -> std::io::Result<()> {
-    let mut server: Option<TcpStream> = None;
+    let mut server = None;
+    let result = pass_on(client, to, &mut server, refuses, calls);
+    if let Some(server) = server {
+        let _ = server.shutdown(std::net::Shutdown::Both);
+    }
+    result
+}
+
+/// Passes on what the client says. A connection that is to be refused is refused at its next request.
+fn pass_on(
+    mut client: TcpStream,
+    to: u16,
+    server: &mut Option<TcpStream>,
+    refuses: &AtomicBool,
+    calls: &std::sync::atomic::AtomicUsize,
+) -> std::io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         let read = client.read(&mut buffer)?;
@@ -320,9 +336,9 @@ fn carry(
                 let _ = std::io::copy(&mut back, &mut front);
                 let _ = front.shutdown(std::net::Shutdown::Both);
             });
-            server = Some(stream);
+            *server = Some(stream);
         }
-        if let Some(server) = &mut server {
+        if let Some(server) = server.as_mut() {
             server.write_all(&buffer[..read])?;
         }
     }
