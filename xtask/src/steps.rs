@@ -1,6 +1,7 @@
 //! The steps of `cargo xtask test`.
 
 use crate::tools::{capture, cargo, colour, install, root, succeed, succeed_and_tell};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// How a step ended, where it did not fail.
@@ -51,13 +52,24 @@ fn passes(args: &[&str]) -> Result<Verdict, String> {
 fn format() -> Result<Verdict, String> {
     passes(&["fmt", "--all", "--check"])?;
     // A macro declares the modules of the policies, where cargo's formatter does not look.
-    let folder = root().join("crates/core/src/rules");
-    let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let files = entries.flatten().map(|entry| entry.path());
-    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    let mut files = Vec::new();
+    sources(&root().join("crates/core/src/rules"), &mut files)?;
     let mut command = Command::new("rustfmt");
     succeed(command.args(["--check", "--edition", "2024"]).args(files).current_dir(root()))?;
     Ok(Verdict::Passed(String::new()))
+}
+
+/// Adds the Rust files below a folder.
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            sources(&path, files)?;
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Packages are fetched and unpacked, some gigabytes of them, while the compiler has the processors.
