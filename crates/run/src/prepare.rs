@@ -434,8 +434,14 @@ impl Prepared {
         let begun = Instant::now();
         let stop = || self.stop.load(Ordering::Relaxed) || begun.elapsed() >= search.budget;
         let bound = Some(self.bound());
-        let limits =
-            SearchLimits { rounds: search.rounds, stop: &stop, gap: search.gap, seed: self.spec.seed, bound };
+        let limits = SearchLimits {
+            rounds: search.rounds,
+            stop: &stop,
+            gap: search.gap,
+            seed: self.spec.seed,
+            bound,
+            ..SearchLimits::default()
+        };
         if search.objective.is_makespan() {
             let planned = plan::improve(&self.instance, &limits, &mut |found| observer.better_plan(found));
             return PlanSearch { planned, aimed: None };

@@ -1,7 +1,7 @@
 //! Better choices by annealing: move tasks in the order and between windows; keep what is better, and at first also some of
 //! what is worse.
 
-use super::cell::{Cell, Choice, Outcome, Scratch};
+use super::cell::{Cell, Choice, Goal, Outcome, Scratch};
 use super::decode::SwitchTable;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -17,6 +17,7 @@ pub(super) struct Solution {
 #[derive(Clone, Copy)]
 pub(super) struct Effort<'a> {
     pub iterations: u64,
+    pub goal: Goal,
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -37,7 +38,7 @@ pub(super) fn anneal(
     let mut scratch = Scratch::default();
     let mut walk = Walk::new(cell, by_start(cell, table, &from.choice, &mut scratch), seed);
     let mut best = from.clone();
-    let mut energy = from.outcome.energy();
+    let mut energy = effort.goal.energy(from.outcome);
     for iteration in 0..effort.iterations {
         if iteration % 32 == 0 && (effort.stop)() {
             break;
@@ -47,11 +48,15 @@ pub(super) fn anneal(
             continue;
         }
         let outcome = cell.decode(table, &walk.choice, &mut scratch);
-        let rise = outcome.energy() - energy;
+        let rise = effort.goal.energy(outcome) - energy;
         if rise <= 0.0 || walk.rng.random::<f64>() < (-rise / heat).exp() {
-            energy = outcome.energy();
-            let is_better = outcome.makespan < best.outcome.makespan
-                || outcome.makespan == best.outcome.makespan && energy < best.outcome.energy();
+            energy = effort.goal.energy(outcome);
+            let is_better = match effort.goal {
+                Goal::Shortest if outcome.makespan != best.outcome.makespan => {
+                    outcome.makespan < best.outcome.makespan
+                }
+                goal => energy < goal.energy(best.outcome),
+            };
             if is_better {
                 best.choice.clone_from(&walk.choice);
                 best.outcome = outcome;

@@ -15,6 +15,8 @@ pub(super) struct Cell {
     pub execution: Vec<u64>,
     pub arrival: Vec<u64>,
     pub model: Vec<u32>,
+    /// The request of each task, by its place in `requests`.
+    pub request: Vec<u32>,
     inputs: Links,
     outputs: Links,
     /// All tasks, inputs before what needs them, request after request.
@@ -67,6 +69,29 @@ pub(super) struct Outcome {
     /// stands still.
     pub mean_end: u64,
     pub loading: u64,
+    /// The mean over the requests of their end minus their arrival.
+    pub latency: u64,
+}
+
+/// What a search lowers.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    /// The makespan.
+    Shortest,
+    /// The mean latency of requests, where all ends by a moment: a second after it counts as much as `late` seconds of
+    /// latency.
+    Sooner { latest: u64, late: f64 },
+}
+
+impl Goal {
+    pub fn energy(self, outcome: Outcome) -> f64 {
+        match self {
+            Goal::Shortest => outcome.energy(),
+            Goal::Sooner { latest, late } => {
+                outcome.latency as f64 + late * outcome.makespan.saturating_sub(latest) as f64
+            }
+        }
+    }
 }
 
 impl Outcome {
@@ -84,6 +109,7 @@ impl Cell {
             execution: tasks.iter().map(|&task| instance.execution(task).0).collect(),
             arrival: Vec::with_capacity(tasks.len()),
             model: tasks.iter().map(|&task| instance.model_of(task).0).collect(),
+            request: Vec::with_capacity(tasks.len()),
             first_of: vec![0],
             inputs: Links { first: vec![0], tasks: Vec::new() },
             outputs: Links { first: vec![0], tasks: Vec::new() },
@@ -96,11 +122,12 @@ impl Cell {
             tasks,
         };
         let mut offset = 0;
-        for &id in &cell.requests {
+        for (place, &id) in (0..).zip(&cell.requests) {
             let request = &instance.requests[id];
             let workflow = &instance.workflows[request.workflow];
             let count = workflow.nodes.len() as u32;
             for node in 0..count {
+                cell.request.push(place);
                 cell.arrival.push(request.arrival.0);
                 cell.inputs.tasks.extend(workflow.predecessors(node).iter().map(|other| other + offset));
                 cell.inputs.first.push(cell.inputs.tasks.len() as u32);
@@ -162,7 +189,18 @@ impl Cell {
         }
         let makespan = scratch.free.iter().copied().max().unwrap_or(0);
         let gpus = count.max(1) as u64;
-        Outcome { makespan, mean_end: scratch.free.iter().sum::<u64>() / gpus, loading: loading / gpus }
+        let mean_end = scratch.free.iter().sum::<u64>() / gpus;
+        Outcome { makespan, mean_end, loading: loading / gpus, latency: self.latency(scratch) }
+    }
+
+    fn latency(&self, scratch: &Scratch) -> u64 {
+        let of_request = |tasks: &[u32]| {
+            let tasks = tasks[0] as usize..tasks[1] as usize;
+            let end = scratch.end[tasks.clone()].iter().copied().max().unwrap_or(0);
+            end.saturating_sub(self.arrival.get(tasks.start).copied().unwrap_or(0))
+        };
+        let sum: u64 = self.first_of.windows(2).map(of_request).sum();
+        sum / self.requests.len().max(1) as u64
     }
 
     /// Puts a task behind all that its window has done; returns the GPU-time that its load takes.

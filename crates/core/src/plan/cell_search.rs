@@ -2,11 +2,12 @@
 //! exchanged between cells that end late and cells that end early.
 
 use super::anneal::{Effort, Solution, anneal};
-use super::cell::{Cell, Scratch};
+use super::cell::{Cell, Goal, Scratch};
 use super::cells;
 use super::decode::SwitchTable;
 use super::exchange::exchange;
 use super::portfolio;
+use super::sooner;
 use super::tune::{PLAIN, Tuned, best_plain, try_rules, tune};
 use super::{Plan, search::SearchLimits};
 use crate::instance::Instance;
@@ -84,7 +85,7 @@ impl<'i> CellSearch<'i> {
         let lanes = (LANES / self.cells.len().max(1)).max(1) as u64;
         self.cells.par_iter_mut().enumerate().for_each(|(at, held)| {
             if round == 0 {
-                let effort = Effort { iterations: 0, stop: limits.stop };
+                let effort = Effort { iterations: 0, goal: Goal::Shortest, stop: limits.stop };
                 held.tuned = try_rules(&held.cell, table, held.tuned.clone(), effort);
                 held.offer(&held.tuned.solution.clone());
             } else if held.makespan() >= mean {
@@ -101,6 +102,13 @@ impl<'i> CellSearch<'i> {
         if round > 0 {
             self.rebalance(seed, limits);
         }
+    }
+
+    /// Choices whose requests end sooner, where every cell still ends by `latest`.
+    pub fn sooner(&mut self, latest: u64, seed: u64) {
+        let tasks = self.instance.tasks();
+        let table = &self.table;
+        self.cells.par_iter_mut().for_each(|held| sooner::improve(held, table, latest, tasks, seed));
     }
 
     /// Pairs of worst and best, second worst and second best, ..., exchange requests: each pair on its own thread.
@@ -127,7 +135,10 @@ const LANES: usize = 4;
 fn improved(from: &Held, table: &SwitchTable, seed: u64, limits: &SearchLimits<'_>) -> Held {
     let mut held = from.clone();
     let count = held.cell.len().max(1) as u64;
-    let effort = |work: u64| Effort { iterations: (work / count).max(4), stop: limits.stop };
+    let effort = |work: u64| {
+        let iterations = (work / count).max(4);
+        Effort { iterations, goal: Goal::Shortest, stop: limits.stop }
+    };
     held.tuned = tune(&held.cell, table, held.tuned, seed, effort(20_000));
     held.offer(&held.tuned.solution.clone());
     let annealed = anneal(&held.cell, table, &held.best, seed, effort(200_000));

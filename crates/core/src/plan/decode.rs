@@ -81,4 +81,10 @@ impl TimedPlan {
         }
         timed
     }
+
+    /// The ends of all requests together.
+    pub(super) fn ends(&self, instance: &Instance) -> u128 {
+        let end = |id| instance.tasks_of(id).map(|task| u128::from(self.end[task].0)).max().unwrap_or(0);
+        instance.requests.keys().map(end).sum()
+    }
 }

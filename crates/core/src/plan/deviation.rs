@@ -230,7 +230,7 @@ impl Deviation {
         }
         let is_left = |task: TaskId| matches!(view.state(task), TaskState::Waiting | TaskState::Ready);
         let (rest, numbers) = instance.rest(is_left, |task| view.expected(task));
-        let limits = SearchLimits { rounds: 2, ..SearchLimits::default() };
+        let limits = SearchLimits { rounds: 2, sooner: false, ..SearchLimits::default() };
         let found = super::search_only(&rest, &limits, &mut |_| {}).plan;
         let short = TimedPlan::of(&rest, &found);
         // The old plan for the same tasks, by the same beliefs and from empty GPUs too: only then the two can be compared.

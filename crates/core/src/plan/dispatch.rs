@@ -10,6 +10,7 @@ use super::decode::{EMPTY, SwitchTable};
 use crate::id::ModelId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// How a dispatch decides.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,17 @@ pub(super) struct Style {
     pub defers: bool,
     /// Of a model's ready tasks the one with the largest value goes first.
     pub urgency: Vec<i64>,
+    /// Which requests begin when; `None` where all do as they arrive.
+    pub begins: Option<Begins>,
+}
+
+/// Requests begin one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Begins {
+    /// The requests, first to begin first.
+    pub order: Arc<[u32]>,
+    /// How many are under way at once.
+    pub under_way: usize,
 }
 
 /// Which task of a model goes first.
@@ -95,7 +107,7 @@ fn by_depth(cell: &Cell, step: i64) -> Vec<i64> {
 impl Style {
     pub fn plain(cell: &Cell, rule: Rule, patience: f64, defers: bool) -> Style {
         let weight = vec![1.0; cell.width.len()];
-        Style { weight, patience, thrift: 0.0, defers, urgency: rule.urgency(cell) }
+        Style { weight, patience, thrift: 0.0, defers, urgency: rule.urgency(cell), begins: None }
     }
 }
 
@@ -149,6 +161,10 @@ struct Run<'a> {
     filling: usize,
     deferred: Vec<u32>,
     missing: Vec<u32>,
+    /// How many requests have begun, how many of those are under way, and the tasks that are left of each.
+    begun: usize,
+    under_way: usize,
+    left: Vec<u32>,
     busy: Vec<bool>,
     held: Vec<u32>,
     running: usize,
@@ -169,20 +185,44 @@ impl<'a> Run<'a> {
             filling,
             deferred: Vec::new(),
             missing: (0..cell.len() as u32).map(|task| cell.inputs(task).len() as u32).collect(),
+            begun: 0,
+            under_way: 0,
+            left: cell.first_of.windows(2).map(|tasks| tasks[1] - tasks[0]).collect(),
             busy: vec![false; count],
             held: vec![EMPTY; count],
             running: 0,
             choice: Choice { order: Vec::with_capacity(cell.len()), window: vec![0; cell.len()] },
         };
-        for task in 0..cell.len() as u32 {
-            if run.missing[task as usize] == 0 {
+        match style.begins {
+            Some(_) => run.begin_requests(),
+            None => (0..cell.requests.len() as u32).for_each(|request| run.begin_request(request)),
+        }
+        run
+    }
+
+    fn begin_request(&mut self, request: u32) {
+        let cell = self.cell;
+        for task in cell.first_of[request as usize]..cell.first_of[request as usize + 1] {
+            if self.missing[task as usize] == 0 {
                 match cell.arrival[task as usize] {
-                    0 => run.ready(task),
-                    later => run.events.push(Reverse((later, Happens::Arrival, task))),
+                    0 => self.ready(task),
+                    later => self.events.push(Reverse((later, Happens::Arrival, task))),
                 }
             }
         }
-        run
+    }
+
+    /// As many as may be under way.
+    fn begin_requests(&mut self) {
+        let style = self.style;
+        let Some(begins) = &style.begins else { return };
+        while self.under_way < begins.under_way
+            && let Some(&request) = begins.order.get(self.begun)
+        {
+            self.begun += 1;
+            self.under_way += usize::from(self.left[request as usize] > 0);
+            self.begin_request(request);
+        }
     }
 
     fn ready(&mut self, task: u32) {
@@ -211,6 +251,12 @@ impl<'a> Run<'a> {
             if self.missing[next as usize] == 0 {
                 self.ready(next);
             }
+        }
+        let left = &mut self.left[self.cell.request[task as usize] as usize];
+        *left -= 1;
+        if *left == 0 && self.style.begins.is_some() {
+            self.under_way -= 1;
+            self.begin_requests();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::anneal::{Effort, Solution, anneal};
 use super::barter::{self, Swap};
-use super::cell::{Cell, Scratch};
+use super::cell::{Cell, Goal, Scratch};
 use super::cell_search::Held;
 use super::cells;
 use super::decode::SwitchTable;
@@ -93,8 +93,8 @@ fn replaced(
     if !cell.holds_all() {
         return None;
     }
-    let style =
-        Style { urgency: urgency(old, &held.tuned.style.urgency, &cell, out), ..held.tuned.style.clone() };
+    let urgency = urgency(old, &held.tuned.style.urgency, &cell, out);
+    let style = Style { urgency, begins: None, ..held.tuned.style.clone() };
     let tuned = Tuned::of(&cell, table, style, &mut Scratch::default())?;
     let mut new = Held { best: tuned.solution.clone(), cell: cell.into(), tuned };
     if new.cell.first_of == old.first_of && new.cell.model == old.model {
@@ -104,7 +104,8 @@ fn replaced(
         new.offer(&Solution { choice, outcome });
     }
     let iterations = (20_000 / new.cell.len().max(1) as u64).max(4);
-    let annealed = anneal(&new.cell, table, &new.best, seed, Effort { iterations, stop: limits.stop });
+    let effort = Effort { iterations, goal: Goal::Shortest, stop: limits.stop };
+    let annealed = anneal(&new.cell, table, &new.best, seed, effort);
     new.offer(&annealed);
     Some(new)
 }

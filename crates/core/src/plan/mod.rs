@@ -25,6 +25,7 @@ mod partition;
 pub mod planned;
 mod portfolio;
 mod search;
+mod sooner;
 mod steps;
 mod tune;
 

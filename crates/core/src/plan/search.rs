@@ -26,11 +26,20 @@ pub struct SearchLimits<'a> {
     pub seed: u64,
     /// The problem's [best bound](best_bound), where it is known already.
     pub bound: Option<&'a Bound>,
+    /// Whether, of plans about as short, one is taken whose requests end sooner: see [`LONGER`].
+    pub sooner: bool,
 }
+
+/// How much longer a plan may take so that requests end sooner: a part of the gap to the bound, and at least and at most so
+/// much of the makespan.
+const LONGER: (f64, f64, f64) = (0.4, 0.000_1, 0.001);
+
+/// Problems of at most so many tasks may be proved, and are to be as short as can be.
+const MAY_BE_PROVED: usize = 64;
 
 impl Default for SearchLimits<'_> {
     fn default() -> Self {
-        SearchLimits { rounds: 8, stop: &|| false, gap: 0.0, seed: 0, bound: None }
+        SearchLimits { rounds: 8, stop: &|| false, gap: 0.0, seed: 0, bound: None, sooner: true }
     }
 }
 
@@ -86,7 +95,8 @@ pub fn improve(instance: &Instance, limits: &SearchLimits<'_>, report: Report<'_
     if !is_exact(instance) {
         return batched::improve(instance, limits, report);
     }
-    let mut best = Best { instance, bound: limits.bound(instance), gap: limits.gap, planned: None };
+    let mut best =
+        Best { instance, bound: limits.bound(instance), gap: limits.gap, planned: None, others: Vec::new() };
     let Some(mut search) = begin(instance, limits.seed) else {
         best.offer_policies(portfolio::logs(instance, limits.seed, limits.stop), report);
         return best.planned.expect(SOME_POLICY);
@@ -94,9 +104,10 @@ pub fn improve(instance: &Instance, limits: &SearchLimits<'_>, report: Report<'_
     if best.offer(Found::by_search(&search), report) {
         return best.planned.expect(SOME_POLICY);
     }
+    let mut partition: Option<Partition<'_>> = None;
     std::thread::scope(|scope| {
         let mut policies = Some(scope.spawn(|| portfolio::logs(instance, limits.seed, limits.stop)));
-        let mut partition = Partition::begin(instance, best.bound.value.0, limits);
+        partition = Partition::begin(instance, best.bound.value.0, limits);
         let mut done = partition.as_ref().is_some_and(|found| best.offer(Found::by_partition(found), report));
         for round in 0..limits.rounds {
             if done || (limits.stop)() {
@@ -123,6 +134,18 @@ pub fn improve(instance: &Instance, limits: &SearchLimits<'_>, report: Report<'_
             best.offer_policies(policies.join().expect(NO_PANIC), report);
         }
     });
+    if limits.sooner
+        && let Some(latest) = best.may_end()
+    {
+        search.sooner(latest, limits.seed);
+        best.offer_sooner(Found::by_search(&search), latest);
+        if let Some(found) = partition.as_mut().and_then(|partition| partition.sooner(latest)) {
+            best.offer_sooner(Found { plan: found, found_by: "partition".to_owned() }, latest);
+        }
+        for other in std::mem::take(&mut best.others) {
+            best.offer_sooner(other, latest);
+        }
+    }
     best.planned.expect(SOME_POLICY)
 }
 
@@ -147,6 +170,7 @@ const BOTH_ROUNDS: u64 = 4;
 const NO_PANIC: &str = "policies do not panic";
 
 /// A plan that the search offers.
+#[derive(Clone)]
 struct Found {
     plan: Plan,
     found_by: String,
@@ -168,6 +192,8 @@ struct Best<'i> {
     bound: Bound,
     gap: f64,
     planned: Option<Planned>,
+    /// Plans of policies that take hardly longer.
+    others: Vec<Found>,
 }
 
 impl Best<'_> {
@@ -186,11 +212,37 @@ impl Best<'_> {
         self.planned.as_ref().is_some_and(|best| best.gap() <= self.gap)
     }
 
+    /// When plans may end that are better in other ways.
+    fn may_end(&self) -> Option<u64> {
+        let found = self.planned.as_ref()?.makespan.0;
+        let is_small = self.instance.tasks() <= MAY_BE_PROVED || found == self.bound.value.0;
+        let (part, least, most) = LONGER;
+        let gap = found as f64 / self.bound.value.0.max(1) as f64 - 1.0;
+        Some(found + if is_small { 0 } else { (found as f64 * (part * gap).clamp(least, most)) as u64 })
+    }
+
+    /// Takes over what ends in time, and its requests sooner.
+    fn offer_sooner(&mut self, found: Found, latest: u64) {
+        let Some(best) = &mut self.planned else { return };
+        let (before, now) =
+            (TimedPlan::of(self.instance, &best.plan), TimedPlan::of(self.instance, &found.plan));
+        let makespan = now.makespan.since(Time::ZERO);
+        if makespan.0 <= latest && now.ends(self.instance) < before.ends(self.instance) {
+            best.proof = (makespan == best.bound.value).then_some(Proof::Bound);
+            (best.plan, best.found_by, best.makespan) = (found.plan, found.found_by, makespan);
+        }
+    }
+
     fn offer_policies(&mut self, logs: Vec<(&Rule, ExecutionLog)>, report: &mut dyn FnMut(&Planned)) -> bool {
         let mut done = false;
         for (rule, log) in logs {
-            done |=
-                self.offer(Found { plan: Plan::from_log(&log), found_by: rule.info.name.to_owned() }, report);
+            let found = Found { plan: Plan::from_log(&log), found_by: rule.info.name.to_owned() };
+            let end = log.executions.iter().map(|execution| execution.end).max().unwrap_or(Time::ZERO);
+            let best = self.planned.as_ref().map_or(f64::INFINITY, |best| best.makespan.0 as f64);
+            if (end.0 as f64) <= best * (1.0 + 2.0 * LONGER.2) {
+                self.others.push(found.clone());
+            }
+            done |= self.offer(found, report);
         }
         done
     }

@@ -1,7 +1,7 @@
 //! Better styles by trial: change a few of a style's settings, dispatch, keep what is no worse.
 
 use super::anneal::{Effort, Solution};
-use super::cell::{Cell, Scratch};
+use super::cell::{Cell, Goal, Scratch};
 use super::decode::SwitchTable;
 use super::dispatch::{Rule, Style, dispatch};
 use rand::{RngExt, SeedableRng};
@@ -26,8 +26,8 @@ impl Tuned {
         Tuned::of(cell, table, Style::plain(cell, rule, 0.0, defers), &mut Scratch::default())
     }
 
-    fn energy(&self) -> f64 {
-        self.solution.outcome.energy()
+    pub fn energy(&self, goal: Goal) -> f64 {
+        goal.energy(self.solution.outcome)
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn try_rules(cell: &Cell, table: &SwitchTable, from: Tuned, effort: E
         }
         let style = Style::plain(cell, rule, patience, defers);
         let tried = Tuned::of(cell, table, style, &mut scratch);
-        if let Some(tried) = tried.filter(|tried| tried.energy() < best.energy()) {
+        if let Some(tried) = tried.filter(|tried| tried.energy(effort.goal) < best.energy(effort.goal)) {
             best = tried;
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn tune(cell: &Cell, table: &SwitchTable, from: Tuned, seed: u64, eff
             break;
         }
         let tried = Tuned::of(cell, table, changed(cell, &best.style, &mut rng), &mut scratch);
-        if let Some(tried) = tried.filter(|tried| tried.energy() <= best.energy()) {
+        if let Some(tried) = tried.filter(|tried| tried.energy(effort.goal) <= best.energy(effort.goal)) {
             best = tried;
         }
     }
@@ -92,6 +92,11 @@ fn changed(cell: &Cell, style: &Style, rng: &mut ChaCha8Rng) -> Style {
     }
     if rng.random::<f64>() < 0.5 {
         nudge(&mut style.urgency, rng);
+    }
+    if let Some(begins) = &mut style.begins
+        && rng.random::<f64>() < 0.5
+    {
+        begins.under_way = ((begins.under_way as f64 * (rng.random::<f64>() - 0.5).exp()) as usize).max(1);
     }
     style
 }

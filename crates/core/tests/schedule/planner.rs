@@ -2,7 +2,8 @@
 
 use crate::properties::problem;
 use crate::support::{Problem, SEED, decoys, makespan, run_all};
-use gswarm_core::instance::Mode;
+use gswarm_core::input::ClusterSpec;
+use gswarm_core::instance::{Cluster, Mode};
 use gswarm_core::plan::{ObjectiveValues, PlanObjective, SearchLimits, TimedPlan, aim, first, improve};
 use gswarm_core::policy::{Follow, PolicyKind, carry_out};
 use gswarm_core::sim::{SimOptions, simulate};
@@ -11,6 +12,12 @@ use proptest::prelude::*;
 
 pub(crate) fn planned(instance: &Instance, rounds: u64, seed: u64) -> gswarm_core::plan::Planned {
     improve(instance, &SearchLimits { rounds, seed, ..SearchLimits::default() }, &mut |_| {})
+}
+
+/// The same for the makespan alone.
+fn shortest(instance: &Instance, rounds: u64, seed: u64) -> gswarm_core::plan::Planned {
+    let limits = SearchLimits { rounds, seed, sooner: false, ..SearchLimits::default() };
+    improve(instance, &limits, &mut |_| {})
 }
 
 /// The makespan of the log that carrying out a plan leads to.
@@ -31,7 +38,7 @@ proptest! {
         problem.mode = Mode::Offline;
         let instance = problem.build();
         // The seed of `run_all`: policies that draw must draw the same.
-        let plan = planned(&instance, 2, SEED);
+        let plan = shortest(&instance, 2, SEED);
         prop_assert_eq!(carried_out(&instance, &plan).0, plan.makespan.0, "by {}", plan.found_by);
         prop_assert!(plan.makespan >= plan.bound.value);
         if let Some((first, promised)) = first(&instance) {
@@ -45,6 +52,33 @@ proptest! {
             let other = makespan(&run_all(&instance, kind));
             prop_assert!(plan.makespan <= other, "{} takes {other}, the plan {}", kind.name(), plan.makespan);
         }
+        let sooner = planned(&instance, 2, SEED);
+        prop_assert_eq!(carried_out(&instance, &sooner).0, sooner.makespan.0, "by {}", sooner.found_by);
+        let most = plan.makespan.0 + plan.makespan.0 / 1000;
+        prop_assert!(sooner.makespan.0 <= most, "{} for {}", sooner.makespan, plan.makespan);
+        prop_assert!(sooner.proof.is_some() || plan.proof.is_none(), "a proof is not given up");
+    }
+}
+
+/// The mean latency of the log that carrying out a plan leads to.
+fn mean_latency(instance: &Instance, plan: &gswarm_core::plan::Planned) -> f64 {
+    let log =
+        simulate(instance, &mut *carry_out(instance, plan), &SimOptions::default(), &mut |_| {}).unwrap();
+    ObjectiveValues::of(instance, &log).latency
+}
+
+/// At most a thousandth longer, and never later on the mean: so much sooner at least, in percent.
+#[test]
+fn of_plans_about_as_short_the_one_whose_requests_end_sooner() {
+    for (name, gpus, percent) in [("simple", 8, 25.0), ("simple", 32, 20.0), ("complex", 32, 8.0)] {
+        let Some(scenario) = crate::real_files::published(name, Mode::Offline) else { return };
+        let spec = ClusterSpec { gpus: Some(gpus), ..scenario.cluster.clone() };
+        let instance = Instance::build(&scenario, Cluster::from_spec(&spec).unwrap(), Mode::Offline).unwrap();
+        let (before, now) = (shortest(&instance, 4, SEED), planned(&instance, 4, SEED));
+        assert!(now.makespan.seconds() <= 1.001 * before.makespan.seconds(), "{name} {gpus}");
+        assert_eq!(carried_out(&instance, &now).0, now.makespan.0);
+        let (late, soon) = (mean_latency(&instance, &before), mean_latency(&instance, &now));
+        assert!(soon <= late * (1.0 - percent / 100.0), "{name} on {gpus}: {soon:.1} s for {late:.1} s");
     }
 }
 

@@ -71,7 +71,7 @@ pub fn aim(
     // A short schedule is often good in other ways too.
     let short = super::exact::improve(
         instance,
-        &SearchLimits { rounds: limits.rounds.min(2), ..*limits },
+        &SearchLimits { rounds: limits.rounds.min(2), sooner: false, ..*limits },
         &mut |_| {},
     );
     if let Some(log) = run(instance, &mut *carry_out(instance, &short)) {

@@ -59,6 +59,8 @@ pub(super) struct Schedule {
     pub end: u64,
     /// What the search lowers: mostly the end, a little when each GPU is done.
     pub energy: f64,
+    /// The mean latency of requests.
+    pub latency: f64,
 }
 
 /// How many moments pass between two questions whether to stop.
@@ -110,7 +112,18 @@ fn replay(set: &Setting<'_>, mut runs: Vec<Run>) -> Schedule {
     }
     let end = free.iter().copied().max().unwrap_or(0);
     let mean = free.iter().sum::<u64>() as f64 / f64::from(set.gpus);
-    Schedule { runs, end, energy: end as f64 + 0.25 * mean }
+    Schedule { end, energy: end as f64 + 0.25 * mean, latency: latency(work, &runs), runs }
+}
+
+/// The mean over the requests of their end minus their arrival.
+fn latency(work: &Work, runs: &[Run]) -> f64 {
+    let mut ends = work.arrival.clone();
+    for &(_, end, task, _) in runs {
+        let request = work.request[task as usize] as usize;
+        ends[request] = ends[request].max(end);
+    }
+    let latencies = ends.iter().zip(&work.arrival).map(|(end, arrival)| end - arrival);
+    latencies.sum::<u64>() as f64 / ends.len().max(1) as f64
 }
 
 impl<'a> Dispatch<'a> {

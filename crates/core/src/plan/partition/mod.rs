@@ -34,6 +34,11 @@ const GRID_EFFORT: u64 = 100_000_000;
 const MOST_EFFORT: u64 = 12_000_000;
 /// With more blocks than this, GPUs that cannot serve the widest model are few, and cells do better.
 const MOST_BLOCKS: usize = 32;
+/// The same for a chain that looks for a schedule whose requests end sooner.
+const SOONER_EFFORT: u64 = 3_000_000;
+const MOST_SOONER: u64 = 60;
+/// A second after the latest moment counts as much as so many seconds of mean latency.
+const LATE: f64 = 100.0;
 /// What a chain puts up with for a step, as a part of its energy.
 const HEAT: f64 = 0.000_01;
 
@@ -187,6 +192,35 @@ impl<'i> Partition<'i> {
         (state, best)
     }
 
+    /// A plan whose requests end sooner, and that ends by `latest`: rules with fewer requests under way, or others first.
+    pub fn sooner(&mut self, latest: u64) -> Option<Plan> {
+        let late = |schedule: &Schedule| schedule.latency + LATE * schedule.end.saturating_sub(latest) as f64;
+        let chains = self.chains.clone();
+        let walked = chains.into_par_iter().enumerate().map(|(at, (division, state))| {
+            let mut rng = ChaCha8Rng::seed_from_u64(self.seed ^ (at as u64) << 40 ^ 1 << 60);
+            let setting = self.setting(division);
+            let scale = &self.divisions[division].scale;
+            let mut best: Option<Schedule> = None;
+            let mut energy = f64::INFINITY;
+            let mut rule = state.rule;
+            for step in 0..(SOONER_EFFORT / self.size).clamp(1, MOST_SOONER) {
+                let tried = if step == 0 { rule.clone() } else { rule.varied(scale, &mut rng) };
+                let Some(schedule) = dispatch(&setting, &tried, &|| false) else { break };
+                if late(&schedule) < energy {
+                    (rule, energy) = (tried, late(&schedule));
+                }
+                let better = best.as_ref().is_none_or(|best| schedule.latency < best.latency);
+                if schedule.end <= latest && better {
+                    best = Some(schedule);
+                }
+            }
+            best
+        });
+        let found: Vec<Schedule> = walked.flatten().collect();
+        let best = found.into_iter().min_by(|one, other| one.latency.total_cmp(&other.latency))?;
+        Some(self.plan_of(&best.runs))
+    }
+
     /// How much shorter than another schedule the best is, as a part of it; negative where it is longer.
     pub fn lead_over(&self, other: u64) -> f64 {
         other as f64 / (self.best.end as f64).max(1.0) - 1.0
@@ -194,9 +228,13 @@ impl<'i> Partition<'i> {
 
     /// The best plan so far.
     pub fn plan(&self) -> Plan {
+        self.plan_of(&self.best.runs)
+    }
+
+    fn plan_of(&self, runs: &[Run]) -> Plan {
         let gpus =
             |task: u32, first| Gpus::new(first, self.work.width[self.work.model[task as usize] as usize]);
-        let runs = self.best.runs.iter().map(|&(_, _, task, first)| (TaskId(task), gpus(task, first)));
+        let runs = runs.iter().map(|&(_, _, task, first)| (TaskId(task), gpus(task, first)));
         Plan(runs.collect())
     }
 }
