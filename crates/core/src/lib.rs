@@ -35,6 +35,7 @@ pub mod schema;
 mod shown;
 pub mod sim;
 pub mod size;
+pub mod spans;
 pub mod time;
 pub mod truth;
 pub mod verify;

@@ -1,6 +1,6 @@
 //! Sizes of models of which only the name is known.
 
-use gswarm_core::input::ModelSpec;
+use gswarm_core::input::{BatchingSpec, ModelSpec};
 
 /// Read from local disks into the GPU, in GB a second.
 const LOAD_GB_PER_SECOND: f64 = 2.0;
@@ -46,6 +46,26 @@ pub fn model(gb: f64, kind: &str) -> ModelSpec {
         kind: Some(kind.to_owned()),
         ..ModelSpec::default()
     }
+}
+
+/// What is said of where a size comes from.
+pub fn told(from: From) -> &'static str {
+    match from {
+        From::Table => "Model sizes come from --sizes",
+        From::Name => {
+            "Model sizes are derived from names: two bytes per parameter unless the name says otherwise"
+        }
+        From::Sort => "Model sizes are unknown, assumed to be 14 GB",
+    }
+}
+
+/// What is said of [`batched`].
+pub const BATCHED: &str = "Calls run together, up to 32 on a replica: 8 take 1.11 times as long as one alone, 32 take 1.42 times (set `batching` otherwise)";
+
+/// The model, with what batching costs a language model on one H200.
+pub fn batched(model: ModelSpec) -> ModelSpec {
+    let slowdown = vec![(1, 1.0), (8, 1.11), (32, 1.42)];
+    ModelSpec { batching: Some(BatchingSpec { max_batch: 32, slowdown }), ..model }
 }
 
 /// To three digits behind the point, and never nothing.

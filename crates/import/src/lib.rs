@@ -11,6 +11,7 @@ mod gswarm_log;
 mod guess;
 mod llama_swap;
 mod options;
+mod spans;
 mod table;
 pub mod trace;
 mod wfcommons;
@@ -57,6 +58,11 @@ kinds! {
     Burstgpt "burstgpt" "BurstGPT traces (CSV)"
     Gentd26 "gentd26" "GenTD26: requests, and load times of checkpoints (CSV)"
     OpenaiLog "openai-log" "access logs of OpenAI-compatible servers (JSON lines)"
+    OpenaiBatch "openai-batch" "results of OpenAI's batch API (JSON lines)"
+    Sharegpt "sharegpt" "ShareGPT conversations, and prompts for vLLM's benchmark"
+    Otlp "otlp" "OpenTelemetry spans of gen_ai calls (OTLP JSON)"
+    Langfuse "langfuse" "exports of Langfuse: observations, or traces with them"
+    Litellm "litellm" "call logs of LiteLLM (JSON lines)"
     GswarmLog "gswarm-log" "execution logs, of gswarm or of the published programs"
 }
 
@@ -70,6 +76,11 @@ impl ImportKind {
                 | ImportKind::Burstgpt
                 | ImportKind::Gentd26
                 | ImportKind::OpenaiLog
+                | ImportKind::OpenaiBatch
+                | ImportKind::Sharegpt
+                | ImportKind::Otlp
+                | ImportKind::Langfuse
+                | ImportKind::Litellm
         )
     }
 }
@@ -103,8 +114,16 @@ pub fn import(
         ImportKind::Dify => dify::read_all(&mut read, options, &mut draft),
         ImportKind::Wfcommons => each(&mut read, |file| wfcommons::read(file, options, &mut draft)),
         ImportKind::GswarmLog => gswarm_log::read(&mut read, options, &mut draft),
-        ImportKind::Azure | ImportKind::Mooncake | ImportKind::Burstgpt | ImportKind::OpenaiLog => {
+        ImportKind::Azure
+        | ImportKind::Mooncake
+        | ImportKind::Burstgpt
+        | ImportKind::OpenaiLog
+        | ImportKind::OpenaiBatch
+        | ImportKind::Sharegpt => {
             trace::read(kind, &mut read, options, &mut draft);
+        }
+        ImportKind::Otlp | ImportKind::Langfuse | ImportKind::Litellm => {
+            spans::read(kind, &mut read, options, &mut draft);
         }
         ImportKind::Gentd26 => trace::gentd26::read(&mut read, options, &mut draft),
     }

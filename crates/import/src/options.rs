@@ -43,6 +43,10 @@ pub struct ImportOptions {
     pub requests: u32,
     /// Seconds between them.
     pub every: f64,
+    /// Requests a second, for files that give no times; all come at the start where it is `None`.
+    pub rate: Option<f64>,
+    /// Blocks of prompts that a cache of prefixes has room for; no prompt is cached where it is `None`.
+    pub prefix_cache: Option<usize>,
     /// Compress time: requests arrive this many times as fast as recorded.
     pub compress: f64,
     /// Rows before it are left out.
@@ -72,6 +76,8 @@ impl Default for ImportOptions {
             calls: Vec::new(),
             requests: 1,
             every: 0.0,
+            rate: None,
+            prefix_cache: None,
             compress: 1.0,
             from: None,
             until: None,

@@ -99,6 +99,12 @@ struct TraceArgs {
     /// Compress time: requests arrive this many times as fast as recorded
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = factor)]
     compress: f64,
+    /// Requests a second, at random moments, for datasets without times (sharegpt). Without it, all come at the start
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = factor)]
+    rate: Option<f64>,
+    /// Simulate a cache of prompts' prefixes with room for so many blocks of 512 tokens (mooncake)
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..))]
+    prefix_cache: Option<u64>,
     /// Skip rows before this: a time after the first row, such as 90s or 2h, or a date
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Moment>,
@@ -170,6 +176,8 @@ fn options(args: &ImportArgs) -> Result<ImportOptions, Failure> {
         calls: workflows.calls.clone(),
         requests: workflows.requests,
         every: workflows.every,
+        rate: traces.rate,
+        prefix_cache: traces.prefix_cache.map(|blocks| usize::try_from(blocks).unwrap_or(usize::MAX)),
         compress: traces.compress,
         from: traces.from,
         until: traces.until,

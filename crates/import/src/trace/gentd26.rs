@@ -173,9 +173,11 @@ fn add_model(made: &mut Scenario, name: &str, load: f64) {
 pub(crate) fn read(files: &mut [File<'_>], options: &ImportOptions, draft: &mut Draft) {
     let (mut found, mut loads) = ((Vec::new(), 0), Vec::new());
     for file in files.iter_mut() {
-        // A file of load times has nothing but moments and values.
+        // A file of load times has moments and values, and perhaps what was measured; one of requests says how each ended.
         let first = without_mark(file.source.bytes).split(|&byte| byte == b'\n').next().unwrap_or_default();
-        if first.trim_ascii().eq_ignore_ascii_case(b"timestamp_anon,value") {
+        let first = String::from_utf8_lossy(first).to_ascii_lowercase();
+        let has = |name: &str| first.split(',').any(|column| column.trim().trim_matches('"') == name);
+        if has("value") && !has("predict_status") {
             read_loads(file, &mut loads);
         } else {
             read_generations(file, &mut found);

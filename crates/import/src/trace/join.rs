@@ -48,8 +48,8 @@ pub(super) fn join(
 
 /// Reading the prompt, then writing the answer.
 fn time(row: &Row, tokens_per_second: f64, options: &ImportOptions) -> Span {
-    let seconds =
-        row.prompt_tokens / options.prompt_tokens_per_second + row.answer_tokens / tokens_per_second;
+    let seconds = (row.prompt_tokens - row.cached_tokens) / options.prompt_tokens_per_second
+        + row.answer_tokens / tokens_per_second;
     span((seconds * 1e6).round().max(1e3) / 1e6)
 }
 
@@ -59,6 +59,9 @@ fn tokens(workflow: &WorkflowSpec, paces: &[Option<f64>], row: &Row) -> Map<Stri
         let mut map = Map::new();
         map.insert("prompt_tokens".to_owned(), Value::from(row.prompt_tokens as u64));
         map.insert("max_tokens".to_owned(), Value::from(row.answer_tokens as u64));
+        if row.cached_tokens > 0.0 {
+            map.insert("cached_tokens".to_owned(), Value::from(row.cached_tokens as u64));
+        }
         Value::Object(map)
     };
     nodes.map(|(node, _)| (node.id.clone(), counts())).collect()
@@ -120,24 +123,19 @@ fn one_node_each<'o>(
         let answers = rows.iter().filter(|row| row.model == number).map(|row| row.answer_tokens);
         let (sum, count) = answers.fold((0.0, 0_u32), |(sum, count), tokens| (sum + tokens, count + 1));
         let size = guess::size(name, USUAL_GB, &options.sizes);
-        let size_note = match size.from {
-            guess::From::Table => "Model sizes come from --sizes",
-            guess::From::Name => {
-                "Model sizes are derived from names: two bytes per parameter unless the name says otherwise"
-            }
-            guess::From::Sort => "Model sizes are unknown, assumed to be 14 GB",
-        };
-        draft.notes.say_of(size_note, name);
+        draft.notes.say_of(guess::told(size.from), name);
         let made = ModelSpec {
             id: name.clone(),
             name: name.clone(),
             tokens_per_second: Some(pace),
             token_mean: Some(guess::rounded(if count > 0 { sum / f64::from(count) } else { 1.0 })),
-            ..guess::model(size.gb, "llm")
+            ..guess::batched(guess::model(size.gb, "llm"))
         };
         draft.scenario.models.push(made);
+        let cached = options.prefix_cache.map(|_| "cached_tokens");
+        let fields = ["prompt_tokens", "max_tokens"].into_iter().chain(cached);
         let node = NodeSpec {
-            config_options: vec!["prompt_tokens".to_owned(), "max_tokens".to_owned()],
+            config_options: fields.map(str::to_owned).collect(),
             ..NodeSpec::new("generate", ModelId::from(number))
         };
         draft.scenario.workflows.push(WorkflowSpec {
@@ -151,6 +149,7 @@ fn one_node_each<'o>(
         "Every request is one call: its prompt is read at {} tokens a second (--prompt-tokens-per-second), its answer written at {pace} (--tokens-per-second)",
         options.prompt_tokens_per_second
     ));
+    draft.notes.say(guess::BATCHED);
     draft.notes.say("Models load at 2 GB a second, after 1 s; those above 72 GB take several GPUs");
     trace.models.iter().map(|_| (None, vec![Some(pace)])).collect()
 }

@@ -5,7 +5,10 @@ mod burstgpt;
 pub mod gentd26;
 mod join;
 mod mooncake;
+mod openai_batch;
 mod openai_log;
+mod prefix;
+mod sharegpt;
 
 use crate::draft::Draft;
 use crate::options::Moment;
@@ -20,6 +23,8 @@ const MAX_TOKENS: f64 = 1e9;
 /// The end of the year 9999, in seconds since 1970.
 const MAX_STAMP: f64 = 253_402_300_799.0;
 
+pub(crate) use mooncake::lines;
+
 /// One request of a trace.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
@@ -29,6 +34,10 @@ struct Row {
     model: usize,
     prompt_tokens: f64,
     answer_tokens: f64,
+    /// The blocks of the prompt, by what they and all before them hold.
+    blocks: Vec<u64>,
+    /// Tokens of the prompt that a cache has.
+    cached_tokens: f64,
 }
 
 /// The requests of all files of a trace.
@@ -40,6 +49,8 @@ struct Trace {
     dated: bool,
     /// Requests that were answered with nothing.
     unanswered: usize,
+    /// What else is to be said.
+    notes: Vec<String>,
 }
 
 impl Trace {
@@ -60,7 +71,8 @@ impl Trace {
             return;
         }
         let model = self.model(model);
-        self.rows.push(Row { at, model, prompt_tokens, answer_tokens });
+        let (blocks, cached_tokens) = (Vec::new(), 0.0);
+        self.rows.push(Row { at, model, prompt_tokens, answer_tokens, blocks, cached_tokens });
     }
 }
 
@@ -72,11 +84,16 @@ pub(crate) fn read(kind: ImportKind, files: &mut [File<'_>], options: &ImportOpt
             ImportKind::Azure => azure::read(file, &mut trace),
             ImportKind::Burstgpt => burstgpt::read(file, &mut trace),
             ImportKind::Mooncake => mooncake::read(file, &mut trace),
+            ImportKind::OpenaiBatch => openai_batch::read(file, &mut trace),
+            ImportKind::Sharegpt => sharegpt::read(file, options, &mut trace),
             _ => openai_log::read(file, &mut trace),
         }
     }
     if files.iter().any(|file| file.faults.has_errors()) {
         return;
+    }
+    for note in std::mem::take(&mut trace.notes) {
+        draft.notes.say(note);
     }
     if trace.unanswered > 0 {
         let plural = if trace.unanswered == 1 { "" } else { "s" };
@@ -86,12 +103,17 @@ pub(crate) fn read(kind: ImportKind, files: &mut [File<'_>], options: &ImportOpt
         ));
     }
     let rows = std::mem::take(&mut trace.rows);
-    let Some(rows) = cut(&mut files[0], rows, |row| row.at, trace.dated, options, draft) else { return };
+    let Some(mut rows) = cut(&mut files[0], rows, |row| row.at, trace.dated, options, draft) else { return };
+    if let Some(room) = options.prefix_cache
+        && !prefix::reuse(&mut files[0], &mut rows, room, draft)
+    {
+        return;
+    }
     join::join(&mut files[0], trace, &rows, options, draft);
 }
 
 /// The rows in the order of their moments, cut to `--from` and `--until`, and thinned out; with what there is to say of it.
-fn cut<R>(
+pub(crate) fn cut<R>(
     file: &mut File<'_>,
     mut rows: Vec<R>,
     at: impl Fn(&R) -> i64,
@@ -153,7 +175,7 @@ fn cut<R>(
 }
 
 /// Microseconds after the first row, at the pace asked for.
-fn arrival(at: i64, first: i64, options: &ImportOptions) -> i64 {
+pub(crate) fn arrival(at: i64, first: i64, options: &ImportOptions) -> i64 {
     ((at - first) as f64 / options.compress).round() as i64
 }
 

@@ -34,13 +34,17 @@ pub(super) fn read(file: &mut File<'_>, trace: &mut Trace) {
         let read = number("input_length", MAX_TOKENS, "");
         let written = number("output_length", MAX_TOKENS, "");
         if let (Some(at), Some(read), Some(written)) = (at, read, written) {
+            let before = trace.rows.len();
             trace.push((at * 1e3).round() as i64, "llm", read, written);
+            let listed = line.get("hash_ids").into_iter().flat_map(Item::items);
+            let blocks: Vec<u64> = listed.filter_map(|id| id.text().parse().ok()).collect();
+            trace.rows[before..].iter_mut().for_each(|row| row.blocks.clone_from(&blocks));
         }
     }
 }
 
 /// The lines of a file of JSON lines, or the one object that it is.
-pub(super) fn lines<'t>(document: &'t Document<'_>) -> impl Iterator<Item = Item<'t>> {
+pub(crate) fn lines<'t>(document: &'t Document<'_>) -> impl Iterator<Item = Item<'t>> {
     let root = document.root();
     let is_list = root.kind() == Kind::Seq;
     let one = (!is_list).then_some(root);

@@ -1,6 +1,7 @@
 //! Files that are damaged or hostile: refused with codes, never with a panic.
 
 use crate::kinds::{API, BURSTGPT, DIFY, LOG, MOONCAKE, NESTED, OPENAI, WF14, dify_flags};
+use crate::spans::{BATCH, LANGFUSE, LITELLM, OTLP, SHAREGPT};
 use crate::support::{codes, one, read_back, real};
 use gswarm_core::generate::Format;
 use gswarm_core::input::{Code, Source};
@@ -33,6 +34,11 @@ fn valid() -> Vec<(ImportKind, &'static str, ImportOptions)> {
         (ImportKind::Gentd26, GENTD26, plain()),
         (ImportKind::OpenaiLog, OPENAI, plain()),
         (ImportKind::GswarmLog, LOG, plain()),
+        (ImportKind::Otlp, OTLP, plain()),
+        (ImportKind::Langfuse, LANGFUSE, plain()),
+        (ImportKind::Litellm, LITELLM, plain()),
+        (ImportKind::OpenaiBatch, BATCH, plain()),
+        (ImportKind::Sharegpt, SHAREGPT, ImportOptions { rate: Some(1.0), ..plain() }),
     ]
 }
 

@@ -4,4 +4,5 @@ mod damaged;
 mod docs;
 mod kinds;
 mod real;
+mod spans;
 mod support;
