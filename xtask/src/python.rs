@@ -26,8 +26,9 @@ const ENVIRONMENT: &str = "python";
 
 /// What its tests need, which is most of the time that they take where it is not there yet.
 pub fn install() -> Result<Verdict, String> {
-    let place = environment(ENVIRONMENT, &[])?;
-    Ok(place.map_or_else(missing, |_| Verdict::Passed(String::new())))
+    let Some(_) = environment(ENVIRONMENT, &[])? else { return Ok(missing()) };
+    clients()?;
+    Ok(Verdict::Passed(String::new()))
 }
 
 /// The library that the package loads, where it loads it.
@@ -57,7 +58,10 @@ pub fn test() -> Result<Verdict, String> {
     }
     succeed(&mut mypy)?;
     let mut pytest = in_root(bin.join("python"));
-    pytest.args(["-m", "pytest", "-q"]).env("PYTHONPATH", root().join("python"));
+    pytest.args(["-m", "pytest", "-q", "--ignore", CLIENTS]).env("PYTHONPATH", root().join("python"));
+    succeed(crate::skips::collect(&mut pytest))?;
+    let mut pytest = in_root(clients()?.join("bin/python"));
+    pytest.args(["-m", "pytest", "-q", "-W", "ignore", CLIENTS]).env("PYTHONPATH", root().join("python"));
     succeed(crate::skips::collect(&mut pytest))?;
     Ok(Verdict::Passed(String::new()))
 }
@@ -66,8 +70,28 @@ pub fn test() -> Result<Verdict, String> {
 fn installed() -> Result<Verdict, String> {
     let Some(place) = environment("python-installed", &["."])? else { return Ok(missing()) };
     let mut pytest = in_root(place.join("bin/python"));
-    succeed(pytest.args(["-m", "pytest", "-q"]))?;
+    succeed(pytest.args(["-m", "pytest", "-q", "--ignore", CLIENTS]))?;
     Ok(Verdict::Passed(String::new()))
+}
+
+/// The tests with client libraries of the OpenAI API. These want other versions of what they share with the package's tests.
+const CLIENTS: &str = "python/tests/test_clients.py";
+
+/// An environment with them.
+fn clients() -> Result<PathBuf, String> {
+    let place = target().join("clients");
+    let python = place.join("bin/python");
+    if !python.exists() {
+        succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place))?;
+    }
+    let wanted =
+        fs::read_to_string(root().join("python/tests/clients.txt")).map_err(|error| error.to_string())?;
+    let mark = place.join("requirements.txt");
+    if !fs::read_to_string(&mark).is_ok_and(|known| known == wanted) {
+        fetch(&python, &["-r", "python/tests/clients.txt"])?;
+        fs::write(&mark, wanted).map_err(|error| error.to_string())?;
+    }
+    Ok(place)
 }
 
 /// What cargo calls the library.
