@@ -75,6 +75,17 @@ pub struct Loss {
     pub until: Option<Time>,
 }
 
+/// A model that left a GPU, though no other made it leave: nobody had needed it for long, or somebody wanted it off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unload {
+    /// Which.
+    pub model: ModelId,
+    /// From where.
+    pub gpu: crate::id::GpuId,
+    /// When.
+    pub at: Time,
+}
+
 /// Everything that a run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecutionLog {
@@ -84,4 +95,6 @@ pub struct ExecutionLog {
     pub loads: Vec<Load>,
     /// In order of time.
     pub losses: Vec<Loss>,
+    /// In order of time.
+    pub unloads: Vec<Unload>,
 }

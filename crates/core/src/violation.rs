@@ -60,6 +60,7 @@ codes! {
     SwitchShort = "C-SWITCH-SHORT", "a load is shorter than it costs";
     SwitchLong = "C-SWITCH-LONG", "a load is longer than it costs";
     Evicted = "C-EVICTED", "a load evicts a model that is not there";
+    Unload = "C-UNLOAD", "an unload of a model that is not there or in use";
     Memory = "C-MEMORY", "models on a GPU exceed its memory";
     SlotMemory = "C-SLOT-MEMORY", "executions and models on a GPU exceed its memory";
     BatchSize = "C-BATCH-SIZE", "the batch size is not the number of executions on the replica";

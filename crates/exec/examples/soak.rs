@@ -196,7 +196,7 @@ async fn bring(client: &Client, number: u64, tally: &Arc<Tally>) {
 
 async fn call(client: &Client, model: ModelId, hangs_up: bool) -> usize {
     let body = Map::from_iter([("model".to_owned(), Value::from("a"))]);
-    let forward = Forward { path: "/v1/completions", body, kind: None, estimate: Span(500_000) };
+    let forward = Forward { path: "/v1/completions", body, kind: None, estimate: Span(500_000), raw: None };
     let mut ticket = match client.call(model, forward, 0).await {
         Ok(ticket) => ticket,
         Err(Refusal::Full { .. }) => return 2,

@@ -2,6 +2,7 @@
 
 use crate::backend::{Backend, CallAbilities, Replica};
 use gswarm_core::{Gpus, ModelId};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A backend and what it serves.
@@ -57,6 +58,13 @@ impl Fleet {
         let serve = |member: &&Member| member.models.as_ref().is_none_or(|models| models.contains(&model));
         let able = self.members.iter().filter(serve).map(|member| member.backend.abilities(model));
         able.min_by_key(|abilities| abilities.dialect).unwrap_or_default()
+    }
+
+    /// The files with what the processes that serve a model said last.
+    #[must_use]
+    pub fn outputs(&self, model: ModelId) -> Vec<PathBuf> {
+        let serve = |member: &&Member| member.models.as_ref().is_none_or(|models| models.contains(&model));
+        self.members.iter().filter(serve).filter_map(|member| member.backend.output(model)).collect()
     }
 
     /// Who serves a replica, by number.

@@ -4,6 +4,7 @@ use crate::call::Call;
 use bytes::Bytes;
 use gswarm_core::Span;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,6 +19,21 @@ pub struct Forward {
     pub kind: Option<String>,
     /// What it is expected to take on a replica of its own.
     pub estimate: Span,
+    /// Sent as it is instead, whatever it is.
+    pub raw: Option<Arc<RawCall>>,
+}
+
+/// A request of any sort, for the server of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawCall {
+    /// As HTTP names it.
+    pub method: String,
+    /// Where to, with what is asked of it: `/tokens?of=text`.
+    pub path: String,
+    /// What the body is.
+    pub content_type: Option<String>,
+    /// The body.
+    pub body: Bytes,
 }
 
 impl Forward {

@@ -331,6 +331,7 @@ fn encode(entry: JournalEntry) -> Option<(i64, [u32; 4])> {
         JournalEntry::Event(Event::Deferred(task)) => (20, [task.0, 0, 0, 0]),
         JournalEntry::Event(Event::LoadDeferred(lead)) => (21, [lead.0, 0, 0, 0]),
         JournalEntry::Event(Event::Abandoned(task)) => (22, [task.0, 0, 0, 0]),
+        JournalEntry::Event(Event::Dismissed(model)) => (23, [model.0, 0, 0, 0]),
         JournalEntry::Event(Event::Woken) | JournalEntry::Decision(Decision::Wake { .. }) => return None,
     })
 }
@@ -359,6 +360,7 @@ fn decode(id: i64, kind: i64, numbers: [u32; 4]) -> Result<JournalEntry, Journal
         20 => JournalEntry::Event(Event::Deferred(TaskId(a))),
         21 => JournalEntry::Event(Event::LoadDeferred(GpuId(a))),
         22 => JournalEntry::Event(Event::Abandoned(TaskId(a))),
+        23 => JournalEntry::Event(Event::Dismissed(ModelId(a))),
         other => return Err(JournalError::Damaged(format!("entry {id} is of kind {other}"))),
     };
     if encode(entry) != Some((kind, numbers)) {

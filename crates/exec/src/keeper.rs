@@ -90,6 +90,10 @@ enum Order {
         task: TaskId,
         replica: Replica,
     },
+    /// Models go, and nothing comes in their place.
+    Clear {
+        evict: Vec<Replica>,
+    },
 }
 
 /// The state of all GPUs.
@@ -117,6 +121,7 @@ impl GpuKeeper {
             Order::Bring { replica: brought, evict, .. } => {
                 (*brought == replica).then_some(true).or(evict.contains(&replica).then_some(false))
             }
+            Order::Clear { evict } => evict.contains(&replica).then_some(false),
             Order::Run { .. } => None,
         });
         ordered.unwrap_or_else(|| self.state(replica).is_some_and(|state| state != State::Unloading))
@@ -139,6 +144,11 @@ impl GpuKeeper {
             self.orders.push(Order::Bring { replica, expected, evict, wanted: false, loading: false });
         }
         self.orders.push(Order::Run { task, replica });
+    }
+
+    /// Orders models off their GPUs, once earlier orders for them are carried out.
+    pub fn clear(&mut self, evict: Vec<Replica>) {
+        self.orders.push(Order::Clear { evict });
     }
 
     /// Takes an order to call back; `false` where the call is under way, and has to be cancelled.
@@ -164,9 +174,9 @@ impl GpuKeeper {
     /// These GPUs are gone, with all that was on them and all that was ordered onto them.
     pub fn forget(&mut self, gpus: Gpus) {
         self.replicas.retain(|(replica, _)| !overlap(replica.gpus, gpus));
-        self.orders.retain(|order| !overlap(order.gpus(), gpus));
+        self.orders.retain(|order| order.gpus().is_none_or(|its| !overlap(its, gpus)));
         for order in &mut self.orders {
-            if let Order::Bring { evict, .. } = order {
+            if let Order::Bring { evict, .. } | Order::Clear { evict } = order {
                 evict.retain(|replica| !overlap(replica.gpus, gpus));
             }
         }
@@ -245,19 +255,11 @@ impl GpuKeeper {
                 _ => Step::Wait,
             },
             Order::Bring { loading: true, .. } => Step::Wait,
+            Order::Clear { evict } => self.leave(evict).unwrap_or(Step::Over),
             Order::Bring { replica, expected, evict, wanted, .. } => {
                 let (replica, expected, wanted) = (*replica, *expected, *wanted);
-                let leaving = evict.iter().copied().filter(|&victim| self.state(victim).is_some());
-                let leaving: Vec<Replica> = leaving.collect();
-                for &victim in &leaving {
-                    // One that is called is waited for; one that loads is too, and so is one that goes already.
-                    if self.state(victim) == Some(State::Ready { calls: 0 }) {
-                        self.set(victim, State::Unloading);
-                        return Step::Act(GpuAct::Unload(victim));
-                    }
-                }
-                if !leaving.is_empty() {
-                    return Step::Wait;
+                if let Some(step) = self.leave(evict) {
+                    return step;
                 }
                 match self.state(replica) {
                     None => {
@@ -277,6 +279,20 @@ impl GpuKeeper {
                 }
             }
         }
+    }
+
+    /// The next step towards taking models off; `None` where they are gone.
+    fn leave(&mut self, evict: &[Replica]) -> Option<Step> {
+        let leaving: Vec<Replica> =
+            evict.iter().copied().filter(|&victim| self.state(victim).is_some()).collect();
+        // One that is called is waited for; one that loads is too, and so is one that goes already.
+        let free =
+            leaving.iter().copied().find(|&victim| self.state(victim) == Some(State::Ready { calls: 0 }));
+        if let Some(victim) = free {
+            self.set(victim, State::Unloading);
+            return Some(Step::Act(GpuAct::Unload(victim)));
+        }
+        (!leaving.is_empty()).then_some(Step::Wait)
     }
 
     /// A load has come to an end: its order is over.
@@ -301,7 +317,7 @@ impl GpuKeeper {
                 comes |= *other == replica;
                 true
             }
-            Order::Run { .. } => true,
+            Order::Run { .. } | Order::Clear { .. } => true,
         });
     }
 
@@ -325,9 +341,11 @@ enum Step {
 }
 
 impl Order {
-    fn gpus(&self) -> Gpus {
+    /// The GPUs without which there is nothing to do.
+    fn gpus(&self) -> Option<Gpus> {
         match self {
-            Order::Bring { replica, .. } | Order::Run { replica, .. } => replica.gpus,
+            Order::Bring { replica, .. } | Order::Run { replica, .. } => Some(replica.gpus),
+            Order::Clear { .. } => None,
         }
     }
 
@@ -336,10 +354,15 @@ impl Order {
     fn goes_before(&self, later: &Order) -> bool {
         match (self, later) {
             (Order::Run { .. }, Order::Run { .. }) => false,
-            (Order::Run { replica, .. }, Order::Bring { evict, .. }) => evict.contains(replica),
+            (Order::Run { replica, .. }, Order::Bring { evict, .. } | Order::Clear { evict }) => {
+                evict.contains(replica)
+            }
             (Order::Bring { replica: brought, evict, .. }, Order::Run { replica, .. }) => {
                 brought == replica || evict.contains(replica)
             }
+            (Order::Clear { evict }, Order::Run { replica, .. } | Order::Bring { replica, .. })
+            | (Order::Bring { replica, .. }, Order::Clear { evict }) => evict.contains(replica),
+            (Order::Clear { .. }, Order::Clear { .. }) => false,
             // What only makes way for both is in nobody's way: whoever comes first takes it off.
             (
                 Order::Bring { replica, evict, .. },

@@ -20,6 +20,7 @@ pub mod replica;
 pub mod scene;
 pub mod service;
 mod store;
+pub mod telemetry;
 pub mod watched;
 pub mod wire;
 pub mod work;

@@ -1,7 +1,9 @@
 //! How a run stands between two of its steps: what is on the GPUs, who waits for what, and why.
 
 use crate::chronicle::{in_words, numbers, whose};
-use crate::wire::{BarKind, GpuState, GpuStatus, ModelQueue, ModelStatus, NodeState, OngoingBar, QueuedNode};
+use crate::wire::{
+    BarKind, CallStanding, GpuState, GpuStatus, ModelQueue, ModelStatus, NodeState, OngoingBar, QueuedNode,
+};
 use gswarm_core::engine::{RunningTask, TaskState, View};
 use gswarm_core::instance::Residency;
 use gswarm_core::{GpuId, Gpus, ModelId, RequestId, TaskId, Time};
@@ -238,6 +240,52 @@ impl Scene<'_> {
             }
         });
         nodes.collect()
+    }
+
+    /// Where the only node of a call stands.
+    #[must_use]
+    pub fn call(&self, task: TaskId) -> CallStanding {
+        let (view, now) = (self.view, self.now);
+        let instance = view.instance();
+        let model = instance.model_of(task);
+        let comes = view.loads().filter(|&(loading, ..)| loading == model).map(|(.., end)| end).min();
+        let (state, position) = match (view.state(task), comes) {
+            (TaskState::Running, None) => ("running", None),
+            (TaskState::Running, Some(_)) => ("loading", Some(0)),
+            (_, comes) => {
+                let rank = |task| self.rank(task, self.ready.get(&task).copied().unwrap_or(now));
+                let own = rank(task);
+                let same = self.ready.keys().filter(|&&other| instance.model_of(other) == model);
+                let before = same.filter(|&&other| rank(other) < own).count();
+                (if comes.is_some() { "loading" } else { "waiting" }, Some(before as u64))
+            }
+        };
+        let is_running = state == "running";
+        CallStanding {
+            model: instance.models[model].name.clone(),
+            state: state.to_owned(),
+            position,
+            expected_start_seconds: self.starts(task, comes, position.unwrap_or(0)).filter(|_| !is_running),
+            why: (!is_running).then(|| self.why(model)),
+        }
+    }
+
+    /// In how many seconds a node is expected to start: when a replica of its model has room, or has come, and those before it
+    /// have had their turn. What other models may do in between is not known.
+    fn starts(&self, task: TaskId, comes: Option<Time>, before: u64) -> Option<f64> {
+        let (view, now) = (self.view, self.now);
+        let instance = view.instance();
+        let model = instance.model_of(task);
+        let free = |gpus: Gpus| gpus.iter().map(|gpu| view.free_at(gpu)).max();
+        let there = self.replicas(model).filter_map(free).min();
+        let windows = || instance.models[model].windows();
+        let loaded = || {
+            let each = windows().filter(|gpus| gpus.iter().all(|gpu| view.alive().contains(gpu)));
+            each.filter_map(|gpus| Some(free(gpus)? + view.load_cost(model, gpus).unwrap_or_default())).min()
+        };
+        let first = comes.or(there).or_else(loaded)?;
+        let rounds = before / u64::from(instance.models[model].max_batch());
+        Some(first.since(now).seconds() + rounds as f64 * view.expected(task).seconds())
     }
 
     /// Why nodes that are ready for a model wait.

@@ -22,6 +22,8 @@ pub struct LlamaSwap {
     pub backends: String,
     /// Further names of models.
     pub aliases: BTreeMap<String, String>,
+    /// Seconds after which a model is unloaded that nobody uses, where the file says so.
+    pub ttl: BTreeMap<String, f64>,
     /// Calls that a model takes at once, where the file says so.
     pub at_once: Vec<(Option<String>, u32)>,
     /// What was assumed, and what has no counterpart; a sentence each.
@@ -51,6 +53,8 @@ fn convert(root: Item<'_>) -> Result<LlamaSwap, String> {
             "models"
             | "macros"
             | "healthCheckTimeout"
+            | "globalTTL"
+            | "unloadTimeout"
             | "groups"
             | "includeAliasesInList"
             | "logLevel"
@@ -77,10 +81,21 @@ fn convert(root: Item<'_>) -> Result<LlamaSwap, String> {
     let shares = shares(root, models);
     let load = root.get("healthCheckTimeout").and_then(number).unwrap_or(120.0).max(15.0);
     let (mut specs, mut servers) = (Map::new(), Vec::new());
-    let (mut aliases, mut at_once) = (BTreeMap::new(), Vec::new());
+    let (mut aliases, mut at_once, mut ttl) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+    let global = |name: &str| root.get(name).and_then(number);
     for (key, model) in models.entries() {
         let id = key.text();
-        let Some(server) = server(id, model, &macros, load, &mut told)? else { continue };
+        let Some(mut server) = server(id, model, &macros, load, &mut told)? else { continue };
+        let own = |name: &str| model.get(name).and_then(number);
+        // -1 stands for the global value, 0 for never.
+        let lives = own("ttl").filter(|&ttl| ttl >= 0.0).or_else(|| global("globalTTL"));
+        if let Some(seconds) = lives.filter(|&ttl| ttl > 0.0) {
+            ttl.insert(id.to_owned(), seconds);
+        }
+        let grace = own("unloadTimeout").filter(|&grace| grace > 0.0).or_else(|| global("unloadTimeout"));
+        if let Some(seconds) = grace.filter(|&grace| grace > 0.0) {
+            server["grace"] = seconds.into();
+        }
         let program = server["command"][0]
             .as_str()
             .unwrap_or_default()
@@ -127,11 +142,12 @@ fn convert(root: Item<'_>) -> Result<LlamaSwap, String> {
         "cluster": {"gpus": 1, "gpu_memory_gb": MEMORY, "residency": "memory"},
     });
     told.0.insert(0, format!(
-        "Memory is not in the file: models that may be loaded together share one GPU of {MEMORY} GB, all others take all of it"
+        "Memory is not in the file: models that may be loaded together share one GPU of {MEMORY} GB, all others take all of it. \
+         It stands for the machine: the processes see all its GPUs"
     ));
     told.0.insert(1, format!("A load is expected to take {LOAD} s and a call {CALL} s"));
     let backends = json!({"backends": servers}).to_string();
-    Ok(LlamaSwap { config: config.to_string(), backends, aliases, at_once, told: told.0 })
+    Ok(LlamaSwap { config: config.to_string(), backends, aliases, ttl, at_once, told: told.0 })
 }
 
 /// The server of a model; `None` where it has no command.
@@ -142,13 +158,11 @@ fn server(
     load: f64,
     told: &mut Told,
 ) -> Result<Option<Value>, String> {
-    for (key, value) in model.entries().filter(|(_, value)| !value.is_null()) {
+    for (key, _) in model.entries().filter(|(_, value)| !value.is_null()) {
         match key.text() {
             "cmd" | "proxy" | "env" | "checkEndpoint" | "aliases" | "useModelName" | "concurrencyLimit"
             | "macros" | "name" | "description" | "metadata" | "unlisted" | "capabilities"
-            | "sendLoadingState" | "compat" => {}
-            "ttl" if number(value) == Some(0.0) => {}
-            "ttl" => told.lacks("ttl: models stay until their memory is needed"),
+            | "sendLoadingState" | "compat" | "ttl" | "unloadTimeout" => {}
             other => told.lacks(other),
         }
     }
@@ -197,6 +211,8 @@ fn server(
             env.insert(name.to_owned(), fill(value)?.into());
         }
     }
+    // What the file does not set is as it is for us: llama-swap sets nothing.
+    env.entry("CUDA_VISIBLE_DEVICES").or_insert_with(|| "{inherit}".into());
     let name = model.get("useModelName").map_or(id, Item::text);
     Ok(Some(json!({
         "kind": "command",
@@ -303,6 +319,8 @@ mod tests {
 
     const FILE: &str = r#"
 healthCheckTimeout: 60
+globalTTL: 900
+unloadTimeout: 5
 macros:
   server: /opt/llama-server --port ${PORT}
 models:
@@ -316,8 +334,8 @@ models:
     useModelName: org/coder
     concurrencyLimit: 3
     ttl: 60
-  finder: {cmd: "llama-server --embeddings --port 9000 -m e.gguf", proxy: "http://127.0.0.1:9000", checkEndpoint: /ready}
-  ranker: {cmd: "llama-server --reranking --port=${PORT} -m r.gguf"}
+  finder: {cmd: "llama-server --embeddings --port 9000 -m e.gguf", proxy: "http://127.0.0.1:9000", checkEndpoint: /ready, ttl: -1, unloadTimeout: 7}
+  ranker: {cmd: "llama-server --reranking --port=${PORT} -m r.gguf", ttl: 0}
 groups:
   small: {swap: false, exclusive: false, members: [finder, ranker]}
 "#;
@@ -350,11 +368,13 @@ groups:
         let config: Value = serde_json::from_str(&made.config).unwrap();
         let gb = |model: &str| config["models"][model]["memory_gb"].as_f64().unwrap();
         assert_eq!((gb("coder"), gb("finder"), gb("ranker")), (40.0, 20.0, 20.0));
+        assert_eq!(finder["env"]["CUDA_VISIBLE_DEVICES"], "{inherit}", "it sees what we see");
         let kind = |model: &str| config["models"][model]["type"].as_str().unwrap().to_owned();
         assert_eq!([kind("coder"), kind("finder"), kind("ranker")], ["llm", "embedding", "reranker"]);
         assert_eq!(made.aliases["gpt-4"], "coder");
         assert_eq!(made.at_once, [(Some("coder".to_owned()), 3)]);
-        assert!(made.told.iter().any(|one| one.contains("ttl")), "{:?}", made.told);
+        assert_eq!(made.ttl, BTreeMap::from([("coder".to_owned(), 60.0), ("finder".to_owned(), 900.0)]));
+        assert_eq!((&coder["grace"], &finder["grace"]), (&json!(5.0), &json!(7.0)));
     }
 
     #[test]

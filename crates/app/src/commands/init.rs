@@ -1,6 +1,6 @@
 //! `gswarm init`: a commented configuration and requests to start from.
 
-mod found;
+pub mod found;
 
 use super::generate::keep;
 use crate::failure::Failure;

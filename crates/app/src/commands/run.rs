@@ -1,6 +1,7 @@
 //! `gswarm run`: requests under one policy, simulated or live.
 
 mod flags;
+mod spans;
 
 use crate::args::{ClusterArgs, MeasuredArgs};
 use crate::beliefs::BeliefArgs;
@@ -16,6 +17,7 @@ use gswarm_core::instance::Mode;
 use gswarm_core::policy::{PolicyKind, PolicySpec};
 use gswarm_core::report::{Metrics, render_text, write_events};
 use gswarm_core::run::RunOutcome;
+use gswarm_core::spans::SpanMaker;
 use gswarm_core::{Instance, Span};
 use gswarm_run::live::{self, FailedNode};
 use gswarm_run::{LogFormat, Observer, RunSpec, Stage, prepare};
@@ -78,6 +80,9 @@ pub struct RunArgs {
     /// Format of the execution log [default: auto]
     #[arg(long, value_name = "FORM", value_parser = format_parser())]
     format: Option<LogFormat>,
+    /// Write OpenTelemetry spans to a file, or send them to a collector (http://localhost:4318), as OTLP JSON
+    #[arg(long, value_name = "URL|FILE")]
+    otlp: Option<String>,
     /// Print nothing but errors
     #[arg(long, short, conflicts_with_all = ["json", "verbose"])]
     quiet: bool,
@@ -196,16 +201,25 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         }
         let ended = live::run(spec, materials, &EmbeddedHost, &mut terminal)?;
         drop(terminal);
+        if let Some(target) = &args.otlp {
+            let maker = spans::just_now(SpanMaker::of(0, &ended.prepared.scenario), &ended.outcome.log);
+            spans::tell(target, &maker, &ended.prepared.instance, &ended.outcome.log)?;
+        }
         let (prepared, live) = (&ended.prepared, Some((&*ended.failed, &*ended.violations)));
         print(args, &prepared.spec, &prepared.instance, &ended.outcome, &ended.written, live)?;
         return ended.verdict();
     }
-    let prepared = prepare(spec, materials, &mut terminal)?.without_inputs();
+    let prepared = prepare(spec, materials, &mut terminal)?;
+    let maker = SpanMaker::of(0, &prepared.scenario);
+    let prepared = prepared.without_inputs();
     let outcome = prepared.simulate(&mut terminal)?.outcome;
     terminal.stage(Stage::Writing);
     let mut batch = Batch::new(&prepared.spec.output.folder)?;
     gswarm_run::output::save(&mut batch, &prepared.instance, &outcome, prepared.spec.output.format)?;
     let written = batch.commit()?;
+    if let Some(target) = &args.otlp {
+        spans::tell(target, &maker, &prepared.instance, &outcome.log)?;
+    }
     drop(terminal);
     print(args, &prepared.spec, &prepared.instance, &outcome, &written, None)?;
     unfinished::none(&prepared.instance, &outcome.log, prepared.spec.faults.max_attempts)

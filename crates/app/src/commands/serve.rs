@@ -2,6 +2,7 @@
 
 use crate::args::{ClusterArgs, not_negative};
 use crate::beliefs::PredictorArgs;
+use crate::commands::init::found::Found;
 use crate::commands::model_server::{ListenArgs, bind, runtime};
 use crate::failure::{Failure, FailureKind};
 use crate::job;
@@ -12,7 +13,7 @@ use gswarm_core::belief::{Learner, Recent};
 use gswarm_core::input::{Diagnostic, Scenario, Source, read_config, render};
 use gswarm_core::instance::Mode;
 use gswarm_core::policy::{BuildContext, PolicyKind};
-use gswarm_core::{Instance, Span};
+use gswarm_core::{Instance, ModelId, Span};
 use gswarm_exec::backend::{BackendsFile, LoadRecorder, read_backends_here};
 use gswarm_exec::capacity::{self, Capacity};
 use gswarm_exec::clock::Clock;
@@ -22,6 +23,7 @@ use gswarm_exec::fleet::Fleet;
 use gswarm_exec::journal::{Durability, JournalError};
 use gswarm_exec::preflight::preflight;
 use gswarm_exec::service::{Client, Expect, Service, ServiceBeliefs, ServiceLimits, with_direct_workflows};
+use gswarm_exec::telemetry::{SpanTarget, sending};
 use gswarm_import::llama_swap;
 use gswarm_run::live::{self, EmbeddedModels};
 use gswarm_serve::embedded::EmbeddedHost;
@@ -36,6 +38,7 @@ Examples:
   gswarm serve --config config.yaml --backends backends.yaml --port 8080
   gswarm serve --config config.yaml --backends backends.yaml --max-collate-wait 10 --objective p99
   gswarm serve --from llama-swap.yaml --port 8080
+  gswarm serve --from http://localhost:11434 --port 8080
   gswarm serve --config config.yaml --backends backends.yaml --host 0.0.0.0 --token-file token \\
       --tls-cert cert.pem --tls-key key.pem
 
@@ -55,9 +58,10 @@ pub struct ServeArgs {
     /// Models, workflows and the cluster, JSON or YAML
     #[arg(long, value_name = "FILE", required_unless_present = "from")]
     config: Option<PathBuf>,
-    /// A configuration of llama-swap, instead of --config and --backends; see docs/coming-from.md
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "backends"])]
-    from: Option<PathBuf>,
+    /// A configuration of llama-swap, or the addresses of running servers (Ollama, vLLM, ...), instead of --config and
+    /// --backends; see docs/coming-from.md
+    #[arg(long, value_name = "FILE|URL", num_args = 1.., conflicts_with_all = ["config", "backends"])]
+    from: Vec<String>,
     /// Model servers, JSON or YAML; see docs/backends.md. Without it, the models of --models run in this process
     #[arg(long, value_name = "FILE")]
     backends: Option<PathBuf>,
@@ -74,6 +78,13 @@ pub struct ServeArgs {
     /// configuration's `batching` or what the server says
     #[arg(long, alias = "max_batch", value_name = "[MODEL=]N", value_parser = max_batch)]
     max_batch: Vec<(Option<String>, u32)>,
+    /// Seconds after which a model is unloaded that nobody uses: for all models, or MODEL=SECONDS for one; repeatable. 0 keeps
+    /// it. Without it, models stay until their memory is needed
+    #[arg(long, value_name = "[MODEL=]SECONDS", value_parser = time_to_live)]
+    ttl: Vec<(Option<String>, f64)>,
+    /// Another name of a model in calls; repeatable
+    #[arg(long, value_name = "NAME=MODEL", value_parser = alias)]
+    alias: Vec<(String, String)>,
     /// Attempts at a node or call before it fails
     #[arg(long, alias = "max_attempts", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_attempts: u32,
@@ -92,6 +103,9 @@ pub struct ServeArgs {
     /// Learn from finished executions, per model, and correct later estimates
     #[arg(long, help_heading = "Run times (see docs/learning.md)")]
     learn: bool,
+    /// Send OpenTelemetry spans to a collector (http://localhost:4318), or append them to a file, as OTLP JSON
+    #[arg(long, value_name = "URL|FILE")]
+    otlp: Option<String>,
     /// Say less on standard error
     #[arg(long, short)]
     quiet: bool,
@@ -102,6 +116,9 @@ pub struct ServeArgs {
     #[command(flatten, next_help_heading = "Cluster (each overrides the configuration's `cluster`)")]
     cluster: ClusterArgs,
 }
+
+/// How long the last spans have to be sent.
+const LAST_SPANS: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Models whose calls at once are told.
 const MOST_TOLD: usize = 20;
@@ -120,14 +137,19 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let mut settings = args.listen.settings()?;
     settings.open_paths = front::OPEN_PATHS;
     settings.listening_paths = front::LISTENING_PATHS;
-    let Served { mut scenario, backends, aliases, at_once, told } = served(args)?;
+    let Served { mut scenario, backends, mut aliases, at_once, ttl, told } = served(args)?;
     let runtime = runtime(args.quiet)?;
-    for (model, _) in &args.max_batch {
-        let unknown = |model: &&String| scenario.models.iter().all(|known| known.id != **model);
-        if let Some(model) = model.as_ref().filter(unknown) {
-            return Err(Failure::input(format!("--max-batch: there is no model `{model}`")));
+    let named = |flag: &'static str, model: &Option<String>| model.clone().map(|model| (flag, model));
+    let named = args.max_batch.iter().filter_map(|(model, _)| named("--max-batch", model));
+    let lives = args.ttl.iter().filter_map(|(model, _)| model.clone().map(|model| ("--ttl", model)));
+    let meant = args.alias.iter().map(|(_, model)| ("--alias", model.clone()));
+    for (flag, model) in named.chain(lives).chain(meant) {
+        if scenario.models.iter().all(|known| known.id != model) {
+            return Err(Failure::input(format!("{flag}: there is no model `{model}`")));
         }
     }
+    aliases.extend(args.alias.iter().cloned());
+    let ttl = times_to_live(&scenario, ttl.into_iter().chain(args.ttl.iter().cloned()));
     let fixed: Vec<_> = at_once.into_iter().chain(args.max_batch.iter().cloned()).collect();
     let at_once = runtime.block_on(capacity::fill(&mut scenario, backends.as_ref(), &fixed));
     let cluster = args.cluster.over(&scenario.cluster);
@@ -152,7 +174,13 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             None => (Clock::real(), EmbeddedHost.serve(&args.models, &scenario, &instance, &record)?),
         };
         let bound = bind(settings).await?;
-        let (service, client) = begin(args, Arc::clone(&scenario), &instance, fleet, clock, beliefs)?;
+        let (service, client) = begin(args, Arc::clone(&scenario), &instance, fleet, clock, (beliefs, ttl))?;
+        let sending = args.otlp.as_deref().map(|target| sending(SpanTarget::of(target))).transpose();
+        let sending = sending.map_err(|why| Failure::input(format!("--otlp: {why}")))?;
+        let (service, sent) = match sending {
+            Some((sender, sent)) => (service.with_spans(sender), Some(sent)),
+            None => (service, None),
+        };
         let service = (service, client.with_aliases(aliases));
         output::line(&format!("Listening on {}", bound.url()))?;
         if !args.quiet {
@@ -167,6 +195,10 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         };
         let ended =
             front::run(bound, service, (policy.as_mut(), &spec), front::count_everything(), ending).await;
+        if let Some(sent) = sent {
+            // The last spans are on their way; a collector that takes none of them holds nobody up for long.
+            let _ = tokio::time::timeout(LAST_SPANS, sent).await;
+        }
         match ended {
             Ok(ServerEnd::Drained) => Ok(()),
             Ok(ServerEnd::CutOff) => {
@@ -215,21 +247,29 @@ struct Served {
     aliases: BTreeMap<String, String>,
     /// Calls at once that the files give.
     at_once: Vec<(Option<String>, u32)>,
+    /// Seconds after which models are unloaded that nobody uses, as the files give them.
+    ttl: Vec<(Option<String>, f64)>,
     /// What was assumed.
     told: Vec<String>,
 }
 
 /// Reads gswarm's own files, or one of llama-swap.
 fn served(args: &ServeArgs) -> Result<Served, Failure> {
+    if args.from.iter().any(|from| from.contains("://")) {
+        return running(&args.from);
+    }
+    if let [_, second, ..] = &args.from[..] {
+        return Err(Failure::input(format!("--from {second}: give one file, or addresses of servers")));
+    }
     let own = args.config.as_deref().unwrap_or(Path::new(""));
-    let path = args.from.as_deref().unwrap_or(own);
+    let path = args.from.first().map_or(own, Path::new);
     let (name, bytes) = (path.display().to_string(), files::read(path)?);
     let source = Source { name: &name, bytes: &bytes };
-    if args.from.is_none() {
+    if args.from.is_empty() {
         let scenario = job::accept(read_config(source), args.quiet)?;
         let backends = args.backends.as_deref().map(live::read_backends).transpose()?;
-        let (aliases, at_once, told) = Default::default();
-        return Ok(Served { scenario, backends, aliases, at_once, told });
+        let (aliases, at_once, ttl, told) = Default::default();
+        return Ok(Served { scenario, backends, aliases, at_once, ttl, told });
     }
     let wrong = |found: &[Diagnostic]| Failure::input(format!("{name} cannot be served\n{}", render(found)));
     let made = llama_swap(source).map_err(|found| wrong(&found))?;
@@ -238,7 +278,24 @@ fn served(args: &ServeArgs) -> Result<Served, Failure> {
     let reading =
         read_backends_here(Source { name: "the servers made of it", bytes: made.backends.as_bytes() });
     let backends = Some(reading.file.ok_or_else(|| wrong(&reading.diagnostics))?);
-    Ok(Served { scenario, backends, aliases: made.aliases, at_once: made.at_once, told: made.told })
+    let (aliases, at_once, told) = (made.aliases, made.at_once, made.told);
+    let ttl = made.ttl.into_iter().map(|(model, seconds)| (Some(model), seconds)).collect();
+    Ok(Served { scenario, backends, aliases, at_once, ttl, told })
+}
+
+/// The models of servers that run.
+fn running(addresses: &[String]) -> Result<Served, Failure> {
+    let found = Found::at_all(addresses)?;
+    let (config, servers) = (found.config(), found.servers().unwrap_or_default());
+    let text = Source { name: "the configuration made of it", bytes: config.as_bytes() };
+    let scenario = job::accept(read_config(text), true)?;
+    let reading = read_backends_here(Source { name: "the servers made of it", bytes: servers.as_bytes() });
+    let wrong = || {
+        Failure::input(format!("{} cannot be served\n{}", addresses.join(", "), render(&reading.diagnostics)))
+    };
+    let backends = Some(reading.file.clone().ok_or_else(wrong)?);
+    let (aliases, at_once, ttl) = Default::default();
+    Ok(Served { scenario, backends, aliases, at_once, ttl, told: found.told() })
 }
 
 /// Estimates of run times besides the configuration's.
@@ -268,7 +325,7 @@ fn begin(
     instance: &Instance,
     fleet: Fleet,
     clock: Clock,
-    beliefs: ServiceBeliefs,
+    (beliefs, ttl): (ServiceBeliefs, BTreeMap<ModelId, Span>),
 ) -> Result<(Service, Client), Failure> {
     let durability = if args.sync { Durability::Machine } else { Durability::Process };
     let for_servers = Span::from_seconds(args.server_patience);
@@ -277,6 +334,7 @@ fn begin(
         open: args.max_open as usize,
         drain: Span::from_seconds(f64::from(args.listen.drain_timeout)),
         keep: (args.keep > 0.0).then(|| Span::from_seconds(args.keep * 86_400.0)),
+        ttl,
     };
     let settings = (durability, patience, limits);
     let begun = Service::begin(scenario, instance.clone(), fleet, clock, &args.state, settings, beliefs);
@@ -299,6 +357,41 @@ fn begin(
             _ => failure,
         }
     })
+}
+
+/// How long each model stays that nobody uses; what comes later counts.
+fn times_to_live(
+    scenario: &Scenario,
+    given: impl Iterator<Item = (Option<String>, f64)>,
+) -> BTreeMap<ModelId, Span> {
+    let mut all = BTreeMap::new();
+    for (model, seconds) in given {
+        let meant = scenario.models.iter().enumerate();
+        for (at, _) in meant.filter(|(_, known)| model.as_ref().is_none_or(|model| *model == known.id)) {
+            all.insert(ModelId::from(at), Span::from_seconds(seconds));
+        }
+    }
+    all.retain(|_, ttl| *ttl > Span::ZERO);
+    all
+}
+
+/// `gpt-4=writer`.
+fn alias(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, model)) if !name.is_empty() && !model.is_empty() => {
+            Ok((name.to_owned(), model.to_owned()))
+        }
+        _ => Err("write NAME=MODEL".to_owned()),
+    }
+}
+
+/// `600`, or `writer=600`.
+fn time_to_live(text: &str) -> Result<(Option<String>, f64), String> {
+    let (model, seconds) = match text.rsplit_once('=') {
+        Some((model, seconds)) => (Some(model.to_owned()), seconds),
+        None => (None, text),
+    };
+    not_negative(seconds.trim()).map(|seconds| (model, seconds))
 }
 
 /// `8`, or `writer=8`.

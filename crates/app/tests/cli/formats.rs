@@ -27,6 +27,7 @@ const LISTS: [(&str, &[(&str, &str)]); 3] = [
             ("/$defs/execution", "`executions[]`"),
             ("/$defs/load", "`loads[]`"),
             ("/$defs/lost_gpu", "`lost_gpus[]`"),
+            ("/$defs/unload", "`unloads[]`"),
         ],
     ),
 ];

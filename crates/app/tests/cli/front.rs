@@ -30,7 +30,10 @@ pub fn place(speed: u32) -> Place {
 }
 
 pub fn serve(place: &Place) -> Running {
-    Running::of(place, "serve --config config.yaml --backends servers.yaml --port 0 --state state")
+    Running::of(
+        place,
+        "serve --config config.yaml --backends servers.yaml --port 0 --state state --alias gpt-4=writer",
+    )
 }
 
 async fn get(url: &str, path: &str) -> (u16, Value) {
@@ -45,8 +48,12 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
     let url = server.url.clone();
     let chat =
         json!({"model": "writer", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 10});
-    let (status, said) = post(&url, "/v1/chat/completions", chat).await;
+    let (status, said) = post(&url, "/v1/chat/completions", chat.clone()).await;
     assert_eq!((status, &said["emulated"]), (200, &json!(true)), "{said}");
+    let mut other = chat.clone();
+    other["model"] = json!("gpt-4");
+    let (status, said) = post(&url, "/v1/chat/completions", other).await;
+    assert_eq!((status, &said["model"]), (200, &json!("gpt-4")), "by another name: {said}");
     let (status, said) = post(&url, "/v1/chat/completions", json!({"model": "nobody"})).await;
     assert_eq!((status, &said["error"]["code"]), (404, &json!("model_not_found")));
     let (status, said) = post(&url, "/v1/completions", json!({"model": "giant", "prompt": "x"})).await;
@@ -105,6 +112,43 @@ async fn calls_and_workflows_are_answered_and_faults_are_named() {
     server.signal("-TERM");
     let (code, told) = server.end();
     assert_eq!(code, 0, "{told}");
+}
+
+/// A stream whose model is long in coming begins without it, and says where it stands.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_waits_is_kept_alive() {
+    let place = place(10);
+    let server = serve(&place);
+    let ask = |model: &str, seconds: &str| {
+        let hello = json!([{"role": "user", "content": "hello"}]);
+        let body = json!({"model": model, "stream": true, "max_tokens": 5, "messages": hello});
+        let request = client().post(format!("{}/v1/chat/completions", server.url)).json(&body);
+        request.header("x-gswarm-keep-alive", seconds).send()
+    };
+    // Loading the writer takes 20 s, which are 2 here.
+    let answer = ask("writer", "0.05").await.unwrap();
+    let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!((answer.status().as_u16(), header("content-type")), (200, "text/event-stream".to_owned()));
+    assert_eq!(header("x-gswarm-position"), "0");
+    let expected: f64 = header("x-gswarm-expected-start").parse().unwrap();
+    assert!((0.0..=20.0).contains(&expected), "{expected}");
+    assert!(header("x-gswarm-request").starts_with("call-"));
+    let text = answer.text().await.unwrap();
+    let comments: Vec<Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line.strip_prefix(": ")?).ok()).collect();
+    assert!(comments.len() >= 2, "{text}");
+    assert_eq!(
+        (&comments[0]["state"], &comments[0]["model"]),
+        (&json!("loading"), &json!("writer")),
+        "{text}"
+    );
+    assert!(text.contains("data: {") && text.trim_end().ends_with("data: [DONE]"), "{text}");
+    let quiet = ask("painter", "0").await.unwrap();
+    assert!(quiet.headers().get("x-gswarm-position").is_none());
+    assert!(!quiet.text().await.unwrap().contains(": {\"model\""));
+    assert_eq!(ask("writer", "soon").await.unwrap().status(), 400);
+    server.signal("-TERM");
+    server.end();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,6 +298,7 @@ macros:
 models:
   one: {cmd: "${server} one", aliases: [gpt-4], concurrencyLimit: 2}
   two: {cmd: "${server} two", useModelName: org/two, ttl: 60}
+hooks: {on_startup: {preload: [one]}}
 "#;
 
 /// Answers with its name and the model that it was asked for.
@@ -268,8 +313,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
     def do_GET(self):
-        self.say({})
+        self.say({"server": sys.argv[2], "path": self.path})
     def do_POST(self):
+        print("asked at", self.path, flush=True)
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.say({"server": sys.argv[2], "asked": asked["model"], "mirostat": asked.get("mirostat")})
     def log_message(self, *_):
@@ -296,8 +342,42 @@ async fn a_file_of_llama_swap_is_served() {
         assert_eq!((&said["asked"], &said["mirostat"]), (&json!(asked), &json!(2)), "{said}");
     }
     assert_eq!(post(&url, "/v1/chat/completions", chat("three")).await.0, 404);
+
+    // What llama-swap's clients ask beside the API.
+    let running = || async { get(&url, "/running").await.1["running"].clone() };
+    let now = running().await;
+    assert_eq!((&now[0]["model"], &now[0]["state"], &now[1]), (&json!("one"), &json!("ready"), &Value::Null));
+    let (_, models) = get(&url, "/v1/models").await;
+    let loads = models["data"].as_array().unwrap().iter().map(|model| model["status"]["value"].clone());
+    assert_eq!(loads.collect::<Vec<_>>(), [json!("loaded"), json!("unloaded")]);
+    let (_, passed) = get(&url, "/upstream/gpt-4/props/of%20it?slot=1").await;
+    assert_eq!(passed, json!({"server": "one", "path": "/props/of%20it?slot=1"}));
+    let (status, said) = post(&url, "/upstream/two/infill", json!({"model": "as it is"})).await;
+    assert_eq!((status, &said["server"], &said["asked"]), (200, &json!("two"), &json!("as it is")), "{said}");
+    assert_eq!(get(&url, "/upstream/three/props").await.0, 404);
+    let text = |path: &str| {
+        let url = format!("{url}{path}");
+        async move { client().get(url).send().await.unwrap().text().await.unwrap() }
+    };
+    assert!(text("/logs").await.contains("one was evicted for two on GPU 0"), "{}", text("/logs").await);
+    let says = text("/logs/two").await;
+    assert!(says.contains("asked at /infill"), "{says}");
+    assert_eq!(get(&url, "/logs/three").await.0, 404);
+    let asked = client().post(format!("{url}/unload")).header("sec-fetch-site", "cross-site");
+    assert_eq!(asked.send().await.unwrap().status(), 403, "a page of somebody else's may not");
+    assert_eq!(running().await[0]["model"], "two");
+    let (_, said) = post(&url, "/api/models/unload/two", json!({})).await;
+    assert_eq!(said, json!({"msg": "ok", "unloaded": ["two"]}));
+    let leaves = async {
+        while running().await != json!([]) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(gswarm_testing::LIMIT, leaves).await.expect("it leaves");
+    assert_eq!(get(&url, "/unload").await.1, json!({"msg": "ok", "unloaded": []}));
+    assert!(text("/logs").await.contains("two was unloaded"), "{}", text("/logs").await);
     server.signal("-TERM");
     let (code, told) = server.end();
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("one 2 (given)") && told.contains("ttl"), "{told}");
+    assert!(told.contains("one 2 (given)") && told.contains("No counterpart, ignored: hooks"), "{told}");
 }

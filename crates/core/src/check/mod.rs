@@ -18,6 +18,7 @@ mod stream;
 mod summary;
 mod switching;
 mod truth;
+mod unloads;
 
 pub use crate::violation::{Place, Violation, ViolationCode, report};
 pub use bounds::check_bounds;

@@ -66,6 +66,12 @@ pub(super) fn check(context: &mut Context<'_>, claims: Option<&Claims>) {
             context.report(Code::GpuUnknown, place, "a lost GPU is not part of the run");
         }
     }
+    for unload in &log.unloads {
+        if unload.gpu.0 >= context.instance.cluster.gpus {
+            let place = Place::default().on(unload.gpu.0);
+            context.report(Code::GpuUnknown, place, "the GPU of an unload is not part of the run");
+        }
+    }
 }
 
 fn in_cluster(context: &Context<'_>, gpus: Gpus) -> bool {

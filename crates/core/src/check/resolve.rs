@@ -4,7 +4,7 @@ use super::arithmetic::{self, Times};
 use super::context::{Sound, Sources};
 use crate::id::{GpuId, Gpus, ModelId, RequestId, TaskId};
 use crate::instance::Instance;
-use crate::log::{Execution, ExecutionLog, Load, Loss, Status};
+use crate::log::{Execution, ExecutionLog, Load, Loss, Status, Unload};
 use crate::log_file::{LogFile, Record};
 use crate::time::{Span, Time};
 use crate::violation::{Place, Violation, ViolationCode as Code};
@@ -34,6 +34,7 @@ enum List {
     Executions,
     Loads,
     LostGpus,
+    Unloads,
 }
 
 struct Resolver<'a> {
@@ -83,6 +84,22 @@ pub(super) fn resolve(instance: &Instance, believed: Option<&Instance>, file: &L
                 resolver.report(Code::GpuUnknown, at, message);
             }
             (_, None) => {}
+        }
+    }
+    for (index, record) in file.unloads.iter().enumerate() {
+        let at = At { list: List::Unloads, index, record };
+        let time = resolver.time(record.time, "time", at);
+        let model = record.model.and_then(|name| resolver.models[name as usize]);
+        match (record.gpu_id.filter(|&gpu| resolver.has_gpu(gpu)), model, time) {
+            (Some(gpu), Some(model), Some(at)) => {
+                log.unloads.push(Unload { model, gpu: GpuId(gpu as u32), at });
+            }
+            (None, ..) => {
+                let message = format!("GPU {:?} of an unload is not one of the run's", record.gpu_id);
+                resolver.report(Code::GpuUnknown, at, message);
+            }
+            (_, None, _) => resolver.report(Code::Unknown, at, "an unload of an unknown model"),
+            (.., None) => {}
         }
     }
     fill_ready(instance, &mut log, &unknown_ready);
@@ -148,7 +165,7 @@ impl<'a> Resolver<'a> {
                 ..line
             },
             List::Loads => Place { load: Some(at.index), ..line },
-            List::LostGpus => line,
+            List::LostGpus | List::Unloads => line,
         }
     }
 

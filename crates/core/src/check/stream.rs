@@ -7,7 +7,7 @@
 use super::context::{TOLERANCE, s};
 use crate::id::{GpuId, Gpus, IdVec, ModelId, TaskId};
 use crate::instance::{Instance, Residency};
-use crate::log::{Execution, ExecutionLog, Load, Status};
+use crate::log::{Execution, ExecutionLog, Load, Status, Unload};
 use crate::time::Time;
 use crate::violation::{Place, Violation, ViolationCode as Code};
 use rustc_hash::FxHashMap;
@@ -18,6 +18,8 @@ pub struct StreamCheck {
     /// Per GPU the end of the last thing that each replica did there.
     used: IdVec<GpuId, Vec<(ModelId, Gpus, Time)>>,
     tasks: FxHashMap<TaskId, Tried>,
+    /// When each model left each GPU by itself, for the last time.
+    unloaded: FxHashMap<(GpuId, ModelId), Time>,
 }
 
 /// What has been seen of a node that is open.
@@ -45,7 +47,26 @@ impl StreamCheck {
             self.execution(instance, one, &mut found);
         }
         loads.for_each(|load| self.load(instance, load, &mut found));
+        log.unloads.iter().for_each(|unload| self.unload(instance, *unload, &mut found));
         found
+    }
+
+    /// A model left by itself: nothing of it may have been at work. What ends later is held against it when it comes.
+    fn unload(&mut self, instance: &Instance, Unload { model, gpu, at }: Unload, found: &mut Vec<Violation>) {
+        let name = &instance.models[model].name;
+        let Some(used) = self.used.get(gpu) else {
+            let message = format!("`{name}` is unloaded from a GPU that the run does not have");
+            found.push(Violation::new(Code::GpuUnknown, Place::default().on(gpu.0), message));
+            return;
+        };
+        let after = |&&(other, _, end): &&(ModelId, Gpus, Time)| {
+            other == model && at.0.saturating_add(TOLERANCE) < end.0
+        };
+        if let Some((.., end)) = used.iter().find(after) {
+            let message = format!("`{name}` is unloaded at {}, and is in use until {}", s(at), s(*end));
+            found.push(Violation::new(Code::Unload, Place::default().on(gpu.0), message));
+        }
+        self.unloaded.insert((gpu, model), at);
     }
 
     /// Nothing more will come of these tasks, whose numbers may be used again.
@@ -126,6 +147,19 @@ impl StreamCheck {
             return;
         }
         for gpu in gpus.iter() {
+            let left = self.unloaded.get(&(gpu, model)).copied();
+            let under = |left: &Time| {
+                from.0.saturating_add(TOLERANCE) < left.0 && left.0.saturating_add(TOLERANCE) < until.0
+            };
+            if let Some(left) = left.filter(under) {
+                let message = format!(
+                    "it is in use from {} to {}, and its model is unloaded at {}",
+                    s(from),
+                    s(until),
+                    s(left)
+                );
+                found.push(Violation::new(Code::Unload, place.clone().on(gpu.0), message));
+            }
             let used = &mut self.used[gpu];
             let beside = |&&(other, window, end): &&(ModelId, Gpus, Time)| {
                 (other, window) != (model, gpus) && from.0.saturating_add(TOLERANCE) < end.0

@@ -1,11 +1,11 @@
 //! What every GPU holds at every moment, replayed from the loads: that executions find their model, and that each load
 //! takes as long as it costs.
 
-use super::context::{Context, TOLERANCE, seconds};
+use super::context::{Context, TOLERANCE, s, seconds};
 use crate::cost::SwitchRule;
 use crate::id::{GpuId, Gpus, ModelId};
 use crate::instance::{Cluster, Model, Residency};
-use crate::log::Status;
+use crate::log::{Status, Unload};
 use crate::time::Time;
 use crate::violation::{Place, ViolationCode as Code};
 
@@ -19,12 +19,13 @@ pub(super) struct Loads {
     pub weights: Vec<Vec<(Time, u64)>>,
 }
 
-/// At one instant in this order: executions and loads end, GPUs are lost, loads begin, executions begin.
+/// At one instant in this order: executions and loads end, GPUs are lost, models leave, loads begin, executions begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Executed(u32),
     Loaded(u32),
     Lost(GpuId),
+    Unload(u32),
     Load(u32),
     Execute(u32),
 }
@@ -64,6 +65,9 @@ pub(super) fn check(context: &mut Context<'_>) -> Loads {
     let gpus = context.instance.cluster.gpus;
     let lost = log.losses.iter().filter(|loss| loss.gpu.0 < gpus);
     events.extend(lost.map(|loss| (loss.at, Event::Lost(loss.gpu))));
+    let unloads = (0..).zip(&log.unloads).filter(|(_, one)| one.gpu.0 < gpus);
+    events.extend(unloads.map(|(number, one)| (one.at, Event::Unload(number))));
+    super::unloads::check(context);
     events.sort_unstable();
     let mut replay = Replay { holds: vec![Vec::new(); gpus as usize], loads: Loads::default() };
     for &(gpu, model) in &context.instance.start.resident {
@@ -87,6 +91,11 @@ pub(super) fn check(context: &mut Context<'_>) -> Loads {
             Event::Lost(gpu) => {
                 replay.holds[gpu.index()].clear();
                 Gpus { first: gpu, count: 1 }
+            }
+            Event::Unload(number) => {
+                let one = log.unloads[number as usize];
+                replay.unload(context, one);
+                Gpus { first: one.gpu, count: 1 }
             }
             Event::Load(number) => {
                 let bring = &brings[number as usize];
@@ -186,6 +195,20 @@ impl Replay {
             } else {
                 held.iter_mut().filter(|one| one.model == bring.model).for_each(|one| one.ready = true);
             }
+        }
+    }
+
+    /// A model leaves by itself: it has to be there, all of it.
+    fn unload(&mut self, context: &mut Context<'_>, Unload { model, gpu, at }: Unload) {
+        let held = &mut self.holds[gpu.index()];
+        let before = held.len();
+        held.retain(|one| one.model != model || !one.ready);
+        // What happens in one moment has no order: the GPU may have been lost just after.
+        let lost = context.lost[gpu.index()].iter().any(|&(lost, _)| lost == at);
+        if held.len() == before && !lost {
+            let name = &context.instance.models[model].name;
+            let message = format!("`{name}` is unloaded at {}, and is not there", s(at));
+            context.report(Code::Unload, Place::default().on(gpu.0), message);
         }
     }
 

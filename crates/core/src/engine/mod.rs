@@ -4,6 +4,7 @@
 //! engine answers with [`Effect`]s that the driver carries out: under a virtual clock in [`crate::sim`], under the real
 //! one in a live run. A proposal that cannot be carried out is [`Rejected`], never repaired.
 
+mod dismiss;
 mod driver;
 mod learn;
 mod load;
@@ -195,6 +196,7 @@ impl<'i> Engine<'i> {
             Event::Returned(gpu) => self.returned(gpu),
             Event::Withdrawn(request) => self.withdrawn(request),
             Event::Reopened(request) => self.reopened(request),
+            Event::Dismissed(model) => self.dismissed(model),
             Event::Arrived(request) => self.arrived(request),
             Event::Woken => {}
         }

@@ -46,6 +46,7 @@ impl Engine<'_> {
             Event::Withdrawn(request) => Err(format!("request {} is withdrawn before it came", request.0)),
             Event::Reopened(request) if self.has_arrived(request)? => Ok(()),
             Event::Reopened(request) => Err(format!("request {} is reopened before it came", request.0)),
+            Event::Dismissed(model) => self.is_a_model(model),
             Event::Arrived(request) => self.could_arrive(at, request),
             Event::Woken => Ok(()),
         }

@@ -59,6 +59,8 @@ pub enum Event {
     Returned(GpuId),
     /// A task that was held may be tried again.
     Released(TaskId),
+    /// Nobody needs a model for now: it leaves all GPUs, unless it executes or loads somewhere.
+    Dismissed(ModelId),
     /// A request came in.
     Arrived(RequestId),
     /// A request was withdrawn: nothing more of it is to run.
@@ -99,6 +101,11 @@ pub enum Effect {
     AbortLoad {
         /// Its window.
         gpus: Gpus,
+    },
+    /// Take a model off all GPUs; report nothing. What is loaded there next waits until it is gone.
+    Unload {
+        /// The model.
+        model: ModelId,
     },
     /// Report [`Event::Woken`] at this time.
     Wake {

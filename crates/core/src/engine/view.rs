@@ -293,6 +293,19 @@ impl<'a> View<'a> {
         residents.into_iter().map(|resident| resident.model).collect()
     }
 
+    /// Whether a model is on some GPU, and neither executes nor loads anywhere.
+    #[must_use]
+    pub fn may_dismiss(&self, model: ModelId) -> bool {
+        self.engine.may_dismiss(model)
+    }
+
+    /// When a model that is on some GPU was used last, or came.
+    #[must_use]
+    pub fn last_used(&self, model: ModelId) -> Option<Time> {
+        let there = self.holding(model).iter().flat_map(|gpu| &self.engine.gpus[gpu].residents);
+        there.filter(|resident| resident.model == model).map(|resident| resident.last_used).max()
+    }
+
     /// Whether a replica executes there, or waits there for its load.
     #[must_use]
     pub fn is_running(&self, gpu: GpuId) -> bool {

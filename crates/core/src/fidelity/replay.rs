@@ -16,7 +16,7 @@ pub fn replay(instance: &Instance, log: &ExecutionLog) -> Result<Option<Executio
     let mut done = vec![false; instance.tasks()];
     let completed = log.executions.iter().filter(|one| one.status == Status::Completed);
     completed.for_each(|one| done[one.task.index()] = true);
-    if !done.iter().all(|&done| done) || !log.losses.is_empty() {
+    if !done.iter().all(|&done| done) || !log.losses.is_empty() || !log.unloads.is_empty() {
         return Ok(None);
     }
     let (steps, after) = retraced(instance, log);

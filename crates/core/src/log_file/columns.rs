@@ -7,7 +7,7 @@
 use super::SCHEMA;
 use super::summary::{Claims, Summary};
 use crate::instance::Instance;
-use crate::log::{Execution, ExecutionLog, Load, Loss};
+use crate::log::{Execution, ExecutionLog, Load, Loss, Unload};
 use crc32fast::Hasher;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
@@ -78,6 +78,9 @@ pub fn write_parquet(
     }
     for losses in log.losses.chunks(ROWS) {
         write_losses(losses, Group(file.next_row_group()?))?;
+    }
+    for unloads in log.unloads.chunks(ROWS) {
+        names.unloads(unloads, Group(file.next_row_group()?))?;
     }
     file.flush()?;
     let Hashed { hash, bytes, .. } = file.inner();
@@ -195,6 +198,23 @@ impl Names {
                 "end_us" => group.times(rows, |row| Some(row.end.0 as i64))?,
                 _ => group.times(rows, |_| None)?,
             }
+        }
+        group.close()
+    }
+
+    fn unloads<W: Write + Send>(&self, rows: &[Unload], mut group: Group<'_, W>) -> ParquetResult<()> {
+        group.same("unload", rows.len())?;
+        for name in &TEXTS[1..] {
+            let model =
+                |row: &Unload| (*name == "model_name").then(|| self.models[row.model.index()].clone());
+            group.texts(rows, model)?;
+        }
+        group.wholes(rows, |row| Some(row.gpu.0 as i32))?;
+        for _ in &WHOLES[1..] {
+            group.wholes(rows, |_| None)?;
+        }
+        for name in TIMES {
+            group.times(rows, |row| (name == "start_us").then_some(row.at.0 as i64))?;
         }
         group.close()
     }

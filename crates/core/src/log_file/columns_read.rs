@@ -139,7 +139,7 @@ impl Columns {
             micros.map(seconds);
         let kind = text(kind).unwrap_or_default();
         let kind = String::from_utf8_lossy(kind.data());
-        let is_loss = kind == "lost_gpu";
+        let is_loss = kind == "lost_gpu" || kind == "unload";
         let lasted = started.zip(ended).map(|(start, end)| end.wrapping_sub(start));
         let record = Record {
             line,
@@ -172,6 +172,7 @@ impl Columns {
             "execution" => reader.log.executions.push(record),
             "load" => reader.log.loads.push(record),
             "lost_gpu" => reader.log.lost_gpus.push(record),
+            "unload" => reader.log.unloads.push(record),
             other => {
                 reader.fault(ViolationCode::Record, line, format!("a record of unknown kind `{other}`"));
             }

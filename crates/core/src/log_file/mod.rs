@@ -47,6 +47,8 @@ pub struct LogFile {
     pub loads: Vec<Record>,
     /// The records of lost GPUs.
     pub lost_gpus: Vec<Record>,
+    /// The records of models that left though no other made them leave.
+    pub unloads: Vec<Record>,
     /// What could not be read.
     pub faults: Vec<Violation>,
     names: Vec<Arc<str>>,

@@ -125,7 +125,9 @@ impl Reader {
         if !fields.contains_key("executions") {
             self.fault(ViolationCode::File, 1, "the log has no `executions`");
         }
-        for (name, kind) in [("executions", ""), ("loads", "load"), ("lost_gpus", "lost_gpu")] {
+        for (name, kind) in
+            [("executions", ""), ("loads", "load"), ("lost_gpus", "lost_gpu"), ("unloads", "unload")]
+        {
             let Some(list) = fields.get(name).map(|list| list.get()) else { continue };
             let mut lines = Lines { text: &text, at: 0, line: 1 };
             if let Some(items) = list.strip_prefix('[') {
@@ -359,6 +361,7 @@ impl Reader {
             "" | "execution" => 0,
             "load" => 1,
             "lost_gpu" => 2,
+            "unload" => 3,
             other => {
                 return self.fault(
                     ViolationCode::Record,
@@ -371,7 +374,8 @@ impl Reader {
         match list {
             0 => self.log.executions.push(record),
             1 => self.log.loads.push(record),
-            _ => self.log.lost_gpus.push(record),
+            2 => self.log.lost_gpus.push(record),
+            _ => self.log.unloads.push(record),
         }
     }
 

@@ -4,7 +4,7 @@ use super::SCHEMA;
 use super::summary::{Claims, Summary};
 use crate::id::{Gpus, ModelId};
 use crate::instance::Instance;
-use crate::log::{Execution, ExecutionLog, Load, Loss};
+use crate::log::{Execution, ExecutionLog, Load, Loss, Unload};
 use rayon::prelude::*;
 use std::io::{self, Write};
 
@@ -36,11 +36,15 @@ pub fn write_json(
         out.write_all(b",\n  \"lost_gpus\": [")?;
         list(&names, &log.losses, out, |writer, loss| writer.loss(*loss, false))?;
     }
+    if !log.unloads.is_empty() {
+        out.write_all(b",\n  \"unloads\": [")?;
+        list(&names, &log.unloads, out, |writer, one| writer.unload(*one, false))?;
+    }
     out.write_all(b"\n}\n")?;
     out.flush()
 }
 
-/// The form with a header line and then one record a line: executions, then loads, then lost GPUs.
+/// The form with a header line and then one record a line: executions, then loads, lost GPUs and unloads.
 pub fn write_jsonl(
     instance: &Instance,
     log: &ExecutionLog,
@@ -58,6 +62,7 @@ pub fn write_jsonl(
     lines(&names, &log.executions, out, |writer, one| writer.execution(one))?;
     lines(&names, &log.loads, out, |writer, load| writer.load(load, true))?;
     lines(&names, &log.losses, out, |writer, loss| writer.loss(*loss, true))?;
+    lines(&names, &log.unloads, out, |writer, one| writer.unload(*one, true))?;
     out.flush()
 }
 
@@ -210,6 +215,15 @@ impl<'a> Writer<'a> {
         if let Some(until) = loss.until {
             self.field(", \"until\": ", until.0);
         }
+        self.text("}");
+    }
+
+    fn unload(&mut self, one: Unload, kind: bool) {
+        self.text(if kind { "{\"kind\": \"unload\", \"gpu_id\": " } else { "{\"gpu_id\": " });
+        self.number(u64::from(one.gpu.0));
+        self.text(", \"model_name\": ");
+        self.buffer.extend_from_slice(self.names.models[one.model.index()].as_bytes());
+        self.field(", \"time\": ", one.at.0);
         self.text("}");
     }
 

@@ -8,11 +8,12 @@ use crate::log_file::{digits, in_pieces, is_plain, shown};
 use crate::time::Time;
 use std::io::{self, Write};
 
-/// At one instant in this order: ends, losses, arrivals, loads, starts.
+/// At one instant in this order: ends, losses, unloads, arrivals, loads, starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Ended(u32),
     Lost(u32),
+    Unloaded(u32),
     Arrived(u32),
     Loading(u32),
     Started(u32),
@@ -26,6 +27,7 @@ pub fn write_events(instance: &Instance, log: &ExecutionLog, out: &mut dyn Write
     events.extend((0..).zip(&instance.requests).map(|(id, request)| (request.arrival, Event::Arrived(id))));
     events.extend((0..).zip(&loads).map(|(number, load)| (load.start, Event::Loading(number))));
     events.extend((0..).zip(&log.losses).map(|(number, loss)| (loss.at, Event::Lost(number))));
+    events.extend((0..).zip(&log.unloads).map(|(number, one)| (one.at, Event::Unloaded(number))));
     for (index, one) in (0..).zip(&log.executions) {
         events.push((one.end, Event::Ended(index)));
         // What was lost before its model was there never started.
@@ -93,6 +95,13 @@ impl Story<'_> {
             Event::Lost(number) => {
                 self.text("Lost GPU ");
                 self.number(log.losses[number as usize].gpu.0);
+            }
+            Event::Unloaded(number) => {
+                let one = log.unloads[number as usize];
+                self.text("Unloaded model ");
+                self.name(&instance.models[one.model].name);
+                self.text(" from GPU ");
+                self.number(one.gpu.0);
             }
             Event::Started(index) => self.execution("Started", &log.executions[index as usize]),
             Event::Ended(index) => {

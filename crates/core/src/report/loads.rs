@@ -2,7 +2,7 @@
 
 use crate::id::{Gpus, ModelId};
 use crate::instance::{Instance, Residency};
-use crate::log::{ExecutionLog, Status};
+use crate::log::{ExecutionLog, Status, Unload};
 use crate::time::{Span, Time};
 
 /// A load, for an execution or ahead of one.
@@ -61,6 +61,7 @@ fn tell_switches(instance: &Instance, log: &ExecutionLog, all: &mut [Loaded]) {
     enum Event {
         Cut(u32),
         Lost(u32),
+        Unload(u32),
         Load(u32),
         // A model that costs nothing to load leaves no load behind, only its execution.
         Execute(u32),
@@ -73,6 +74,7 @@ fn tell_switches(instance: &Instance, log: &ExecutionLog, all: &mut [Loaded]) {
         }
     }
     events.extend(log.losses.iter().map(|loss| (loss.at, Event::Lost(loss.gpu.0))));
+    events.extend((0..).zip(&log.unloads).map(|(number, one)| (one.at, Event::Unload(number))));
     let free = |gb: f64| gb <= 0.0 && instance.cluster.switch.overhead_seconds <= 0.0;
     if instance.models.iter().any(|model| model.load_seconds < 1e-6 || free(model.memory_gb)) {
         let starts =
@@ -89,6 +91,11 @@ fn tell_switches(instance: &Instance, log: &ExecutionLog, all: &mut [Loaded]) {
         match event {
             Event::Cut(number) => fill(&mut holds, all[number as usize].gpus, None),
             Event::Lost(gpu) => holds.get_mut(gpu as usize).into_iter().for_each(|held| *held = None),
+            Event::Unload(number) => {
+                let Unload { gpu, model, .. } = log.unloads[number as usize];
+                let held = holds.get_mut(gpu.index()).filter(|held| **held == Some(model));
+                held.into_iter().for_each(|held| *held = None);
+            }
             Event::Load(number) => {
                 let load = &mut all[number as usize];
                 let window = holds.get(load.gpus.range()).unwrap_or_default();

@@ -126,6 +126,8 @@ impl<'i> Hardware<'i> {
                 }
             }
             Effect::AbortLoad { gpus } => *self.aborted_loads.entry(gpus.first).or_default() += 1,
+            // What it costs is part of the next load there.
+            Effect::Unload { .. } => {}
             Effect::Wake { at } => self.schedule(at, Event::Woken),
         }
     }

@@ -459,7 +459,7 @@ fn a_switch_from_a_model_that_executed_nothing_costs_a_cold_load() {
     let codes = |switch: f64| -> Vec<Code> {
         let start = 1.0 + switch;
         let executions = vec![ran(0, (0, 1), 0.0, switch, start, start + 10.0)];
-        let log = ExecutionLog { executions, loads: vec![ahead.clone()], losses: vec![] };
+        let log = ExecutionLog { executions, loads: vec![ahead.clone()], ..ExecutionLog::default() };
         check::check_log(&instance, &log, None).iter().map(|violation| violation.code).collect()
     };
     // As a plain switch it would be (16 + 32) / 16 + 2 s.

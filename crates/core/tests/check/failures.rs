@@ -49,7 +49,7 @@ fn failing() -> (Instance, ExecutionLog) {
         Loss { gpu: GpuId(2), at: at(41.0), until: None },
         Loss { gpu: GpuId(4), at: at(50.0), until: None },
     ];
-    (instance, ExecutionLog { executions, loads: vec![], losses })
+    (instance, ExecutionLog { executions, losses, ..ExecutionLog::default() })
 }
 
 fn attempt<'v>(log: &'v mut serde_json::Value, request: &str, attempt: u64) -> &'v mut serde_json::Value {

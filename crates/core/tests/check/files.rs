@@ -81,7 +81,7 @@ fn columns_hold_what_lines_hold() {
         (names, evicted, numbers)
     };
     let all = |file: &LogFile| {
-        let lists = [&file.executions, &file.loads, &file.lost_gpus];
+        let lists = [&file.executions, &file.loads, &file.lost_gpus, &file.unloads];
         lists.map(|list| list.iter().map(|record| named(file, record)).collect::<Vec<_>>())
     };
     assert_eq!(all(&columns), all(&lines));

@@ -4,8 +4,8 @@ use crate::support::*;
 use gswarm_core::check::ViolationCode as Code;
 use gswarm_core::input::Scenario;
 use gswarm_core::instance::{Instance, Mode, Residency};
-use gswarm_core::log::{ExecutionLog, Load, Status};
-use gswarm_core::{Gpus, ModelId};
+use gswarm_core::log::{ExecutionLog, Load, Status, Unload};
+use gswarm_core::{GpuId, Gpus, ModelId};
 use serde_json::json;
 
 /// One GPU of 30 GB. a (14 GB) and b (10 GB) fit together; c (12 GB) needs b's place.
@@ -49,7 +49,10 @@ fn two_fit() -> (Instance, ExecutionLog) {
         status: Status::Completed,
         evicted: Box::new([]),
     };
-    (instance, ExecutionLog { executions, loads: vec![ahead], losses: vec![] })
+    // Nobody wants them any more: c once its node has run, a at the end.
+    let left = |model, at| Unload { model: ModelId(model), gpu: GpuId(0), at };
+    let unloads = vec![left(2, at(85.0)), left(0, at(86.375))];
+    (instance, ExecutionLog { executions, loads: vec![ahead], unloads, ..ExecutionLog::default() })
 }
 
 pub fn rows() -> Vec<Row> {
@@ -92,6 +95,13 @@ pub fn rows() -> Vec<Row> {
             log["summary"]["cold_loads"] = 3.into();
         }),
         ("a load ends before it starts", Code::TimeSum, |log| log["loads"][0]["end_time"] = 30.0.into()),
+        ("an unload of what has left", Code::Unload, |log| log["unloads"][0]["model_name"] = "b".into()),
+        ("an unload under an execution", Code::Unload, |log| log["unloads"][1]["time"] = 85.0.into()),
+        ("an unload under a load", Code::Unload, |log| log["unloads"][0]["time"] = 76.0.into()),
+        ("an unloaded model executes", Code::SwitchMissing, |log| log["unloads"][1]["time"] = 72.0.into()),
+        ("an unload from an unknown GPU", Code::GpuUnknown, |log| log["unloads"][0]["gpu_id"] = 9.into()),
+        ("an unload of an unknown model", Code::Unknown, |log| log["unloads"][0]["model_name"] = "z".into()),
+        ("an unload at no time", Code::Time, |log| log["unloads"][0]["time"] = (-1.0).into()),
         ("a load without a model", Code::Field, |log| {
             log["loads"][0].as_object_mut().unwrap().remove("model_name");
         }),

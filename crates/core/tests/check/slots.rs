@@ -52,7 +52,7 @@ fn shared() -> (Instance, ExecutionLog) {
         status: Status::Completed,
         evicted: Box::new([]),
     };
-    (instance, ExecutionLog { executions, loads: vec![ahead], losses: vec![] })
+    (instance, ExecutionLog { executions, loads: vec![ahead], ..ExecutionLog::default() })
 }
 
 pub fn rows() -> Vec<Row> {

@@ -9,6 +9,7 @@ use crate::forward::{Forward, Relay};
 use gswarm_core::{Gpus, ModelId};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -191,6 +192,11 @@ pub trait Api: Send + Sync {
     /// What can be done with such requests for a model, by its name there.
     fn abilities(&self, _name: &str) -> CallAbilities {
         CallAbilities::of(Dialect::OpenAi)
+    }
+
+    /// The file with what the process that serves a model said last, by the model's name there.
+    fn output(&self, _name: &str) -> Option<PathBuf> {
+        None
     }
 
     /// Passes a request in the form of the OpenAI API on, and its answer back as it comes.

@@ -3,7 +3,7 @@
 
 use super::BackendError;
 use super::answer::{self, EventStream, Expected};
-use crate::forward::{Forward, Relay};
+use crate::forward::{Forward, RawCall, Relay};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
@@ -58,12 +58,16 @@ pub enum ForwardResult {
     Unknown,
 }
 
+fn install_crypto() {
+    static PROVIDER: Once = Once::new();
+    // Somebody else may have installed one before: either will do.
+    PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
 impl Http {
     /// The server at `base`, which is asked with a token where there is one.
     pub fn new(base: &str, token: Option<&str>, limits: HttpLimits) -> Result<Http, String> {
-        static PROVIDER: Once = Once::new();
-        // Somebody else may have installed one before: either will do.
-        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        install_crypto();
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
             let value = HeaderValue::from_str(&format!("Bearer {token}"));
@@ -84,6 +88,12 @@ impl Http {
         let client = builder.build().map_err(|error| format!("cannot talk to servers: {error}"))?;
         let (base, token) = (base.to_owned(), token.map(str::to_owned));
         Ok(Http { client, base, token, limits, names: Arc::default() })
+    }
+
+    /// A client for others than model servers.
+    pub(crate) fn client(connect: Duration) -> Result<reqwest::Client, String> {
+        install_crypto();
+        reqwest::Client::builder().connect_timeout(connect).build().map_err(|error| error.to_string())
     }
 
     /// The same server, which calls the models of the run by these names.
@@ -134,6 +144,24 @@ impl Http {
         parse(&answer::whole(&text, Expected { name: model, names: &self.names }, model)?)
     }
 
+    /// Passes a request on as it is, and whatever is answered back as it comes.
+    async fn pass_raw(&self, raw: &RawCall, relay: &mut Relay) -> Result<ForwardResult, BackendError> {
+        let method = Method::from_bytes(raw.method.as_bytes())
+            .map_err(|_| BackendError::Refused(format!("`{}` is no method", raw.method)))?;
+        let mut request = self.client.request(method, format!("{}{}", self.base, raw.path));
+        if let Some(kind) = &raw.content_type {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        let request = request.body(raw.body.clone());
+        let mut response = request.send().await.map_err(|error| self.broken(&error))?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        relay.head(response.status().as_u16(), kind.unwrap_or("application/octet-stream"));
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(&error))? {
+            relay.piece(chunk).await;
+        }
+        Ok(ForwardResult::Answered)
+    }
+
     /// Passes somebody's request on, and its answer back as it comes. An answer that says that the request is at fault is
     /// theirs; one that says that the server is, is not. One that may speak of the model is not passed back yet.
     pub async fn pass_on(
@@ -142,6 +170,9 @@ impl Http {
         model: &str,
         relay: &mut Relay,
     ) -> Result<ForwardResult, BackendError> {
+        if let Some(raw) = &forward.raw {
+            return self.pass_raw(raw, relay).await;
+        }
         let mut body = forward.body.clone();
         body.insert("model".to_owned(), Value::from(model));
         let request = self.client.post(format!("{}{}", self.base, forward.path)).json(&body);

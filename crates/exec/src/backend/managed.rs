@@ -327,6 +327,10 @@ impl<A: Api + 'static> Backend for Managed<A> {
             .map_or_else(CallAbilities::default, |served| self.api.abilities(&served.name))
     }
 
+    fn output(&self, model: ModelId) -> Option<std::path::PathBuf> {
+        self.served.get(model.index()).and_then(|served| self.api.output(&served.name))
+    }
+
     async fn answers(&self) -> bool {
         self.api.held().await.is_ok()
     }

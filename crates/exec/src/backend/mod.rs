@@ -126,6 +126,10 @@ async fn forward_as_calls<B: Backend + ?Sized>(
     forward: &Forward,
     relay: &mut Relay,
 ) -> Result<(), BackendError> {
+    if forward.raw.is_some() {
+        let why = "the model's server has no interface that requests could be passed on to";
+        return Err(BackendError::Refused(why.to_owned()));
+    }
     let mut answers = Vec::new();
     for call in forward.as_calls() {
         answers.push(backend.call(replica, &call).await?);
@@ -172,6 +176,11 @@ pub trait Backend: Send + Sync {
     /// What it can do with requests in the form of the OpenAI API for a model.
     fn abilities(&self, _model: ModelId) -> CallAbilities {
         CallAbilities::default()
+    }
+
+    /// The file with what the process that serves a model said last, where it is one that was started for it.
+    fn output(&self, _model: ModelId) -> Option<std::path::PathBuf> {
+        None
     }
 
     /// Whether it answers, asked by somebody who wants to know.

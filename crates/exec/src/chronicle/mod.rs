@@ -97,6 +97,13 @@ impl Chronicle {
         self.counts.violations += rules;
     }
 
+    /// So many of the last things that happened.
+    #[must_use]
+    pub fn latest(&self, count: usize) -> HistoryPart {
+        let last = self.after(u64::MAX, 0).last;
+        self.after(last.saturating_sub(count as u64), count)
+    }
+
     /// What happened of late, counted.
     #[must_use]
     pub fn minutes(&self) -> Minutes {
@@ -128,6 +135,7 @@ impl Chronicle {
                 }
                 self.happens(at, What::Lost(one));
             }
+            Event::Dismissed(model) if view.may_dismiss(model) => self.happens(at, What::Unloaded(model)),
             Event::Returned(gpu) if !view.alive().contains(gpu) => {
                 self.happens(at, What::Back(Gpus { first: gpu, count: 1 }));
             }

@@ -59,6 +59,8 @@ pub(super) struct Happening {
 pub(super) enum What {
     /// A model left GPUs so that another could come.
     Evicted(ModelId, Gpus, ModelId),
+    /// A model left all its GPUs, for no other.
+    Unloaded(ModelId),
     /// An attempt at a node failed.
     Failed(RequestNode, ModelId, Gpus, Box<str>),
     /// A load failed.
@@ -109,6 +111,9 @@ impl Happening {
                 let text =
                     format!("{} was evicted for {} on {}", model(*left), model(*came), in_words(*gpus));
                 (Evicted, text, None, Some(*left), Some(*gpus))
+            }
+            What::Unloaded(left) => {
+                (Evicted, format!("{} was unloaded", model(*left)), None, Some(*left), None)
             }
             What::Failed(whose, of, gpus, why) => {
                 let text = format!("{} failed on {}: {why}", named(whose), in_words(*gpus));

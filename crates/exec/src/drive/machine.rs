@@ -137,6 +137,11 @@ impl<'i, B: Book> Machine<'i, B> {
         told.collect::<Vec<_>>().join(", ")
     }
 
+    /// The files with what the processes that serve a model said last.
+    pub fn outputs(&self, model: ModelId) -> Vec<std::path::PathBuf> {
+        self.acts.fleet().outputs(model)
+    }
+
     /// Those that are not known to be out.
     pub fn up(&self) -> Vec<Arc<dyn Backend>> {
         let members = self.acts.fleet().members().iter().enumerate();
@@ -562,6 +567,10 @@ impl<'i, B: Book> Driver<'i> for Machine<'i, B> {
                 }
             }
             Effect::AbortLoad { gpus } => self.keeper.withdraw_bring(gpus),
+            Effect::Unload { model } => {
+                let gone: Vec<Replica> = self.keeper.replicas().filter(|one| one.model == model).collect();
+                self.keeper.clear(gone);
+            }
             Effect::Wake { at } => self.wakes.push(Reverse(at)),
         }
     }

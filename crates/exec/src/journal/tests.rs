@@ -127,6 +127,7 @@ fn everything_that_is_written_is_read_back() {
         Event::Loaded(gpu),
         Event::Returned(gpu),
         Event::Released(task),
+        Event::Dismissed(ModelId(5)),
         Event::Arrived(RequestId(2)),
         Event::Withdrawn(RequestId(2)),
         Event::Reopened(RequestId(2)),

@@ -85,6 +85,10 @@ pub(super) enum Command {
         id: String,
         reply: oneshot::Sender<()>,
     },
+    Unload {
+        models: Vec<ModelId>,
+        reply: oneshot::Sender<Vec<ModelId>>,
+    },
     Ask(Question),
     Stop,
 }
@@ -213,6 +217,14 @@ impl Client {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Wait { id, reply });
         let _ = answer.await;
+    }
+
+    /// Takes models off their GPUs, once nothing of them executes. Says which of them are there. `None` where the service has
+    /// ended.
+    pub async fn unload(&self, models: Vec<ModelId>) -> Option<Vec<ModelId>> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Unload { models, reply });
+        answer.await.ok()
     }
 
     /// Asks how things stand. `None` where the service has ended.

@@ -6,6 +6,7 @@ mod calls;
 mod client;
 mod ending;
 mod events;
+mod idle;
 mod ledger;
 mod open_requests;
 mod shares;
@@ -24,6 +25,7 @@ use crate::drive::{LiveError, Machine, Patience};
 use crate::fleet::Fleet;
 use crate::forward::Forward;
 use crate::journal::{Durability, JournalError};
+use crate::telemetry::SpanSender;
 use crate::work::Direct;
 use accepting::Admission;
 use client::Command;
@@ -35,9 +37,12 @@ use gswarm_core::input::{ModelSpec, NodeSpec, RequestSpec, Scenario, Source, Wor
 use gswarm_core::instance::{Mode, NewRequest};
 use gswarm_core::log::ExecutionLog;
 use gswarm_core::policy::Policy;
+use gswarm_core::spans::{RequestEnd, SpanMaker, operations};
 use gswarm_core::{Instance, ModelId, RequestId, Span, Time, WorkflowId};
+use idle::Idle;
 use ledger::{Ledger, Left};
 use open_requests::{Open, OpenRequests, Requester, is_complete, unix_micros};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,11 +57,14 @@ pub struct ServiceLimits {
     pub drain: Span,
     /// How long the ledger remembers what has ended; for ever where `None`.
     pub keep: Option<Span>,
+    /// How long models stay that nobody uses; others stay until their memory is needed.
+    pub ttl: BTreeMap<ModelId, Span>,
 }
 
 impl Default for ServiceLimits {
     fn default() -> ServiceLimits {
-        ServiceLimits { open: 100_000, drain: Span(30_000_000), keep: Some(Span(7 * 86_400_000_000)) }
+        let keep = Some(Span(7 * 86_400_000_000));
+        ServiceLimits { open: 100_000, drain: Span(30_000_000), keep, ttl: BTreeMap::new() }
     }
 }
 
@@ -81,6 +89,8 @@ pub struct Service {
     stops_at: Option<Time>,
     pruned_at: Time,
     rules: StreamCheck,
+    idle: Idle,
+    spans: Option<Spans>,
 }
 
 /// What a service believes of run times, beside what its configuration says.
@@ -133,6 +143,7 @@ impl Service {
         beliefs: ServiceBeliefs,
     ) -> Result<(Service, Client), JournalError> {
         let (durability, patience, limits) = settings;
+        let idle = Idle { ttl: limits.ttl.clone(), ..Idle::default() };
         let (ledger, left) = Ledger::open(folder, durability)?;
         let models = scenario.models.len();
         let workflows = scenario.workflows.len();
@@ -164,11 +175,22 @@ impl Service {
             stops_at: None,
             pruned_at: Time::ZERO,
             rules: StreamCheck::default(),
+            idle,
+            spans: None,
         };
         service.take_up_all(left)?;
         service.prune();
         service.machine.book.ledger.commit();
         Ok((service, client))
+    }
+
+    /// Sends what happens as spans, too.
+    #[must_use]
+    pub fn with_spans(mut self, sender: SpanSender) -> Service {
+        let epoch = u64::try_from(unix_micros()).unwrap_or(0).saturating_sub(self.machine.clock.now().0);
+        let operations = operations(&self.machine.book.scenario.models);
+        self.spans = Some(Spans { maker: SpanMaker { run: epoch, epoch, operations }, sender });
+        self
     }
 
     /// Serves until it is told to stop, and then until what is under way has ended.
@@ -186,6 +208,7 @@ impl Service {
                 return Ok(());
             }
             let until = self.stops_at.unwrap_or(Time::NEVER).min(self.pruned_at + PRUNED_EVERY);
+            let until = until.min(self.next_dismissal());
             tokio::select! {
                 command = self.commands.recv() => match command {
                     Some(command) => self.obey_all(command),
@@ -228,6 +251,9 @@ impl Service {
         book.ledger.commit();
         metrics::gauge!("gswarm_open_requests").set(self.machine.book.open.len() as f64);
         metrics::gauge!("gswarm_waiting_nodes").set(self.machine.book.ready.len() as f64);
+        // What has become idle by now may have been so for long enough.
+        let dismissals = self.dismissals();
+        self.events.extend(dismissals);
         if self.stops_at.is_some() {
             let put_off = self.put_off(&[]);
             self.events.extend(put_off);
@@ -277,13 +303,17 @@ impl Service {
                     None => self.replies.push(Box::new(move || reply.send(()).unwrap_or_default())),
                 }
             }
+            Command::Unload { models, reply } => {
+                let leaving = self.unload(models);
+                let _ = reply.send(leaving);
+            }
             Command::Ask(question) => question(&self.standing()),
             Command::Stop => self.stop(),
         }
     }
 
     fn standing(&self) -> ServiceView<'_> {
-        ServiceView { machine: &self.machine, stopping: self.stops_at.is_some() }
+        ServiceView { machine: &self.machine, stopping: self.stops_at.is_some(), ttl: &self.idle.ttl }
     }
 
     fn refuses(&self, caller: &str) -> Option<Refusal> {
@@ -452,6 +482,11 @@ impl Service {
             let workflow = view.instance().requests[request].workflow;
             let now = view.now();
             self.rules.forget(view.instance().tasks_of(request));
+            if let Some((spans, open)) = self.spans.as_ref().zip(self.machine.book.open.get(&request)) {
+                let ended = RequestEnd { arrival: open.opened, end: now, completed };
+                let workflow = &view.instance().workflows[workflow].name;
+                spans.sender.send(spans.maker.request(&open.name, workflow, ended));
+            }
             self.machine.book.closes(now, request, completed);
             self.free[workflow.index()].push(request);
         }
@@ -487,9 +522,19 @@ impl Service {
             metrics::histogram!("gswarm_execution_seconds", "model" => model.clone()).record(took);
             metrics::histogram!("gswarm_waiting_seconds", "model" => model).record(waited);
             chronicle.executed(instance, execution, is_tried_again(&view, execution.task));
+            let open = self.machine.book.open.get(&instance.request_of(execution.task));
+            if let Some((spans, open)) = self.spans.as_ref().zip(open) {
+                spans.sender.send(spans.maker.execution(instance, &open.name, execution));
+            }
         }
         chronicle.waiting(view.now(), self.machine.book.ready.len());
     }
+}
+
+/// Where spans go, and how they are made.
+struct Spans {
+    maker: SpanMaker,
+    sender: SpanSender,
 }
 
 /// What a node of a model is expected to take where nothing is said.

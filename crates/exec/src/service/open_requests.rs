@@ -187,6 +187,9 @@ impl OpenRequests {
             Event::LoadFailed(lead) | Event::LoadDeferred(lead) => {
                 ServiceEvent::LoadFailed { gpu: lead.0, why }
             }
+            Event::Dismissed(model) => {
+                ServiceEvent::ModelUnloaded { model: view.instance().models[model].name.clone() }
+            }
             Event::Lost(gpu) => ServiceEvent::GpuLost { gpu: gpu.0 },
             Event::Returned(gpu) => ServiceEvent::GpuReturned { gpu: gpu.0 },
             Event::Held(_)

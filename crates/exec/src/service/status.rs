@@ -5,14 +5,17 @@ use crate::backend::Backend;
 use crate::chronicle::{Chronicle, numbers};
 use crate::drive::Machine;
 use crate::scene::{Rank, Scene};
-use crate::wire::{BackendStatus, GpuStatus, Queue, QueuedRequest, RequestKind};
-use gswarm_core::RequestId;
+use crate::wire::{BackendStatus, CallStanding, GpuStatus, Queue, QueuedRequest, RequestKind};
+use gswarm_core::{ModelId, RequestId, Span};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A look at a service between two of its steps.
 pub struct ServiceView<'s> {
     pub(super) machine: &'s Machine<'static, OpenRequests>,
     pub(super) stopping: bool,
+    pub(super) ttl: &'s BTreeMap<ModelId, Span>,
 }
 
 impl ServiceView<'_> {
@@ -82,6 +85,26 @@ impl ServiceView<'_> {
         let desk = self.desk();
         let id = *desk.by_name.get(name)?;
         Some(self.describe(id, &desk.open[&id], &self.scene().ranks()))
+    }
+
+    /// How long models stay that nobody uses; others stay until their memory is needed.
+    #[must_use]
+    pub fn ttl(&self) -> &BTreeMap<ModelId, Span> {
+        self.ttl
+    }
+
+    /// The files with what the processes that serve a model said last.
+    #[must_use]
+    pub fn outputs(&self, model: ModelId) -> Vec<PathBuf> {
+        self.machine.outputs(model)
+    }
+
+    /// Where a direct call stands, by its ticket.
+    #[must_use]
+    pub fn call(&self, ticket: u64) -> Option<CallStanding> {
+        let id = *self.desk().by_ticket.get(&ticket)?;
+        let task = self.machine.engine.view().instance().tasks_of(id).next()?;
+        Some(self.scene().call(task))
     }
 
     /// What happened of late.

@@ -102,6 +102,12 @@ pub enum ServiceEvent {
         /// Why.
         why: Option<String>,
     },
+    /// A model was unloaded although no other took its place.
+    #[serde(rename = "model.unloaded")]
+    ModelUnloaded {
+        /// Its name.
+        model: String,
+    },
     /// A GPU does not answer.
     #[serde(rename = "gpu.lost")]
     GpuLost {

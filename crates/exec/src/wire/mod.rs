@@ -21,7 +21,7 @@ pub use overview::{
     WorkflowOutline,
 };
 pub use policies::{ParameterValues, PolicyList, PolicyOutline, PolicyParameter};
-pub use queue::{ModelQueue, NodeState, Queue, QueuedNode, QueuedRequest, RequestKind};
+pub use queue::{CallStanding, ModelQueue, NodeState, Queue, QueuedNode, QueuedRequest, RequestKind};
 pub use request::{
     AcceptedRequest, CancelledRequest, RequestFailure, RequestList, RequestRecord, RequestState,
     RequestStatus, WorkflowDetail, WorkflowEdge, WorkflowList, WorkflowStep,

@@ -84,6 +84,24 @@ pub struct QueuedNode {
     pub why: Option<String>,
 }
 
+/// Where a call stands that has not begun.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CallStanding {
+    /// Its model.
+    pub model: String,
+    /// `waiting`, `loading` while its model is on its way, or `running`.
+    pub state: String,
+    /// How many wait before it for the same model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// Seconds until it is expected to start, as far as can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start_seconds: Option<f64>,
+    /// Why it does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum NodeState {

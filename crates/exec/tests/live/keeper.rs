@@ -15,6 +15,7 @@ fn replica(model: u32, first: u32, count: u32) -> Replica {
 enum Command {
     Bring(Replica, Vec<Replica>),
     Run(TaskId, Replica),
+    Clear(Vec<Replica>),
     Cancel(TaskId),
     Abandon(Gpus),
     Lose(Gpus),
@@ -134,6 +135,11 @@ impl Model for World {
                         let keeper = &state.keeper;
                         evict.retain(|&victim| keeper.replicas().any(|known| known == victim));
                         state.keeper.bring(replica, Span(1), evict);
+                    }
+                    Command::Clear(mut evict) => {
+                        let keeper = &state.keeper;
+                        evict.retain(|&victim| keeper.replicas().any(|known| known == victim));
+                        state.keeper.clear(evict);
                     }
                     // An engine that was told of a failure calls nothing there.
                     Command::Run(task, replica) => {
@@ -262,6 +268,25 @@ fn what_is_taken_back_or_lost_holds_nobody_up() {
         Command::Lose(Gpus::new(0, 1)),
         Command::Bring(left, vec![]),
         Command::Run(TaskId(2), left),
+    ];
+    assert!(check(script) > 50);
+}
+
+#[test]
+fn models_leave_that_nothing_replaces() {
+    let (wide, left, right) = (replica(0, 0, 2), replica(1, 0, 1), replica(2, 1, 1));
+    let script = vec![
+        Command::Bring(left, vec![]),
+        Command::Bring(right, vec![]),
+        Command::Run(TaskId(0), left),
+        Command::Clear(vec![left, right]),
+        Command::Bring(left, vec![]),
+        Command::Run(TaskId(1), left),
+        Command::Clear(vec![left]),
+        Command::Bring(wide, vec![left, right]),
+        Command::Run(TaskId(2), wide),
+        Command::Clear(vec![wide]),
+        Command::Lose(Gpus::new(1, 1)),
     ];
     assert!(check(script) > 50);
 }

@@ -6,6 +6,7 @@ mod damaged;
 mod ending;
 mod health;
 mod histories;
+mod idle;
 mod keeper;
 mod losses;
 mod moods;

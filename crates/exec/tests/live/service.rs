@@ -72,7 +72,13 @@ impl Running {
 pub fn chat(model: &str, stream: bool) -> Forward {
     let body = json!({"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": stream});
     let Value::Object(body) = body else { unreachable!() };
-    Forward { path: "/v1/chat/completions", body, kind: Some("llm".to_owned()), estimate: Span(2_000_000) }
+    Forward {
+        path: "/v1/chat/completions",
+        body,
+        kind: Some("llm".to_owned()),
+        estimate: Span(2_000_000),
+        raw: None,
+    }
 }
 
 /// Asks a model, and gives the status and all of the answer.
@@ -98,7 +104,7 @@ async fn each_text_of_a_request_has_its_answer() {
     let texts = |path, name: &str, kind: &str| {
         let body = json!({"model": "writer", name: ["one", "two words", "one"]});
         let body = body.as_object().unwrap().clone();
-        Forward { path, body, kind: Some(kind.to_owned()), estimate: Span(3_000_000) }
+        Forward { path, body, kind: Some(kind.to_owned()), estimate: Span(3_000_000), raw: None }
     };
     let answer = |text: String| serde_json::from_str::<Value>(&text).unwrap();
     let (status, text) = ask(&running.client, texts("/v1/embeddings", "input", "embedding")).await.unwrap();

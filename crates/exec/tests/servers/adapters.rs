@@ -380,7 +380,7 @@ async fn a_lost_model_is_not_the_fault_of_whoever_asks() {
                 serde_json::json!({"model": "writer", "messages": [{"role": "user", "content": prompt}]});
             let body = body.as_object().unwrap().clone();
             let kind = Some("llm".to_owned());
-            Direct::new(Forward { path: "/v1/chat/completions", body, kind, estimate: EXPECTED })
+            Direct::new(Forward { path: "/v1/chat/completions", body, kind, estimate: EXPECTED, raw: None })
         };
         let (direct, answering) = ask("poison");
         ReplicaCall::Direct(direct).carry_out(backend.as_ref(), replica(0)).await.unwrap();

@@ -26,7 +26,13 @@ const NO_SUCCESS: [(&str, &str); 5] = [
 fn chat(stream: bool) -> Forward {
     let body = json!({"model": "writer", "stream": stream, "messages": [{"role": "user", "content": "x"}]});
     let body = body.as_object().unwrap().clone();
-    Forward { path: "/v1/chat/completions", body, kind: Some("llm".to_owned()), estimate: Span(100_000) }
+    Forward {
+        path: "/v1/chat/completions",
+        body,
+        kind: Some("llm".to_owned()),
+        estimate: Span(100_000),
+        raw: None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

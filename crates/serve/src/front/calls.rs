@@ -1,13 +1,13 @@
 //! The OpenAI API: each call is a request of one node, scheduled among all others.
 
-use super::{Front, Shared};
+use super::{Front, Shared, waiting};
 use crate::extract::Named;
 use crate::fault::Fault;
 use crate::guard::CALLER;
 use crate::openai::schema::{self, CallTarget, Endpoint};
 use crate::openai::{
     ChatChoice, ChatRequest, CompletionChoice, CompletionRequest, EmbeddingRequest, ModelCard, ModelList,
-    RerankRequest, StreamEvent, TextAnswer, TokenizeRequest, checked,
+    ModelLoad, ModelLoadStatus, RerankRequest, StreamEvent, TextAnswer, TokenizeRequest, checked,
 };
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -19,6 +19,8 @@ use gswarm_exec::backend::Dialect;
 use gswarm_exec::forward::{Forward, Piece};
 use gswarm_exec::service::{Client, Refusal, StorageFault, Ticket};
 use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The header that says how urgent a call is: a whole number, higher first.
 pub const PRIORITY: &str = "x-gswarm-priority";
@@ -28,7 +30,10 @@ const REQUEST: &str = "x-gswarm-request";
 /// The models that can be called.
 #[utoipa::path(get, path = "/v1/models", responses((status = 200, body = ModelList)))]
 pub(super) async fn models(State(front): State<Shared>) -> Json<ModelList> {
-    let data = front.client.scenario.models.iter().map(|model| card(&front, &model.id)).collect();
+    let states = front.client.ask(super::swap::states).await.unwrap_or_default();
+    let states = states.into_iter().map(|(state, _)| Some(state)).chain(std::iter::repeat(None));
+    let models = front.client.scenario.models.iter().zip(states);
+    let data = models.map(|(model, state)| card(&front, &model.id, state)).collect();
     Json(ModelList { object: "list".to_owned(), data })
 }
 
@@ -36,19 +41,29 @@ pub(super) async fn models(State(front): State<Shared>) -> Json<ModelList> {
 #[utoipa::path(get, path = "/v1/models/{model}", params(("model" = String, Path)),
     responses((status = 200, body = ModelCard), (status = 404)))]
 pub(super) async fn model(State(front): State<Shared>, Named(model): Named) -> Response {
-    match front.client.model(&model) {
-        Some(_) => Json(card(&front, &model)).into_response(),
-        None => unknown(&front.client, &model).openai(),
+    match model_of(&front.client, &model) {
+        Ok(known) => {
+            let states = front.client.ask(super::swap::states).await.unwrap_or_default();
+            let state = states.get(usize::from(known)).map(|(state, _)| *state);
+            Json(card(&front, &model, state)).into_response()
+        }
+        Err(fault) => fault.openai(),
     }
 }
 
-fn card(front: &Front, id: &str) -> ModelCard {
+/// A model by any of its names.
+pub(super) fn model_of(client: &Client, name: &str) -> Result<ModelId, Fault> {
+    client.model(name).ok_or_else(|| unknown(client, name))
+}
+
+fn card(front: &Front, id: &str, state: Option<ModelLoad>) -> ModelCard {
     ModelCard {
         id: id.to_owned(),
         object: "model".to_owned(),
         created: front.started,
         owned_by: "gswarm".to_owned(),
         emulated: None,
+        status: state.map(|value| ModelLoadStatus { value }),
     }
 }
 
@@ -120,7 +135,7 @@ pub(super) async fn speech(State(front): State<Shared>, headers: HeaderMap, body
 
 async fn relay(front: &Front, endpoint: Endpoint, headers: &HeaderMap, body: &[u8]) -> Response {
     match admitted(front, endpoint, headers, body).await {
-        Ok(ticket) => answer(&front.client, ticket).await,
+        Ok((ticket, silence)) => answer(&front.client, ticket, silence).await,
         Err(fault) => fault.openai(),
     }
 }
@@ -131,11 +146,12 @@ async fn admitted(
     endpoint: Endpoint,
     headers: &HeaderMap,
     bytes: &[u8],
-) -> Result<Ticket, Fault> {
+) -> Result<(Ticket, Option<Duration>), Fault> {
     crate::openai::says_json(headers)?;
     let body: Map<String, Value> = crate::openai::parse(bytes)?;
     let model = asked_for(&front.client, &body)?;
     let priority = priority_of(headers)?;
+    let silence = waiting::silence(headers)?;
     let spec = &front.client.scenario.models[usize::from(model)];
     let abilities = front.client.abilities(model);
     schema::admit(endpoint, &body, CallTarget { model: &spec.id, kind: spec.kind.as_deref(), abilities })?;
@@ -143,9 +159,11 @@ async fn admitted(
         ranges(endpoint, bytes)?;
     }
     let estimate = front.client.estimate(model, &body);
-    let forward = Forward { path: endpoint.path(), kind: spec.kind.clone(), body, estimate };
+    let forward = Forward { path: endpoint.path(), kind: spec.kind.clone(), body, estimate, raw: None };
     let client = front.client.on_behalf_of(caller(headers));
-    client.call(model, forward, priority).await.map_err(|refusal| refused(&refusal))
+    let silence = silence.filter(|_| forward.streams());
+    let ticket = client.call(model, forward, priority).await.map_err(|refusal| refused(&refusal))?;
+    Ok((ticket, silence))
 }
 
 /// That what gswarm's own models are asked is of its type and within its range.
@@ -169,7 +187,7 @@ fn asked_for(client: &Client, body: &Map<String, Value>) -> Result<ModelId, Faul
         Some(_) => return Err(Fault::param("model", "model must be the name of a model")),
         None => return Err(Fault::param("model", "model is missing: use one of /v1/models")),
     };
-    let model = client.model(name).ok_or_else(|| unknown(client, name))?;
+    let model = model_of(client, name)?;
     match client.cannot_run(model) {
         // Nothing that could be evicted would help: it is said at once.
         Some(why) => Err(Fault { code: "model_does_not_fit", ..Fault::param("model", why) }),
@@ -214,10 +232,21 @@ pub(super) fn refused(refusal: &Refusal) -> Fault {
     }
 }
 
-async fn answer(client: &Client, ticket: Ticket) -> Response {
-    let Ticket { number, answering } = ticket;
+/// Answers as the model's server does. A stream that is still silent after `silence` begins without it.
+pub(super) async fn answer(client: &Client, ticket: Ticket, silence: Option<Duration>) -> Response {
+    let Ticket { number, mut answering } = ticket;
     let mut line = Line { client: client.clone(), ticket: number, over: false };
-    let head = match answering.head.await {
+    let head = match silence {
+        Some(silence) => match timeout(silence, &mut answering.head).await {
+            Ok(head) => head,
+            Err(_) => {
+                let response = waiting::stream(client.clone(), line, answering, silence).await;
+                return with_number(response, number);
+            }
+        },
+        None => (&mut answering.head).await,
+    };
+    let head = match head {
         Ok(Ok(head)) => head,
         Ok(Err(why)) => {
             line.hung_up();
@@ -248,23 +277,28 @@ async fn answer(client: &Client, ticket: Ticket) -> Response {
     let status = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let kind = HeaderValue::from_str(&head.content_type);
     let kind = kind.unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
-    let name = HeaderValue::from_str(&format!("call-{number}"));
     let mut response = (status, Body::from_stream(pieces)).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    with_number(response, number)
+}
+
+/// The answer, with what the queue calls its request.
+fn with_number(mut response: Response, number: u64) -> Response {
+    let name = HeaderValue::from_str(&format!("call-{number}"));
     name.into_iter().for_each(|name| drop(response.headers_mut().insert(REQUEST, name)));
     response
 }
 
 /// Somebody who holds the line: when they go before the answer is whole, the call is ended.
-struct Line {
+pub(super) struct Line {
     client: Client,
-    ticket: u64,
+    pub ticket: u64,
     over: bool,
 }
 
 impl Line {
     /// There is nothing left to end.
-    fn hung_up(&mut self) {
+    pub fn hung_up(&mut self) {
         self.over = true;
     }
 }

@@ -3,7 +3,9 @@
 
 mod calls;
 mod events;
+mod swap;
 mod views;
+mod waiting;
 mod workflows;
 
 use crate::dash::{self, ServiceSource};
@@ -63,6 +65,10 @@ pub fn router(client: Client, metrics: Option<PrometheusHandle>, policy: &Policy
     let router = router
         // Jina and llama.cpp have it without the version.
         .route("/rerank", axum::routing::post(calls::rerank).with_state(Arc::clone(&front)))
+        // llama-swap's own names: it unloads at a GET too.
+        .route("/unload", axum::routing::get(swap::unload_all).with_state(Arc::clone(&front)))
+        .route("/api/models/unload", axum::routing::post(swap::unload_all).with_state(Arc::clone(&front)))
+        .route("/upstream/{*rest}", axum::routing::any(swap::upstream).with_state(Arc::clone(&front)))
         .layer(axum::middleware::from_fn(identified));
     router.route("/openapi.json", axum::routing::get(move || std::future::ready(answer.clone())))
 }
@@ -105,6 +111,11 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(workflows::latest))
         .routes(routes!(workflows::status, workflows::cancel))
         .routes(routes!(workflows::result))
+        .routes(routes!(swap::running))
+        .routes(routes!(swap::unload_all))
+        .routes(routes!(swap::unload_one))
+        .routes(routes!(swap::logs))
+        .routes(routes!(swap::server_logs))
         .routes(routes!(views::queue))
         .routes(routes!(views::cluster))
         .routes(routes!(views::events))

@@ -14,7 +14,7 @@ use gswarm_exec::wire::{ClusterStatus, Health, Queue, TimedEvent};
 use std::time::Duration;
 use tokio::time::timeout;
 
-fn stopping() -> Response {
+pub(super) fn stopping() -> Response {
     Fault::unavailable("stopping", "the service is stopping").openai()
 }
 

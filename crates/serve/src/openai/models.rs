@@ -26,4 +26,26 @@ pub struct ModelCard {
     /// Whether it only takes its time and computes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<bool>,
+    /// Whether it is loaded, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ModelLoadStatus>,
+}
+
+/// Whether a model is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ModelLoadStatus {
+    /// `loaded`, `loading` or `unloaded`.
+    pub value: ModelLoad,
+}
+
+/// How far a model is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelLoad {
+    /// It is on GPUs.
+    Loaded,
+    /// It is on its way.
+    Loading,
+    /// It is not there.
+    Unloaded,
 }

@@ -133,7 +133,7 @@ async fn requests_are_passed_on_as_over_http() {
         for (name, value) in [("echo", json!(false)), ("stream", json!(true)), ("best_of", json!(2))] {
             let body = json!({"prompt": "Once", "max_tokens": 6, "temperature": 0, name: value});
             let (body, kind) = (body.as_object().unwrap().clone(), Some("llm".to_owned()));
-            let forward = Forward { path: "/v1/completions", body, kind, estimate: EXPECTED };
+            let forward = Forward { path: "/v1/completions", body, kind, estimate: EXPECTED, raw: None };
             let (direct, mut answering) = Direct::new(forward);
             let read = async move {
                 let head = answering.head.await.unwrap().unwrap();

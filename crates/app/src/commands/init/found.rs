@@ -26,6 +26,8 @@ pub struct Found {
 
 struct Model {
     id: String,
+    /// Where it is served, where it is.
+    url: String,
     memory_gb: f64,
     embeds: bool,
 }
@@ -49,6 +51,19 @@ struct ListedModel {
     owned_by: String,
 }
 
+/// What Ollama lists.
+#[derive(Default, Deserialize)]
+struct Tags {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+    /// In bytes.
+    size: f64,
+}
+
 impl Found {
     /// At an address, or in a folder.
     pub fn at(place: &str) -> Result<Found, Failure> {
@@ -58,6 +73,54 @@ impl Found {
                 .hint("start the server with a model, or make one with `gswarm models init`"));
         }
         Ok(found)
+    }
+
+    /// At some addresses. Several are those of servers that hold one model each.
+    pub fn at_all(places: &[String]) -> Result<Found, Failure> {
+        let mut found = places.iter().map(|place| Found::at(place)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = found.remove(0);
+        for other in found {
+            let holds_one = |found: &Found| found.server.is_some_and(|kind| HOLD_ONE.contains(&kind));
+            if other.server != all.server || !holds_one(&all) {
+                let message = format!(
+                    "{} and {} cannot be served together from their addresses",
+                    all.place, other.place
+                );
+                return Err(Failure::input(message).hint(
+                    "several addresses may be those of vLLM or of SGLang; for others write a file of servers (docs/backends.md)",
+                ));
+            }
+            if let Some(twice) =
+                other.models.iter().find(|model| all.models.iter().any(|known| known.id == model.id))
+            {
+                return Err(Failure::input(format!("`{}` is served at two addresses", twice.id)));
+            }
+            all.place = format!("{}, {}", all.place, other.place);
+            all.models.extend(other.models);
+        }
+        Ok(all)
+    }
+
+    /// What is guessed, for people; a sentence each.
+    pub fn told(&self) -> Vec<String> {
+        let sizes = if self.server == Some("ollama") {
+            "Sizes of models are those that Ollama tells"
+        } else {
+            "Sizes of models are guessed from their names"
+        };
+        let mut told = vec![
+            format!(
+                "{sizes}; a GPU is taken to have 80 GB (--gpu-memory), and there to be {} (--gpus)",
+                self.gpus()
+            ),
+            "Times are guesses: `gswarm init --from` writes a configuration to put in your own".to_owned(),
+        ];
+        if self.models.len() > 1 && self.server.is_some_and(|kind| HOLD_ONE.contains(&kind)) {
+            told.push(
+                "The servers are taken to share their GPUs, so that one model is awake at a time".to_owned(),
+            );
+        }
+        told
     }
 
     /// The address or the folder.
@@ -103,7 +166,12 @@ impl Found {
                 if model.embeds { "vector" } else { "text" },
             );
         }
-        let _ = writeln!(text, "cluster: {{gpus: {}, gpu_memory_gb: 80}}", self.gpus());
+        let _ = writeln!(
+            text,
+            "cluster: {{gpus: {}, gpu_memory_gb: 80{}}}",
+            self.gpus(),
+            if self.server == Some("ollama") { ", residency: memory" } else { "" }
+        );
         text
     }
 
@@ -126,9 +194,12 @@ impl Found {
         let kind = self.server?;
         let url = quoted(&self.place);
         let rest = match self.models.first() {
-            Some(model) if HOLD_ONE.contains(&kind) => {
-                let id = quoted(&model.id);
-                format!("models: {{{id}: {{as: {id}, url: {url}}}}}")
+            Some(_) if HOLD_ONE.contains(&kind) => {
+                let each = self.models.iter().map(|model| {
+                    let (id, url) = (quoted(&model.id), quoted(&model.url));
+                    format!("{id}: {{as: {id}, url: {url}}}")
+                });
+                format!("models: {{{}}}", each.collect::<Vec<_>>().join(", "))
             }
             _ => format!("url: {url}"),
         };
@@ -149,6 +220,9 @@ fn server(address: &str) -> Result<Found, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(FailureKind::Internal, format!("internal error: {error}")))?;
+    // Only Ollama has it, and says how large each model is.
+    let sizes = runtime.block_on(http.get("/api/tags")).unwrap_or_default();
+    let sizes: Tags = serde_json::from_value(sizes).unwrap_or_default();
     let asked = runtime.block_on(http.get("/v1/models")).map_err(|error| error.to_string());
     let listed: Result<Listed, String> =
         asked.and_then(|answer| serde_json::from_value(answer).map_err(|error| error.to_string()));
@@ -165,8 +239,13 @@ fn server(address: &str) -> Result<Found, Failure> {
         "llamacpp" => "llamacpp",
         _ => "openai",
     };
+    let size = |id: &str| {
+        let found = sizes.models.iter().find(|tag| tag.name == id || tag.name == format!("{id}:latest"));
+        found.map(|tag| (tag.size / 1e7).ceil() / 100.0).filter(|&gb| gb > 0.0)
+    };
     let models = listed.data.into_iter().map(|model| Model {
-        memory_gb: guessed_gb(&model.id),
+        memory_gb: size(&model.id).unwrap_or_else(|| guessed_gb(&model.id)),
+        url: base.to_owned(),
         embeds: model.id.to_lowercase().contains("embed"),
         id: model.id,
     });
@@ -185,7 +264,7 @@ fn folder(place: &str) -> Result<Found, Failure> {
     let models = entries.into_iter().filter_map(|entry| {
         let embeds = entry.config.ok()?.kind() == ModelKind::Embedding;
         let memory_gb = (entry.bytes as f64 / 1e7).ceil().max(1.0) / 100.0;
-        Some(Model { id: entry.name, memory_gb, embeds })
+        Some(Model { id: entry.name, url: String::new(), memory_gb, embeds })
     });
     Ok(Found { place: place.to_owned(), server: None, models: models.collect() })
 }

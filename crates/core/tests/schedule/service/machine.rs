@@ -27,6 +27,8 @@ pub struct Machine {
     withdrawn: BTreeSet<String>,
     /// Executions that ended by themselves; some of them fail.
     ended: u32,
+    /// Times that a model was taken off because nobody wanted it.
+    unloads: u32,
     now: Time,
 }
 
@@ -48,6 +50,7 @@ impl Machine {
             free: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
             ended: 0,
+            unloads: 0,
             now: Time::ZERO,
         }
     }
@@ -103,6 +106,7 @@ impl Machine {
 
     /// Everything can happen to a node, and everything that happened passes the checker. Nodes of withdrawn requests need not have run.
     pub fn assert_sound(mut self) {
+        assert!(self.unloads >= 20, "{} unloads", self.unloads);
         assert!(self.engine.is_done(), "{} nodes are left", self.engine.open_tasks());
         self.collect();
         for status in [Status::Completed, Status::Failed, Status::Lost, Status::Cancelled] {
@@ -143,6 +147,7 @@ impl Machine {
         self.log.executions.append(&mut log.executions);
         self.log.loads.append(&mut log.loads);
         self.log.losses.append(&mut log.losses);
+        self.log.unloads.append(&mut log.unloads);
     }
 
     fn next_end(&self) -> Option<(Time, TaskId, usize)> {
@@ -211,6 +216,7 @@ impl Driver<'static> for Machine {
                 self.batches[gpus.first.index()].leave(self.now, task, slowdown(task));
             }
             Effect::AbortLoad { gpus } => self.cut_short[gpus.first.index()] += 1,
+            Effect::Unload { .. } => self.unloads += 1,
             Effect::Wake { at } => self.agenda.push(Reverse((at, Event::Woken, 0))),
         }
     }

@@ -7,7 +7,7 @@ use crate::support::Problem;
 use gswarm_core::engine::Event;
 use gswarm_core::instance::{NewRequest, Residency};
 use gswarm_core::policy::{Adaptive, AdaptiveParams, Objective};
-use gswarm_core::{GpuId, Instance, Span, Time, WorkflowId};
+use gswarm_core::{GpuId, Instance, ModelId, Span, Time, WorkflowId};
 use machine::Machine;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -65,7 +65,9 @@ fn requests_come_and_go_and_numbers_are_used_again(
             match draws.random_range(0..20) {
                 0 => machine.handle(Event::Lost(GpuId(draws.random_range(0..GPUS)))),
                 1..4 => (0..GPUS).for_each(|gpu| machine.handle(Event::Returned(GpuId(gpu)))),
-                4..10 if !open.is_empty() => machine.withdraw(open[draws.random_range(0..open.len())]),
+                // Models that are in use stay where they are.
+                4 => (0..4).for_each(|model| machine.handle(Event::Dismissed(ModelId(model)))),
+                5..11 if !open.is_empty() => machine.withdraw(open[draws.random_range(0..open.len())]),
                 _ => {
                     machine.arrive(request(&mut draws, place, now, &instance));
                     place += 1;

@@ -26,7 +26,8 @@ described! {
         /// The address that answers with success once the model can be called.
         pub health: String = "http://127.0.0.1:{port}/health".to_owned(), Shape::Address;
         /// Added to the environment of the process, which is otherwise a short list of usual variables (`PATH`, `HOME`, `LANG`,
-        /// `LD_LIBRARY_PATH`, `HF_HOME`, ...). The same placeholders are filled in, and `{env:NAME}` stands for our own `NAME`.
+        /// `LD_LIBRARY_PATH`, `HF_HOME`, ...). The same placeholders are filled in, and `{env:NAME}` stands for our own `NAME`. The value `{inherit}` passes our own
+        /// variable of that name on, if there is one; for `CUDA_VISIBLE_DEVICES` it lets the process see what we see.
         pub env: BTreeMap<String, String> = BTreeMap::new(), Shape::TextMap;
         /// Folder for the output of the processes, a file each. Defaults to `servers` in the folder of the run.
         pub logs: Option<String> = None, Shape::Text;
@@ -93,10 +94,16 @@ one that ends in the same way three times in a row. Messages name the file with 
             running: Mutex::default(),
             failed: Mutex::default(),
             unnamed: OnceLock::new(),
+            outputs: Mutex::default(),
         };
         Ok(link.managed(command))
     }
 }
+
+/// The variable that says which GPUs a process sees.
+const DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+/// The value of a variable that stands for our own, if there is one.
+const INHERIT: &str = "{inherit}";
 
 /// How often a process that starts is asked whether it is ready.
 const POLL: Duration = Duration::from_millis(50);
@@ -126,6 +133,8 @@ struct Command {
     failed: Mutex<BTreeMap<String, (u32, String)>>,
     /// Where output goes if nobody says where.
     unnamed: OnceLock<PathBuf>,
+    /// Where the process that was started last for each model says what it says.
+    outputs: Mutex<BTreeMap<String, PathBuf>>,
 }
 
 struct Running {
@@ -153,9 +162,15 @@ impl Command {
         let words: Vec<String> = spec.command.iter().map(filled).collect();
         let mut env = BTreeMap::new();
         for (key, value) in &spec.env {
+            if value == INHERIT {
+                env.extend(std::env::var(key).ok().map(|own| (key.clone(), own)));
+                continue;
+            }
             env.insert(key.clone(), with_own(&filled(value)).map_err(BackendError::Failed)?);
         }
-        env.entry("CUDA_VISIBLE_DEVICES".to_owned()).or_insert_with(|| numbers.clone());
+        if !spec.env.contains_key(DEVICES) {
+            env.insert(DEVICES.to_owned(), numbers.clone());
+        }
         let http = Http::new(&format!("http://127.0.0.1:{port}"), token.as_deref(), *limits)
             .map(|http| http.naming(self.names.clone()));
         let health = Http::new(
@@ -165,6 +180,7 @@ impl Command {
         );
         let (http, health) = (http.map_err(BackendError::Failed)?, health.map_err(BackendError::Failed)?);
         let output = self.output_of(model, gpus).map_err(BackendError::Failed)?;
+        locked(&self.outputs).insert(model.to_owned(), output.clone());
         let process = Guarded::start(&words, &env, &output, Duration::from_secs_f64(spec.grace))
             .map_err(BackendError::Failed)?;
         Ok(Running { process, model: model.to_owned(), http: Arc::new(http), health: Arc::new(health) })
@@ -251,6 +267,10 @@ impl Api for Command {
 
     fn places(&self) -> bool {
         true
+    }
+
+    fn output(&self, name: &str) -> Option<PathBuf> {
+        locked(&self.outputs).get(name).cloned()
     }
 
     /// Returns when it answers. Whoever stops waiting stops the process.

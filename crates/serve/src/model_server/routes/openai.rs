@@ -63,6 +63,7 @@ fn cards(server: &ModelServer) -> BTreeMap<String, ModelCard> {
             created: instance.created.as_second().unsigned_abs(),
             owned_by: "gswarm".to_string(),
             emulated: instance.is_emulated().then_some(true),
+            status: None,
         });
     }
     cards
