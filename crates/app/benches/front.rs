@@ -1,7 +1,8 @@
 //! What the front door adds to a call, and what waiting requests take.
 //!
-//! `cargo bench --bench front`. A server that answers at once is called a thousand times a second, directly and through
-//! `gswarm serve`, in turns; then ten thousand calls wait for a model that takes its time.
+//! `cargo bench --bench front`. A server that answers at once is called 200 and a thousand times a second, directly and through
+//! `gswarm serve`, in turns: of a model whose calls at once the configuration gives, and of one that it says nothing of. Then ten
+//! thousand calls wait for a model that takes its time.
 
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -10,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const RATE: u64 = 1000;
+const RATES: [u64; 2] = [200, 1000];
 const SECONDS: u64 = 4;
 const ROUNDS: u32 = 7;
 const WAITING: usize = 10_000;
@@ -19,6 +20,7 @@ const CONFIG: &str = "
 models:
   m: {name: M, memory_gb: 1, gpus_required: 1, load_time_seconds: 0.1, inference_time_mean: 0.001, type: llm,
       batching: {max_batch: 256, slowdown: [[1, 1.0], [256, 1.0]]}}
+  plain: {name: P, memory_gb: 1, gpus_required: 1, load_time_seconds: 0.1, inference_time_mean: 0.001, type: llm}
   slow: {name: S, memory_gb: 1, gpus_required: 1, load_time_seconds: 0.1, inference_time_mean: 3600, type: llm}
 workflows:
   w: {name: w, nodes: [{id: a, model: m}], edges: []}
@@ -39,7 +41,8 @@ fn main() {
 
 /// A server that answers at once.
 async fn at_once() -> String {
-    let models = || async { Json(json!({"object": "list", "data": [{"id": "m"}, {"id": "slow"}]})) };
+    let models =
+        || async { Json(json!({"object": "list", "data": [{"id": "m"}, {"id": "plain"}, {"id": "slow"}]})) };
     let answer = |_: Json<Value>| async {
         Json(
             json!({"object": "chat.completion", "choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}}]}),
@@ -105,18 +108,26 @@ async fn added() {
     let folder = tempfile::tempdir().expect("a folder");
     let door = Door::open(folder.path(), &format!("backends: [{{kind: openai, url: \"{server}\"}}]"));
     // Both are warm before anything counts.
-    calls(&door.url, 200, 1).await;
-    calls(&server, 200, 1).await;
+    for model in ["m", "plain"] {
+        calls(&door.url, model, 200, 1).await;
+        calls(&server, model, 200, 1).await;
+    }
+    for (rate, model) in RATES.into_iter().flat_map(|rate| ["m", "plain"].map(|model| (rate, model))) {
+        compared(&server, &door, rate, model).await;
+    }
+}
+
+async fn compared(server: &str, door: &Door, rate: u64, model: &str) {
     // Each round is a comparison of its own: what else the machine does in one of them spoils no other.
     let (mut direct, mut through) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        direct.push(Spread::of(calls(&server, RATE, SECONDS).await));
-        through.push(Spread::of(calls(&door.url, RATE, SECONDS).await));
+        direct.push(Spread::of(calls(server, model, rate, SECONDS).await));
+        through.push(Spread::of(calls(&door.url, model, rate, SECONDS).await));
     }
     let said = |what: &str, rounds: &[Spread]| {
         let (p50, p99) =
             (Middle::of(rounds.iter().map(|one| one.p50)), Middle::of(rounds.iter().map(|one| one.p99)));
-        println!("{RATE} calls/s, {what}: P50 {p50} ms, P99 {p99} ms");
+        println!("{rate} calls/s of `{model}`, {what}: P50 {p50} ms, P99 {p99} ms");
     };
     said("directly", &direct);
     said("through the front door", &through);
@@ -159,15 +170,17 @@ impl Spread {
 
 /// Calls at a steady pace, whatever the answers do; the seconds that each took from when it was due. A thread keeps the
 /// pace: the runtime's own timers only know milliseconds, which is what is to be measured.
-async fn calls(url: &str, rate: u64, seconds: u64) -> Vec<f64> {
+async fn calls(url: &str, model: &str, rate: u64, seconds: u64) -> Vec<f64> {
     let client = reqwest::Client::builder().build().expect("a client");
     let (url, runtime) = (format!("{url}/v1/chat/completions"), tokio::runtime::Handle::current());
+    let hello = json!([{"role": "user", "content": "hello"}]);
+    let body = json!({"model": model, "messages": hello});
     let pace = tokio::task::spawn_blocking(move || {
         let begun = Instant::now();
         let call = |at: u64| {
             let due = begun + Duration::from_micros(at * 1_000_000 / rate);
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            let request = client.post(&url).json(&json!({"model": "m", "messages": []}));
+            let request = client.post(&url).json(&body);
             runtime.spawn(async move {
                 let answer = request.send().await.expect("an answer");
                 assert!(answer.status().is_success());

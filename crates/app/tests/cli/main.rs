@@ -34,6 +34,7 @@ mod size;
 mod spec;
 mod storage;
 mod support;
+mod swapper;
 mod tasks;
 mod tasks_troubles;
 mod top;
