@@ -17,7 +17,20 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 ImportKind: TypeAlias = Literal[
-    "comfyui", "dify", "wfcommons", "azure", "mooncake", "burstgpt", "gentd26", "openai-log", "gswarm-log"
+    "comfyui",
+    "dify",
+    "wfcommons",
+    "azure",
+    "mooncake",
+    "burstgpt",
+    "gentd26",
+    "openai-log",
+    "openai-batch",
+    "sharegpt",
+    "otlp",
+    "langfuse",
+    "litellm",
+    "gswarm-log",
 ]
 
 
@@ -44,6 +57,10 @@ class ImportOptions(TypedDict, total=False):
     """What each row of a trace runs, as in `config.yaml#chat`."""
     compress: float
     """Compress time: requests arrive this many times as fast as recorded."""
+    rate: float
+    """Requests a second, for datasets without times."""
+    prefix_cache: int
+    """Blocks of prompts that a cache of prefixes has room for."""
     from_: float | str
     """Rows of a trace before this are left out."""
     until: float | str
