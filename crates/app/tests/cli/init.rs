@@ -30,37 +30,46 @@ fn init_takes_the_models_of_a_folder() {
     place.run("init --from nowhere --out other").code(2).says("nowhere");
 }
 
-/// Answers one question with a list of models, and gives the address; the thread ends with what was asked.
+/// Answers with a list of models, and as Ollama with their sizes too. Gives the address; the thread ends with what was asked.
 fn listing(owner: &str) -> (String, std::thread::JoinHandle<String>) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let models = ["org/Chat-7B", "embed-small"].map(|id| serde_json::json!({"id": id, "owned_by": owner}));
-    let body = serde_json::json!({"object": "list", "data": models}).to_string();
+    let list = serde_json::json!({"object": "list", "data": models}).to_string();
+    let sizes = serde_json::json!({"models": [{"name": "org/Chat-7B", "size": 4.7e9}]}).to_string();
+    let answers = if owner == "library" { vec![list, sizes] } else { vec![list] };
     let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let (mut seen, mut buffer) = (Vec::new(), [0; 1024]);
-        while !seen.windows(4).any(|end| end == b"\r\n\r\n") {
-            let read = stream.read(&mut buffer).unwrap();
-            seen.extend_from_slice(&buffer[..read]);
-        }
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
-        String::from_utf8(seen).unwrap()
+        let answer = |body: String| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut seen, mut buffer) = (Vec::new(), [0; 1024]);
+            while !seen.windows(4).any(|end| end == b"\r\n\r\n") {
+                let read = stream.read(&mut buffer).unwrap();
+                seen.extend_from_slice(&buffer[..read]);
+            }
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+            write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+            String::from_utf8(seen).unwrap().lines().next().unwrap_or_default().to_owned() + "\n"
+        };
+        answers.into_iter().map(answer).collect()
     });
     (address, server)
 }
 
 #[test]
 fn init_takes_the_models_of_a_server() {
-    for (owner, kind, holds_both) in
-        [("library", "ollama", true), ("vllm", "vllm", false), ("x", "openai", true)]
-    {
+    let (models, tags) = ("GET /v1/models HTTP/1.1\n", "GET /api/tags HTTP/1.1\n");
+    for (owner, kind, holds_both, asked, gb) in [
+        ("library", "ollama", true, format!("{models}{tags}"), "4.7"),
+        ("vllm", "vllm", false, models.to_owned(), "14"),
+        ("x", "openai", true, models.to_owned(), "14"),
+    ] {
         let (place, (address, server)) = (Place::new(), listing(owner));
         place.run(&format!("init --from {address}/v1/ --out work")).code(0);
-        assert!(server.join().unwrap().starts_with("GET /v1/models "));
+        assert_eq!(server.join().unwrap(), asked);
         let (config, servers) = (place.read("work/config.yaml"), place.read("work/servers.yaml"));
-        assert!(config.contains("  \"org/Chat-7B\":\n    type: llm\n    memory_gb: 14\n"), "{config}");
+        let chat = format!("  \"org/Chat-7B\":\n    type: llm\n    memory_gb: {gb}\n");
+        assert!(config.contains(&chat), "{config}");
         assert_eq!(config.contains("  embed-small:\n    type: embedding\n"), holds_both, "{config}");
         assert!(servers.contains(&format!("kind: {kind}")) && servers.contains(&address), "{servers}");
         place.run("validate work/config.yaml work/requests.yaml work/servers.yaml").code(0);

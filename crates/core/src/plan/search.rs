@@ -95,8 +95,14 @@ pub fn improve(instance: &Instance, limits: &SearchLimits<'_>, report: Report<'_
     if !is_exact(instance) {
         return batched::improve(instance, limits, report);
     }
-    let mut best =
-        Best { instance, bound: limits.bound(instance), gap: limits.gap, planned: None, others: Vec::new() };
+    let mut best = Best {
+        instance,
+        bound: limits.bound(instance),
+        gap: limits.gap,
+        planned: None,
+        others: Vec::new(),
+        shortest_rule: None,
+    };
     let Some(mut search) = begin(instance, limits.seed) else {
         best.offer_policies(portfolio::logs(instance, limits.seed, limits.stop), report);
         return best.planned.expect(SOME_POLICY);
@@ -194,6 +200,8 @@ struct Best<'i> {
     planned: Option<Planned>,
     /// Plans of policies that take hardly longer.
     others: Vec<Found>,
+    /// The shortest makespan of a policy: no plan may take longer, however soon its requests end.
+    shortest_rule: Option<u64>,
 }
 
 impl Best<'_> {
@@ -218,7 +226,8 @@ impl Best<'_> {
         let is_small = self.instance.tasks() <= MAY_BE_PROVED || found == self.bound.value.0;
         let (part, least, most) = LONGER;
         let gap = found as f64 / self.bound.value.0.max(1) as f64 - 1.0;
-        Some(found + if is_small { 0 } else { (found as f64 * (part * gap).clamp(least, most)) as u64 })
+        let longer = if is_small { 0 } else { (found as f64 * (part * gap).clamp(least, most)) as u64 };
+        Some((found + longer).min(self.shortest_rule.unwrap_or(u64::MAX)))
     }
 
     /// Takes over what ends in time, and its requests sooner.
@@ -238,6 +247,7 @@ impl Best<'_> {
         for (rule, log) in logs {
             let found = Found { plan: Plan::from_log(&log), found_by: rule.info.name.to_owned() };
             let end = log.executions.iter().map(|execution| execution.end).max().unwrap_or(Time::ZERO);
+            self.shortest_rule = Some(self.shortest_rule.map_or(end.0, |shortest| shortest.min(end.0)));
             let best = self.planned.as_ref().map_or(f64::INFINITY, |best| best.makespan.0 as f64);
             if (end.0 as f64) <= best * (1.0 + 2.0 * LONGER.2) {
                 self.others.push(found.clone());

@@ -4,6 +4,7 @@ use crate::failure::{Failure, FailureKind};
 use gswarm_exec::backend::{Http, HttpLimits};
 use gswarm_infer::{ModelKind, Store};
 use serde::Deserialize;
+use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -220,9 +221,6 @@ fn server(address: &str) -> Result<Found, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(FailureKind::Internal, format!("internal error: {error}")))?;
-    // Only Ollama has it, and says how large each model is.
-    let sizes = runtime.block_on(http.get("/api/tags")).unwrap_or_default();
-    let sizes: Tags = serde_json::from_value(sizes).unwrap_or_default();
     let asked = runtime.block_on(http.get("/v1/models")).map_err(|error| error.to_string());
     let listed: Result<Listed, String> =
         asked.and_then(|answer| serde_json::from_value(answer).map_err(|error| error.to_string()));
@@ -239,6 +237,13 @@ fn server(address: &str) -> Result<Found, Failure> {
         "llamacpp" => "llamacpp",
         _ => "openai",
     };
+    // Only Ollama says how large each model is.
+    let sizes = if kind == "ollama" {
+        runtime.block_on(http.get("/api/tags")).unwrap_or_default()
+    } else {
+        Value::Null
+    };
+    let sizes: Tags = serde_json::from_value(sizes).unwrap_or_default();
     let size = |id: &str| {
         let found = sizes.models.iter().find(|tag| tag.name == id || tag.name == format!("{id}:latest"));
         found.map(|tag| (tag.size / 1e7).ceil() / 100.0).filter(|&gb| gb > 0.0)
