@@ -26,7 +26,7 @@ pub struct SearchLimits<'a> {
     pub seed: u64,
     /// The problem's [best bound](best_bound), where it is known already.
     pub bound: Option<&'a Bound>,
-    /// Whether, of plans about as short, one is taken whose requests end sooner: see [`LONGER`].
+    /// Whether, of plans about as short, one is taken whose requests end sooner: see `LONGER`.
     pub sooner: bool,
 }
 
